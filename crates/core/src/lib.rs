@@ -16,6 +16,7 @@
 //! | [`kv`] | [`Kv`], the simplest interface of a store |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
 //! | [`observer`] | [`Observer`]: sees every operation sent and finished |
+//! | [`tally`] | [`AnswerTally`]: answers of sessions by status, and their sizes |
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
@@ -75,6 +76,7 @@ pub mod sql;
 pub mod store;
 pub mod study;
 pub mod tables;
+pub mod tally;
 pub mod value;
 pub mod waits;
 mod words;
@@ -113,6 +115,7 @@ pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
     StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
 };
+pub use tally::AnswerTally;
 pub use value::{Value, ValueBuf, ValueType, Values};
 pub use waits::Waits;
 pub use workload::{Extent, Mix, Step, Steps, Stream, StreamSpec, Truth, Version, Workload, in_turn};

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use crate::error::StoreError;
 use crate::op::{Answer, Op, OpKind, Outcome, Ticket};
+use crate::tally::AnswerTally;
 
 /// A connection whose calls return when they are done. Embedded stores have it.
 pub trait BlockingSession: Send {
@@ -136,6 +137,11 @@ pub trait WireSession: Send {
     /// Requests since the session was made that the server had refused to begin, and that were sent again.
     fn asked_again(&self) -> u64 {
         0
+    }
+
+    /// Counts of the answers since the session was made, if the protocol has a status for each.
+    fn tally(&self) -> Option<&AnswerTally> {
+        None
     }
 
     /// True if its connections may change to another server: see [`WireSession::next_address`].

@@ -219,6 +219,7 @@ pub(crate) fn run(
         lost_connections: worker.lost_connections.get(),
         ended_connections: worker.ended_connections.get(),
         asked_again: worker.asked_again.get(),
+        answers: None,
         failed_connects: worker.failed_connects.get(),
         connects: None,
         down_ns: worker.down_ns.get() + down_ns,

@@ -44,6 +44,7 @@ pub(crate) fn run(
             ended_connections: 0,
             failed_connects: 0,
             asked_again: sessions.iter().map(|session| session.asked_again()).sum(),
+            answers: None,
             connects: None,
             down_ns: 0,
         };

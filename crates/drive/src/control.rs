@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::pace::WakeMode;
-use plimsoll_core::{Observer, OpKind, Outcome, Sessions, Slice, StoreError, Stream, waits};
+use plimsoll_core::{AnswerTally, Observer, OpKind, Outcome, Sessions, Slice, StoreError, Stream, waits};
 
 use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::Clock;
@@ -61,6 +61,7 @@ pub(crate) struct WorkerReport {
     pub ended_connections: u64,
     pub failed_connects: u64,
     pub asked_again: u64,
+    pub answers: Option<AnswerTally>,
     pub connects: Option<Histogram<u64>>,
     pub down_ns: u64,
 }
@@ -335,6 +336,7 @@ impl<'a> RunningPhase<'a> {
         let (mut each, mut errors) = (Vec::new(), Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
+        let mut answers = None::<AnswerTally>;
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -346,6 +348,7 @@ impl<'a> RunningPhase<'a> {
             ended_connections += report.ended_connections;
             failed_connects += report.failed_connects;
             asked_again += report.asked_again;
+            report.answers.iter().for_each(|more| answers.get_or_insert_default().add(more));
             match (&mut connects, report.connects) {
                 (Some(all), Some(more)) => all.add(more).unwrap_or_default(),
                 (all, more) => *all = all.take().or(more),
@@ -402,6 +405,7 @@ impl<'a> RunningPhase<'a> {
             ended_connections,
             failed_connects,
             asked_again,
+            answers,
             connects,
             down_ns,
             io,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
-use plimsoll_core::{ANSWER_BYTES_MAX, KindId, Outcome, Sessions, StoreError};
+use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError};
 
 use crate::group::Placed;
 use crate::reactor::Uring;
@@ -317,6 +317,8 @@ pub struct DriveResult {
     pub failed_connects: u64,
     /// Requests that servers had refused to begin, and that were sent again as part of the same operation.
     pub asked_again: u64,
+    /// Counts of answers by status and size, of sessions whose protocol has statuses. Warm-up included.
+    pub answers: Option<AnswerTally>,
     /// Times to open connections anew, in nanoseconds up to a session that takes operations, if this was requested
     /// ([`DriveSpec::reconnect`]). Warm-up included.
     pub connects: Option<hdrhistogram::Histogram<u64>>,

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pace::{Io, WakeMode};
-use plimsoll_core::{Answer, CompletionSink, Op, OpKind, Outcome, StoreError, Ticket, WireState};
+use plimsoll_core::{Answer, AnswerTally, CompletionSink, Op, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
@@ -241,6 +241,9 @@ impl<R: Reactor> WireWorker<R> {
         self.leave_branches(end_ns);
         let by_sessions: u64 = self.links.iter().map(|link| link.session.asked_again()).sum();
         let asked_again = self.core.asked_again() + by_sessions;
+        let mut answers = None::<AnswerTally>;
+        let tallies = self.links.iter().filter_map(|link| link.session.tally());
+        tallies.for_each(|more| answers.get_or_insert_default().add(more));
         let report = WorkerReport {
             core: self.core.report(),
             io: Some(self.io),
@@ -248,6 +251,7 @@ impl<R: Reactor> WireWorker<R> {
             ended_connections: self.ended_connections,
             failed_connects: self.failed_connects,
             asked_again,
+            answers,
             connects: self.reconnects.map(|(_, times)| times),
             down_ns: self.down_ns,
         };
@@ -350,8 +354,15 @@ impl<R: Reactor> WireWorker<R> {
                 Event::Alarm { alarm } => self.alarms.went_off(alarm, self.waited_ns),
                 Event::Connected { slot, result: Ok(()) } => {
                     self.links[slot].connected(now_ns, &self.kinds);
-                    if matches!(self.links[slot].session.state(), WireState::Ready) {
-                        self.ready(slot, now_ns);
+                    match self.links[slot].session.state() {
+                        WireState::Ready => self.ready(slot, now_ns),
+                        WireState::Failed(error) => {
+                            // It was not asked what it could not be.
+                            let error = error.clone();
+                            self.lose(slot, now_ns, Loss::Session(error));
+                            continue;
+                        }
+                        WireState::Opening | WireState::Ended => {}
                     }
                     self.send(slot, now_ns);
                 }

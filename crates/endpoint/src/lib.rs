@@ -10,6 +10,7 @@
 //! | `password` | [`Password`] |
 //! | `tls` | TLS, or its absence; the files that a URL names for it |
 //! | `connect` | [`connect()`]: a socket to a server |
+//! | `socket` | [`SessionSocket`]: a connection of an asynchronous client, in clear or inside TLS |
 //! | `reader` | [`Reader`]: numbers and texts off the front of a message |
 //! | `channel` | [`Channel`]: bytes to and from a server, with a bound on its silence |
 //! | `connection` | [`Connection`]: a wire session over a channel, call by call |
@@ -29,6 +30,7 @@ mod link;
 mod name;
 mod password;
 mod reader;
+mod socket;
 pub mod tls;
 mod url;
 
@@ -42,6 +44,7 @@ pub use link::{Connected, Link};
 pub use name::unknown;
 pub use password::Password;
 pub use reader::Reader;
+pub use socket::{Cause, Encrypted, SessionSocket, Socket};
 pub use tls::{Endpoint, TlsFiles};
 pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use plimsoll_core::{Address, StoreError, Waits, WireSession};
-use plimsoll_tls::{ClientCertificate, Roots, TlsOptions, TlsSession, Verify};
-pub use plimsoll_tls::{Tls, TlsClient};
+use plimsoll_tls::{ClientCertificate, NAME_CERTIFICATE, NAME_ROOT, TlsSession};
+pub use plimsoll_tls::{Roots, Tls, TlsClient, TlsOptions, Verify};
 
 use crate::{Channel, certified_host, usage};
 
@@ -102,5 +102,17 @@ impl TlsFiles {
             certificate,
             ..TlsOptions::default()
         })
+    }
+}
+
+/// Adds the names of [`TlsFiles`] to advice about certificates.
+#[must_use]
+pub fn advised(error: StoreError) -> StoreError {
+    match error.next.as_deref() {
+        Some(NAME_ROOT) => error.next(
+            "Add ?cacert=FILE to the URL, with the root certificate that signed it; with insecure=yes nothing is checked.",
+        ),
+        Some(NAME_CERTIFICATE) => error.next("Add ?cert=FILE&key=FILE to the URL, of a client certificate and its key."),
+        _ => error,
     }
 }

@@ -227,6 +227,12 @@ plimsoll_core::words! {
         FailedConnects = "failed_connects",
         /// Requests that the server had refused to begin, and that were sent again.
         AskedAgain = "asked_again",
+        /// Answers with one status of their protocol, by the status. Those of the warm-up are among them.
+        AnswerStatus = "answer_status",
+        /// Size of the bodies of these answers: median, within 1 %.
+        BodyMedianBytes = "body_median_bytes",
+        /// Size of the largest of these bodies.
+        BodyMaxBytes = "body_max_bytes",
         /// Time in which the clients of a closed loop had a connection, added up over clients.
         ClientSeconds = "client_seconds",
         /// Think time after each answer: the longest, or with a subject the mean of a distribution without one.

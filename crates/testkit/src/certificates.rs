@@ -88,6 +88,41 @@ impl Authority {
     }
 }
 
+/// Certificates for a server on the loopback interface that wants a client's, too.
+#[derive(Debug, Clone)]
+pub struct Mutual {
+    /// Root certificate of both.
+    pub root: PathBuf,
+    /// The server's, for 127.0.0.1.
+    pub server: Pair,
+    /// The client's.
+    pub client: Pair,
+}
+
+impl Mutual {
+    /// Makes them in `dir`, which keeps them.
+    ///
+    /// # Panics
+    /// When there is no room.
+    pub fn in_dir(dir: &Path) -> Self {
+        let authority = Authority::default();
+        let kept = |path: &Path| {
+            let to = dir.join(path.file_name().expect("a file"));
+            fs::copy(path, &to).expect("copied");
+            to
+        };
+        let pair = |pair: Pair| Pair { certificate: kept(&pair.certificate), key: kept(&pair.key) };
+        let root = kept(&authority.root());
+        Self { root, server: pair(authority.sign("127.0.0.1")), client: pair(authority.sign("client")) }
+    }
+
+    /// Returns the parameters of a URL with the root, and with the client's certificate.
+    pub fn query(&self) -> String {
+        let Pair { certificate, key } = &self.client;
+        format!("cacert={}&cert={}&key={}", self.root.display(), certificate.display(), key.display())
+    }
+}
+
 fn named(name: &str) -> DistinguishedName {
     let mut distinguished = DistinguishedName::new();
     distinguished.push(DnType::CommonName, name);

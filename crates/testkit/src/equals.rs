@@ -156,8 +156,8 @@ impl Suite {
     /// If the store takes it for a server, or takes too long.
     pub fn refusal(&self, first: &'static str, again: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let kind = (self.kind)();
-        let url = format!("{}://{}", kind.spec().schemes[0], listener.local_addr().expect("an address"));
+        let scheme = (self.kind)().spec().schemes[0];
+        let url = format!("{scheme}://{}", listener.local_addr().expect("an address"));
         std::thread::spawn(move || {
             for mut socket in listener.incoming().map_while(Result::ok) {
                 std::thread::spawn(move || {
@@ -168,11 +168,19 @@ impl Suite {
                 });
             }
         });
+        self.error_at(&url).to_string()
+    }
+
+    /// Attaches to `url`, which fails. Returns the error, which names a next step and comes within 8 s.
+    ///
+    /// # Panics
+    /// If it opens, or takes too long.
+    pub fn error_at(&self, url: &str) -> StoreError {
         let began = Instant::now();
-        let error = kind.open(attach(self.kind, &url, "hostile"), &mut |_| {}).err().expect("an error");
+        let error = (self.kind)().open(attach(self.kind, url, "hostile"), &mut |_| {}).err().expect("an error");
         assert!(began.elapsed() < Duration::from_secs(8), "{:?}: {error}", began.elapsed());
         assert!(error.next.is_some(), "{error}");
-        error.to_string()
+        error
     }
 }
 

@@ -132,7 +132,8 @@ impl TlsClient {
         };
         let connection = ClientConnection::new(Arc::clone(&self.config), name)
             .map_err(|error| StoreError::broken(format!("TLS cannot be set up: {error}")))?;
-        Ok(Tls::new(connection, place, Arc::clone(&self.roots)))
+        let has_certificate = self.config.client_auth_cert_resolver.has_certs();
+        Ok(Tls::new(connection, place, Arc::clone(&self.roots), has_certificate))
     }
 }
 

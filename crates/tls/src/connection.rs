@@ -9,7 +9,7 @@ use rustls::ClientConnection;
 
 use crate::check::can_be_read;
 use crate::end_point;
-use crate::failure::explain;
+use crate::failure::{Facts, explain};
 
 /// TLS of a connection, with the bytes that wait on the client's side.
 pub struct Tls {
@@ -22,6 +22,8 @@ pub struct Tls {
     place: String,
     /// Source of the client's roots, for messages.
     roots: Arc<str>,
+    /// The client has a certificate to show.
+    has_certificate: bool,
     /// True after the first arrival.
     heard: bool,
 }
@@ -33,11 +35,11 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    pub(crate) fn new(mut connection: ClientConnection, place: &str, roots: Arc<str>) -> Self {
+    pub(crate) fn new(mut connection: ClientConnection, place: &str, roots: Arc<str>, has_certificate: bool) -> Self {
         // What is sent before the handshake is over waits inside. Sessions keep their own bounds.
         connection.set_buffer_limit(None);
         let (arrived, written) = (Vec::new(), Vec::new());
-        Self { connection, arrived, written, place: place.to_owned(), roots, heard: false }
+        Self { connection, arrived, written, place: place.to_owned(), roots, has_certificate, heard: false }
     }
 
     /// Begins: appends the greeting to `out`. What was `written` before is sent when both sides have shaken hands.
@@ -65,8 +67,10 @@ impl Tls {
             let processed = self.connection.process_new_packets();
             if let Err(error) = processed {
                 self.flush(out);
+                let Self { place, roots, has_certificate, .. } = &*self;
                 let first_words = (!heard).then_some(cipher);
-                return Err(explain(&error, &self.place, &self.roots, first_words));
+                let facts = Facts { place, roots, has_certificate: *has_certificate, first_words };
+                return Err(explain(&error, &facts));
             }
             let before = self.arrived.len();
             self.read_plain();
@@ -86,6 +90,11 @@ impl Tls {
             self.arrived.drain(..used);
             self.encrypt(out);
         }
+    }
+
+    /// Names the server in messages.
+    pub fn place(&self) -> &str {
+        &self.place
     }
 
     /// True when something has arrived whose rest has not.

@@ -3,12 +3,28 @@
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
-/// Describes a TLS error with `place`. `roots` names the client's roots, `first_words` are the bytes that arrived, if
-/// they were the first. No such error disappears on a retry, so the kinds are those that are not retried.
-pub(crate) fn explain(error: &Error, place: &str, roots: &str, first_words: Option<&[u8]>) -> StoreError {
+/// Advice to a client that does not trust the server's authority.
+pub const NAME_ROOT: &str = "Name the file with the root certificate that signed it.";
+/// Advice to a client without the certificate that the server wants.
+pub const NAME_CERTIFICATE: &str = "Name the files of a client certificate and its key.";
+
+/// Facts about a connection for the description of its error.
+pub(crate) struct Facts<'a> {
+    pub place: &'a str,
+    /// Source of the client's roots.
+    pub roots: &'a str,
+    /// The client has a certificate to show.
+    pub has_certificate: bool,
+    /// The bytes that arrived, if they were the first.
+    pub first_words: Option<&'a [u8]>,
+}
+
+/// Describes a TLS error. No such error disappears on a retry, so the kinds are those that are not retried.
+pub(crate) fn explain(error: &Error, facts: &Facts<'_>) -> StoreError {
+    let Facts { place, roots, has_certificate, first_words } = *facts;
     match (error, first_words) {
         (Error::InvalidCertificate(error), _) => bad_certificate(error, place, roots),
-        (Error::AlertReceived(alert), _) => refused(*alert, place),
+        (Error::AlertReceived(alert), _) => refused(*alert, place, has_certificate),
         (
             Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion),
             Some(words),
@@ -38,7 +54,7 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
     match error {
         C::UnknownIssuer | C::BadSignature => {
             untrusted(format!("the certificate of {place} is not signed by an authority that {roots} trusts"))
-                .next("Name the file with the root certificate that signed it.")
+                .next(NAME_ROOT)
         }
         C::NotValidForNameContext { presented, .. } => other_host(place, presented),
         C::ExpiredContext { time, not_after } => {
@@ -89,19 +105,22 @@ fn other_host(place: &str, presented: &[String]) -> StoreError {
         .next("Connect to it by a name in the certificate's subjectAltName.")
 }
 
+fn wants_certificate(place: &str) -> StoreError {
+    untrusted(format!("{place} wants a client certificate and was shown none")).next(NAME_CERTIFICATE)
+}
+
 fn no_version(place: &str) -> StoreError {
     StoreError::usage(format!("{place} speaks neither TLS 1.2 nor TLS 1.3"))
         .next("Allow TLS 1.2 in the server's configuration.")
 }
 
-/// The server said no. A refused or missing client certificate is told by alerts (RFC 8446, section 6.2).
-fn refused(alert: AlertDescription, place: &str) -> StoreError {
+/// Describes the server's alert. A refused or missing client certificate is told by alerts (RFC 8446, section 6.2); for a
+/// missing one servers written in Go say `bad_certificate`.
+fn refused(alert: AlertDescription, place: &str, has_certificate: bool) -> StoreError {
     use AlertDescription as A;
     let error = match alert {
-        A::CertificateRequired | A::NoCertificate => {
-            untrusted(format!("{place} wants a client certificate and was shown none"))
-                .next("Name the files of a client certificate and its key.")
-        }
+        A::BadCertificate if !has_certificate => wants_certificate(place),
+        A::CertificateRequired | A::NoCertificate => wants_certificate(place),
         A::UnknownCA | A::BadCertificate | A::UnsupportedCertificate | A::CertificateUnknown | A::DecryptError => {
             untrusted(format!("{place} does not accept the client certificate"))
                 .next("Have the certificate signed by an authority that the server trusts.")

@@ -24,4 +24,5 @@ mod session;
 
 pub use client::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
 pub use connection::Tls;
+pub use failure::{NAME_CERTIFICATE, NAME_ROOT};
 pub use session::{Answered, AtOnce, TlsSession, Upgrade};

@@ -1,6 +1,6 @@
 //! TLS around a session of any protocol: from the first byte on, or when the server has said yes to it.
 
-use plimsoll_core::{Address, CompletionSink, Op, OpKind, StoreError, Ticket, WireSession, WireState};
+use plimsoll_core::{Address, AnswerTally, CompletionSink, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
 use crate::connection::Tls;
@@ -204,6 +204,14 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
 
     fn depth_max(&self) -> u32 {
         self.inner.depth_max()
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.inner.asked_again()
+    }
+
+    fn tally(&self) -> Option<&AnswerTally> {
+        self.inner.tally()
     }
 
     #[inline]

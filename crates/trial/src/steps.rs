@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    Call, ColdStart, CutMoment, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream, StreamSpec, ValueBuf,
-    Workload, waits,
+    AnswerTally, Call, ColdStart, CutMoment, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream,
+    StreamSpec, ValueBuf, Workload, waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
@@ -258,6 +258,7 @@ impl TrialRun<'_, '_> {
         if result.asked_again > 0 {
             end.push(ResultName::AskedAgain, result.asked_again as f64);
         }
+        end.results.extend(result.answers.iter().flat_map(answers));
         end.results.extend(expected::results(drive, &result));
         if let Some(connects) = &result.connects {
             end.push(ResultName::Connects, connects.len() as f64);
@@ -390,6 +391,17 @@ impl TrialRun<'_, '_> {
             tell(Level::Error, EventClass::Drive, format!("client {client}"), text);
         }
     }
+}
+
+/// Returns the results of answers with a status: how many have each, and the sizes of their bodies.
+fn answers(tally: &AnswerTally) -> Vec<PhaseResult> {
+    let of = |name, subject: String, value: u64, n: u64| PhaseResult { name, subject, value: value as f64, n };
+    let statuses = tally.statuses().into_iter();
+    let mut all: Vec<PhaseResult> =
+        statuses.map(|(status, count)| of(ResultName::AnswerStatus, status.to_string(), count, count)).collect();
+    let sizes = [(ResultName::BodyMedianBytes, tally.bytes_median()), (ResultName::BodyMaxBytes, tally.bytes_max())];
+    all.extend(sizes.into_iter().filter_map(|(name, bytes)| Some(of(name, String::new(), bytes?, tally.count()))));
+    all
 }
 
 /// Checks that a phase of operations was completed; returns its error otherwise. `strict`: one with a late generator

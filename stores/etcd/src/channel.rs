@@ -11,6 +11,8 @@ use h2::RecvStream;
 use h2::client::{Builder, Connection, SendRequest};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, TE};
 use http::{Method, Request, Version};
+use plimsoll_core::StoreError;
+use plimsoll_endpoint::Cause;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::messages::HEAD_BYTES;
@@ -35,6 +37,8 @@ pub(crate) enum Failure {
     Said(u32, String),
     /// Loss of the connection; the outcome of the call is unknown.
     Lost(String),
+    /// Loss of the connection for a reason of TLS.
+    Encryption(StoreError),
     /// Size of a reply that has more bytes than are kept.
     TooLarge(usize),
 }
@@ -60,12 +64,27 @@ impl From<h2::Error> for Failure {
 /// Request without its message, ready to be sent.
 pub(crate) type Head = Request<()>;
 
-/// Returns the head of calls of `path` at `authority`; `None` if they make no URI.
-pub(crate) fn head(path: &'static str, authority: &str, token: Option<&HeaderValue>) -> Option<Head> {
+/// Returns scheme, host and port of calls to a server with this host and port.
+pub(crate) fn origin(is_tls: bool, host_and_port: &str) -> String {
+    format!("{}://{host_and_port}", if is_tls { "https" } else { "http" })
+}
+
+/// Returns an error if TLS did not agree on HTTP/2 at `place`.
+pub(crate) fn agreed(protocol: Option<&[u8]>, place: &str) -> Result<(), StoreError> {
+    match protocol {
+        Some(b"h2") => Ok(()),
+        _ => {
+            Err(StoreError::usage(format!("{place} speaks TLS, but not HTTP/2, as etcd does")).next("Check the port."))
+        }
+    }
+}
+
+/// Returns the head of calls of `path` at `origin`; `None` if they make no URI.
+pub(crate) fn head(path: &'static str, origin: &str, token: Option<&HeaderValue>) -> Option<Head> {
     let mut request = Request::builder()
         .method(Method::POST)
         .version(Version::HTTP_2)
-        .uri(format!("http://{authority}{path}"))
+        .uri(format!("{origin}{path}"))
         .header(CONTENT_TYPE, "application/grpc")
         .header(TE, "trailers")
         .body(())
@@ -92,15 +111,22 @@ pub(crate) fn finished(message: &mut BytesMut) -> Bytes {
 pub(crate) struct Channel<I> {
     sender: SendRequest<Bytes>,
     connection: Connection<I, Bytes>,
+    cause: Cause,
 }
 
 impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
-    /// Performs the handshake with the server at the other end of `io`.
-    pub async fn open(io: I) -> Result<Self, Failure> {
+    /// Performs the handshake of HTTP/2 with the server at the other end of `io`, which fails for `cause` if for TLS.
+    pub async fn open(io: I, cause: Cause) -> Result<Self, Failure> {
         let mut builder = Builder::new();
         builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES).enable_push(false);
-        let (sender, connection) = builder.handshake(io).await?;
-        Ok(Self { sender, connection })
+        let (sender, connection) = builder.handshake(io).await.map_err(|error| explained(error.into(), &cause))?;
+        Ok(Self { sender, connection, cause })
+    }
+
+    /// Returns a failure of a call with its reason.
+    #[cold]
+    pub fn explained(&self, failure: Failure) -> Failure {
+        explained(failure, &self.cause)
     }
 
     /// Returns false if the connection has ended.
@@ -110,7 +136,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
 
     /// Sends `message`, which is [`finished`], and returns the reply, of at most `bytes_max` bytes.
     pub async fn call(&mut self, head: &Head, message: Bytes, bytes_max: usize) -> Result<Bytes, Failure> {
-        let Self { sender, connection } = self;
+        let Self { sender, connection, .. } = self;
         together(connection, |context| sender.poll_ready(context)).await??;
         let (mut response, mut out) = sender.send_request(head.clone(), false)?;
         out.send_data(message, true)?;
@@ -131,6 +157,14 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Channel<I> {
             return Err(Failure::Lost("its answer is no message of gRPC".to_owned()));
         }
         Ok(answer.slice(HEAD_BYTES..))
+    }
+}
+
+/// Replaces a loss by its reason, if that is of TLS: HTTP/2 keeps of it the words alone.
+fn explained(failure: Failure, cause: &Cause) -> Failure {
+    match (failure, cause.get()) {
+        (Failure::Lost(_), Some(error)) => Failure::Encryption(error.clone()),
+        (failure, _) => failure,
     }
 }
 

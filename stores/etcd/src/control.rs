@@ -1,6 +1,6 @@
 //! Blocking connection for the control plane, where nothing is measured.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::pin::{Pin, pin};
@@ -13,11 +13,12 @@ use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;
 use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits, waits};
 use plimsoll_endpoint::equals::{Addresses, Login};
-use plimsoll_endpoint::{Connected, connect};
+use plimsoll_endpoint::tls::Tls;
+use plimsoll_endpoint::{Cause, Connected, Encrypted, connect};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, finished, head};
+use crate::channel::{AUTHENTICATE, Channel, Failure, STATUS, agreed, finished, head, origin};
 use crate::messages::{Writer, bytes, login, number, token};
 
 /// Status that a server reports.
@@ -55,10 +56,13 @@ pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
     let (code, words) = match failure {
         Failure::Said(code, words) => (code, words),
         Failure::Lost(words) => {
-            return StoreError::new(K::Unreachable, format!("{place}: the connection is lost"))
-                .detail(words)
-                .next("check that etcd runs and listens there in clear, without TLS");
+            let error = StoreError::new(K::Unreachable, format!("{place}: the connection is lost")).detail(words);
+            return error.next(match place.starts_with("etcds:") {
+                true => "check that etcd runs and listens there; without TLS, write etcd://",
+                false => "check that etcd runs and listens there; with TLS, write etcds://",
+            });
         }
+        Failure::Encryption(error) => return error,
         Failure::TooLarge(bytes) => return StoreError::answer_too_large(place, Some(bytes as u64), ANSWER_BYTES_MAX),
     };
     let kind = match code {
@@ -79,11 +83,28 @@ pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
     }
 }
 
-/// Socket whose reads and writes never wait.
+/// Socket whose reads and writes never wait, in clear or inside TLS.
 struct Patient {
     socket: Arc<TcpStream>,
-    /// The last write found the socket's buffer full.
+    tls: Option<Box<Encrypted>>,
+    /// Bytes wait for room in the socket.
     is_full: Arc<AtomicBool>,
+}
+
+impl Patient {
+    /// Performs the handshake of TLS.
+    async fn encrypt(&mut self, tls: Tls, cause: &Cause) -> Result<(), StoreError> {
+        let Self { socket, is_full, .. } = self;
+        let mut layer = Box::new(Encrypted::new(tls, cause));
+        poll_fn(|_| {
+            let shaken = layer.shake_hands(&**socket);
+            is_full.store(layer.has_unsent(), SeqCst);
+            shaken
+        })
+        .await?;
+        self.tls = Some(layer);
+        Ok(())
+    }
 }
 
 fn later<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
@@ -95,20 +116,33 @@ fn later<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
 
 impl AsyncRead for Patient {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let read = later((&*self.socket).read(buffer.initialize_unfilled()));
-        read.map_ok(|count| buffer.advance(count))
+        let Self { socket, tls, .. } = self.get_mut();
+        let free = buffer.initialize_unfilled();
+        let read = match tls {
+            None => (&**socket).read(free),
+            Some(tls) => tls.read(&**socket, free),
+        };
+        later(read).map_ok(|count| buffer.advance(count))
     }
 }
 
 impl AsyncWrite for Patient {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = later((&*self.socket).write(bytes));
-        self.is_full.store(written.is_pending(), SeqCst);
+        let Self { socket, tls, is_full } = self.get_mut();
+        let written = later(match tls {
+            None => (&**socket).write(bytes),
+            Some(tls) => tls.write(&**socket, bytes),
+        });
+        is_full.store(written.is_pending() || tls.as_ref().is_some_and(|tls| tls.has_unsent()), SeqCst);
         written
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        let Self { socket, tls, is_full } = self.get_mut();
+        let Some(tls) = tls else { return Poll::Ready(Ok(())) };
+        let flushed = later(tls.flush(&**socket));
+        is_full.store(flushed.is_pending(), SeqCst);
+        flushed
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -165,7 +199,8 @@ impl Line {
 pub(crate) struct Control {
     line: Line,
     channel: Channel<Patient>,
-    authority: String,
+    /// Scheme, host and port of calls.
+    origin: String,
     login: Option<Login>,
     pub token: Option<HeaderValue>,
     /// Calls that were repeated with a new token, since this was last taken.
@@ -196,12 +231,22 @@ impl Control {
         let _ = socket.set_nodelay(true);
         let is_full = Arc::<AtomicBool>::default();
         let line = Line { socket: Arc::clone(&socket), is_full: Arc::clone(&is_full), waits: waits.clone(), place };
-        let channel = line.wait(waits.answer(), Channel::open(Patient { socket, is_full }))?;
+        let (mut patient, cause) = (Patient { socket, tls: None, is_full }, Cause::default());
+        if let Some(tls) = addresses.tls_to_first()? {
+            line.wait(waits.answer(), patient.encrypt(tls, &cause))?.map_err(|error| match error.kind {
+                StoreErrorKind::Unreachable => {
+                    error.next("check that etcd listens there with TLS; without, write etcd://")
+                }
+                _ => error,
+            })?;
+            agreed(patient.tls.as_ref().and_then(|tls| tls.protocol()), &line.place)?;
+        }
+        let channel = line.wait(waits.answer(), Channel::open(patient, cause))?;
         let channel = channel.map_err(|failure| refused(&line.place, failure))?;
         let (host, port) = &addresses.hosts[0];
-        let authority = format!("{}:{port}", plimsoll_endpoint::shown_host(host));
+        let origin = origin(addresses.tls.is_some(), &format!("{}:{port}", plimsoll_endpoint::shown_host(host)));
         let login = addresses.login.clone();
-        let mut control = Self { line, channel, authority, login, token: None, asked_again: 0, out: BytesMut::new() };
+        let mut control = Self { line, channel, origin, login, token: None, asked_again: 0, out: BytesMut::new() };
         control.log_in()?;
         Ok(control)
     }
@@ -256,8 +301,9 @@ impl Control {
         message: Bytes,
     ) -> Result<Result<Bytes, Failure>, StoreError> {
         let unwritable = || StoreError::usage(format!("{} is no host's name", self.line.place));
-        let head = head(path, &self.authority, self.token.as_ref()).ok_or_else(unwritable)?;
-        self.line.wait(bound, self.channel.call(&head, message, ANSWER_BYTES_MAX))
+        let head = head(path, &self.origin, self.token.as_ref()).ok_or_else(unwritable)?;
+        let called = self.line.wait(bound, self.channel.call(&head, message, ANSWER_BYTES_MAX))?;
+        Ok(called.map_err(|failure| self.channel.explained(failure)))
     }
 
     /// Returns the server's status.

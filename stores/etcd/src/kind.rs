@@ -26,7 +26,7 @@ const PARAMS: [ParamSpec; 15] = with_limits([
 static SPEC: StoreSpec = StoreSpec {
     name: "etcd",
     summary: "etcd, private servers or a cluster that runs already; indexes by keyindex",
-    schemes: &["etcd"],
+    schemes: &ETCD.schemes,
     interfaces: &[Interface::Kv, Interface::KvScan, Interface::Records],
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     durabilities: &[Durability::Durable],
@@ -64,7 +64,9 @@ impl StoreKind for Etcd {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let place = Addresses::of_target(&ETCD, &options.target)?.place;
+        let addresses = Addresses::of_target(&ETCD, &options.target)?;
+        addresses.tls_client()?;
+        let place = addresses.place;
         let prefix = prefix_of(&options.run_id);
         Ok(vec![
             format!("attaches to {place}"),

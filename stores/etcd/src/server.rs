@@ -41,11 +41,13 @@ impl EtcdRecipe {
 /// URLs of etcd.
 pub(crate) const ETCD: ClusterSpec = ClusterSpec {
     name: "etcd",
-    scheme: "etcd",
+    schemes: ["etcd", "etcds"],
+    protocols: &["h2"],
+    switches: &[],
     port: PORTS[0],
     password: "ETCDCTL_PASSWORD",
     form: "Write it as etcd://user@host:2379, with commas between several hosts; \
-           TLS is not spoken: attach where etcd listens in clear",
+           with TLS as etcds://user@host:2379?cacert=FILE&cert=FILE&key=FILE",
     check,
     private_login: |_| None,
 };

@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use http::header::HeaderValue;
 use plimsoll_core::{ANSWER_BYTES_MAX, Answer, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Value};
+use plimsoll_endpoint::SessionSocket;
 use plimsoll_endpoint::equals::{Login, Protocol, ServerAddresses, kv_call};
-use tokio::net::TcpStream;
+use plimsoll_endpoint::tls::TlsClient;
 use tokio::sync::Mutex;
 
 use crate::channel::{
-    AUTHENTICATE, Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, finished, head, set_token,
+    AUTHENTICATE, Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, agreed, finished, head, origin, set_token,
 };
 use crate::control::{Status, refused};
 use crate::messages::{self, Writer, number, pairs};
@@ -20,6 +21,8 @@ use crate::messages::{self, Writer, number, pairs};
 pub(crate) struct Common {
     /// Reads ask the member alone (`serializable`), not the cluster.
     pub reads_copy: bool,
+    /// `None` in clear.
+    pub tls: Option<TlsClient>,
     pub login: Option<Login>,
     /// Newest token of the login. Held while one session logs in anew, for all of them: etcd takes long for it.
     pub token: Mutex<Option<HeaderValue>>,
@@ -37,9 +40,9 @@ struct Asked {
 
 pub(crate) struct EtcdSession {
     common: Arc<Common>,
-    channel: Option<Channel<TcpStream>>,
-    /// Host and port of the member.
-    authority: String,
+    channel: Option<Channel<SessionSocket>>,
+    /// Scheme, host and port of the member.
+    origin: String,
     /// Token in the heads of calls.
     token: Option<HeaderValue>,
     asked_again: u64,
@@ -66,7 +69,7 @@ impl EtcdSession {
         Self {
             common: Arc::clone(common),
             channel: None,
-            authority: String::new(),
+            origin: String::new(),
             token: None,
             asked_again: 0,
             asked: Vec::new(),
@@ -93,7 +96,7 @@ impl EtcdSession {
         match called {
             Called::Kind(kind) => channel.call(&self.asked[kind].head, message, self.bytes_max).await,
             Called::Path(path) => {
-                let head = head(path, &self.authority, self.token.as_ref()).ok_or_else(not_open)?;
+                let head = head(path, &self.origin, self.token.as_ref()).ok_or_else(not_open)?;
                 channel.call(&head, message, self.bytes_max).await
             }
         }
@@ -122,10 +125,18 @@ impl EtcdSession {
     #[cold]
     fn fail(&self, failure: Failure, answer: &mut Answer) -> Result<Outcome, StoreError> {
         let place = &self.common.place;
-        match failure {
+        match self.explained(failure) {
             Failure::Said(code, words) => Ok(answer.fail(outcome(code), name(code), &words)),
             Failure::TooLarge(bytes) => Err(StoreError::answer_too_large(place, Some(bytes as u64), self.bytes_max)),
             failure => Err(refused(place, failure)),
+        }
+    }
+
+    #[cold]
+    fn explained(&self, failure: Failure) -> Failure {
+        match &self.channel {
+            Some(channel) => channel.explained(failure),
+            None => failure,
         }
     }
 }
@@ -133,15 +144,20 @@ impl EtcdSession {
 impl Protocol for EtcdSession {
     async fn connect(
         &mut self,
-        socket: TcpStream,
+        mut socket: SessionSocket,
         server: &ServerAddresses,
         kinds: &[OpKind],
     ) -> Result<(), StoreError> {
         self.channel = None;
         let place = &server.place;
-        server.host_and_port().clone_into(&mut self.authority);
+        let tls = self.common.tls.as_ref();
+        self.origin = origin(tls.is_some(), server.host_and_port());
+        if let Some(tls) = tls {
+            socket.encrypt(tls.connect(&server.host, place)?).await?;
+            agreed(socket.protocol(), place)?;
+        }
         self.token = self.common.token.lock().await.clone();
-        let (authority, token) = (&self.authority, self.token.as_ref());
+        let (origin, token) = (&self.origin, self.token.as_ref());
         let asked = kinds.iter().map(|kind| {
             let call = kv_call(kind, "etcd")?;
             let path = match call {
@@ -150,15 +166,16 @@ impl Protocol for EtcdSession {
                 Some(KvCall::Put) => PUT,
                 Some(KvCall::Delete) => DELETE_RANGE,
             };
-            let head = head(path, authority, token).ok_or_else(|| StoreError::broken("no URI"))?;
+            let head = head(path, origin, token).ok_or_else(|| StoreError::broken("no URI"))?;
             Ok(Asked { call, keep: kind.keep_answer, head })
         });
         self.asked = asked.collect::<Result<Vec<_>, StoreError>>()?;
-        self.channel = Some(Channel::open(socket).await.map_err(|failure| refused(place, failure))?);
+        let cause = socket.cause().clone();
+        self.channel = Some(Channel::open(socket, cause).await.map_err(|failure| refused(place, failure))?);
         Writer::begin(&mut self.out);
         let message = finished(&mut self.out);
         let status = self.call(Called::Path(STATUS), message).await;
-        let status = Status::read(&status.map_err(|failure| refused(place, failure))?);
+        let status = Status::read(&status.map_err(|failure| refused(place, self.explained(failure)))?);
         if status.leader == 0 {
             return Err(StoreError::new(StoreErrorKind::Unreachable, format!("{place} knows of no leader")));
         }

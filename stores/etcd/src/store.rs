@@ -1,6 +1,7 @@
 //! The store: keys of a run in a private or attached cluster.
 
 use std::fs::Metadata;
+use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_core::{
@@ -8,6 +9,8 @@ use plimsoll_core::{
     Sessions, Setting, Store, StoreDescription, StoreError, Values, Waits, is_run_id,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, Scope, ServerAddresses, sessions};
+use plimsoll_endpoint::shown_host;
+use plimsoll_endpoint::tls::{Roots, TlsOptions, Verify};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 use tokio::sync::Mutex;
@@ -29,14 +32,36 @@ pub(crate) fn prefix_of(run_id: &str) -> String {
 
 /// Returns the command that removes the keys with a run's prefix from an attached cluster.
 fn removal(addresses: &Addresses, prefix: &str) -> Option<Removal> {
-    let hosts = addresses.place.strip_prefix("etcd://")?;
+    let hosts: Vec<String> =
+        addresses.hosts.iter().map(|(host, port)| format!("{}:{port}", shown_host(host))).collect();
+    let (clear, encrypted) = (hosts.join(","), format!("https://{}", hosts.join(",https://")));
+    let hosts = if addresses.tls.is_some() { &encrypted } else { &clear };
+    let files = addresses.tls.as_ref().map(etcdctl_files).unwrap_or_default();
     let mut words = vec!["etcdctl", "--endpoints", hosts];
+    words.extend(files.iter().map(String::as_str));
     if let Some(login) = &addresses.login {
         // etcdctl asks for the password.
         words.extend(["--user", login.user.text()]);
     }
     words.extend(["del", "--prefix", prefix]);
     Removal::new(&words, hosts, prefix)
+}
+
+/// Returns the words by which etcdctl is told the files of TLS.
+fn etcdctl_files(tls: &TlsOptions) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut file = |name: &str, path: &Path| files.extend([name.to_owned(), path.display().to_string()]);
+    if let Roots::File(roots) = &tls.roots {
+        file("--cacert", roots);
+    }
+    if let Some(own) = &tls.certificate {
+        file("--cert", &own.certificate);
+        file("--key", &own.key);
+    }
+    if tls.verify == Verify::None {
+        files.extend(["--insecure-transport=false", "--insecure-skip-tls-verify"].map(str::to_owned));
+    }
+    files
 }
 
 pub(crate) struct EtcdStore {
@@ -181,6 +206,7 @@ impl Store for EtcdStore {
         };
         let common = Arc::new(Common {
             reads_copy: self.copy.is_some(),
+            tls: self.cluster.addresses.tls_client()?,
             login: self.cluster.addresses.login.clone(),
             token: Mutex::new(self.cluster.first(|control| Ok(control.token.clone()))?),
             prefix: self.prefix_in_use().as_bytes().to_vec(),

@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, CompletionSink, Durability, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ANSWER_BYTES_MAX, Answer, AnswerTally, CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind,
+    Ticket, Value,
 };
 
 use crate::cookies::Cookies;
 use crate::endpoint::{Login, Version};
+use crate::part;
+use crate::reference::Base;
 use crate::request::Request;
 
 /// First answer of a server.
@@ -31,7 +34,10 @@ pub(crate) struct Arrived<'a> {
     pub retry_after: bool,
     /// All of its head, where something of that is wanted.
     pub head: &'a [u8],
+    /// The body, if it is kept.
     pub body: &'a [u8],
+    /// Length of the body, kept or not.
+    pub body_bytes: u64,
 }
 
 /// State that outlives a connection, and the rules for judging answers.
@@ -40,12 +46,13 @@ pub(crate) struct Client {
     pub login: Arc<Login>,
     /// The durability that writes are promised, where that is one: they are refused.
     promised: Option<Durability>,
-    /// Error that refuses the operation types; returned with the first answer, before which an executor does not look.
-    refused: Option<StoreError>,
     pub requests: Vec<Request>,
-    /// The server was asked who it is, and answered.
-    pub is_greeted: bool,
+    /// The server is to be asked who it is. Sessions of a workload ask nothing that is not the workload's.
+    asks: bool,
     pub greeting: Greeting,
+    pub tally: AnswerTally,
+    /// Targets of the requests in flight whose answers may refer to them.
+    targets: Vec<(Ticket, Vec<u8>)>,
     answer: Answer,
     /// Cookies of the client.
     pub cookies: Cookies,
@@ -60,13 +67,34 @@ impl Client {
         Self { login, promised, answer_max: ANSWER_BYTES_MAX, ..Self::default() }
     }
 
-    /// Begins a connection. True when the server is to be asked who it is.
-    pub(crate) fn open(&mut self, kinds: &[OpKind]) -> bool {
+    /// Makes a client that asks the server at `login` who it is, before anything else.
+    pub(crate) fn asking(login: Arc<Login>) -> Self {
+        Self { asks: true, ..Self::new(login, Durability::AtEnd) }
+    }
+
+    /// Begins a connection. Returns true if the server is to be asked who it is.
+    ///
+    /// # Errors
+    /// `Usage` if an operation type is no request that may be sent; `Authentication` if the server has asked for a user.
+    pub(crate) fn open(&mut self, kinds: &[OpKind]) -> Result<bool, StoreError> {
         self.answer.clear();
         self.requests.clear();
-        self.refused = self.prepare(kinds).err();
-        // Operation types are refused with the first answer.
-        !self.is_greeted || self.refused.is_some()
+        self.targets.clear();
+        self.prepare(kinds)?;
+        self.let_in()?;
+        Ok(self.asks)
+    }
+
+    /// Fails if the server has asked for a user and no request says who asks, or finds out first.
+    fn let_in(&self) -> Result<(), StoreError> {
+        let says = self.requests.is_empty() || self.requests.iter().any(|request| request.has_login);
+        if says || !self.greeting.wants_user {
+            return Ok(());
+        }
+        let what = format!("{} asks for a user and a password", self.login.place);
+        Err(StoreError::new(StoreErrorKind::Authentication, what)
+            .detail(format!("401 {}", phrase(401)))
+            .next("Write the user into the URL, and use --password-file."))
     }
 
     fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
@@ -80,6 +108,19 @@ impl Client {
             self.requests.push(request);
         }
         Ok(())
+    }
+
+    /// Keeps the target of a request, if its answer may refer to it.
+    #[inline]
+    pub(crate) fn started(&mut self, ticket: Ticket, op: &Op<'_>) {
+        let Some(target) = &self.requests[usize::from(op.kind)].own_target else { return };
+        let at = self.targets.iter().position(|(known, _)| *known == ticket).unwrap_or_else(|| {
+            self.targets.push((ticket, Vec::new()));
+            self.targets.len() - 1
+        });
+        let out = &mut self.targets[at].1;
+        out.clear();
+        part::write(target, op.params, &self.cookies, 0, out);
     }
 
     /// Reports operations that have not been answered.
@@ -136,9 +177,10 @@ impl Client {
     /// The server has answered an operation.
     #[inline]
     pub(crate) fn answered(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>, done: &mut dyn CompletionSink) {
+        self.tally.note(arrived.status, arrived.body_bytes);
         if !self.requests[usize::from(kind)].expects(arrived.status) {
             self.unexpected(ticket, kind, arrived, done);
-        } else if let Err(what) = self.checked(kind, arrived) {
+        } else if let Err(what) = self.checked(ticket, kind, arrived) {
             self.wrong(ticket, kind, &what, done);
         } else {
             done.push(ticket, Outcome::Ok, &self.answer);
@@ -148,7 +190,7 @@ impl Client {
 
     /// Puts what is wanted of an answer into it; or says what is wrong with that.
     #[inline]
-    fn checked(&mut self, kind: u16, arrived: &Arrived<'_>) -> Result<(), String> {
+    fn checked(&mut self, ticket: Ticket, kind: u16, arrived: &Arrived<'_>) -> Result<(), String> {
         let request = &self.requests[usize::from(kind)];
         let body = arrived.body;
         self.answer.rows = 1;
@@ -164,7 +206,9 @@ impl Client {
         }
         if !request.take.is_empty() {
             self.answer.columns = request.take.len();
-            request.take.push(arrived.status, arrived.head, body, &mut self.answer.values)?;
+            let target = self.targets.iter().find(|(known, _)| *known == ticket).map(|(_, target)| target.as_slice());
+            let base = Base { scheme: if self.login.is_tls { "https" } else { "http" }, target };
+            request.take.push(arrived, &base, &mut self.answer.values)?;
         }
         Ok(())
     }
@@ -212,9 +256,6 @@ impl Client {
     #[cold]
     pub(crate) fn opened(&mut self, arrived: &Arrived<'_>) -> Result<(), StoreError> {
         use StoreErrorKind as K;
-        if let Some(refused) = self.refused.take() {
-            return Err(refused);
-        }
         let place = &self.login.place;
         let words = format!("{} {}", arrived.status, phrase(arrived.status));
         let words = words.trim_end().to_owned();
@@ -228,23 +269,14 @@ impl Client {
                 format!("{place} does not accept this user with this password"),
                 "Check the user in the URL, and the password there or in the file given with --password-file.",
             ),
-            // Those of the workload say themselves who asks, or find out first.
-            401 if self.requests.is_empty() || self.requests.iter().any(|request| request.has_login) => {
-                self.is_greeted = true;
-                Ok(())
-            }
-            401 => error(
-                K::Authentication,
-                format!("{place} asks for a user and a password"),
-                "Write the user into the URL, and use --password-file.",
-            ),
             400 | 407 | 421 | 426 | 505 => error(
                 K::Usage,
                 format!("{place} does not take a plain request of {version}"),
                 "Check scheme, host and port: it may want https, or be a proxy.",
             ),
             _ => {
-                self.is_greeted = true;
+                self.let_in()?;
+                self.asks = false;
                 Ok(())
             }
         }

@@ -36,11 +36,11 @@ fn greeted_by(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, 
     let (login, place) = (Arc::new(endpoint.login.clone()), &endpoint.login.place);
     match login.version {
         Version::Http11 => {
-            let session = HttpSession::new(login, Durability::AtEnd);
+            let session = HttpSession::asking(login);
             greeted(endpoint.connect(place, waits)?, session, HttpSession::greeting)
         }
         Version::Http2 => {
-            let session = Http2Session::new(login, Durability::AtEnd);
+            let session = Http2Session::asking(login);
             let session = inside(session, endpoint.tls_client()?.as_ref(), &endpoint.address, place)?;
             let channel = Channel::connect(&endpoint.address, place, waits)?;
             greeted(channel, session, |session| session.inner().greeting())

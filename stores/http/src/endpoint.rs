@@ -57,8 +57,6 @@ pub struct Login {
     pub version: Version,
     /// True if the connection uses TLS.
     pub is_tls: bool,
-    /// True if the server does not answer HEAD well, and is asked who it is by GET.
-    pub by_get: bool,
 }
 
 impl Login {
@@ -130,7 +128,7 @@ pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles, version: Vers
     }
     let host = if url.hosts.is_empty() { "localhost" } else { url.hosts }.to_owned();
     let query = query.to_owned();
-    let login = Login { user, password, host, base, ends_with_slash, query, place, version, is_tls, by_get: false };
+    let login = Login { user, password, host, base, ends_with_slash, query, place, version, is_tls };
     let mut tls = if is_tls { Some(files.options()?) } else { None };
     if let Some(tls) = tls.as_mut().filter(|_| version == Version::Http2) {
         // With the other one it can say that it speaks only that.

@@ -6,7 +6,7 @@
 //!
 //! Answers come in any order, and a ticket is in flight once: steps of requests wait for each other.
 //!
-//! It begins as `wire` does: by asking for the head of what stands at the URL, once.
+//! It begins as `wire` does: with operations, unless it asks for the server.
 
 mod arrivals;
 mod frame;
@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, ValueBuf, Values, WireSession,
-    WireState,
+    AnswerTally, CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, ValueBuf, Values,
+    WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
 use plimsoll_tls::{Tls, Upgrade};
@@ -68,6 +68,10 @@ pub struct Http2Session {
     next_id: u32,
     /// The connection takes no more streams, and ends when those are answered that it has.
     is_ending: bool,
+    /// The server has refused to begin with a request, and has answered none since: it has one at a time.
+    is_refusing: bool,
+    /// Requests that were sent again after a refusal.
+    asked_again: u64,
     /// Bytes that the server takes on the connection.
     window: i64,
     /// Bytes whose arrival the server was not told of.
@@ -85,10 +89,15 @@ impl Http2Session {
         Self { client: Client::new(login, durability), ..Self::default() }
     }
 
+    /// Makes a session that asks the server at `login` who it is.
+    pub fn asking(login: Arc<Login>) -> Self {
+        Self { client: Client::asking(login), ..Self::default() }
+    }
+
     /// Makes a session for a server that has greeted, and announced its number of streams.
     pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
         let mut session = Self::new(login, durability);
-        session.client.greeting.depth_max = greeting.depth_max;
+        session.client.greeting = greeting.clone();
         session
     }
 
@@ -131,10 +140,11 @@ impl Http2Session {
     /// Begins a stream, if that can be now.
     #[inline]
     fn begin(&mut self, at: usize, out: &mut Vec<u8>) -> bool {
-        if self.is_ending || self.open >= self.peer.streams_max {
+        if self.is_ending || self.open >= self.peer.streams_max || self.is_refusing && self.open > 0 {
             return false;
         }
         let stream = &mut self.streams[at];
+        self.asked_again += u64::from(stream.refusals > 0);
         stream.id = self.next_id;
         self.ids[at] = self.next_id;
         stream.window = self.peer.window_first;
@@ -218,6 +228,20 @@ impl Http2Session {
         self.leave(at);
     }
 
+    /// The server has refused to begin a stream (RFC 9113, 8.7): its request waits to be sent again, on this connection or
+    /// the next, until another one is answered, or none is in flight.
+    #[cold]
+    fn wait_again(&mut self, at: usize) {
+        self.open -= 1;
+        self.is_refusing = true;
+        self.ids[at] = 0;
+        self.blocked.retain(|blocked| *blocked != at);
+        let stream = &mut self.streams[at];
+        stream.refusals += 1;
+        stream.begin_again();
+        self.waiting.push_front(at);
+    }
+
     /// The server has not begun a stream, and ends the connection: the request is sent again on the next one, or was
     /// rejected.
     #[cold]
@@ -265,12 +289,17 @@ impl Asked for Http2Session {
 
     #[cold]
     fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
-        let tickets = self.streams.iter_mut().enumerate().filter_map(|(at, stream)| {
+        let (mut sent, mut waiting) = (Vec::new(), Vec::new());
+        for (at, stream) in self.streams.iter_mut().enumerate() {
             let is_free = self.free.contains(&at);
-            stream.op.take().filter(|_| !is_free).map(|(ticket, _)| ticket)
-        });
-        let tickets: Vec<Ticket> = tickets.collect();
-        self.client.give_up(tickets.into_iter(), Outcome::Unknown, "connection", &error.to_string(), done);
+            if let Some((ticket, _)) = stream.op.take().filter(|_| !is_free) {
+                let list = if stream.id == 0 { &mut waiting } else { &mut sent };
+                list.push(ticket);
+            }
+        }
+        self.client.give_up(sent.into_iter(), Outcome::Unknown, "connection", &error.to_string(), done);
+        // Those that were not sent have certainly not happened.
+        self.client.give_up(waiting.into_iter(), Outcome::Rejected, "closed", &error.to_string(), done);
         self.forget();
         let is_stranger = !self.is_heard && error.kind == StoreErrorKind::Unreachable && !self.client.login.is_tls;
         self.state = WireState::Failed(match is_stranger {
@@ -297,16 +326,21 @@ impl WireSession for Http2Session {
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         self.forget();
         self.peer = Peer::default();
-        (self.is_heard, self.is_ending, self.unfinished) = (false, false, None);
+        (self.is_heard, self.is_ending, self.is_refusing, self.unfinished) = (false, false, false, None);
         (self.next_id, self.window, self.untold, self.noise) = (1, WINDOW_FIRST, 0, 0);
         self.block.clear();
-        frame::preface(out);
-        if !self.client.open(kinds) {
-            self.state = WireState::Ready;
+        self.state = match self.client.open(kinds) {
+            Ok(true) => WireState::Opening,
+            Ok(false) => WireState::Ready,
+            Err(error) => WireState::Failed(error),
+        };
+        if self.is_over() {
             return;
         }
-        self.state = WireState::Opening;
-        self.ask(None, None, ValueBuf::new().values(), out);
+        frame::preface(out);
+        if self.state == WireState::Opening {
+            self.ask(None, None, ValueBuf::new().values(), out);
+        }
     }
 
     fn state(&self) -> &WireState {
@@ -326,6 +360,7 @@ impl WireSession for Http2Session {
 
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
+        self.client.started(ticket, op);
         self.ask(Some(op.kind), Some((ticket, op.kind)), op.params, out);
     }
 
@@ -359,6 +394,14 @@ impl WireSession for Http2Session {
             }
         }
         if self.is_over() { bytes.len() } else { at }
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.asked_again
+    }
+
+    fn tally(&self) -> Option<&AnswerTally> {
+        Some(&self.client.tally)
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {

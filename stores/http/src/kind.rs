@@ -55,7 +55,8 @@ impl StoreKind for Http {
         endpoint.tls_client()?;
         Ok(vec![
             format!("attaches to {} and speaks {}", endpoint.login.place, endpoint.login.version.name()),
-            "asks for its head (HEAD) first, and sends the workload's requests; makes nothing there itself".to_owned(),
+            "asks once for what the URL names (GET), and sends the workload's requests; makes nothing there itself"
+                .to_owned(),
         ])
     }
 

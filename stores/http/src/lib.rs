@@ -13,6 +13,7 @@
 //! | `part` | its pieces, with parameters between what is always the same |
 //! | `cookies` | the cookies that a client was given |
 //! | `take` | what is taken out of an answer |
+//! | `reference` | references in answers, resolved against the target of their request |
 //! | [`response`] | the head of an answer, and what says how long its body is |
 //! | `control` | one look at a server, for everything that is not measured |
 //! | [`endpoint`] | where a URL leads |
@@ -25,6 +26,7 @@ pub mod endpoint;
 pub mod http2;
 mod kind;
 mod part;
+mod reference;
 pub mod request;
 pub mod response;
 pub mod server;

@@ -13,8 +13,8 @@ pub(crate) enum Part {
     Bytes(Vec<u8>),
     /// A parameter as a part of a target, percent-encoded.
     Encoded(usize),
-    /// A parameter as a whole target: its own path, where it is a URL.
-    Target(usize),
+    /// A parameter as a whole target: of a URL its path, any other behind this base unless it begins with it.
+    Target(usize, Vec<u8>),
     /// A parameter within a field.
     Field(usize),
     /// A parameter within a body.
@@ -55,7 +55,7 @@ pub(crate) fn write(all: &[Part], params: Values<'_>, cookies: &Cookies, body_by
         match part {
             Part::Bytes(bytes) => out.extend_from_slice(bytes),
             Part::Encoded(at) => encoded(out, params.get(*at), &PLAIN),
-            Part::Target(at) => whole_target(out, params.get(*at)),
+            Part::Target(at, base) => whole_target(out, params.get(*at), base),
             Part::Field(at) => {
                 let from = out.len();
                 written(out, params.get(*at));
@@ -119,13 +119,20 @@ fn encoded_bytes(out: &mut Vec<u8>, bytes: &[u8], plain: &[bool; 256]) {
     }
 }
 
-/// A target that an answer gave, as `Location` does: of a URL its path and query.
-fn whole_target(out: &mut Vec<u8>, value: Value<'_>) {
+/// A target that an answer gave, as `Location` does: of a URL its path and query. A fragment is not sent.
+fn whole_target(out: &mut Vec<u8>, value: Value<'_>, base: &[u8]) {
     value.with_bytes(|bytes| {
+        let bytes = bytes.split(|byte| *byte == b'#').next().unwrap_or_default();
         let after = bytes.strip_prefix(b"http").map(|rest| rest.strip_prefix(b"s").unwrap_or(rest));
         let path = match after.and_then(|rest| rest.strip_prefix(b"://")) {
-            Some(rest) => rest.iter().position(|byte| *byte == b'/').map_or(&b"/"[..], |at| &rest[at..]),
-            None => bytes,
+            Some(rest) => rest.iter().position(|byte| matches!(byte, b'/' | b'?')).map_or(&b"/"[..], |at| &rest[at..]),
+            None => {
+                let below = bytes.strip_prefix(base);
+                if !below.is_some_and(|rest| matches!(rest.first(), None | Some(b'/' | b'?'))) {
+                    out.extend_from_slice(base);
+                }
+                bytes
+            }
         };
         if path.first() != Some(&b'/') {
             out.push(b'/');

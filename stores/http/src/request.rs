@@ -30,6 +30,8 @@ pub struct Request {
     pub(crate) writes: bool,
     /// True if the request has credentials of its own, in a field.
     pub(crate) has_login: bool,
+    /// The target, if the answer may refer to it.
+    pub(crate) own_target: Option<Vec<Part>>,
     /// Cookies are kept and sent.
     pub(crate) cookies: bool,
     /// Statuses that are right; 2xx and 3xx if there are none.
@@ -99,6 +101,8 @@ impl Request {
         };
         let has = |name: &str| headers.iter().any(|header| header.name.eq_ignore_ascii_case(name));
         let (host, fields) = fields(login, own);
+        let take = Takes::new(&call.take).map_err(|what| bad(&what))?;
+        let own_target = take.need_target().then(|| target.clone());
         let said = Said { method, target, fields, host, cookies: call.cookies, body };
         Ok(Request {
             is_head: method == "HEAD",
@@ -108,17 +112,18 @@ impl Request {
             cookies: call.cookies,
             expect: call.expect.clone(),
             contains: call.contains.clone(),
-            take: Takes::new(&call.take).map_err(|what| bad(&what))?,
+            take,
+            own_target,
             ..Request::written(said, login)
         })
     }
 
-    /// Makes the first request of a session, which tests that the server speaks HTTP and accepts the user.
+    /// Makes a request for what the URL names. The head of its answer tells if the server speaks HTTP and accepts the user;
+    /// its body is not waited for.
     pub(crate) fn opening(login: &Login) -> Request {
         let target = vec![Part::Bytes(login.own_target().into_bytes())];
         let (host, fields) = fields(login, Vec::new());
-        let method = if login.by_get { "GET" } else { "HEAD" };
-        let said = Said { method, target, fields, host, cookies: false, body: None };
+        let said = Said { method: "GET", target, fields, host, cookies: false, body: None };
         Request { is_head: true, ..Request::written(said, login) }
     }
 
@@ -219,13 +224,16 @@ impl Writer<'_> {
                     .bad("it has a path of its own, and the URL a query")
                     .next("Write the query behind the path."));
             }
-            [TemplatePiece::Param] => all.push(self.param(Part::Target)),
+            [TemplatePiece::Param] => {
+                let base = login.base.clone().into_bytes();
+                all = vec![self.param(|at| Part::Target(at, base))];
+            }
             _ => all.extend(self.template(target, Part::Encoded, &|c: char| c.is_ascii_graphic() && c != '#')?),
         }
         Ok(merged(all))
     }
 
-    fn param(&mut self, part: impl Fn(usize) -> Part) -> Part {
+    fn param(&mut self, part: impl FnOnce(usize) -> Part) -> Part {
         self.params += 1;
         part(self.params - 1)
     }
@@ -340,6 +348,19 @@ mod tests {
         ] {
             let expected = format!("GET {target} HTTP/1.1\r\nHost: h\r\nUser-Agent: plimsoll\r\n\r\n");
             assert_eq!(sent(&whole, &[Value::Text(value)]), expected, "{value}");
+        }
+        let whole = Request::new(&kind("GET", "{}", None), &login("http://h/api/")).unwrap();
+        for (value, target) in [
+            ("/items/7", "/api/items/7"),
+            ("items/7", "/api/items/7"),
+            ("/api/items/7", "/api/items/7"),
+            ("/api?x=1", "/api?x=1"),
+            ("/apis", "/api/apis"),
+            ("http://h/other/7#top", "/other/7"),
+            ("http://h?x=1", "/?x=1"),
+        ] {
+            let text = sent(&whole, &[Value::Text(value)]);
+            assert!(text.starts_with(&format!("GET {target} HTTP/1.1\r\n")), "{value}: {text}");
         }
     }
 

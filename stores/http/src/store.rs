@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
-    StoreErrorKind, Waits, WireClient,
+    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Waits,
+    WireClient,
 };
 
 use crate::client::Greeting;
@@ -29,24 +29,11 @@ impl HttpStore {
         Self { own: Some((servers, nginx)), login, greeting, endpoint, waits }
     }
 
-    pub fn attach(mut endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        let place = endpoint.login.place.clone();
-        let mut greeting = greet(&endpoint, &waits);
-        // A server that only answers HEAD wrongly can be measured: that was no request of the workload.
-        if let Err(error) = &greeting
-            && endpoint.login.version == Version::Http11
-            && matches!(error.kind, StoreErrorKind::Broken | StoreErrorKind::Unreachable | StoreErrorKind::Usage)
-        {
-            endpoint.login.by_get = true;
-            if let Ok(by_get) = greet(&endpoint, &waits) {
-                progress(&format!("HEAD is not answered as in HTTP/1.1, but GET is: {error}"));
-                greeting = Ok(by_get);
-            }
-        }
-        let greeting = greeting?;
+    pub fn attach(endpoint: Endpoint, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
+        let greeting = greet(&endpoint, &waits)?;
         if let Some(said) = &greeting.error {
-            let method = if endpoint.login.by_get { "GET" } else { "HEAD" };
-            progress(&format!("{place} answers {said} to {method}; what is asked goes there all the same"));
+            let place = &endpoint.login.place;
+            progress(&format!("{place} answers {said} to GET; what is asked goes there all the same"));
         }
         Ok(Self { own: None, login: Arc::new(endpoint.login.clone()), greeting, endpoint, waits })
     }
@@ -54,10 +41,14 @@ impl HttpStore {
 
 impl Store for HttpStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        if let Some((servers, _)) = &self.own {
-            servers.check(Nodes::All)?;
-        }
-        let server = look(&self.endpoint, &self.waits)?;
+        let server = match &self.own {
+            Some((servers, _)) => {
+                servers.check(Nodes::All)?;
+                look(&self.endpoint, &self.waits)?
+            }
+            // It has said so when it was attached, and is asked no more than the workload does.
+            None => self.greeting.server.clone(),
+        };
         let version = if server.is_empty() { "a server that does not say which".to_owned() } else { server };
         let (mut place, mut settings) = (self.login.place.clone(), Vec::new());
         if let Some((_, nginx)) = &self.own {
@@ -91,8 +82,8 @@ impl Store for HttpStore {
         let tls = self.endpoint.tls_client()?;
         // How deep sessions of HTTP/2 are is the server's to say.
         let greeting = match self.login.version {
-            Version::Http11 => self.greeting.clone(),
-            Version::Http2 => greet(&self.endpoint, &self.waits)?,
+            Version::Http2 if self.own.is_some() => greet(&self.endpoint, &self.waits)?,
+            _ => self.greeting.clone(),
         };
         let address = &self.endpoint.address;
         let client = |_| {

@@ -3,6 +3,8 @@
 use plimsoll_core::{HttpTake, Value, ValueBuf};
 use regex::bytes::Regex;
 
+use crate::client::Arrived;
+use crate::reference::Base;
 use crate::response;
 
 /// Deepest way into JSON.
@@ -54,8 +56,14 @@ impl Takes {
         self.0.iter().any(|take| matches!(take, Take::Json(_) | Take::Regex(_) | Take::Body))
     }
 
-    /// Appends what is wanted of an answer, or says what it has not.
-    pub(crate) fn push(&self, status: u16, head: &[u8], body: &[u8], values: &mut ValueBuf) -> Result<(), String> {
+    /// Returns true if a field is wanted that may refer to the target of the request.
+    pub(crate) fn need_target(&self) -> bool {
+        self.0.iter().any(|take| matches!(take, Take::Header(name) if is_reference(name)))
+    }
+
+    /// Appends what is wanted of an answer to a request for `base`, or says what it has not.
+    pub(crate) fn push(&self, arrived: &Arrived<'_>, base: &Base<'_>, values: &mut ValueBuf) -> Result<(), String> {
+        let Arrived { status, head, body, .. } = *arrived;
         // Parsed once, for all of its fields.
         let is_json = self.0.iter().any(|take| matches!(take, Take::Json(_)));
         let json = if is_json { serde_json::from_slice::<serde_json::Value>(body).ok() } else { None };
@@ -68,6 +76,7 @@ impl Takes {
                         response::fields(head).filter(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
                     let (_, value) = fields.next().ok_or_else(|| format!("the answer has no header {name}"))?;
                     match text(value)? {
+                        value if is_reference(name) => values.push(Value::Text(&base.resolve(value))),
                         value if value.contains('\n') => {
                             let lines: Vec<&str> = value.lines().map(str::trim).collect();
                             values.push(Value::Text(&lines.join(" ")));
@@ -88,6 +97,11 @@ impl Takes {
         }
         Ok(())
     }
+}
+
+/// Returns true for a field whose value is a reference (RFC 9110, 8.7 and 10.2.2).
+fn is_reference(name: &str) -> bool {
+    ["location", "content-location"].iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 fn text(bytes: &[u8]) -> Result<&str, String> {
@@ -124,7 +138,9 @@ mod tests {
 
     fn taken(take: HttpTake, head: &str, body: &str) -> Result<String, String> {
         let (takes, mut values) = (Takes::new(&[take])?, ValueBuf::new());
-        takes.push(201, head.as_bytes(), body.as_bytes(), &mut values)?;
+        let (head, body) = (head.as_bytes(), body.as_bytes());
+        let arrived = Arrived { status: 201, retry_after: false, head, body, body_bytes: 0 };
+        takes.push(&arrived, &Base { scheme: "http", target: Some(b"/a/b?c") }, &mut values)?;
         Ok(format!("{:?}", values.values().get(0)))
     }
 
@@ -144,6 +160,11 @@ mod tests {
         }
         let head = "HTTP/1.1 201 Created\r\nX: y\r\nlocation: /items/7\r\n\r\n";
         assert_eq!(taken(HttpTake::Header("Location".into()), head, "").as_deref(), Ok("Text(\"/items/7\")"));
+        let relative = |to: &str| format!("HTTP/1.1 303 See Other\r\nLocation: {to}\r\n\r\n");
+        for (to, path) in [("../items/8", "/items/8"), ("?page=2", "/a/b?page=2"), ("http://h/x", "http://h/x")] {
+            let value = taken(HttpTake::Header("Location".into()), &relative(to), "");
+            assert_eq!(value, Ok(format!("Text({path:?})")), "{to}");
+        }
         let folded = "HTTP/1.1 200 OK\r\nX: one,\r\n two\r\n\r\n";
         assert_eq!(taken(HttpTake::Header("X".into()), folded, "").as_deref(), Ok("Text(\"one, two\")"));
         assert_eq!(taken(HttpTake::Status, head, "").as_deref(), Ok("Int(201)"));

@@ -3,14 +3,15 @@
 //! Requests are built from what was put together when the session was opened, and answers are read in place: nothing is
 //! allocated for an operation. Answers come in the order of the requests, so several may be in flight.
 //!
-//! HTTP has no greeting. A session may send one HEAD request for the URL's path before it takes operations, to find out
-//! if the server speaks HTTP and accepts the user. Sessions with a server that has answered that begin with operations.
+//! HTTP has no greeting: sessions begin with operations. One that asks for the server instead sends one request for the
+//! URL's path, to find out if the server speaks HTTP and accepts the user, and ends with the head of its answer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession, WireState,
+    AnswerTally, CompletionSink, Durability, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, WireSession,
+    WireState,
 };
 use plimsoll_endpoint::Asked;
 
@@ -51,6 +52,8 @@ pub struct HttpSession {
     retry_after: bool,
     /// The body as far as it arrived, where it is kept.
     body: Vec<u8>,
+    /// Length of the body, as far as it was said.
+    body_bytes: u64,
     /// Bytes of the trailers so far.
     trailer_bytes: usize,
     scratch: Vec<u8>,
@@ -62,15 +65,19 @@ impl HttpSession {
         Self { client: Client::new(login, durability), ..Self::default() }
     }
 
+    /// Makes a session that asks the server at `login` who it is.
+    pub fn asking(login: Arc<Login>) -> Self {
+        Self { client: Client::asking(login), ..Self::default() }
+    }
+
     /// Makes a session with a server that has greeted.
     pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
         let mut session = Self::new(login, durability);
-        // The operation types decide if it matters that the server wants a user.
-        session.client.is_greeted = !greeting.wants_user;
+        session.client.greeting = greeting.clone();
         session
     }
 
-    /// Returns the name that the server reports, once the session is ready; empty without one.
+    /// Returns the name that the server reports, once it was asked; empty without one.
     pub fn server(&self) -> &str {
         &self.client.greeting.server
     }
@@ -168,6 +175,7 @@ impl HttpSession {
             self.client.greeting.depth_max = DEPTH_MAX;
         }
         self.note(&head, bytes);
+        self.body_bytes = 0;
         if is_head || matches!(head.status, 204 | 304) {
             return self.finish(&[], done).map(|()| 0);
         }
@@ -176,6 +184,7 @@ impl HttpSession {
                 if self.client.keeps(self.kind(), self.status) && length > self.client.answer_max as u64 {
                     return Err(self.client.too_large(Some(length)));
                 }
+                self.body_bytes = length;
                 if let Some(body) = usize::try_from(length).ok().and_then(|length| rest.get(..length)) {
                     return self.finish(body, done).map(|()| body.len());
                 }
@@ -208,13 +217,15 @@ impl HttpSession {
     fn finish(&mut self, body: &[u8], done: &mut dyn CompletionSink) -> Result<(), StoreError> {
         self.awaited = Awaited::Head;
         let body = if body.is_empty() { &self.body } else { body };
-        let arrived = Arrived { status: self.status, retry_after: self.retry_after, head: &self.head, body };
+        let (status, retry_after, body_bytes) = (self.status, self.retry_after, self.body_bytes);
+        let arrived = Arrived { status, retry_after, head: &self.head, body, body_bytes };
         if !matches!(self.state, WireState::Ready) {
             self.client.opened(&arrived)?;
-            self.state = WireState::Ready;
-            // The body that GET asked for is not waited for.
-            self.close |= self.client.login.by_get;
-        } else if let Some((ticket, kind)) = self.queue.pop_front() {
+            // The body is not waited for.
+            self.state = WireState::Ended;
+            return Ok(());
+        }
+        if let Some((ticket, kind)) = self.queue.pop_front() {
             self.client.answered(ticket, kind, &arrived, done);
             self.body.clear();
         }
@@ -260,6 +271,7 @@ impl HttpSession {
             Awaited::ChunkLine => {
                 let line = response::chunk(bytes).map_err(|malformed| self.no_http(bytes, malformed))?;
                 let Some((length, used)) = line else { return Ok(0) };
+                self.body_bytes = self.body_bytes.saturating_add(length);
                 self.awaited = if length == 0 { Awaited::Trailers } else { Awaited::Chunk(length) };
                 Ok(used)
             }
@@ -311,11 +323,14 @@ impl WireSession for HttpSession {
         self.queue.clear();
         self.body.clear();
         self.awaited = Awaited::Head;
-        if !self.client.open(kinds) {
-            self.state = WireState::Ready;
+        self.state = match self.client.open(kinds) {
+            Ok(true) => WireState::Opening,
+            Ok(false) => WireState::Ready,
+            Err(error) => WireState::Failed(error),
+        };
+        if self.state != WireState::Opening {
             return;
         }
-        self.state = WireState::Opening;
         let nothing = plimsoll_core::ValueBuf::new();
         Request::opening(&self.client.login).write(nothing.values(), &self.client.cookies, &mut self.scratch, out);
     }
@@ -335,6 +350,7 @@ impl WireSession for HttpSession {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, out: &mut Vec<u8>) {
         self.scratch.clear();
+        self.client.started(ticket, op);
         self.client.requests[usize::from(op.kind)].write(op.params, &self.client.cookies, &mut self.scratch, out);
         out.extend_from_slice(&self.scratch);
         self.queue.push_back((ticket, op.kind));
@@ -350,6 +366,10 @@ impl WireSession for HttpSession {
             }
         }
         if self.is_over() { bytes.len() } else { at }
+    }
+
+    fn tally(&self) -> Option<&AnswerTally> {
+        Some(&self.client.tally)
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {

@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use plimsoll_core::{ANSWER_BYTES_MAX, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::equals::Addresses;
+use plimsoll_endpoint::tls::advised;
 use plimsoll_endpoint::{Channel, Connected};
 use serde_json::Value;
 
 use crate::answers::Refusal;
 use crate::frames::{Broken, Frame, Info, frame, greet, publish, status};
+use crate::server::Encryption;
 
 /// Frames between a request and its reply, mostly PINGs, after which a server is not taken for NATS. PINGs come every two
 /// minutes.
 const OTHERS_MAX: u32 = 100;
+
+/// Advice for a server that is not NATS.
+const CHECK_PORT: &str = "check the port: 4222 is that of NATS' clients";
 
 /// Returns the error of a request that was refused.
 pub(crate) fn refused(place: &str, refusal: &Refusal) -> StoreError {
@@ -51,26 +56,43 @@ pub(crate) fn broken(place: &str, broken: Broken) -> StoreError {
         Broken::TooLarge(bytes) => StoreError::answer_too_large(place, Some(bytes as u64), ANSWER_BYTES_MAX),
         Broken::Malformed => {
             StoreError::new(StoreErrorKind::Unreachable, format!("{place} does not answer as NATS does"))
-                .next("check the port: 4222 is that of NATS' clients")
+                .next(CHECK_PORT)
         }
     }
 }
 
-/// Reads the server's description.
+/// Reads the server's description, on a connection that is or will be encrypted in this way.
 ///
 /// # Errors
-/// `Usage` if the server demands TLS, or knows no headers.
-pub(crate) fn acceptable(place: &str, info: &[u8]) -> Result<Info, StoreError> {
+/// `Usage` if the server demands TLS where there is none, has none where there should be some, or knows no headers.
+pub(crate) fn acceptable(place: &str, info: &[u8], encryption: Encryption) -> Result<Info, StoreError> {
     let info: Info = serde_json::from_slice(info).map_err(|_| broken(place, Broken::Malformed))?;
-    if info.tls_required {
-        return Err(StoreError::usage(format!("{place} wants TLS, which is not spoken"))
-            .next("attach where NATS listens in clear"));
+    match encryption {
+        Encryption::No if info.tls_required => {
+            return Err(StoreError::usage(format!("{place} wants TLS"))
+                .next("write natss://, with ?cacert=FILE where this machine does not trust its authority"));
+        }
+        Encryption::Upgrade if !info.tls_required && !info.tls_available => {
+            return Err(StoreError::usage(format!("{place} does not speak TLS"))
+                .next("switch it on in the server (tls { cert_file, key_file }), or write nats:// over a network that you trust"));
+        }
+        _ => {}
     }
     if !info.headers {
         return Err(StoreError::usage(format!("{place} is NATS {}, which knows no headers", info.version))
             .next("attach to NATS 2.9 or later, whose header_support is on"));
     }
     Ok(info)
+}
+
+/// Adds to the error of a server that has not described itself what else it may wait for.
+pub(crate) fn silent(error: StoreError, encryption: Encryption) -> StoreError {
+    match (error.kind, encryption) {
+        (StoreErrorKind::Unreachable, Encryption::Upgrade) if error.next.as_deref() != Some(CHECK_PORT) => error.next(
+            "check that NATS listens there; where its tls has handshake_first, add ?handshake_first=yes to the URL",
+        ),
+        _ => error,
+    }
 }
 
 /// Connection whose calls block until their replies arrive.
@@ -116,16 +138,33 @@ impl Control {
         let channel = Channel::connect(&addresses.first(), &addresses.place, waits)?;
         let mut control =
             Self { channel, waits: waits.clone(), input: Vec::new(), asked: 0, others: 0, info: Info::default() };
-        let (Frame::Info(info), bytes) = control.next()? else {
-            return Err(broken(&addresses.place, Broken::Malformed));
+        control.begin(addresses).map_err(advised)?;
+        Ok(control)
+    }
+
+    fn begin(&mut self, addresses: &Addresses) -> Result<(), StoreError> {
+        let (place, encryption) = (&addresses.place, Encryption::of(addresses));
+        let mut tls = addresses.tls_to_first()?;
+        if let Some(tls) = tls.take_if(|_| encryption == Encryption::First) {
+            self.channel.encrypt(tls);
+        }
+        let (Frame::Info(info), bytes) = self.next().map_err(|error| silent(error, encryption))? else {
+            return Err(broken(place, Broken::Malformed));
         };
-        control.info = acceptable(&addresses.place, &bytes[info])?;
-        let inbox = control.info.inbox();
-        control.channel.write(|out| greet(addresses.login.as_ref(), &inbox, out));
+        self.info = acceptable(place, &bytes[info], encryption)?;
+        if let Some(tls) = tls {
+            if !self.input.is_empty() {
+                // What came in clear cannot be what came through TLS.
+                return Err(broken(place, Broken::Malformed));
+            }
+            self.channel.encrypt(tls);
+        }
+        let inbox = self.info.inbox();
+        self.channel.write(|out| greet(addresses.login.as_ref(), &inbox, out));
         loop {
-            match control.next()?.0 {
-                Frame::Pong => return Ok(control),
-                frame => control.heed(&frame)?,
+            match self.next()?.0 {
+                Frame::Pong => return Ok(()),
+                frame => self.heed(&frame)?,
             }
         }
     }

@@ -116,6 +116,7 @@ pub(crate) struct Info {
     pub headers: bool,
     pub jetstream: bool,
     pub tls_required: bool,
+    pub tls_available: bool,
 }
 
 impl Info {

@@ -30,7 +30,7 @@ const PARAMS: [ParamSpec; 15] = with_limits([
 static SPEC: StoreSpec = StoreSpec {
     name: "nats",
     summary: "NATS' key-value store over JetStream, private servers or a cluster that runs already",
-    schemes: &["nats"],
+    schemes: &NATS.schemes,
     interfaces: &[Interface::Kv],
     durabilities: &[Durability::Buffered],
     sessions: SessionSpec::new(SessionShape::Async, 40 << 10),
@@ -61,8 +61,10 @@ impl StoreKind for Nats {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
+        let addresses = Addresses::of_target(&NATS, &options.target)?;
+        addresses.tls_client()?;
         Ok(vec![
-            format!("attaches to {}", Addresses::of_target(&NATS, &options.target)?.place),
+            format!("attaches to {}", addresses.place),
             format!("makes the bucket {} there, and deletes it afterwards", bucket_of(&options.run_id)),
         ])
     }

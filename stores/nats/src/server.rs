@@ -48,14 +48,41 @@ impl NatsRecipe {
     }
 }
 
+/// Switch of a URL for servers that begin with TLS, as `handshake_first` in their configuration says.
+const HANDSHAKE_FIRST: &str = "handshake_first";
+
+/// Way in which a connection is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encryption {
+    /// In clear.
+    No,
+    /// TLS begins behind the server's description of itself.
+    Upgrade,
+    /// TLS begins with the first byte.
+    First,
+}
+
+impl Encryption {
+    /// Returns the way of connections to `addresses`.
+    pub fn of(addresses: &Addresses) -> Self {
+        match &addresses.tls {
+            None => Self::No,
+            Some(_) if addresses.switches.contains(&HANDSHAKE_FIRST) => Self::First,
+            Some(_) => Self::Upgrade,
+        }
+    }
+}
+
 /// URLs of NATS.
 pub(crate) const NATS: ClusterSpec = ClusterSpec {
     name: "NATS",
-    scheme: "nats",
+    schemes: ["nats", "natss"],
+    protocols: &[],
+    switches: &[HANDSHAKE_FIRST],
     port: PORTS[0],
     password: "NATS_PASSWORD",
     form: "Write it as nats://user@host:4222/bucket, with commas between several hosts; \
-           TLS is not spoken: attach where NATS listens in clear",
+           with TLS as natss://user@host:4222/bucket?cacert=FILE&cert=FILE&key=FILE",
     check: |addresses| match &addresses.path {
         Some(bucket) if !is_name(bucket) => {
             Err(usage("the URL's path is no name of a bucket", "A name has letters, digits, - and _ only."))

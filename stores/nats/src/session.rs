@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use plimsoll_core::{ANSWER_BYTES_MAX, Answer, KvCall, Op, OpKind, Outcome, StoreError, StoreErrorKind, Value};
+use plimsoll_endpoint::SessionSocket;
 use plimsoll_endpoint::equals::{Login, Protocol, ServerAddresses, kv_call};
-use tokio::net::TcpStream;
+use plimsoll_endpoint::tls::TlsClient;
 
 use crate::answers::{Found, Refusal, Written, direct, from_leader, written};
 use crate::bucket::{stream, subject};
-use crate::control::{acceptable, broken, refused, said};
+use crate::control::{acceptable, broken, refused, said, silent};
 use crate::frames::{Broken, Frame, frame, greet, publish};
+use crate::server::Encryption;
 
 /// Longest subject of a key. A line to the server may have 4096 bytes, with room for its other words.
 const SUBJECT_BYTES_MAX: usize = 3_500;
@@ -24,6 +26,9 @@ const KEPT_BYTES: usize = 64 << 10;
 /// Settings that all sessions of a phase share.
 pub(crate) struct Common {
     pub login: Option<Login>,
+    pub encryption: Encryption,
+    /// `None` in clear.
+    pub tls: Option<TlsClient>,
     /// `None` if the URL names no bucket, and none was made.
     pub bucket: Option<String>,
     /// Any copy of the bucket answers reads, not its leader alone.
@@ -59,7 +64,7 @@ impl From<Refusal> for Failure {
 
 pub(crate) struct NatsSession {
     common: Arc<Common>,
-    socket: Option<TcpStream>,
+    socket: Option<SessionSocket>,
     /// Bytes that arrived are the first `filled`, of which the first `used` are done with.
     input: Vec<u8>,
     used: usize,
@@ -223,9 +228,9 @@ impl NatsSession {
     /// Waits until more bytes have arrived.
     async fn fill(&mut self) -> Result<(), StoreError> {
         self.make_room();
-        let socket = open(self.socket.as_ref())?;
+        let socket = open(self.socket.as_mut())?;
         loop {
-            socket.readable().await.map_err(|error| lost(&self.common.place, &error))?;
+            socket.readable().await.map_err(|error| lost(&self.common.place, socket, &error))?;
             match socket.try_read(&mut self.input[self.filled..]) {
                 Ok(0) => return Err(said(&self.common.place, "the server closed the connection")),
                 Ok(count) => {
@@ -233,24 +238,26 @@ impl NatsSession {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(lost(&self.common.place, &error)),
+                Err(error) => return Err(lost(&self.common.place, socket, &error)),
             }
         }
     }
 
+    /// Begins TLS.
+    async fn encrypt(&mut self, server: &ServerAddresses) -> Result<(), StoreError> {
+        let Some(client) = &self.common.tls else { return Ok(()) };
+        if self.used < self.filled {
+            // What came in clear cannot be what came through TLS.
+            return Err(broken(&server.place, Broken::Malformed));
+        }
+        let tls = client.connect(&server.host, &server.place)?;
+        open(self.socket.as_mut())?.encrypt(tls).await
+    }
+
     /// Sends all of `out`.
     async fn send(&mut self) -> Result<(), StoreError> {
-        let socket = open(self.socket.as_ref())?;
-        let mut sent = 0;
-        while sent < self.out.len() {
-            match socket.try_write(&self.out[sent..]) {
-                Ok(count) => sent += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    socket.writable().await.map_err(|error| lost(&self.common.place, &error))?;
-                }
-                Err(error) => return Err(lost(&self.common.place, &error)),
-            }
-        }
+        let socket = open(self.socket.as_mut())?;
+        socket.send(&self.out).await.map_err(|error| lost(&self.common.place, socket, &error))?;
         self.out.clear();
         Ok(())
     }
@@ -259,7 +266,7 @@ impl NatsSession {
 impl Protocol for NatsSession {
     async fn connect(
         &mut self,
-        socket: TcpStream,
+        socket: SessionSocket,
         server: &ServerAddresses,
         kinds: &[OpKind],
     ) -> Result<(), StoreError> {
@@ -273,11 +280,17 @@ impl Protocol for NatsSession {
             return Err(StoreError::usage("the URL names no bucket")
                 .next("write it behind the host: nats://host:4222/bucket; without --no-load one is made"));
         }
-        let place = &server.place;
-        let Frame::Info(info) = self.next().await? else {
+        let (place, encryption) = (&server.place, self.common.encryption);
+        if encryption == Encryption::First {
+            self.encrypt(server).await?;
+        }
+        let Frame::Info(info) = self.next().await.map_err(|error| silent(error, encryption))? else {
             return Err(broken(place, Broken::Malformed));
         };
-        let info = acceptable(place, &self.input[info])?;
+        let info = acceptable(place, &self.input[info], encryption)?;
+        if encryption == Encryption::Upgrade {
+            self.encrypt(server).await?;
+        }
         self.payload_max = info.max_payload;
         self.inbox = info.inbox();
         greet(self.common.login.as_ref(), &self.inbox, &mut self.out);
@@ -308,7 +321,7 @@ impl Protocol for NatsSession {
                 Poll::Ready(Ok(())) => {}
             }
             self.make_room();
-            let Some(socket) = &self.socket else { return Poll::Pending };
+            let Some(socket) = &mut self.socket else { return Poll::Pending };
             match socket.try_read(&mut self.input[self.filled..]) {
                 Ok(0) => return Poll::Ready(()),
                 // A PING is answered with the next operation.
@@ -394,13 +407,16 @@ fn bucket(common: &Common) -> &str {
     common.bucket.as_deref().unwrap_or_default()
 }
 
-fn open(socket: Option<&TcpStream>) -> Result<&TcpStream, StoreError> {
+fn open(socket: Option<&mut SessionSocket>) -> Result<&mut SessionSocket, StoreError> {
     socket.ok_or_else(|| StoreError::broken("the session is not open"))
 }
 
 #[cold]
-fn lost(place: &str, error: &io::Error) -> StoreError {
-    StoreError { kind: StoreErrorKind::Unreachable, ..StoreError::io(place, error) }
+fn lost(place: &str, socket: &SessionSocket, error: &io::Error) -> StoreError {
+    match socket.cause().get() {
+        Some(cause) => cause.clone(),
+        None => StoreError { kind: StoreErrorKind::Unreachable, ..StoreError::io(place, error) },
+    }
 }
 
 /// Moves the positions of `frame` by `base` bytes.

@@ -1,6 +1,7 @@
 //! The store: the bucket of a run on private or attached servers.
 
 use std::fs::Metadata;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,13 @@ use plimsoll_core::{
     StoreError, StoreErrorKind, Waits, is_run_id,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, Login, Scope, sessions};
+use plimsoll_endpoint::tls::{Roots, TlsOptions, Verify};
 use plimsoll_lab::tree_bytes;
 use serde_json::{Value, json};
 
 use crate::bucket::{ALL_RUNS, PRIVATE, bucket, bucket_of, configuration, stream};
 use crate::control::Control;
-use crate::server;
+use crate::server::{self, Encryption};
 use crate::session::{Common, NatsSession};
 
 /// JetStream's number of the error that the stream does not exist.
@@ -44,14 +46,38 @@ fn is_of_run(bucket: &str) -> bool {
 
 /// Returns the command that removes a run's bucket from an attached server.
 fn removal(addresses: &Addresses, bucket: &str) -> Option<Removal> {
-    let words = ["nats", "--server", &addresses.place, "kv", "del", bucket];
+    let files = match &addresses.tls {
+        None => Vec::new(),
+        // NATS' own client has no word for it.
+        Some(TlsOptions { verify: Verify::None, .. }) => return None,
+        Some(tls) => nats_files(tls, Encryption::of(addresses)),
+    };
+    let place = addresses.place.replace("natss://", "tls://");
+    let mut words = vec!["nats", "--server", &place];
+    words.extend(files.iter().map(String::as_str));
+    words.extend(["kv", "del", bucket]);
     let variables = match &addresses.login {
         None => "",
         // The user may be a token, which no message shows.
         Some(Login { password: None, .. }) => "NATS_USER",
         Some(_) => "NATS_USER and NATS_PASSWORD",
     };
-    Some(Removal::new(&words, &addresses.place, bucket)?.with(variables))
+    Some(Removal::new(&words, &place, bucket)?.with(variables))
+}
+
+/// Returns the words by which NATS' own client is told the files of TLS.
+fn nats_files(tls: &TlsOptions, encryption: Encryption) -> Vec<String> {
+    let mut files = Vec::new();
+    let mut file = |name: &str, path: &Path| files.push(format!("--{name}={}", path.display()));
+    if let Roots::File(roots) = &tls.roots {
+        file("tlsca", roots);
+    }
+    if let Some(own) = &tls.certificate {
+        file("tlscert", &own.certificate);
+        file("tlskey", &own.key);
+    }
+    files.extend((encryption == Encryption::First).then(|| "--tlsfirst".to_owned()));
+    files
 }
 
 pub(crate) struct NatsStore {
@@ -213,6 +239,8 @@ impl Store for NatsStore {
         self.until_led()?;
         let common = Arc::new(Common {
             login: self.cluster.addresses.login.clone(),
+            encryption: Encryption::of(&self.cluster.addresses),
+            tls: self.cluster.addresses.tls_client()?,
             bucket: self.bucket_in_use().map(str::to_owned),
             // A single copy is the leader.
             any_reads: self.wanted.any_reads || (self.bucket_in_use() == Some(&self.own) && self.replicas() == 1),

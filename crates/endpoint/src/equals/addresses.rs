@@ -1,4 +1,5 @@
-//! Hosts, ports and login of a cluster, from `scheme://user@host:port,host2:port/path` or from private nodes.
+//! Hosts, ports and login of a cluster, from `scheme://user@host:port,host2:port/path` or from private nodes. Of two schemes
+//! the second is for TLS, whose files are parameters of the URL ([`TlsFiles`]).
 //!
 //! The password is the caller's (`--password-file`), else that of the URL, else that of the environment. No error shows it.
 
@@ -6,15 +7,20 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use plimsoll_core::{Address, Node, StoreError, StoreErrorKind, Target};
 
-use crate::{Environment, Password, Url, decode, host_and_port, port, shown_host, usage};
+use crate::tls::{Tls, TlsClient, TlsOptions};
+use crate::{Environment, Password, TlsFiles, Url, decode, host_and_port, port, shown_host, usage};
 
 /// Differences between the URLs of one kind of cluster and those of another.
 #[derive(Debug)]
 pub struct ClusterSpec {
     /// Name in messages.
     pub name: &'static str,
-    /// Scheme of its URLs.
-    pub scheme: &'static str,
+    /// Schemes of its URLs: in clear, and with TLS.
+    pub schemes: [&'static str; 2],
+    /// Protocols offered by TLS (ALPN), the best first; empty to offer none.
+    pub protocols: &'static [&'static str],
+    /// Parameters of its URLs with TLS that are `yes` or `no`, beside those of [`TlsFiles`].
+    pub switches: &'static [&'static str],
     /// Default port.
     pub port: u16,
     /// Environment variable with the password.
@@ -25,6 +31,38 @@ pub struct ClusterSpec {
     pub check: fn(&Addresses) -> Result<(), StoreError>,
     /// Returns the login of a private server.
     pub private_login: fn(&Node) -> Option<Login>,
+}
+
+impl ClusterSpec {
+    /// Reads the parameters of `url`. Without TLS it has none.
+    fn tls(&self, url: &Url<'_>, is_tls: bool) -> Result<(Option<TlsOptions>, Vec<&'static str>), StoreError> {
+        let (mut files, mut switches) = (TlsFiles::default(), Vec::new());
+        for (name, value) in url.parameters()? {
+            let switch = self.switches.iter().find(|switch| **switch == name);
+            match (switch, value.as_str()) {
+                _ if !is_tls && (switch.is_some() || TlsFiles::default().take(&name, &value)) => {
+                    let next = format!("Write {}:// for TLS.", self.schemes[1]);
+                    return Err(usage("the URL has a parameter of TLS, and no TLS", next));
+                }
+                _ if !is_tls => {
+                    return Err(usage(format!("the URL has a parameter, and {} takes none", self.name), self.form));
+                }
+                (Some(switch), "yes") => switches.push(*switch),
+                (Some(_), "no") => {}
+                _ if files.take(&name, &value) => {}
+                _ => {
+                    let own: String = self.switches.iter().map(|switch| format!(", {switch}=yes")).collect();
+                    let next = format!("Known are cacert, cert, key, insecure=yes{own}.");
+                    return Err(usage("the URL has a parameter that is not known", next));
+                }
+            }
+        }
+        if !is_tls {
+            return Ok((None, switches));
+        }
+        let protocols = self.protocols.to_vec();
+        Ok((Some(TlsOptions { protocols, ..files.options()? }), switches))
+    }
 }
 
 /// User or token, and the user's password.
@@ -46,6 +84,10 @@ pub struct Addresses {
     pub login: Option<Login>,
     /// Path of the URL.
     pub path: Option<String>,
+    /// TLS options, if connections use TLS.
+    pub tls: Option<TlsOptions>,
+    /// Switches of the URL that are `yes`.
+    pub switches: Vec<&'static str>,
     /// Name of the cluster in messages, without credentials.
     pub place: String,
 }
@@ -61,12 +103,13 @@ impl Addresses {
         password: Option<&str>,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
-        let url = Url::split(url, &[spec.scheme], spec.form)?;
-        if !url.parameters()?.is_empty() {
-            return Err(usage(format!("the URL has a parameter, and {} takes none", spec.name), spec.form));
-        }
+        let url = Url::split(url, &spec.schemes, spec.form)?;
+        let [clear, encrypted] = spec.schemes;
+        let is_tls = url.scheme == encrypted;
+        let scheme = if is_tls { encrypted } else { clear };
+        let (tls, switches) = spec.tls(&url, is_tls)?;
         let host = |text: &str| -> Result<(String, u16), StoreError> {
-            let (host, number) = host_and_port(text, &format!("{}://[::1]:{}", spec.scheme, spec.port))?;
+            let (host, number) = host_and_port(text, &format!("{scheme}://[::1]:{}", spec.port))?;
             let host = if host.is_empty() { "localhost".to_owned() } else { decode(host)? };
             Ok((host, number.map_or(Ok(spec.port), |text| port(text, spec.form))?))
         };
@@ -79,7 +122,7 @@ impl Addresses {
         let login = known(decode(url.user.unwrap_or_default())?)
             .map(|user| Login { user: Password::new(user), password: password.map(Password::new) });
         let path = known(decode(url.path.unwrap_or_default())?);
-        let addresses = Self { place: place(spec.scheme, &hosts), scheme: spec.scheme, hosts, login, path };
+        let addresses = Self { place: place(scheme, &hosts), scheme, hosts, login, path, tls, switches };
         (spec.check)(&addresses)?;
         Ok(addresses)
     }
@@ -101,7 +144,8 @@ impl Addresses {
             (node.address.to_string(), node.listens_at(0).port())
         };
         let hosts = nodes.into_iter().map(host).collect();
-        Self { scheme: spec.scheme, hosts, login, path: None, place: format!("the private {}", spec.name) }
+        let (scheme, place) = (spec.schemes[0], format!("the private {}", spec.name));
+        Self { scheme, hosts, login, path: None, tls: None, switches: Vec::new(), place }
     }
 
     /// Restricts the addresses to the server at position `at`.
@@ -117,6 +161,22 @@ impl Addresses {
         Address::Tcp(host, port)
     }
 
+    /// Returns the client's side of TLS, if TLS is used. Reads the certificate files.
+    ///
+    /// # Errors
+    /// `Usage` or `Missing` if certificates cannot be read.
+    pub fn tls_client(&self) -> Result<Option<TlsClient>, StoreError> {
+        self.tls.as_ref().map(TlsClient::new).transpose()
+    }
+
+    /// Returns TLS for a connection to the first server, if TLS is used.
+    ///
+    /// # Errors
+    /// As [`Addresses::tls_client`].
+    pub fn tls_to_first(&self) -> Result<Option<Tls>, StoreError> {
+        self.tls_client()?.map(|client| client.connect(&self.hosts[0].0, &self.place)).transpose()
+    }
+
     /// Looks up all addresses of each host.
     ///
     /// # Errors
@@ -125,7 +185,8 @@ impl Addresses {
         let addresses = |at: usize| {
             let (host, port) = &self.hosts[at];
             let found = (host.as_str(), *port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
-            let found = ServerAddresses { place: place(self.scheme, &self.hosts[at..=at]), all: found };
+            let place = place(self.scheme, &self.hosts[at..=at]);
+            let found = ServerAddresses { place, host: host.clone(), all: found };
             match found.all.is_empty() {
                 false => Ok(found),
                 true => Err(StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
@@ -141,6 +202,8 @@ impl Addresses {
 pub struct ServerAddresses {
     /// Scheme, host and port, for messages.
     pub place: String,
+    /// Host that a certificate has to be for.
+    pub host: String,
     /// Addresses of its host, in the order of the system's resolver. Not empty.
     pub all: Vec<SocketAddr>,
 }
@@ -148,7 +211,7 @@ pub struct ServerAddresses {
 impl ServerAddresses {
     /// Returns the only address of a server of `scheme`.
     pub fn only(scheme: &str, address: SocketAddr) -> Self {
-        Self { place: format!("{scheme}://{address}"), all: vec![address] }
+        Self { place: format!("{scheme}://{address}"), host: address.ip().to_string(), all: vec![address] }
     }
 
     /// Returns host and port, as in the URL.
@@ -168,7 +231,9 @@ mod tests {
 
     const SPEC: ClusterSpec = ClusterSpec {
         name: "Equals",
-        scheme: "eq",
+        schemes: ["eq", "eqs"],
+        protocols: &["eq/1"],
+        switches: &["early"],
         port: 42,
         password: "EQ_PASSWORD",
         form: "Write it as eq://user@host:42",
@@ -200,16 +265,34 @@ mod tests {
     }
 
     #[test]
+    fn the_second_scheme_is_encrypted_as_the_parameters_say() {
+        let all = at("eqs://a,[::1]:3?cacert=/ca&early=yes", None).unwrap();
+        let tls = all.tls.clone().unwrap();
+        assert_eq!((&*all.place, &all.switches[..]), ("eqs://a:42,[::1]:3", &["early"][..]));
+        assert_eq!((tls.roots, tls.protocols), (plimsoll_tls::Roots::File("/ca".into()), vec!["eq/1"]));
+        assert!(all.tls_client().unwrap_err().what.contains("/ca"), "there is no such file");
+        let second = at("eqs://[::1]:3?insecure=yes&early=no", None).unwrap();
+        assert!(second.switches.is_empty() && second.tls_to_first().unwrap().is_some());
+        assert_eq!((&*second.look_up().unwrap()[0].host, at("eq://h", None).unwrap().tls), ("::1", None));
+    }
+
+    #[test]
     fn a_wrong_url_is_refused_with_the_form_of_a_right_one() {
         for (url, what) in [
-            ("https://h", "the URL does not begin with eq://"),
+            ("https://h", "the URL does not begin with eq:// or eqs://"),
             ("eq://h?x=1", "the URL has a parameter, and Equals takes none"),
+            ("eq://h?cacert=/ca", "the URL has a parameter of TLS, and no TLS"),
+            ("eq://h?early=yes", "the URL has a parameter of TLS, and no TLS"),
+            ("eqs://h?late=yes", "the URL has a parameter that is not known"),
+            ("eqs://h?early=7", "the URL has a parameter that is not known"),
+            ("eqs://h?cert=/c", "there is only one of cert and key"),
             ("eq://h:port", "the port is not a number"),
             ("eq://h/wrong", "the URL's path is wrong"),
         ] {
             let error = at(url, None).unwrap_err();
             assert!(error.what.starts_with(what), "{url}: {error}");
-            assert!(error.next.unwrap().contains("eq://"), "{url}");
+            let next = error.next.unwrap();
+            assert!(["eq://", "eqs://", "early=yes", "both"].iter().any(|form| next.contains(form)), "{url}: {next}");
         }
     }
 }

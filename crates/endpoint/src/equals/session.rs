@@ -8,20 +8,20 @@ use plimsoll_core::{
     Address, Answer, AsyncSession, Call, KvCall, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError,
     StoreErrorKind, ValueType,
 };
-use tokio::net::TcpStream;
 
 use super::ServerAddresses;
 use super::reach::reach;
+use crate::SessionSocket;
 
 /// Protocol of one connection, to any server of the cluster.
 pub trait Protocol: Send {
-    /// Greets `server` over `socket`, in place of any connection before; prepares `kinds`.
+    /// Greets `server` over `socket`, which is in clear, in place of any connection before; prepares `kinds`.
     ///
     /// # Errors
     /// `Unreachable`, or the server's refusal. The next attempt goes to the next server.
     fn connect(
         &mut self,
-        socket: TcpStream,
+        socket: SessionSocket,
         server: &ServerAddresses,
         kinds: &[OpKind],
     ) -> impl Future<Output = Result<(), StoreError>>;
@@ -92,7 +92,7 @@ impl<P: Protocol> Rotating<P> {
             ..StoreError::io(&server.place, &error).next("check that the server runs and listens there")
         };
         let socket = reach(&server.all).await.map_err(unreachable)?;
-        self.protocol.connect(socket, server, kinds).await?;
+        self.protocol.connect(SessionSocket::clear(socket), server, kinds).await?;
         self.at -= 1;
         Ok(())
     }
@@ -183,8 +183,13 @@ mod tests {
     }
 
     impl Protocol for Fragile {
-        async fn connect(&mut self, socket: TcpStream, _: &ServerAddresses, _: &[OpKind]) -> Result<(), StoreError> {
-            let port = socket.peer_addr().unwrap().port();
+        async fn connect(
+            &mut self,
+            socket: SessionSocket,
+            _: &ServerAddresses,
+            _: &[OpKind],
+        ) -> Result<(), StoreError> {
+            let port = socket.peer_port();
             if self.deaf.contains(&port) {
                 return Err(StoreError::new(StoreErrorKind::Unreachable, "deaf"));
             }
@@ -246,7 +251,7 @@ mod tests {
         let good = listener.local_addr().unwrap();
         // The first address of the name has no listener.
         let all = vec![([127, 0, 0, 2], good.port()).into(), good];
-        let servers = vec![ServerAddresses { place: "eq://both:1".to_owned(), all }];
+        let servers = vec![ServerAddresses { place: "eq://both:1".to_owned(), host: "both".to_owned(), all }];
         let fragile = || Fragile { deaf: vec![], brief: vec![], port: None };
         let Sessions::Async(mut all) = sessions(servers, "here", 1, fragile) else { panic!("no async sessions") };
         runtime.block_on(all[0].open(&[])).unwrap();

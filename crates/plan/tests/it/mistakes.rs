@@ -322,7 +322,7 @@ do = "drive"\nfor = "10s"\nmix = { read = 1 }\n => do = "check"\n[goals]\nlost =
 ? its values: sqlite, fjall, postgres, ldap, slow
 [[figure]]\nname = "é"\nformula = "drive.«banana»"
 ! in the formula: a `drive` phase has no `banana`
-? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, errors, ops, seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, failed_connects, asked_again, client_seconds, think_seconds, due, connects, connect_mean, connect_p50, connect_p95, connect_p99, join_seconds, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes
+? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, errors, ops, seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, failed_connects, asked_again, body_median_bytes, body_max_bytes, client_seconds, think_seconds, due, connects, connect_mean, connect_p50, connect_p95, connect_p99, join_seconds, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes
 [[figure]]\nname = "é"\nformula = "1 / load.«lost» + drive.rate"
 ! in the formula: a `load` phase has no `lost`
 ? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, seconds, rate, ops, errors, records, sync_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    BucketView, EventClass, LatencyView, NodeView, PercentileView, PhaseKind, PhaseView, ResultName, RowOp, RowOutcome,
-    RunView, TrialView,
+    BucketView, EventClass, LatencyView, NodeView, PercentileView, PhaseKind, PhaseView, ResultName, ResultView, RowOp,
+    RowOutcome, RunView, TrialView,
 };
 use plimsoll_core::{Measure, Outcome};
 
@@ -33,6 +33,24 @@ fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let failed = result(ResultName::FailedConnects).filter(|failed| failed.value > 0.0);
     parts.extend(failed.map(|failed| format!("{} connections could not be opened", failed.text)));
     (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))
+}
+
+/// Reports the answers of each status, and the sizes of their bodies.
+fn answers((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
+    let of = |what| phase.results.iter().filter(move |result| result.what == what);
+    let status = |result: &ResultView| {
+        let status = result.name.rsplit(' ').next().unwrap_or_default();
+        format!("{} × {status}", number::count(result.n))
+    };
+    let statuses: Vec<String> = of(ResultName::AnswerStatus).map(status).collect();
+    let mut text = format!("{} {}: answers {}", trial.name, phase.name, statuses.join(", "));
+    let sizes = of(ResultName::BodyMedianBytes).zip(of(ResultName::BodyMaxBytes));
+    for (median, max) in sizes {
+        let n = number::count(median.n);
+        text.push_str(&format!("; bodies: median {}, max {}, n {n}", median.text, max.text));
+    }
+    text.push_str("; warm-up included");
+    (!statuses.is_empty()).then_some(text)
 }
 
 /// Most driven phases that have a histogram each.
@@ -95,6 +113,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     }
     pauses(view, driven(), full, &mut body);
     driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
+    driven().filter_map(answers).for_each(|text| body.text(Tone::Dim.text(text)));
     if !full {
         histograms(&driven().collect::<Vec<_>>(), &mut body);
     }

@@ -2,6 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::EventClass;
+use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName};
 use serde_json::Value;
 
 use crate::{recorded, study};
@@ -185,6 +186,28 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
     assert!(!plimsoll_report::markdown(&view).contains("undisturbed"));
     let html = plimsoll_report::html(&view);
     assert!(html.contains(words) && !html.contains(">undisturbed</span>"));
+}
+
+#[test]
+fn answers_by_status_and_their_sizes_stand_in_text_and_page() {
+    let mut run = study::complete();
+    let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
+    let driven = phases.into_iter().find(|phase| phase.header.kind == PhaseKind::Drive).unwrap();
+    let of = |name, subject: &str, value, n| PhaseResult { name, subject: subject.to_owned(), value, n };
+    driven.end.results.extend([
+        of(ResultName::AnswerStatus, "200", 8_000.0, 8_000),
+        of(ResultName::AnswerStatus, "404", 12.0, 12),
+        of(ResultName::BodyMedianBytes, "", 612.0, 8_012),
+        of(ResultName::BodyMaxBytes, "", 2048.0, 8_012),
+    ]);
+    let view = view(&run);
+    let words = "answers 8,000 × 200, 12 × 404; bodies: median 612 B, max 2.00 KiB, n 8,012; warm-up included";
+    for text in [plimsoll_report::terminal(&view, false, 140), plimsoll_report::html(&view)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!((text.matches(words).count(), text.contains("answer status")), (1, false), "{text}");
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert!(json.to_string().contains("\"answer_status 404\""));
 }
 
 #[test]

@@ -9,10 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use plimsoll_core::{
-    Answer, AsyncSession, Call, Durability, KvCall, Layout, Op, OpKind, Outcome, Sessions, ValueBuf, ValueType,
+    Answer, AsyncSession, Call, Durability, KvCall, Layout, Op, OpKind, Outcome, Sessions, StoreErrorKind as K,
+    ValueBuf, ValueType,
 };
 use plimsoll_store_etcd::kind;
 use plimsoll_testkit::advice::follow;
+use plimsoll_testkit::certificates::{Authority, Mutual};
 use plimsoll_testkit::equals::{KILLED, Server, Suite};
 
 const SUITE: Suite = Suite { kind, server };
@@ -27,6 +29,19 @@ fn server(dir: &Path, [client, peer]: [SocketAddr; 2]) -> (Command, String) {
     (command, format!("etcd://{client}"))
 }
 
+/// Servers with TLS, which want a certificate of the client's, too.
+const ENCRYPTED: Suite = Suite { kind, server: encrypted };
+
+fn encrypted(dir: &Path, addresses: [SocketAddr; 2]) -> (Command, String) {
+    let pairs = Mutual::in_dir(dir);
+    let (mut command, _) = server(&dir.join("data"), addresses);
+    let url = format!("https://{}", addresses[0]);
+    command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url, "--client-cert-auth"]);
+    command.arg("--cert-file").arg(&pairs.server.certificate).arg("--key-file").arg(&pairs.server.key);
+    command.arg("--trusted-ca-file").arg(&pairs.root);
+    (command, format!("etcds://{}/?{}", addresses[0], pairs.query()))
+}
+
 #[test]
 fn a_private_server_conforms() {
     SUITE.conforms_private();
@@ -34,7 +49,44 @@ fn a_private_server_conforms() {
 
 #[test]
 fn an_attached_server_conforms() {
-    SUITE.conforms_attached();
+    ENCRYPTED.conforms_attached();
+}
+
+#[test]
+fn what_is_wrong_with_tls_is_said_with_a_next_step() {
+    let (clear, encrypted, other) = (SUITE.start(), ENCRYPTED.start(), Authority::default());
+    let (place, _) = encrypted.url.split_once("/?").unwrap();
+    let root = encrypted.url.split_once("cacert=").unwrap().1.split_once('&').unwrap().0;
+    let strange = other.root().display().to_string();
+    let (killed, host) = (format!("plimsoll:{KILLED}:k"), place.replace("etcds", "https"));
+    let pair = |name: &str| encrypted.url.split_once(&format!("{name}=")).unwrap().1.split('&').next().unwrap();
+    let files = ["--cacert", root, "--cert", pair("&cert"), "--key", pair("&key")];
+    etcdctl(&host, &[&files[..], &["put", &killed, "1"]].concat(), "");
+    for (url, kind, what, next) in [
+        (format!("{place}?cacert={strange}"), K::Authentication, "not signed by an authority", "?cacert=FILE"),
+        (format!("{place}?cacert={root}"), K::Authentication, "wants a client certificate", "?cert=FILE&key=FILE"),
+        (place.replace("etcds", "etcd"), K::Unreachable, "the connection is lost", "with TLS, write etcds://"),
+        (
+            clear.url.replace("etcd", "etcds"),
+            K::Unreachable,
+            "ended the connection in the TLS",
+            "without, write etcd://",
+        ),
+    ] {
+        let error = SUITE.error_at(&url);
+        assert_eq!(error.kind, kind, "{error:?}");
+        assert!(
+            error.what.contains(what) && error.next.as_ref().is_some_and(|words| words.contains(next)),
+            "{error:?}"
+        );
+    }
+    // What a run leaves is removed by the command that is advised.
+    let mut said = Vec::new();
+    encrypted.open("next", &mut said);
+    follow(&said, &[]);
+    said.clear();
+    encrypted.open("next", &mut said);
+    assert_eq!(said, [""; 0]);
 }
 
 #[test]
@@ -73,6 +125,9 @@ fn keys_that_are_left_are_named_with_the_command_that_removes_them() {
 fn a_wrong_url_is_refused() {
     SUITE.refuses("etcd://h/path", "the URL has a path, and etcd takes none");
     SUITE.refuses("etcd://h?x=1", "the URL has a parameter, and etcd takes none");
+    SUITE.refuses("etcd://h?cacert=/ca", "the URL has a parameter of TLS, and no TLS");
+    SUITE.refuses("etcds://h?x=1", "the URL has a parameter that is not known");
+    SUITE.refuses("etcds://h?cacert=/nowhere/ca", "/nowhere/ca cannot be read");
     SUITE.refuses("etcd://root@h", "the URL names a user, and there is no password");
 }
 

@@ -12,6 +12,8 @@ use crate::response::{HEAD_BYTES_MAX, Malformed};
 const TOLD_BYTES: u64 = WINDOW_MAX as u64 / 2;
 /// Frames that ask for an answer, and heads before an answer, in a row: more are no conversation.
 const NOISE_MAX: u32 = 10_000;
+/// Times that a request is sent again after the server has refused to begin with it.
+const REFUSALS_MAX: u32 = 1_000;
 
 impl Http2Session {
     /// Takes a frame.
@@ -139,7 +141,12 @@ impl Http2Session {
         } else if !ends {
             return Err(self.no_http(Malformed("a second head")));
         }
-        if ends { self.finish(at, &[], out, done) } else { Ok(()) }
+        let is_opening = self.streams[at].op.is_none();
+        if is_opening && !ends {
+            // Its body is not waited for.
+            frame::write(out, frame::RST_STREAM, 0, id, &frame::CANCEL.to_be_bytes());
+        }
+        if ends || is_opening { self.finish(at, &[], out, done) } else { Ok(()) }
     }
 
     /// Settings, pings, windows, and what means nothing to us.
@@ -216,8 +223,12 @@ impl Http2Session {
         match at {
             _ if code == frame::HTTP_1_1_REQUIRED => return Err(self.client.other_version()),
             None => {}
-            Some(at) if code == frame::REFUSED_STREAM => {
-                self.drop_stream(at, Outcome::Rejected, "refused", &format!("refused the request: {name}"), done);
+            Some(at) if code == frame::REFUSED_STREAM && self.streams[at].status == 0 => {
+                if self.streams[at].refusals < REFUSALS_MAX {
+                    self.wait_again(at);
+                } else {
+                    self.drop_stream(at, Outcome::Rejected, "refused", &format!("refused the request: {name}"), done);
+                }
             }
             Some(at) => {
                 self.drop_stream(at, Outcome::Unknown, "reset", &format!("broke off its answer: {name}"), done);
@@ -268,8 +279,9 @@ impl Http2Session {
             frame::write(out, frame::RST_STREAM, 0, stream.id, &frame::NO_ERROR.to_be_bytes());
         }
         let body = if stream.body.is_empty() { body } else { &stream.body };
-        let Stream { op, status, retry_after, head, .. } = stream;
-        let arrived = Arrived { status: *status, retry_after: *retry_after, head, body };
+        let Stream { op, status, retry_after, head, arrived: body_bytes, .. } = stream;
+        let arrived = Arrived { status: *status, retry_after: *retry_after, head, body, body_bytes: *body_bytes };
+        self.is_refusing = false;
         match *op {
             Some((ticket, kind)) => self.client.answered(ticket, kind, &arrived, done),
             None => {

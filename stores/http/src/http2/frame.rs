@@ -30,6 +30,8 @@ const HAS_PRIORITY: u8 = 0x20;
 
 /// No error.
 pub(crate) const NO_ERROR: u32 = 0;
+/// The stream is not needed any more.
+pub(crate) const CANCEL: u32 = 8;
 /// The stream was not processed.
 pub(crate) const REFUSED_STREAM: u32 = 7;
 /// The server wants HTTP/1.1.

@@ -28,6 +28,8 @@ pub(super) struct Stream {
     /// Bytes whose arrival the server was not told of.
     pub untold: u64,
     pub retry_after: bool,
+    /// Times that the server has refused to begin with the request.
+    pub refusals: u32,
     /// Lines of the head, if any of it is wanted.
     pub head: Vec<u8>,
     /// Body as far as it arrived, if it is kept.
@@ -38,11 +40,17 @@ impl Stream {
     /// Makes it ready for a request.
     pub(super) fn begin(&mut self, op: Option<(Ticket, u16)>, window: i64) {
         self.op = op;
-        self.id = 0;
         self.block.clear();
         self.request.clear();
-        self.sent = 0;
         self.window = window;
+        self.refusals = 0;
+        self.begin_again();
+    }
+
+    /// Makes it ready for the same request once more.
+    pub(super) fn begin_again(&mut self) {
+        self.id = 0;
+        self.sent = 0;
         (self.status, self.length, self.arrived, self.untold, self.retry_after) = (0, None, 0, 0, false);
         self.head.clear();
         self.body.clear();

@@ -36,7 +36,7 @@ fn a_base_that_is_not_there_is_said_and_asked_all_the_same() {
     let missing = Opening::attached(kind, &format!("{}/missing", server.url()), None);
     let mut store = missing.open_saying(&mut said).unwrap();
     assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("/missing answers 404 Not Found to HEAD"), "{said:?}");
+    assert!(said[0].contains("/missing answers 404 Not Found to GET"), "{said:?}");
     let mut script = Script::new();
     script.op(GET, [Value::Text("/")]);
     assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Rejected);

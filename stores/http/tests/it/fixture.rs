@@ -131,15 +131,11 @@ pub fn session(durability: Durability) -> HttpSession {
     HttpSession::new(login(Version::Http11), durability)
 }
 
-/// A session whose first question has been answered.
+/// A session that takes operations, before which it says nothing.
 pub fn ready() -> HttpSession {
     let mut session = session(Durability::AtEnd);
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
-    assert!(out.starts_with(b"HEAD / HTTP/1.1\r\nHost: h\r\n") && out.ends_with(b"\r\n\r\n"));
-    let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 612\r\n\r\n";
-    assert_eq!(session.feed(answer, &mut out, &mut keeper()), answer.len());
-    assert_eq!(*session.state(), WireState::Ready);
-    assert_eq!(session.server(), "test");
+    assert_eq!((session.state(), out.len()), (&WireState::Ready, 0));
     session
 }

@@ -2,9 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use plimsoll_core::{Durability, Outcome, Value};
+use plimsoll_core::{Durability, Outcome, StoreErrorKind, Value, Waits};
+use plimsoll_store_http::kind;
 use plimsoll_testkit::ask::{Script, ask};
+use plimsoll_testkit::opening::Opening;
 
 use crate::fixture::{GET, kept, kinds, open};
 
@@ -41,38 +46,38 @@ fn serve(good: usize, bad: &'static [u8]) -> u16 {
     port
 }
 
-/// Answers GET well and HEAD as `way` says; or both with a field on two lines, or with a length that does not count.
-fn odd(way: &'static str) -> u16 {
+/// Answers GET as `way` says, and nothing else. Returns the port, and the number of connections that have asked something.
+fn odd(way: &'static str) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let (port, asked) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
+    let count = Arc::clone(&asked);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let mut stream = stream.unwrap();
+            let (mut stream, count) = (stream.unwrap(), Arc::clone(&count));
             std::thread::spawn(move || {
-                let mut request = [0; 4096];
+                let (mut request, mut is_first) = ([0; 4096], true);
                 while let Ok(read @ 1..) = stream.read(&mut request) {
-                    let is_head = request[..read].starts_with(b"HEAD");
+                    count.fetch_add(usize::from(is_first), Ordering::SeqCst);
+                    is_first = false;
                     let (fields, body) = match way {
-                        "close" if is_head => return,
-                        "400" if is_head => ("Content-Length: 0\r\n", ""),
+                        _ if !request[..read].starts_with(b"GET") => return,
+                        "silent" => continue,
                         "fold" => ("X: one,\r\n two\r\nContent-Length: 5\r\n", "hello"),
-                        "both" => ("Content-Length: 9\r\nTransfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"),
-                        _ => ("Content-Length: 5\r\n", "hello"),
+                        _ => ("Content-Length: 9\r\nTransfer-Encoding: chunked\r\n", "5\r\nhello\r\n0\r\n\r\n"),
                     };
-                    let status = if way == "400" && is_head { "400 Bad Request" } else { "200 OK" };
-                    let body = if is_head && way != "body" { "" } else { body };
-                    let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n{fields}\r\n{body}").as_bytes());
+                    let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}").as_bytes());
                 }
             });
         }
     });
-    port
+    (port, asked)
 }
 
 #[test]
-fn a_server_that_answers_get_is_measured_however_it_answers_head() {
-    for way in ["body", "close", "400", "fold", "both"] {
-        let mut store = open(&format!("http://127.0.0.1:{}", odd(way)), None).unwrap();
+fn a_server_that_answers_get_is_measured_and_nothing_else_is_asked() {
+    for way in ["fold", "both"] {
+        let (port, asked) = odd(way);
+        let mut store = open(&format!("http://127.0.0.1:{port}"), None).unwrap();
         store.describe().unwrap();
         let mut script = Script::new();
         script.op(GET, [Value::Text("/")]).op(GET, [Value::Text("/")]);
@@ -80,7 +85,18 @@ fn a_server_that_answers_get_is_measured_however_it_answers_head() {
         for reply in replies {
             assert_eq!(kept(&reply.answer), Some((200, b"hello".to_vec())), "{way}");
         }
+        assert_eq!(asked.load(Ordering::SeqCst), 2, "{way}: once when it was attached, and the session");
     }
+}
+
+#[test]
+fn a_silent_server_is_asked_once() {
+    let (port, asked) = odd("silent");
+    let waits = Waits::from(Duration::from_millis(300));
+    let mut opening = Opening::attached(kind, &format!("http://127.0.0.1:{port}"), None);
+    opening.options.waits = waits;
+    let error = opening.open().err().unwrap();
+    assert_eq!((error.kind, asked.load(Ordering::SeqCst)), (StoreErrorKind::Unreachable, 1), "{error:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! HTTP/2 with servers that speak it, and with servers that do not.
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{
@@ -164,7 +164,7 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     let mut connections = server.accesses();
     connections.sort_unstable();
     connections.dedup();
-    assert_eq!(connections.len(), 8 + 3, "and three looks");
+    assert_eq!(connections.len(), 8 + 1, "and one look, when it was attached");
     let server = clear("keepalive_requests 100;");
     let result = driven_in(&mut open2(&server.url()).unwrap(), 1, Pace::Closed);
     assert_eq!(
@@ -176,6 +176,48 @@ fn streams_go_over_one_connection_and_outlive_those_that_end() {
     let result = driven_in(&mut open2(&server.url()).unwrap(), 8, Pace::Closed);
     assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
     assert!(result.lost_connections == 0 && result.asked_again > 0, "{result:?}");
+}
+
+/// Answers requests over HTTP/2, but refuses to begin with every third stream of a connection. Returns the port.
+fn refusing() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let serve = |mut stream: TcpStream| -> std::io::Result<()> {
+        let (mut preface, mut header, mut payload, mut streams) = ([0; 24], [0; 9], Vec::new(), 0);
+        stream.set_nodelay(true)?;
+        stream.read_exact(&mut preface)?;
+        stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0])?;
+        loop {
+            stream.read_exact(&mut header)?;
+            let [_, a, b, kind, flags, id @ ..] = header;
+            payload.resize(usize::from(u16::from_be_bytes([a, b])), 0);
+            stream.read_exact(&mut payload)?;
+            let [head, rest] = match kind {
+                1 if streams % 3 == 2 => [&[0, 0, 4, 3, 0], &[0, 0, 0, 7][..]],
+                1 => [&[0, 0, 1, 1, 5], &[0x88][..]],
+                4 if flags == 0 => [&[0, 0, 0, 4, 1], &[][..]],
+                _ => continue,
+            };
+            streams += usize::from(kind == 1);
+            stream.write_all(&[head, &id[..], rest].concat())?;
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    port
+}
+
+#[test]
+fn requests_that_a_server_refuses_to_begin_are_sent_again_and_counted() {
+    let mut store = open2(&format!("http://127.0.0.1:{}", refusing())).unwrap();
+    let result = driven_in(&mut store, 4, Pace::Closed);
+    assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
+    assert_eq!((result.lost_connections, result.ended_connections), (0, 0));
+    // A third of all streams, and so half as many as were answered.
+    assert!((3_900..=4_000).contains(&result.asked_again), "{}", result.asked_again);
 }
 
 #[test]

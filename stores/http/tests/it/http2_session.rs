@@ -45,26 +45,28 @@ fn frames(mut bytes: &[u8]) -> Vec<(u8, u8, u32, Vec<u8>)> {
 /// `:status 200`, and a length of 5.
 const HEAD_200: &[u8] = b"\x88\x0f\x0d\x015";
 
-/// A session whose first question, of the stream 1, has been answered.
+/// A session that has asked for the server first, on the stream 1, and was answered.
 fn ready(settings: &[u8]) -> Http2Session {
-    let mut session = Http2Session::new(login(Version::Http2), Durability::AtEnd);
+    let mut session = Http2Session::asking(login(Version::Http2));
     let mut out = Vec::new();
     session.open(&kinds(), &mut out);
     let sent = frames(&out);
     assert_eq!((sent[0].0, sent[1].0, sent[2].0), (SETTINGS, WINDOW_UPDATE, HEADERS));
     assert_eq!(sent[0].3[..12], [0, 1, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0], "no table, nothing pushed");
     assert_eq!((sent[2].1, sent[2].2), (END_STREAM | END_HEADERS, 1));
-    // HEAD, http, h, /
-    assert!(sent[2].3.starts_with(b"\x02\x04HEAD\x86\x01\x01h\x84"), "{}", sent[2].3.escape_ascii());
+    // GET, http, h, /
+    assert!(sent[2].3.starts_with(b"\x82\x86\x01\x01h\x84"), "{}", sent[2].3.escape_ascii());
     let greeting = [
         frame(SETTINGS, 0, 0, settings),
         frame(SETTINGS, 1, 0, &[]),
-        frame(HEADERS, END_STREAM | END_HEADERS, 1, b"\x88\x0f\x27\x04test"),
+        frame(HEADERS, END_HEADERS, 1, b"\x88\x0f\x27\x04test"),
+        // Its body is not waited for.
+        frame(DATA, 0, 1, b"body"),
     ]
     .concat();
     let mut out = Vec::new();
     assert_eq!(session.feed(&greeting, &mut out, &mut keeper()), greeting.len());
-    assert_eq!(out, frame(SETTINGS, 1, 0, &[]));
+    assert_eq!(out, [frame(SETTINGS, 1, 0, &[]), frame(RST_STREAM, 0, 1, &8_u32.to_be_bytes())].concat());
     assert_eq!(*session.state(), WireState::Ready);
     session
 }
@@ -102,6 +104,7 @@ fn answers_are_taken_however_they_arrive_and_in_any_order() {
         frame(HEADERS, END_HEADERS | END_STREAM, 9, b"\0\x01t\x01v"),
         frame(RST_STREAM, 0, 11, &8_u32.to_be_bytes()),
         frame(RST_STREAM, 0, 13, &7_u32.to_be_bytes()),
+        frame(HEADERS, END_HEADERS | END_STREAM, 15, b"\x88"),
         // Of streams that are over.
         frame(WINDOW_UPDATE, 0, 3, &9_u32.to_be_bytes()),
         frame(RST_STREAM, 0, 5, &0_u32.to_be_bytes()),
@@ -114,15 +117,66 @@ fn answers_are_taken_however_they_arrive_and_in_any_order() {
         ok(2, b""),
         ok(3, b"ab"),
         (4, Outcome::Unknown, None, "reset".into(), "http://h:80 broke off its answer: CANCEL".into()),
-        (5, Outcome::Rejected, None, "refused".into(), "http://h:80 refused the request: REFUSED_STREAM".into()),
+        ok(5, b""),
     ];
     for step in [1, 2, 3, 7, 64, bytes.len()] {
         let mut session = ready(&[]);
-        start(&mut session, &[GET, LOOK, HEAD, GET, GET, GET], b"");
+        let asked = frames(&start(&mut session, &[GET, LOOK, HEAD, GET, GET, GET], b""));
         let (said, sent) = fed(&mut session, &bytes, step);
         assert_eq!(said, expected, "in pieces of {step}");
-        assert_eq!(sent, frame(PING, 1, 0, b"12345678"));
-        assert_eq!(*session.state(), WireState::Ready);
+        let again = (HEADERS, END_HEADERS | END_STREAM, 15, asked[5].3.clone());
+        assert_eq!(frames(&sent), [(PING, 1, 0, b"12345678".to_vec()), again]);
+        assert_eq!((session.state(), session.asked_again()), (&WireState::Ready, 1));
+        let tally = session.tally().unwrap();
+        assert_eq!((tally.statuses(), tally.bytes_max()), (vec![(200, 4), (404, 1)], Some(5)));
+    }
+}
+
+#[test]
+fn a_session_begins_with_operations() {
+    let (mut session, mut out) = (Http2Session::new(login(Version::Http2), Durability::AtEnd), Vec::new());
+    session.open(&kinds(), &mut out);
+    assert_eq!((*session.state() == WireState::Ready, frames(&out).len()), (true, 2), "settings and a window");
+    let sent = frames(&start(&mut session, &[GET], b""));
+    assert_eq!((sent[0].0, sent[0].2), (HEADERS, 1));
+    let answer = [frame(SETTINGS, 0, 0, &[]), frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x88")].concat();
+    let (said, _) = fed(&mut session, &answer, 99);
+    assert_eq!((said[0].0, said[0].1), (0, Outcome::Ok));
+}
+
+#[test]
+fn a_request_that_the_server_refuses_to_begin_is_sent_again_when_another_is_answered_or_none_is_in_flight() {
+    let refused = |id: u32| frame(RST_STREAM, 0, id, &7_u32.to_be_bytes());
+    let answered = |id: u32| frame(HEADERS, END_HEADERS | END_STREAM, id, b"\x88");
+    let mut session = ready(&[]);
+    start(&mut session, &[GET, PUT, LOOK], b"v");
+    let (said, out) = fed(&mut session, &refused(5), 99);
+    assert!(said.is_empty() && out.is_empty(), "two are in flight");
+    let (said, out) = fed(&mut session, &answered(3), 99);
+    let sent: Vec<_> = frames(&out).into_iter().map(|one| (one.0, one.1, one.2)).collect();
+    assert_eq!((said.len(), sent), (1, vec![(HEADERS, END_HEADERS, 9), (DATA, END_STREAM, 9)]));
+    assert_eq!(fed(&mut session, &answered(7), 99).0.len(), 1);
+    // A server that takes none is not asked for ever.
+    let mut id = 9;
+    for _ in 1..1_000 {
+        let (said, out) = fed(&mut session, &refused(id), 99);
+        id += 2;
+        assert_eq!((said.len(), frames(&out)[0].2), (0, id), "alone, it is sent at once");
+    }
+    let (said, _) = fed(&mut session, &refused(id), 99);
+    assert_eq!((said[0].0, said[0].1, &*said[0].3), (1, Outcome::Rejected, "refused"));
+    assert_eq!((session.asked_again(), session.state()), (1_000, &WireState::Ready));
+    // Of a connection that ends, or is lost, it has certainly not happened.
+    for (end, sent) in [
+        (&[0, 0, 0, 99, 0, 0, 0, 0], (0, Outcome::Ok, "")),
+        (&[0, 0, 0, 99, 0, 0, 0, 2], (0, Outcome::Unknown, "connection")),
+    ] {
+        let mut session = ready(&[]);
+        start(&mut session, &[GET, PUT], b"v");
+        let bytes = [refused(5), frame(GOAWAY, 0, 0, end), answered(3)].concat();
+        let (said, _) = fed(&mut session, &bytes, bytes.len());
+        let said: Vec<_> = said.iter().map(|one| (one.0, one.1, &*one.3)).collect();
+        assert_eq!(said, [sent, (1, Outcome::Rejected, "closed")]);
     }
 }
 

@@ -1,14 +1,15 @@
 //! Sessions without a socket: how answers are taken, whole and in pieces, and what garbage comes to.
 
 use plimsoll_core::{
-    Call, Durability, HttpCall, HttpTake, Op, OpKind, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, WireSession,
-    WireState,
+    Call, Durability, HttpCall, HttpTake, Op, OpKind, Outcome, StoreErrorKind, Ticket, Value, ValueBuf, ValueType,
+    WireSession, WireState,
 };
+use plimsoll_store_http::endpoint::Version;
 use plimsoll_store_http::wire::HttpSession;
-use plimsoll_testkit::pieces::{self, failure};
+use plimsoll_testkit::pieces::{self, Kept, failure};
 use proptest::prelude::*;
 
-use crate::fixture::{GET, HEAD, LOOK, PUT, Said, keeper, kinds, ready, session};
+use crate::fixture::{GET, HEAD, LOOK, PUT, Said, keeper, kinds, login, ready, session};
 
 fn start(session: &mut HttpSession, kinds: &[u16]) -> Vec<u8> {
     pieces::start(session, kinds, &[Value::Text("/x"), Value::Bytes(b"body")])
@@ -140,6 +141,16 @@ fn an_error_of_the_servers_own_leaves_a_write_open() {
 }
 
 #[test]
+fn a_session_that_asks_for_the_server_ends_with_the_head_of_its_answer() {
+    let (mut session, mut out) = (HttpSession::asking(login(Version::Http11)), Vec::new());
+    session.open(&[], &mut out);
+    assert!(out.starts_with(b"GET / HTTP/1.1\r\nHost: h\r\n") && out.ends_with(b"\r\n\r\n"));
+    let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 612\r\n\r\nthe first pie";
+    assert_eq!(session.feed(answer, &mut out, &mut keeper()), answer.len());
+    assert_eq!((session.state(), session.server()), (&WireState::Ended, "test"));
+}
+
+#[test]
 fn the_first_answer_says_whether_this_is_the_place() {
     for (answer, kind) in [
         (&b"HTTP/1.1 401 Unauthorized\r\n\r\n"[..], StoreErrorKind::Authentication),
@@ -147,7 +158,7 @@ fn the_first_answer_says_whether_this_is_the_place() {
         (b"\x15\x03\x03\x00\x02\x02\x46", StoreErrorKind::Broken),
         (b"220 mail.example ESMTP\r\n", StoreErrorKind::Broken),
     ] {
-        let mut session = session(Durability::AtEnd);
+        let mut session = HttpSession::asking(login(Version::Http11));
         session.open(&kinds(), &mut Vec::new());
         fed(&mut session, answer, 3);
         assert_eq!(failure(&session).kind, kind);
@@ -163,14 +174,13 @@ fn writes_are_not_called_durable() {
             let mut session = session(durability);
             let kinds: Vec<_> = kinds().into_iter().filter(|kind| writes || !kind.writes()).collect();
             session.open(&kinds, &mut Vec::new());
-            fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 1000);
             match session.state() {
                 WireState::Ready => assert!(ready || !writes),
                 WireState::Failed(error) => {
                     assert!(!ready && writes && error.kind == StoreErrorKind::Usage, "{error}");
                     assert!(error.next.as_deref().unwrap().contains("as-configured"));
                 }
-                WireState::Opening | WireState::Ended => panic!("it was answered"),
+                WireState::Opening | WireState::Ended => panic!("it asks nothing first"),
             }
         }
     }
@@ -208,7 +218,7 @@ proptest! {
         let mut bytes = ANSWERS.to_vec();
         damage.into_iter().for_each(|(at, byte)| bytes[at] = byte);
         bytes.splice(cut..cut, noise);
-        let mut session = if from_start { session(Durability::AtEnd) } else { ready() };
+        let mut session = if from_start { HttpSession::asking(login(Version::Http11)) } else { ready() };
         if from_start {
             session.open(&kinds(), &mut Vec::new());
         } else {
@@ -231,7 +241,6 @@ fn taking(take: &[HttpTake]) -> OpKind {
 fn taken(kind: OpKind, bytes: &[u8], step: usize) -> (HttpSession, Vec<Said>) {
     let mut session = session(Durability::AtEnd);
     session.open(&[kind], &mut Vec::new());
-    fed(&mut session, b"HTTP/1.1 200 OK\r\n\r\n", 64);
     let nothing = ValueBuf::new();
     session.start(Ticket(0), &Op::new(0, nothing.values()), &mut Vec::new());
     let said = fed(&mut session, bytes, step);
@@ -257,6 +266,44 @@ fn an_answer_without_what_is_wanted_is_an_error_of_its_own() {
     }
     let (_, said) = taken(taking(&[]), b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n2", 9);
     assert_eq!((said[0].1, said[0].3.as_str()), (Outcome::Rejected, "content"));
+}
+
+#[test]
+fn a_location_is_relative_to_the_target_of_its_own_request() {
+    let call = HttpCall { take: vec![HttpTake::Header("Location".into())], ..HttpCall::get("{}") };
+    let kind = OpKind { keep_answer: true, ..OpKind::new("go", Call::Http(call), &[ValueType::Text]) };
+    let mut session = session(Durability::AtEnd);
+    session.open(&[kind], &mut Vec::new());
+    let asked = |session: &mut HttpSession, targets: [&str; 2], to: &str| {
+        let mut params = ValueBuf::new();
+        for (ticket, target) in (0..).zip(targets) {
+            params.clear();
+            params.push(Value::Text(target));
+            session.start(Ticket(ticket), &Op::new(0, params.values()), &mut Vec::new());
+        }
+        let answer = format!("HTTP/1.1 303 See Other\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").repeat(2);
+        let mut kept = Kept::new(|_, outcome, answer| (outcome, format!("{:?}", answer.values.values().get(0))));
+        session.feed(answer.as_bytes(), &mut Vec::new(), &mut kept);
+        kept.all
+    };
+    let ok = |path: &str| (Outcome::Ok, format!("Text({path:?})"));
+    assert_eq!(asked(&mut session, ["/a/b", "/c/d?e"], "../f?g"), [ok("/f?g"), ok("/f?g")]);
+    assert_eq!(asked(&mut session, ["/a/b/c", "/c/d?e"], "x"), [ok("/a/b/x"), ok("/c/x")]);
+    assert_eq!(asked(&mut session, ["/a/b", "/c/d?e"], "http://other/f"), [ok("http://other/f"), ok("http://other/f")]);
+}
+
+#[test]
+fn answers_are_counted_by_status_and_by_size() {
+    for step in [1, 7, ANSWERS.len()] {
+        let mut session = ready();
+        start(&mut session, &ASKED);
+        fed(&mut session, ANSWERS, step);
+        let tally = session.tally().unwrap();
+        let statuses = [(200, 3), (204, 1), (304, 1), (404, 1), (410, 1), (503, 1)];
+        assert_eq!((tally.count(), tally.statuses()), (8, statuses.to_vec()), "{step}");
+        // 5, 4, 0 (HEAD), 13 in chunks, 0, 2, 0 and 1 bytes.
+        assert_eq!((tally.bytes_median(), tally.bytes_max()), (Some(1), Some(13)), "{step}");
+    }
 }
 
 proptest! {

@@ -1,9 +1,11 @@
 //! TLS, against a server that speaks it.
 
 use plimsoll_core::{Durability, Outcome, ParamValue, StoreErrorKind, Value};
+use plimsoll_drive::Pace;
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::certificates::Authority;
 
+use crate::closing::driven_in;
 use crate::fixture::{GET, Server, kinds, open, open_with};
 
 #[test]
@@ -15,6 +17,12 @@ fn a_certificate_is_trusted_or_not_and_tls_is_told_from_none() {
     let url = format!("https://127.0.0.1:{}", server.port);
     let mut store = open_with(&url, None, &[("insecure", ParamValue::Bool(true))]).unwrap();
     assert!(store.describe().unwrap().version.starts_with("nginx/"));
+    // What is counted of answers is counted through TLS.
+    let answers = driven_in(&mut store, 1, Pace::Closed).answers.unwrap();
+    assert_eq!(
+        (answers.statuses(), answers.bytes_median(), answers.bytes_max()),
+        (vec![(200, 8_000)], Some(612), Some(612))
+    );
     let untrusted = open(&url, None).err().unwrap();
     assert_eq!(untrusted.kind, StoreErrorKind::Authentication, "{untrusted:?}");
     // To a port of TLS nginx says in plain words that it is one.

@@ -3,25 +3,41 @@
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used)]
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
-use plimsoll_core::Layout;
+use plimsoll_core::{Call, Durability, KvCall, Layout, OpKind, Sessions, StoreErrorKind as K, ValueType};
 use plimsoll_store_nats::kind;
+use plimsoll_testkit::certificates::{Authority, Mutual, Pair};
 use plimsoll_testkit::equals::{KILLED, Server, Suite};
+use plimsoll_testkit::process::{ServerProcess, free_port};
 
 const SUITE: Suite = Suite { kind, server };
 
 fn server(dir: &Path, [address, _]: [SocketAddr; 2]) -> (Command, String) {
+    (configured(dir, address, ""), format!("nats://s3cret@{address}"))
+}
+
+fn configured(dir: &Path, address: SocketAddr, more: &str) -> Command {
     let (file, store_dir) = (dir.join("nats.conf"), dir.join("data"));
     let text = format!(
-        "listen: {address}\nmax_payload: 8388608\nauthorization {{ token: s3cret }}\njetstream {{ store_dir: {store_dir:?} }}\n"
+        "listen: {address}\nmax_payload: 8388608\nauthorization {{ token: s3cret }}\njetstream {{ store_dir: {store_dir:?} }}\n{more}"
     );
     std::fs::write(&file, text).expect("a file in a temporary directory");
     let mut command = Command::new("nats-server");
     command.arg("--config").arg(file);
-    (command, format!("nats://s3cret@{address}"))
+    command
+}
+
+/// Servers with TLS, which want a certificate of the client's, too.
+const ENCRYPTED: Suite = Suite { kind, server: encrypted };
+
+fn encrypted(dir: &Path, [address, _]: [SocketAddr; 2]) -> (Command, String) {
+    let pairs = Mutual::in_dir(dir);
+    let (root, Pair { certificate, key }) = (&pairs.root, &pairs.server);
+    let tls = format!("tls {{ cert_file: {certificate:?}, key_file: {key:?}, ca_file: {root:?}, verify: true }}\n");
+    (configured(dir, address, &tls), format!("natss://s3cret@{address}/?{}", pairs.query()))
 }
 
 #[test]
@@ -31,7 +47,73 @@ fn a_private_server_conforms() {
 
 #[test]
 fn an_attached_server_conforms() {
-    SUITE.conforms_attached();
+    ENCRYPTED.conforms_attached();
+}
+
+#[test]
+fn what_is_wrong_with_tls_is_said_with_a_next_step() {
+    let (clear, encrypted, other) = (SUITE.start(), ENCRYPTED.start(), Authority::default());
+    let (place, query) = encrypted.url.split_once("/?").unwrap();
+    let (root, strange) = (query.split('&').next().unwrap(), other.root().display().to_string());
+    for (url, kind, what, next) in [
+        (format!("{place}?cacert={strange}"), K::Authentication, "not signed by an authority", "?cacert=FILE"),
+        (format!("{place}?{root}"), K::Authentication, "wants a client certificate", "?cert=FILE&key=FILE"),
+        (place.replace("natss", "nats"), K::Usage, "wants TLS", "write natss://"),
+        (clear.url.replace("nats", "natss"), K::Usage, "does not speak TLS", "write nats://"),
+        (
+            format!("{}?handshake_first=yes", clear.url.replace("nats", "natss")),
+            K::Usage,
+            "does not speak TLS",
+            "without TLS",
+        ),
+    ] {
+        let error = SUITE.error_at(&url);
+        assert_eq!(error.kind, kind, "{error:?}");
+        assert!(
+            error.what.contains(what) && error.next.as_ref().is_some_and(|words| words.contains(next)),
+            "{error:?}"
+        );
+    }
+    let note = {
+        encrypted.open(KILLED, &mut Vec::new()).create(&Layout::default()).unwrap();
+        let mut said = Vec::new();
+        encrypted.open("next", &mut said);
+        said.concat()
+    };
+    let address = place.split_once('@').unwrap().1;
+    assert!(note.contains(&format!("`nats --server tls://{address} --tlsca=")), "{note}");
+}
+
+#[test]
+fn a_server_that_begins_with_tls_is_asked_in_this_way() {
+    // HAProxy speaks TLS from the first byte on, and NATS behind it in clear.
+    let (mut server, dir, port) = (SUITE.start(), ServerProcess::dir("/dev/shm"), free_port());
+    let pairs = Mutual::in_dir(dir.path());
+    let pem = [&pairs.server.certificate, &pairs.server.key].map(|path| std::fs::read_to_string(path).unwrap());
+    let (pair, file) = (dir.path().join("pair"), dir.path().join("haproxy.cfg"));
+    std::fs::write(&pair, pem.concat()).unwrap();
+    let behind = server.url.split_once('@').unwrap().1;
+    let text = format!(
+        "defaults\n timeout connect 5s\n timeout client 1m\n timeout server 1m\n\
+         listen nats\n bind 127.0.0.1:{port} ssl crt {}\n server nats {behind}\n",
+        pair.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new("haproxy");
+    command.arg("-db").arg("-f").arg(&file);
+    let _proxy = ServerProcess::start(dir, &mut command, || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    server.url = format!("natss://s3cret@127.0.0.1:{port}/?handshake_first=yes&{}", pairs.query());
+    let mut store = server.open("first", &mut Vec::new());
+    store.create(&Layout::default()).unwrap();
+    let Sessions::Async(mut sessions) = store.sessions(1, Durability::Buffered).unwrap() else { panic!("no async") };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let kinds = [OpKind::new("get", Call::Kv(KvCall::Get), &[ValueType::Bytes])];
+    runtime.block_on(sessions[0].open(&kinds)).unwrap();
+    drop(sessions);
+    store.close().unwrap();
+    // Asked in the other way, it waits for TLS, as the client waits for the server's word.
+    let error = SUITE.error_at(&server.url.replace("handshake_first=yes&", ""));
+    assert!(error.next.as_ref().unwrap().contains("handshake_first=yes"), "{error:?}");
 }
 
 #[test]
@@ -59,6 +141,8 @@ fn a_bucket_that_is_left_is_named_with_the_command_for_its_server_and_without_th
 fn a_wrong_url_is_refused() {
     SUITE.refuses("nats://h/a.b", "the URL's path is no name of a bucket");
     SUITE.refuses("nats://h?x=1", "the URL has a parameter, and NATS takes none");
+    SUITE.refuses("nats://h?handshake_first=yes", "the URL has a parameter of TLS, and no TLS");
+    SUITE.refuses("natss://h?cacert=/nowhere/ca", "/nowhere/ca cannot be read");
 }
 
 #[test]
