@@ -11,6 +11,7 @@ use crate::latency::Times;
 use crate::name;
 use crate::nodes;
 use crate::number;
+use crate::outcomes;
 use crate::phase::{PhaseFacts, is_overload};
 use crate::shortfall::shortfall;
 use crate::size;
@@ -276,6 +277,8 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
             .collect(),
         records_per_s: records_per_s(facts),
         ops: ops(facts).filter(|_| stands),
+        not_found: if stands { outcomes::not_found(facts) } else { Vec::new() },
+        retried: if stands { outcomes::retried(facts) } else { Vec::new() },
         asked: asked(facts),
         latencies: if header.kind == PhaseKind::Ask || !stands { Vec::new() } else { latencies(facts) },
         stages: if stands { crate::stages::stages(facts) } else { Vec::new() },
@@ -373,12 +376,10 @@ fn latencies(facts: &PhaseFacts<'_>) -> Vec<LatencyView> {
     let mut rows = Vec::new();
     if facts.kinds().len() > 1 || facts.unfinished.is_some() {
         let all = facts.waited(None);
-        let waited =
-            facts.histograms.keys().filter(|(_, outcome, of)| *of == facts.measure() && *outcome != Outcome::Rejected);
-        let drained: u64 = waited.map(|(kind, outcome, of)| facts.drained(*kind, *outcome, *of)).sum();
-        // What was never sent was waited for, and is in no rate.
-        let all = row(RowOp::All, RowOutcome::All, facts.measure(), &all, drained + facts.unfinished_count());
-        rows.push(LatencyView { undisturbed: facts.undisturbed(None).map(undisturbed), ..all });
+        let all = row(RowOp::All, RowOutcome::All, facts.measure(), &all, 0);
+        // As everywhere: of operations that did not fail. What was never sent was waited for, and is in no rate.
+        let rate_per_s = facts.rate(None).map_or(0.0, |rate| rate.value);
+        rows.push(LatencyView { undisturbed: facts.undisturbed(None).map(undisturbed), rate_per_s, ..all });
     }
     let mut by_kind: Vec<_> = facts.histograms.iter().collect();
     // What needed several tries stands below what did not.

@@ -1,6 +1,11 @@
 //! Options of other load generators, and their names here. A store adds habits of its own.
 
+use std::collections::BTreeSet;
+
+use clap::CommandFactory;
 use plimsoll_core::Catalogue;
+
+use crate::args::Cli;
 
 /// Answer for options that are part of a URL here.
 const URL: &str = "a part of the URL: --on STORE://user@host:port/database";
@@ -10,7 +15,7 @@ const REPORTED: &str = "nothing: the report always has it";
 const RECORDED: &str = "nothing: every run is recorded; `plimsoll report --format json` or csv";
 
 /// Options or words of the same meaning, their tool, and the equivalent here; `#` stands for the value, `#s` for a value
-/// in seconds.
+/// in seconds, `#B` for one in bytes.
 const HABITS: &[(&str, &str, &str)] = &[
     ("-T", "pgbench", "--for #s"),
     ("-t --transactions", "pgbench", "--ops # (of each client)"),
@@ -89,11 +94,28 @@ const HABITS: &[(&str, &str, &str)] = &[
     ("--pipeline", "memtier", "--depth #"),
     ("--authenticate", "memtier", PASSWORD),
     ("--json-out-file", "memtier", RECORDED),
-    ("--hide-histogram", "memtier", "nothing: `report --format hdr` has the histograms"),
+    ("--hide-histogram", "memtier", "nothing: `plimsoll report --format hdr` has the histograms"),
     ("--csv", "redis-benchmark", RECORDED),
     ("--runtime", "fio", "--for #s"),
     ("--iodepth", "fio", "--depth #"),
     ("--numjobs", "fio", "--clients #"),
+    ("--rate_iops", "fio", "--rate #"),
+    ("--rw --readwrite", "fio", "--mix read=1, update=1 or both; of a disk itself: plimsoll sync DIRECTORY"),
+    ("--rwmixread", "fio", "--mix read=#,update=REST, which are shares"),
+    (
+        "--bs --blocksize",
+        "fio",
+        "--set field_count=1 --set field_length=#B; of a disk itself: plimsoll sync DIRECTORY --size #B",
+    ),
+    ("--size", "fio", "the number of records: --set records=N"),
+    ("--directory --filename", "fio", "--dir, the directory of a store's data"),
+    ("--direct", "fio", "of a disk itself: plimsoll sync DIRECTORY --flush o-direct"),
+    ("--ioengine", "fio", "of sockets: --io epoll or io_uring; of a disk itself: plimsoll sync DIRECTORY --flush"),
+    (
+        "--time_based --group_reporting",
+        "fio",
+        "nothing: `--for` is always a time, and all clients are reported together",
+    ),
 ];
 
 /// YCSB's properties, given with `-p`, and the equivalents here.
@@ -138,28 +160,110 @@ pub fn workload(catalogue: &Catalogue, workload: &str) -> Option<String> {
     Some(format!("`{workload}` is here: {here}"))
 }
 
-/// Returns the option here for `words`, which begin with an unknown option: a line for each tool that has it.
-pub fn hint(catalogue: &Catalogue, words: &[String]) -> Option<String> {
-    let first = words.first()?;
-    let (name, attached) = match first.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (first.as_str(), None),
-    };
-    let value = attached.or(words.get(1).map(String::as_str)).filter(|value| !value.starts_with('-')).unwrap_or("N");
-    if matches!(name, "-p" | "--prop")
-        && let Some((property, value)) = value.split_once('=')
-    {
-        let (_, here) = PROPERTIES.iter().find(|(known, _)| *known == property)?;
-        return Some(format!("YCSB's {property} is here: {}", filled(here, value)));
+/// Returns the equivalents of `refused`, an unknown option or word of the command line `typed`: a line for each tool that
+/// has it, or for those tools whose other options were typed as well. All of them are options that the verb takes.
+pub fn hint(catalogue: &Catalogue, refused: &str, typed: &[String]) -> Option<String> {
+    let (at, word) = typed.iter().enumerate().find(|(_, word)| name_of(word) == refused).or_else(|| {
+        let begins = typed.iter().enumerate().find(|(_, word)| word.starts_with(refused));
+        // Of `-threads 16`, `-t` is refused.
+        begins.filter(|_| refused.starts_with('-'))
+    })?;
+    let line = Line { catalogue, typed, verb: typed.get(1)? };
+    let next = typed.get(at + 1).map(String::as_str).filter(|next| !next.starts_with('-'));
+    let whole = line.answers(at, name_of(word), word.split_once('=').map(|(_, value)| value).or(next));
+    whole.or_else(|| match refused.strip_prefix('-') {
+        // Of `-q 100`, where `-q` takes no value here, `100` is refused.
+        None => at.checked_sub(1).and_then(|before| line.answers(before, typed.get(before)?, Some(refused))),
+        Some(_) if name_of(word) == refused => None,
+        // Of `-T60`, `-T` is refused, and of `-nS`, `-n`.
+        Some(_) => {
+            let value = word.strip_prefix(refused).filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+            line.answers(at, refused, value)
+        }
+    })
+}
+
+/// The name of an option, without the value behind `=`.
+fn name_of(word: &str) -> &str {
+    word.split_once('=').map_or(word, |(name, _)| name)
+}
+
+/// A command line.
+struct Line<'a> {
+    catalogue: &'a Catalogue,
+    typed: &'a [String],
+    verb: &'a str,
+}
+
+impl<'a> Line<'a> {
+    /// Returns the equivalents of `name` at the place `at` of the line.
+    fn answers(&self, at: usize, name: &str, value: Option<&str>) -> Option<String> {
+        let value = value.unwrap_or("N");
+        if matches!(name, "-p" | "--prop")
+            && let Some((property, value)) = value.split_once('=')
+        {
+            let (_, here) = PROPERTIES.iter().find(|(known, here)| *known == property && self.takes(here))?;
+            return Some(format!("YCSB's {property} is here: {}", filled(here, value)));
+        }
+        let all: Vec<_> = self.habits(name).filter(|(.., here)| self.takes(here)).collect();
+        let others = self.tools_but(at);
+        let is_theirs = |whose: &str| tools(whose).any(|tool| others.contains(tool));
+        let is_narrowed = all.iter().any(|(_, whose, _)| is_theirs(whose));
+        let mut lines: Vec<String> = all
+            .iter()
+            .filter(|(_, whose, _)| !is_narrowed || is_theirs(whose))
+            .map(|(_, whose, here)| format!("{whose}'s {name} is here: {}", filled(here, value)))
+            .collect();
+        if lines.is_empty() && self.takes("--set") {
+            lines.extend(parameter(self.catalogue, name, value));
+        }
+        (!lines.is_empty()).then(|| lines.join("\n    "))
     }
-    let of_stores = catalogue.stores.iter().flat_map(|store| store.spec().habits);
-    let all = HABITS.iter().chain(of_stores).filter(|(habits, ..)| habits.split(' ').any(|habit| habit == name));
-    let mut lines: Vec<String> =
-        all.map(|(_, whose, here)| format!("{whose}'s {name} is here: {}", filled(here, value))).collect();
-    if lines.is_empty() {
-        lines.extend(parameter(catalogue, name, value));
+
+    fn habits(&self, name: &str) -> impl Iterator<Item = &'a (&'static str, &'static str, &'static str)> {
+        let of_stores = self.catalogue.stores.iter().flat_map(|store| store.spec().habits);
+        HABITS.iter().chain(of_stores).filter(move |(habits, ..)| habits.split(' ').any(|habit| habit == name))
     }
-    (!lines.is_empty()).then(|| lines.join("\n    "))
+
+    /// The tools that have the line's other options.
+    fn tools_but(&self, at: usize) -> BTreeSet<&'a str> {
+        let others = self.typed.iter().enumerate().filter(|(other, word)| *other != at && word.starts_with('-'));
+        let habits = others.flat_map(|(_, word)| {
+            let cut = word.get(..2).filter(|_| !word.starts_with("--")).unwrap_or(word);
+            self.habits(name_of(word)).chain(self.habits(cut).filter(move |_| cut != name_of(word)))
+        });
+        habits.flat_map(|(_, whose, _)| tools(whose)).collect()
+    }
+
+    /// True if all options in `here` exist: of the verb that it names, or of this one. A hint without an option fits the
+    /// verbs that drive.
+    fn takes(&self, here: &str) -> bool {
+        let command = Cli::command();
+        let has = |verb: &str, option: &str| {
+            let verb = command.find_subcommand(verb);
+            let mut options =
+                verb.into_iter().flat_map(clap::Command::get_arguments).filter(|known| !known.is_hide_set());
+            options.any(|known| known.get_long() == option.strip_prefix("--"))
+        };
+        let (mut verb, mut before, mut named) = (self.verb, "", 0);
+        for word in here.split(['`', ' ', ',', ';', ':']).filter(|word| !word.is_empty()) {
+            if before == "plimsoll" {
+                verb = word;
+            } else if word.starts_with("--") {
+                named += 1;
+                if !has(verb, word) {
+                    return false;
+                }
+            }
+            before = word;
+        }
+        named > 0 || verb != self.verb || has(verb, "--clients")
+    }
+}
+
+/// The tools in `whose`: `wrk, k6 and oha`.
+fn tools(whose: &str) -> impl Iterator<Item = &str> {
+    whose.split(" and ").flat_map(|part| part.split(", "))
 }
 
 /// A parameter that was typed as an option.
@@ -174,17 +278,37 @@ fn parameter(catalogue: &Catalogue, option: &str, value: &str) -> Option<String>
 }
 
 fn filled(here: &str, value: &str) -> String {
-    // wrk takes 30 and 30s.
-    let is_bare = value.ends_with(|c: char| c.is_ascii_digit() || c == 'N');
-    let seconds = if is_bare { format!("{value}s") } else { value.to_owned() };
-    here.replace("#s", &seconds).replace('#', value)
+    // wrk takes 30 and 30s. The next word may be no value of the option's.
+    let time = |unit: &str| match value.as_bytes() {
+        [b'0'..=b'9', .., b'0'..=b'9'] | [b'0'..=b'9'] => format!("{value}{unit}"),
+        [b'0'..=b'9', ..] => value.to_owned(),
+        _ => format!("N{unit}"),
+    };
+    let here = here.replace("#ms", &time("ms")).replace("#s", &time("s"));
+    here.replace("#B", &bytes(value)).replace('#', value)
+}
+
+/// A size of fio's in bytes: `4k` is 4096.
+fn bytes(value: &str) -> String {
+    let factor = match value.as_bytes().last() {
+        Some(b'k' | b'K') => 1 << 10,
+        Some(b'm' | b'M') => 1 << 20,
+        _ => 1,
+    };
+    let number = value.trim_end_matches(['k', 'K', 'm', 'M']).parse::<u64>();
+    number.map_or_else(|_| "N".to_owned(), |number| number.saturating_mul(factor).to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    /// The hint for the first of these words.
     fn hint(typed: &str) -> Option<String> {
-        let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
-        super::hint(&crate::catalogue::assemble(), &words)
+        hint_of(typed.split([' ', '=']).next().unwrap(), &format!("drive {typed}"))
+    }
+
+    fn hint_of(refused: &str, line: &str) -> Option<String> {
+        let words: Vec<String> = format!("plimsoll {line}").split(' ').map(str::to_owned).collect();
+        super::hint(&crate::catalogue::assemble(), refused, &words)
     }
 
     #[test]
@@ -223,18 +347,46 @@ mod tests {
     }
 
     #[test]
+    fn a_hint_fits_what_was_typed() {
+        for (refused, line, here) in [
+            ("-T", "drive select -T60 --on postgres", "pgbench's -T is here: --for 60s"),
+            ("-T", "drive -T select", "pgbench's -T is here: --for Ns"),
+            ("-P", "drive kv -c 10 -P 5 -T 60", "pgbench's -P is here: --progress 5s"),
+            ("--threads", "drive oltp --threads=4 --time=60", "sysbench and go-ycsb's --threads is here: --clients 4"),
+            (
+                "--threads",
+                "drive kv --threads 4 --ratio 1:9",
+                "wrk, memtier and redis-benchmark's --threads is here: --workers 4",
+            ),
+            ("--vus", "drive http --vus 10 --duration 30s", "k6's --vus is here: --clients 10"),
+            (
+                "--rw",
+                "drive kv --rw=randread",
+                "fio's --rw is here: --mix read=1, update=1 or both; of a disk itself: plimsoll sync DIRECTORY",
+            ),
+            ("--rate_iops", "line kv --rate_iops 5", ""),
+            ("100", "drive http -q 100", "oha's -q is here: --rate 100"),
+            // What a verb does not take is no hint.
+            ("-T", "line kv -T 60", ""),
+            ("--vus", "report --vus 10", ""),
+            ("--histogram", "report --histogram", ""),
+        ] {
+            assert_eq!(hint_of(refused, line).unwrap_or_default(), here, "{line}");
+        }
+        assert!(hint_of("-t", "drive -t12").unwrap().contains("\n    wrk and memtier's -t is here: --workers 12"));
+        assert!(
+            hint("--bs=4k").unwrap().starts_with("fio's --bs is here: --set field_count=1 --set field_length=4096;")
+        );
+    }
+
+    #[test]
     fn what_is_said_instead_is_an_option_here() {
-        use clap::CommandFactory;
-        let command = crate::args::Cli::command();
-        let drive = command.find_subcommand("drive").unwrap();
-        let known = |option: &str| drive.get_arguments().any(|arg| arg.get_long() == option.strip_prefix("--"));
         let catalogue = crate::catalogue::assemble();
+        let line = super::Line { catalogue: &catalogue, typed: &[], verb: "drive" };
         let of_stores = catalogue.stores.iter().flat_map(|store| store.spec().habits);
         let said = super::HABITS.iter().chain(of_stores).map(|(.., here)| *here);
         for here in said.chain(super::PROPERTIES.iter().map(|(_, here)| *here)) {
-            for option in here.split(['`', ' ', ',']).filter(|word| word.starts_with("--") && *word != "--format") {
-                assert!(known(option), "{option} in {here}");
-            }
+            assert!(line.takes(here), "{here}");
         }
     }
 

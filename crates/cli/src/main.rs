@@ -132,13 +132,7 @@ fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> 
         return None;
     }
     let words: Vec<String> = arguments.iter().map(|given| given.to_string_lossy().into_owned()).collect();
-    // Of `-threads 16`, `-t` is refused; of `-q 100`, where `-q` takes no value here, `100`.
-    let at = words.iter().position(|given| given.starts_with(refused.as_str()))?;
-    let before = at.checked_sub(1).filter(|_| !refused.starts_with('-'));
-    let cluster = [vec![refused.clone()], words[at + 1..].to_vec()].concat();
-    let hint = habits::hint(catalogue, &words[at..])
-        .or_else(|| habits::hint(catalogue, &words[before?..]))
-        .or_else(|| habits::hint(catalogue, &cluster))?;
+    let hint = habits::hint(catalogue, refused, &words)?;
     Some(TrialError::usage(format!("unexpected argument '{refused}'")).next(hint))
 }
 

@@ -118,15 +118,18 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
                 } else {
                     format!("--{option} {}", given.replace('\n', &format!(" --{option} ")))
                 };
-                plan.line(key.name, &written(key, given)?, &from);
+                plan.line(key.name, &written(key, given, &format!("--{option} "))?, &from);
             }
         }
         Ok(())
     }
 }
 
-/// Writes the value given for `key` as it stands in a plan.
-fn written(key: &Key, given: &str) -> Result<String, TrialError> {
+/// Writes the value given for `key`, as `typed` behind its name, as it stands in a plan.
+fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError> {
+    if matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think) {
+        with_unit(typed, given)?;
+    }
     Ok(match key.takes {
         KeyType::Mix => mix(given)?,
         KeyType::Processors => processors(given)?,
@@ -134,8 +137,6 @@ fn written(key: &Key, given: &str) -> Result<String, TrialError> {
         KeyType::RateShape => list(&each(given, rate)),
         KeyType::Stages | KeyType::Samplers => texts(given),
         KeyType::Rate => value(&rate(given)),
-        KeyType::Time(..) | KeyType::Warmup | KeyType::Think if key.is_swept => list(&each(given, seconds)),
-        KeyType::Time(..) | KeyType::Think => value(&seconds(given)),
         // pgbench opens one for each transaction, and has no number for it.
         KeyType::Whole(..) if key.name == "reconnect" => {
             list(&each(given, |one| if one.trim() == "each" { "1".to_owned() } else { count(one) }))
@@ -169,7 +170,7 @@ fn tables(what: &str, keys: &[Key], given: &str) -> Result<String, TrialError> {
             if pairs.iter().any(|known| known.starts_with(&pair)) {
                 return Err(TrialError::usage(format!("--{what} {line}: `{}` is given twice", key.name)));
             }
-            pairs.push(pair + &written(key, value)?);
+            pairs.push(pair + &written(key, value, &format!("{}=", key.name))?);
         }
         Ok(format!("{{ {} }}", pairs.join(", ")))
     };
@@ -214,7 +215,6 @@ pub fn param(spec: Option<&ParamSpec>, given: &str) -> String {
     match spec.map(|spec| spec.param_type) {
         Some(ParamType::Text) => quoted(given),
         Some(ParamType::Int { .. }) => list(&each(given, count)),
-        Some(ParamType::Duration) => list(&each(given, seconds)),
         _ => list(given),
     }
 }
@@ -230,11 +230,21 @@ fn rate(given: &str) -> String {
     if parse_count(given).is_some() || given.parse::<f64>().is_ok() { format!("{given}/s") } else { given.to_owned() }
 }
 
-/// A time; a bare number is one of seconds, as all other load generators take it.
-pub fn seconds(given: &str) -> String {
-    let given = given.trim();
-    let is_bare = given.starts_with(|c: char| c.is_ascii_digit()) && given.ends_with(|c: char| c.is_ascii_digit());
-    if is_bare && given.parse::<f64>().is_ok() { format!("{given}s") } else { given.to_owned() }
+/// Refuses times without a unit: tools differ in whether a bare number is of seconds or of milliseconds. `typed` stands
+/// before the times on the command line: `--for `.
+///
+/// # Errors
+/// Fails if any of the times between commas has no unit, and says what to write.
+pub fn with_unit(typed: &str, given: &str) -> Result<(), TrialError> {
+    let is_bare = |one: &str| one.parse::<f64>().is_ok_and(f64::is_finite);
+    if !given.split(',').any(|one| is_bare(one.trim())) {
+        return Ok(());
+    }
+    let seconds =
+        given.split(',').map(str::trim).map(|one| if is_bare(one) { format!("{one}s") } else { one.to_owned() });
+    let write =
+        format!("write {typed}{} for seconds; other units are ms, min and h", seconds.collect::<Vec<_>>().join(","));
+    Err(TrialError::usage(format!("{typed}{given}: a time needs a unit")).next(write))
 }
 
 /// Parses the quantity of an option of the command line, in the dimension's base unit.
@@ -242,6 +252,9 @@ pub fn seconds(given: &str) -> String {
 /// # Errors
 /// Fails if `given` is not such a quantity.
 pub fn quantity(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
+    if dimension == Dimension::Time {
+        with_unit(&format!("--{option} "), given)?;
+    }
     plimsoll_plan::parse_quantity(given, dimension)
         .map_err(|(what, next)| TrialError { next, ..TrialError::usage(format!("--{option} {given}: {what}")) })
 }
@@ -251,7 +264,7 @@ pub fn quantity(option: &str, given: &str, dimension: Dimension) -> Result<f64, 
 /// # Errors
 /// Fails if `given` is not a time above 0.
 pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
-    match quantity(option, &seconds(given), Dimension::Time)? / 1e9 {
+    match quantity(option, given, Dimension::Time)? / 1e9 {
         seconds if seconds > 0.0 && seconds.is_finite() => Ok(Duration::from_secs_f64(seconds.min(1e9))),
         _ => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))),
     }

@@ -213,6 +213,14 @@ pub trait Recipe: Send + Sync {
     /// `Unreachable` while it is not ready yet; any other error means that it never will be.
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError>;
 
+    /// Returns the state of a node that is ready in the words of its own cluster, for people; empty if it has none.
+    ///
+    /// # Errors
+    /// If the node does not answer.
+    fn own_state(&self, _node: &Node, _waits: &Waits) -> Result<String, StoreError> {
+        Ok(String::new())
+    }
+
     /// Forms a cluster of nodes that are ready, once.
     ///
     /// # Errors

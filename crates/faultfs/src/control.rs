@@ -56,13 +56,16 @@ power-on none|all|random SEED SHARE [tear]|prefix WRITES [tear]
 pub struct Control(Arc<Path>);
 
 impl Control {
-    /// The device whose socket this is, or a link to it. Nothing is asked yet.
+    /// Returns the device whose socket or directory this is, or a link to it. Asks nothing yet.
     ///
     /// # Errors
-    /// Where it does not exist.
-    pub fn of_socket(socket: &Path) -> Result<Self, FaultError> {
-        let socket = socket.canonicalize().map_err(FaultError::at(socket))?;
-        Ok(Self::of_directory(socket.parent().unwrap_or(Path::new("/"))))
+    /// Fails if the socket does not exist.
+    pub fn of_socket(path: &Path) -> Result<Self, FaultError> {
+        let whole = path.canonicalize().map_err(FaultError::at(path))?;
+        let directory = if whole.is_dir() { &whole } else { whole.parent().unwrap_or(Path::new("/")) };
+        let control = Self::of_directory(directory);
+        std::fs::metadata(control.socket()).map_err(FaultError::at(&control.socket()))?;
+        Ok(control)
     }
 
     pub(crate) fn of_directory(directory: &Path) -> Self {

@@ -8,6 +8,7 @@ use plimsoll_core::FileSystem;
 use plimsoll_core::fault::Survivors;
 use rustix::mount::UnmountFlags;
 
+use crate::counters::SECTOR_BYTES;
 use crate::device::{mount_repaired, private};
 use crate::error::FaultError;
 use crate::extents::Extent;
@@ -18,6 +19,11 @@ use crate::survivors::surviving;
 
 /// Time that processes may still use a mounted image that is dropped, before it is detached.
 const USE_BOUND: Duration = Duration::from_secs(5);
+
+/// The size of a device is a multiple of it.
+pub(crate) const BLOCK_BYTES: u64 = 8 * SECTOR_BYTES;
+/// Most bytes at the end of a device that its file system does not use: mkfs leaves out a last group that is too small.
+const UNUSED_BYTES: u64 = 16 << 20;
 
 /// A cut that did not happen, but could have.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -50,6 +56,24 @@ pub fn crash_images(log: &Path, base: &Path, points: &[CrashPoint], into: &Path)
     Ok((0..points.len()).map(name).collect())
 }
 
+/// Refuses a base that the log was not made with: a part of one, one with more behind it, or that of another device.
+fn must_be_whole(base: &Path, entries: &[LogEntry]) -> Result<(), FaultError> {
+    let bytes = fs::metadata(base).map_err(FaultError::at(base))?.len();
+    let file_system = image::file_system(base)?;
+    let within = image::file_system_bytes(base, file_system)?;
+    let written = entries.iter().map(|entry| (entry.first_sector + entry.sectors).saturating_mul(SECTOR_BYTES)).max();
+    let what = match bytes {
+        _ if !bytes.is_multiple_of(BLOCK_BYTES) => format!("{bytes} bytes are not a multiple of {BLOCK_BYTES}"),
+        _ if bytes < within => format!("{bytes} bytes are only a part of its {file_system}, which has {within}"),
+        _ if bytes - within > UNUSED_BYTES => {
+            format!("{bytes} bytes are too many for its {file_system}, which has {within}")
+        }
+        _ if written.is_some_and(|end| end > bytes) => format!("the log has writes behind its {bytes} bytes"),
+        _ => return Ok(()),
+    };
+    Err(FaultError::Usage(format!("{}: {what}; use the whole base with which the log was made", base.display())))
+}
+
 /// A log that is gone through once, from its beginning: images are made in its order.
 #[derive(Debug)]
 pub(crate) struct Replay {
@@ -67,6 +91,7 @@ impl Replay {
     /// Begins with `base`, which is copied into `durable`, an empty file.
     pub(crate) fn new(log: &Path, base: &Path, durable: File) -> Result<Self, FaultError> {
         let entries = log_entries(log)?;
+        must_be_whole(base, &entries)?;
         let base_file = File::open(base).map_err(FaultError::at(base))?;
         image::copy_into(&base_file, &durable).map_err(FaultError::at(base))?;
         let log_file = File::open(log).map_err(FaultError::at(log))?;

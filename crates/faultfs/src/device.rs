@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::FileSystem;
@@ -16,7 +17,8 @@ use rustix::fs::FlockOperation;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
 use crate::control::Control;
-use crate::counters::{AtRisk, SECTOR_BYTES};
+use crate::counters::AtRisk;
+use crate::crash_image::BLOCK_BYTES;
 use crate::daemon::{GO, READY_BYTES_MAX, execute};
 use crate::error::FaultError;
 use crate::fuse::FILE;
@@ -42,6 +44,19 @@ const FUSE_MAGIC: i64 = 0x6573_5546;
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
 /// Time that processes may still use a mount that is to be cycled.
 const USE_BOUND: Duration = Duration::from_secs(10);
+
+/// Directories of this process's devices that are served.
+static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Cuts the power of all devices of this process. A thread that waits for a delayed flush ends only with that, and the
+/// process only with its threads.
+pub fn cut_own_power() {
+    let own = OWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for directory in own {
+        // A daemon that does not answer is left to the end of its socket.
+        let _ = Control::of_directory(&directory).arm(CutMoment::Now);
+    }
+}
 
 /// Specification of a device.
 #[derive(Debug, Clone)]
@@ -91,6 +106,7 @@ impl FaultDevice {
         // First, because it removes what there is by then when this process dies.
         device.execute_daemon(spec)?;
         device.set_up(spec, mkfs.as_ref())?;
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).push(device.directory.clone());
         Ok(device)
     }
 
@@ -107,8 +123,8 @@ impl FaultDevice {
         if size_bytes < least_bytes {
             return Err(FaultError::TooSmall { size_bytes, file_system, least_bytes });
         }
-        if !size_bytes.is_multiple_of(8 * SECTOR_BYTES) {
-            return Err(FaultError::Usage(format!("{size_bytes} bytes are not a multiple of 4096")));
+        if !size_bytes.is_multiple_of(BLOCK_BYTES) {
+            return Err(FaultError::Usage(format!("{size_bytes} bytes are not a multiple of {BLOCK_BYTES}")));
         }
         Mkfs::of(file_system).map(drop)
     }
@@ -246,6 +262,7 @@ impl FaultDevice {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
+        OWN.lock().unwrap_or_else(PoisonError::into_inner).retain(|own| *own != self.directory);
         // Without power every wait on the device ends; and a daemon that cannot do that answers nothing else either.
         let is_deaf = self.daemon.is_some() && self.control().arm(CutMoment::Now).is_err();
         if let Some((child, _)) = self.daemon.as_mut().filter(|_| is_deaf) {

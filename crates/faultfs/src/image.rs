@@ -61,6 +61,29 @@ pub(crate) fn copy_into(mut source: &File, mut target: &File) -> io::Result<()> 
     Ok(())
 }
 
+/// Returns the size of the file system in an image, by its superblock (see [`file_system`]).
+pub(crate) fn file_system_bytes(image: &Path, file_system: FileSystem) -> Result<u64, FaultError> {
+    let file = File::open(image).map_err(FaultError::at(image))?;
+    let read = |at: u64, length: usize| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes[..length], at).map(|()| bytes)
+    };
+    let little = |at, length| read(at, length).map(u64::from_le_bytes);
+    let bytes = || -> io::Result<u64> {
+        Ok(match file_system {
+            FileSystem::Ext4 => {
+                let has_high = little(0x460, 4)? & 0x80 != 0;
+                let high = if has_high { little(0x550, 4)? } else { 0 };
+                (high << 32 | little(0x404, 4)?).saturating_mul(1024 << little(0x418, 4)?.min(6))
+            }
+            FileSystem::Xfs => u64::from_be_bytes(read(8, 8)?).saturating_mul(u64::from_be_bytes(read(4, 4)?) >> 32),
+            FileSystem::Btrfs => little(0x1_0070, 8)?,
+            FileSystem::Files => 0,
+        })
+    };
+    bytes().map_err(FaultError::at(image))
+}
+
 /// Returns the file system in an image, by the magic number of its superblock (fs/ext4/ext4.h,
 /// fs/xfs/libxfs/xfs_format.h, fs/btrfs/ctree.h).
 pub(crate) fn file_system(image: &Path) -> Result<FileSystem, FaultError> {

@@ -42,7 +42,7 @@ pub use control::{Control, HELP};
 pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES, UnsyncedFile};
 pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};
 pub use crash_image::{CrashPoint, ImageMount, crash_images};
-pub use device::{DeviceSpec, FaultDevice, sync};
+pub use device::{DeviceSpec, FaultDevice, cut_own_power, sync};
 pub use error::FaultError;
 pub use log::{LogEntry, LogKind, log_entries};
 pub use plimsoll_core::FileSystem;

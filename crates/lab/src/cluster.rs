@@ -258,14 +258,15 @@ impl ClusterHandle {
         self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Asks a node, as a client, if it is ready. Each reply of the node may take `bound`.
+    /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
     ///
     /// # Errors
     /// `Usage` if there is no such node; an error if it is not ready.
-    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<(), StoreError> {
+    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<String, StoreError> {
         let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
-        let node = self.0.member(&nodes, number, false)?;
-        self.0.recipe.ready(&node, &self.0.waits.with_answer(bound))
+        let (node, waits) = (self.0.member(&nodes, number, false)?, self.0.waits.with_answer(bound));
+        self.0.recipe.ready(&node, &waits)?;
+        self.0.recipe.own_state(&node, &waits)
     }
 
     /// Asks a node for its long-running operations. Each reply of the node may take `bound`.

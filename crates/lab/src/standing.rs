@@ -266,6 +266,21 @@ impl Lab {
         Ok(())
     }
 
+    /// Adds a node that stays, unlike those of [`Servers::add`], which this process removes.
+    ///
+    /// # Errors
+    /// `Usage` if the store takes no further nodes, or a node does not run; otherwise as it failed to join.
+    pub fn add_to_stay(&self) -> Result<usize, StoreError> {
+        self.add_for(None)
+    }
+
+    fn add_for(&self, needed_by: Option<u32>) -> Result<usize, StoreError> {
+        match self.ask(&LabRequest::Add { needed_by }, WORK_BOUND)? {
+            LabReply::Added(number) => Ok(number),
+            _ => Err(self.garbled()),
+        }
+    }
+
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
         self.done(&LabRequest::Act { act, nodes })?;
@@ -361,10 +376,7 @@ impl Servers for Lab {
     }
 
     fn add(&self) -> Result<usize, StoreError> {
-        match self.ask(&LabRequest::Add, WORK_BOUND)? {
-            LabReply::Added(number) => Ok(number),
-            _ => Err(self.garbled()),
-        }
+        self.add_for(Some(std::process::id()))
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {

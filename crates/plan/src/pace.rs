@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use plimsoll_core::pace::{RATES_PER_S, Stage};
 
-use crate::document::{PlanNode, PlanReader, Section, short};
+use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::keys::KeyType;
 use crate::model::{Arrivals, DriveLimit, Pace, Rate, ThinkTime};
 use crate::quantity::{self, Dimension, TIME_NS_MAX, show_ns};
@@ -166,6 +166,9 @@ impl PlanReader<'_> {
 
     /// Reads a think time: `100ms`, `50ms..200ms`, `exp:100ms`.
     pub(crate) fn think(&self, node: &PlanNode<'_>) -> Option<ThinkTime> {
+        if matches!(node.kind, NodeKind::Int(_) | NodeKind::Float(_)) {
+            return self.duration(node, 1..=3_600_000_000_000).map(ThinkTime::Constant);
+        }
         let text = self.text(node)?;
         let time = |text: &str| time_ns(text, 1..=3_600_000_000_000);
         let read = match (text.strip_prefix("exp:"), text.split_once("..")) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{ParamValue, Setting, Store, Workload};
+use plimsoll_core::{Catalogue, ParamSpec, ParamType, ParamValue, Setting, Store, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -45,7 +45,7 @@ pub fn run(
     }
     description.settings.extend(store.lab_settings());
     let ledger = ledger(context, keeps_data, trial, &workload, &mut found);
-    let mut params = workload_params(trial);
+    let mut params = workload_params(context.catalogue, trial);
     let start = if found.data { found.start } else { Start::Fresh };
     // What was never loaded has nothing to tidy.
     let has_data = found.data || (trial.loads() && keeps_data && !nothing_to_load(&*workload));
@@ -158,16 +158,39 @@ fn ledger(
     before.or_else(|| Ledger::new(Arc::clone(workload)))
 }
 
-fn workload_params(trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
-    let shown = |value: &plimsoll_core::ParamValue| match value {
-        plimsoll_core::ParamValue::Bool(value) => value.to_string(),
-        plimsoll_core::ParamValue::Int(value) => value.to_string(),
-        plimsoll_core::ParamValue::Text(value) => value.clone(),
+fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
+    let shown = |specs: &[ParamSpec], name: &str, value: &ParamValue| match value {
+        ParamValue::Bool(value) => value.to_string(),
+        ParamValue::Int(value) => {
+            let spec = specs.iter().find(|spec| spec.name == name);
+            with_unit(*value, spec.map_or(&[], |spec| units(spec.param_type)))
+        }
+        ParamValue::Text(value) => value.clone(),
     };
-    let own = trial.workload.params.0.iter().map(|(name, value)| (name.clone(), shown(value)));
-    let stores =
-        trial.store.params.0.iter().map(|(name, value)| (format!("{}.{name}", trial.store.kind), shown(value)));
-    own.chain(stores).collect()
+    let kind = &trial.store.kind;
+    let of_workload = catalogue.preset(&trial.workload.name).map_or(&[][..], |(spec, _)| spec.params);
+    let of_store = catalogue.store(kind).map_or(&[][..], |kind| kind.spec().params);
+    let own = trial.workload.params.0.iter();
+    let own = own.map(|(name, value)| (name.clone(), shown(of_workload, name, value)));
+    let stores = trial.store.params.0.iter();
+    own.chain(stores.map(|(name, value)| (format!("{kind}.{name}"), shown(of_store, name, value)))).collect()
+}
+
+/// The units of a parameter's base unit, the largest first.
+fn units(of: ParamType) -> &'static [(&'static str, i64)] {
+    match of {
+        ParamType::Bytes => &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)],
+        ParamType::Duration => &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)],
+        _ => &[],
+    }
+}
+
+/// A number in the largest unit in which it is whole, so that different numbers stay different.
+fn with_unit(value: i64, units: &[(&str, i64)]) -> String {
+    match units.iter().find(|(_, size)| value % size == 0 && (value != 0 || *size == 1)) {
+        Some((unit, size)) => format!("{}{unit}", value / size),
+        None => value.to_string(),
+    }
 }
 
 /// Starts a server of our own again where it has died, and records that; how it died, or `None` where it has not.

@@ -136,8 +136,18 @@ pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
 pub(crate) fn ready(connection: &mut Connection) -> Result<(), StoreError> {
     match status(connection, "wsrep_local_state_comment")?.as_str() {
         "Synced" => Ok(()),
-        state => Err(StoreError::new(StoreErrorKind::Unreachable, format!("the node is not in the cluster ({state})"))),
+        _ => {
+            let what = format!("the node is not in the cluster ({})", own_state(connection)?);
+            Err(StoreError::new(StoreErrorKind::Unreachable, what))
+        }
     }
+}
+
+/// Returns the state of a node in Galera's words.
+pub(crate) fn own_state(connection: &mut Connection) -> Result<String, StoreError> {
+    const NAMES: [&str; 3] = ["wsrep_cluster_status", "wsrep_local_state_comment", "wsrep_cluster_size"];
+    let said = NAMES.map(|name| Ok(format!("{name} {}", status(connection, name)?)));
+    Ok(said.into_iter().collect::<Result<Vec<_>, StoreError>>()?.join(", "))
 }
 
 /// Waits until every node knows all of them.

@@ -246,6 +246,13 @@ impl Recipe for MariadbRecipe {
         }
     }
 
+    fn own_state(&self, node: &Node, waits: &Waits) -> Result<String, StoreError> {
+        match self.topology {
+            Topology::Galera => galera::own_state(&mut self.open(node, waits)?),
+            _ => Ok(String::new()),
+        }
+    }
+
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
     }

@@ -1,5 +1,6 @@
 //! Kinds of operation, ready to be asked: what does not change of their requests is put together once.
 
+use plimsoll_core::command::only_reads;
 use plimsoll_core::{Call, KvCall, OpKind, StoreError, Value, ValueType};
 
 use crate::command::Command;
@@ -19,6 +20,8 @@ pub(crate) enum What {
     Asking,
     /// A command of the user's own, whose answer may be any.
     Command,
+    /// A command of the user's own that only reads: a null reply means that there is nothing.
+    Read,
     /// EXEC, whose null reply means that a watched key has changed.
     Exec,
     /// Request for the nodes of keys: the answer is a value as it arrived.
@@ -29,7 +32,7 @@ pub(crate) enum What {
 
 impl What {
     pub(crate) fn is_own(self) -> bool {
-        matches!(self, What::Command | What::Exec)
+        matches!(self, What::Command | What::Read | What::Exec)
     }
 
     /// Reports whether the reply may be a long string.
@@ -103,7 +106,12 @@ pub(crate) fn prepared(kind: &OpKind) -> Result<Prepared, StoreError> {
         Call::Kv(KvCall::Scan) => (What::Refused, PING, 0),
         Call::Command(words) => {
             let command = Command::new(&kind.name, words)?;
-            let what = if command.name() == "EXEC" { What::Exec } else { What::Command };
+            let what = match command.name() {
+                "EXEC" => What::Exec,
+                // The null of a script is what its author makes of it.
+                name if only_reads(name) && !name.ends_with("_RO") => What::Read,
+                _ => What::Command,
+            };
             return Ok(Prepared { command, ..Prepared::new(what, kind.keep_answer, Vec::new(), false) });
         }
         _ => return Err(kind.refused("Redis")),

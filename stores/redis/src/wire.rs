@@ -128,9 +128,10 @@ impl RedisSession {
                 done.push(ticket, outcome, &self.answer);
                 self.answer.clear();
             }
-            (What::Command | What::Exec, reply) => {
+            (What::Command | What::Read | What::Exec, reply) => {
                 self.add_row(reply, keep);
-                done.push(ticket, Outcome::Ok, &self.answer);
+                let is_nothing = what == What::Read && matches!(reply, Reply::Null);
+                done.push(ticket, if is_nothing { Outcome::NotFound } else { Outcome::Ok }, &self.answer);
                 self.answer.clear();
             }
             (_, reply) => {
@@ -310,7 +311,7 @@ impl WireSession for RedisSession {
                 out.push(b'$');
                 string(out, &[], op.params.get(1));
             }
-            What::Command | What::Exec => kind.command.write(op.params, &mut self.word, out),
+            What::Command | What::Read | What::Exec => kind.command.write(op.params, &mut self.word, out),
             What::Nothing | What::Refused | What::Asking | What::Slots => out.extend_from_slice(&kind.head),
         }
         self.queue.push_back((ticket, op.kind));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::Durability;
+use plimsoll_core::{Durability, Setting};
 use plimsoll_record::data::{Run, Trial};
 
 use crate::name;
@@ -41,6 +41,58 @@ const OF_THE_PLACE: [&str; 16] = [
     "data_directory",
 ];
 
+/// Settings that servers report as bare numbers, and their units.
+const UNITS: [(&str, &str); 31] = [
+    ("aria_pagecache_buffer_size", BYTES),
+    ("auto-aof-rewrite-min-size", BYTES),
+    ("binlog_cache_size", BYTES),
+    ("innodb_buffer_pool_size", BYTES),
+    ("innodb_log_buffer_size", BYTES),
+    ("innodb_log_file_size", BYTES),
+    ("join_buffer_size", BYTES),
+    ("key_buffer_size", BYTES),
+    ("max-request-bytes", BYTES),
+    ("max_allowed_packet", BYTES),
+    ("max_binlog_size", BYTES),
+    ("max_heap_table_size", BYTES),
+    ("max_memtable_size", BYTES),
+    ("max_payload", BYTES),
+    ("maxmemory", BYTES),
+    ("maxsize", BYTES),
+    ("query_cache_size", BYTES),
+    ("read_buffer_size", BYTES),
+    ("sort_buffer_size", BYTES),
+    ("tmp_table_size", BYTES),
+    ("busy_timeout", "ms"),
+    ("connect_timeout", "s"),
+    ("innodb_lock_wait_timeout", "s"),
+    ("interactive_timeout", "s"),
+    ("latency-monitor-threshold", "ms"),
+    ("lock_wait_timeout", "s"),
+    ("net_read_timeout", "s"),
+    ("net_write_timeout", "s"),
+    ("slowlog-log-slower-than", "µs"),
+    ("timeout", "s"),
+    ("wait_timeout", "s"),
+];
+const BYTES: &str = "B";
+
+/// Adds the unit to the value of a setting, if it is a number with a known one. Bytes are in the largest unit in which
+/// they are whole, so that different values stay different.
+fn with_unit(name: &str, value: &str) -> String {
+    let unit = UNITS.iter().find(|(known, _)| *known == name).map(|(_, unit)| *unit);
+    match (unit, value.parse::<u64>()) {
+        (Some(BYTES), Ok(bytes)) => {
+            let steps = ["B", "KiB", "MiB", "GiB"];
+            let step = (bytes.trailing_zeros() as usize / 10).min(steps.len() - 1);
+            let step = if bytes == 0 { 0 } else { step };
+            format!("{} {}", bytes >> (10 * step), steps[step])
+        }
+        (Some(unit), Ok(_)) => format!("{value} {unit}"),
+        _ => value.to_string(),
+    }
+}
+
 /// All differences: program, plan, environment, then trial by trial. `pairs` are the trials that belong together.
 pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDifference> {
     let (run_a, run_b) = (a, b);
@@ -74,7 +126,8 @@ pub fn differences(a: &Run, b: &Run, pairs: &[(&Trial, &Trial)]) -> Vec<ConfigDi
         both(&head_a.params, &head_b.params, |name, a, b| add(&place, name, a, b));
         let settings = |run: &Run, trial: &Trial| -> BTreeMap<String, String> {
             let lasting = trial.header.settings.iter().filter(|one| !OF_THE_PLACE.contains(&one.name.as_str()));
-            lasting.map(|one| (one.name.clone(), without_own_paths(&one.value, &run.header.id))).collect()
+            let value = |one: &Setting| with_unit(&one.name, &without_own_paths(&one.value, &run.header.id));
+            lasting.map(|one| (one.name.clone(), value(one))).collect()
         };
         both(&settings(run_a, a), &settings(run_b, b), |name, a, b| add(&place, &format!("setting {name}"), a, b));
         for phase_a in &a.phases {
@@ -147,7 +200,22 @@ fn changed_lines(a: &str, b: &str) -> Vec<(String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::changed_lines;
+    use super::{changed_lines, with_unit};
+
+    #[test]
+    fn settings_that_are_numbers_have_their_units() {
+        for (name, value, shown) in [
+            ("innodb_buffer_pool_size", "134217728", "128 MiB"),
+            ("maxmemory", "0", "0 B"),
+            ("maxmemory", "1025", "1025 B"),
+            ("max_allowed_packet", "1099511627776", "1024 GiB"),
+            ("busy_timeout", "30000", "30000 ms"),
+            ("shared_buffers", "128MB", "128MB"),
+            ("hz", "10", "10"),
+        ] {
+            assert_eq!(with_unit(name, value), shown, "{name}");
+        }
+    }
 
     #[test]
     fn only_lines_that_differ_are_shown() {

@@ -193,6 +193,12 @@ pub struct PhaseView {
     pub records_per_s: Option<f64>,
     /// Operations of the phase without warm-up; `None` when none were timed.
     pub ops: Option<OpsView>,
+    /// Operations that found nothing, by type.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_found: Vec<NotFoundView>,
+    /// Operations that were tried again after a deadlock or a serialization failure, by type.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retried: Vec<RetriedView>,
     /// Operation types that were asked by `ask`.
     pub asked: Vec<AskedView>,
     /// Latency by kind and outcome; the first row is all kinds together where there are several.
@@ -338,6 +344,30 @@ pub struct OpsView {
     pub rate_per_s: f64,
     /// Share that was rejected, unknown or unfinished, in per cent.
     pub error_percent: f64,
+}
+
+/// Operations of a type that found nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NotFoundView {
+    /// Name of the type.
+    pub op: String,
+    /// Number of operations that found nothing.
+    pub count: u64,
+    /// Number of operations of the type that ended.
+    pub n: u64,
+    /// Share that found nothing, in per cent.
+    pub percent: f64,
+}
+
+/// Operations of a type that were tried again.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RetriedView {
+    /// Name of the type.
+    pub op: String,
+    /// Number of operations that succeeded after all.
+    pub succeeded: u64,
+    /// Number of operations whose last try failed, too.
+    pub failed: u64,
 }
 
 /// Operations that were timed one by one.

@@ -2,6 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, RowOp, VerdictState};
+use plimsoll_core::Outcome;
 use plimsoll_record::data::{Goal, GoalKind, RunState};
 
 use crate::{recorded, study};
@@ -21,6 +22,8 @@ fn steps_are_in_no_total_and_stand_under_their_operation() {
     let kinds = [kind("transfer", 900), kind("transfer retried", 100), kind("look", 400)];
     assert_eq!(rows, [&[(RowOp::All, 1_400)][..], &kinds].concat());
     assert_eq!(view.plots.ops, ["all", "transfer", "look", "transfer retried"]);
+    let retried = &mixed.retried[..];
+    assert!(matches!(retried, [one] if (one.op.as_str(), one.succeeded, one.failed) == ("transfer", 100 * slices, 0)));
     let steps: Vec<_> = mixed
         .steps
         .iter()
@@ -36,6 +39,31 @@ fn steps_are_in_no_total_and_stand_under_their_operation() {
         assert!((share - wanted).abs() < 0.1, "{shares:?}");
     }
     assert_eq!(mixed.steps[1].percentiles[0].ns.unwrap() / 1_000, 500);
+}
+
+#[test]
+fn a_run_that_was_interrupted_has_one_rate_and_what_failed_or_found_nothing_is_counted_apart() {
+    let mut run = recorded::transactions();
+    let last = run.trials[0].phases[0].slices.iter_mut().rfind(|slice| !slice.warmup).unwrap();
+    for one in last.histograms.iter_mut() {
+        one.outcome = match one.kind {
+            // In flight when the user wanted an end; tried again in vain; a read of nothing.
+            0 => Outcome::Unknown,
+            5 => Outcome::Rejected,
+            4 => Outcome::NotFound,
+            _ => continue,
+        };
+    }
+    let names: Vec<_> = [0, 5, 4].map(|kind: usize| run.trials[0].header.kinds[kind].name.clone()).into();
+    assert_eq!(names, ["transfer", "transfer retried", "look"]);
+    let mixed = &view(&run).trials[0].phases[0];
+    let ops = mixed.ops.as_ref().unwrap();
+    assert_eq!((ops.unknown, ops.rejected), (900, 100));
+    assert_eq!(mixed.latencies[0].rate_per_s, ops.rate_per_s, "the table's rate is that of the summary");
+    let retried = &mixed.retried[0];
+    assert_eq!((retried.failed, retried.succeeded + retried.failed), (100, ops.count / 14));
+    let missed = &mixed.not_found[..];
+    assert!(matches!(missed, [one] if (one.op.as_str(), one.count, one.n) == ("look", 400, ops.count * 4 / 14)));
 }
 
 #[test]

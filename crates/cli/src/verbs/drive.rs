@@ -376,15 +376,15 @@ p99 = "20ms"
     }
 
     #[test]
-    fn bare_times_are_seconds_and_counts_may_be_of_thousands() {
+    fn counts_may_be_of_thousands_and_times_have_units() {
         let text = text(
-            "kv:a --on redis --for 60,1m30s --warmup 5 --clients 8,1k --ops 2K --slice 0.5 --set records=1.5M \
+            "kv:a --on redis --for 60s,1m30s --warmup 5s --clients 8,1k --ops 2K --slice 0.5s --set records=1.5M \
              --goal rate=10k --goal p99=20",
         );
         // Two ends of one phase.
         assert!(text.is_err());
         let text = super::tests::text(
-            "kv:a --on redis --for 60,1m30s --warmup auto,5 --clients 8,1k --slice 0.5 --set records=1.5M,10 \
+            "kv:a --on redis --for 60s,1m30s --warmup auto,5s --clients 8,1k --slice 0.5s --set records=1.5M,10 \
              --goal rate=10k --goal p99=20",
         )
         .unwrap();

@@ -31,7 +31,7 @@ pub fn run(action: &FaultfsAction) -> Result<u8, TrialError> {
     match action {
         FaultfsAction::Mount(args) => mount(args),
         FaultfsAction::Images(args) => images::run(args),
-        FaultfsAction::Ctl { socket, command } => ctl(socket, &command.join(" ")),
+        FaultfsAction::Ctl { socket, command } => ctl(socket, command),
     }
 }
 
@@ -69,30 +69,59 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
     Ok(exit::OK)
 }
 
-fn ctl(socket: &Path, command: &str) -> Result<u8, TrialError> {
+fn ctl(socket: &Path, words: &[String]) -> Result<u8, TrialError> {
+    let command = &words.join(" ");
     if command == "help" {
         return crate::print(&format!("{HELP}{POWER_CYCLE}"));
     }
-    let control = Control::of_socket(socket).map_err(failed)?;
+    let control = control_of(socket, socket, words)?;
     if command == "files" {
         let line = |UnsyncedFile { path, bytes, age }| {
             format!("{bytes} bytes, for {:.1} ms: {path}\n", age.as_secs_f64() * 1e3)
         };
         return crate::print(&control.files().map_err(failed)?.into_iter().map(line).collect::<String>());
     }
-    let said = match command.split_once(' ') {
-        Some(("power-cycle", survivors)) => {
+    let said = match command.split_once(' ').unwrap_or((command.as_str(), "")) {
+        ("power-cycle", survivors) => {
             let survivors: Survivors = survivors.parse().map_err(TrialError::usage)?;
             control.power_cycle(&survivors).map_err(failed)?.to_string()
         }
-        waited => {
+        ("tell", "") => {
+            return Err(TrialError::usage("tell needs the directory of the other device")
+                .next(format!("plimsoll faultfs ctl {} tell DIRECTORY", socket.display())));
+        }
+        // The path is relative to the user's directory, which is not the daemon's.
+        ("tell", other) => {
+            let other = control_of(Path::new(other.trim()), socket, words)?;
+            control.tell(&other).map(|()| String::new()).map_err(failed)?
+        }
+        (verb, limit) => {
             // A number that is none is the daemon's to refuse.
-            let limit_ms = waited.filter(|(verb, _)| *verb == "wait").and_then(|(_, limit)| limit.trim().parse().ok());
-            let limit = ANSWER_LIMIT.saturating_add(Duration::from_millis(limit_ms.unwrap_or(0)));
-            control.ask(command, limit).map_err(failed)?
+            let limit_ms = if verb == "wait" { limit.trim().parse().unwrap_or(0) } else { 0 };
+            control.ask(command, ANSWER_LIMIT.saturating_add(Duration::from_millis(limit_ms))).map_err(failed)?
         }
     };
     if said.is_empty() { Ok(exit::OK) } else { crate::print(&format!("{said}\n")) }
+}
+
+/// Returns the device at `path`, which is one of the words behind `ctl`.
+fn control_of(path: &Path, first: &Path, words: &[String]) -> Result<Control, TrialError> {
+    Control::of_socket(path).map_err(|error| {
+        if path != first {
+            let next =
+                format!("plimsoll faultfs ctl {} tell DIRECTORY, of another device that is mounted", first.display());
+            return failed(error).next(next);
+        }
+        let all: Vec<String> = std::iter::once(first.display().to_string()).chain(words.iter().cloned()).collect();
+        // The verb was typed first, or the devices are the wrong way round.
+        let (devices, others): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|word| Control::of_socket(Path::new(word)).is_ok());
+        let (first, rest) = match devices.split_first() {
+            Some((first, rest)) => (first.as_str(), [&others[..], rest].concat().join(" ")),
+            None => ("SOCKET", "COMMAND".to_owned()),
+        };
+        failed(error).next(format!("the control socket stands first: plimsoll faultfs ctl {first} {rest}"))
+    })
 }
 
 /// Link to the control socket, removed at the end.

@@ -42,7 +42,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Add { name } => {
             let lab = one(name.as_deref())?;
             crate::say(&format!("lab {}: making one more node", lab.name()));
-            let number = lab.add()?;
+            let number = lab.add_to_stay()?;
             crate::say(&format!("node {} has joined", number + 1));
             Ok(exit::OK)
         }

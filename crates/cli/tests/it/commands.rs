@@ -48,6 +48,10 @@ fn commands_of_every_sort_do_what_they_say() {
     // What only reads needs no leave, and one command without steps goes in a pipeline.
     let read = file(&place, "read.redis", "\\set user random(7, 7)\nHGETALL cart::user\n");
     drive(&place, &[&read], &url, "--depth 8").expect(0);
+    // A read that finds nothing is counted as such.
+    let miss = file(&place, "miss.redis", "\\set user random(1, 9)\nGET nobody::user\n");
+    drive(&place, &[&miss], &url, "").expect(0).says("miss: 50 of 50 found nothing (100 %)");
+    assert_eq!(place.driven()["not_found"][0]["count"], 50);
     assert_eq!(ask(&["EXISTS", "plimsoll:runs"]), "0");
     // They need no keys of Plimsoll's own; what does is refused, and says which.
     ask(&["ACL", "SETUSER", "app", "on", "nopass", "~app:*", "+@all"]);
@@ -95,7 +99,7 @@ fn what_is_wrong_with_a_command_is_said() {
     // Another client changes a watched key first: a further try may work.
     let watch = file(&place, "watch.redis", "WATCH n\nGET n\n\\gset n\nMULTI\nINCR n\nEXEC\n");
     let options = "--allow-writes --clients 4 --set max_tries=1000";
-    drive(&place, &[&watch], &url, options).expect(0).says("watch retried");
+    drive(&place, &[&watch], &url, options).expect(0).says("watch retried … retried after a conflict, ");
     assert_eq!(server.ask(&["GET", "n"]), "200");
     let ran = drive(&place, &[&watch], "redis", "--set redis.nodes=3").expect(2);
     ran.says("a cluster takes no commands of your own");

@@ -13,6 +13,16 @@ fn a_condition_that_is_none_is_drawn_before_anything_is_read() {
 }
 
 #[test]
+fn parameters_that_differ_have_their_units() {
+    let place = Place::new();
+    for cache in ["8MiB", "16MiB"] {
+        place.line(&format!("drive kv:c --on fjall --set fjall.cache={cache} --set records=10 --ops 5 -q")).expect(0);
+    }
+    let first = place.all_runs()[0].join("run.sqlite");
+    place.line(&format!("compare {} latest", first.display())).expect(0).says("fjall.cache 8MiB 16MiB");
+}
+
+#[test]
 fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     let place = Place::new();
     let plan = place.plan(&small_coupons(r#"["sqlite"]"#, 200, 1));

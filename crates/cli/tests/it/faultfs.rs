@@ -137,6 +137,22 @@ fn what_makes_no_crash_images_is_refused() {
     let nowhere = place.path().to_str().unwrap();
     let ran = place.run(&["faultfs", "images", nowhere, "--check", "true"]).expect(2);
     ran.says("it contains no log\n  → mount the device with --keep-log");
+    // A base that is not the log's is refused before any command runs.
+    let copies = place.path().join("copies");
+    fs::create_dir(&copies).unwrap();
+    for file in ["log", "base"] {
+        fs::copy(Path::new(&mounted.directory).join(file), copies.join(file)).unwrap();
+    }
+    let base = File::options().write(true).open(copies.join("base")).unwrap();
+    let ran = copies.join("ran");
+    for (bytes, words) in [((64 << 20) + 1, "are not a multiple of 4096"), (96 << 20, "are too many for its ext4")] {
+        base.set_len(bytes).unwrap();
+        for more in [format!("--check touch\u{a0}{}", ran.display()), format!("--into {}", ran.display())] {
+            let line = format!("faultfs images {} --at 1 {more}", copies.display());
+            place.refuses(&[(&line, &format!("{words} … → use the whole base with which the log was made"))]);
+        }
+    }
+    assert!(!ran.is_file() && left_below(&ran).is_empty());
     mounted.close();
 }
 
@@ -149,7 +165,8 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
     let ctl = |command: &str| place.line(&format!("faultfs ctl {socket} {command}"));
     let at = &mounted.at;
     synced(at.join("synced"), b"contents");
-    ctl("set ignore-flushes").expect(0);
+    // A device may be named by its directory, too.
+    place.run(&["faultfs", "ctl", &mounted.directory, "set", "ignore-flushes"]).expect(0);
     synced(at.join("ignored"), b"");
     ctl("status").expect(0).says("power=on file_system=ext4");
     ctl("arm now").expect(0);
@@ -167,6 +184,10 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
             format!("ctl {socket} power-cycle some"),
             "expected none, all, random SEED SHARE [tear] or prefix WRITES [tear]",
         ),
+        (format!("ctl tell {socket} {lying}"), "→ the control socket stands first: plimsoll faultfs ctl /"),
+        (format!("ctl tell {socket} {lying}"), "socket tell /"),
+        (format!("ctl {lying} tell {other}"), "other: No such file or directory … tell DIRECTORY, of another device"),
+        (format!("ctl {socket} tell"), "tell needs the directory of the other device"),
         (format!("mount {lying}"), "another fault device is in use there\n  → name another directory, or end it"),
         (format!("mount {other} --size 1MiB"), "1048576 bytes are too few for ext4\n  → it needs 16777216"),
         (format!("mount {other} --fs zfs"), "ext4, xfs, btrfs or files"),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, Place, wait_for};
+use crate::bench::{Guarded, Place, left_below, wait_for};
 use crate::servers::Postgres;
 
 /// Drives `script` in SQLite, with operations that take longer than anybody waits, until Ctrl-C.
@@ -33,6 +33,25 @@ fn a_long_statement_in_sqlite_is_stopped_and_has_not_failed() {
     is_interrupted(
         "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 1000000000000) SELECT count(*) FROM c;\n",
     );
+}
+
+#[test]
+fn a_second_signal_ends_a_run_at_once_whose_disk_delays_a_flush_and_nothing_stays() {
+    let place = Place::new();
+    let plan = place.plan(
+        "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\nslice = \"100ms\"\n\
+         [workload]\nname = \"kv\"\nrecords = 100\n[[phase]]\ndo = \"load\"\ndurability = \"durable\"\n\
+         [[phase]]\ndo = \"drive\"\nfor = \"100s\"\nmix = { update = 1 }\ndurability = \"durable\"\nop_timeout = \"90s\"\n\
+         action = [{ at = \"300ms\", what = \"fault\", fault = \"delay flush 60000000 0 1\" }]\n",
+    );
+    let mut child = place.started(&["run", &plan, "--quiet"], 8);
+    child.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(100));
+    child.signal(Signal::INT);
+    // A thread that waits for a flush cannot be killed: the process would stay for the minute that the flush takes.
+    wait_for("the end", Duration::from_secs(4), || child.0.try_wait().unwrap().is_some());
+    assert_eq!(child.0.wait().unwrap().code(), Some(130));
+    wait_for("the disk's end", Duration::from_secs(10), || left_below(place.path()).is_empty());
 }
 
 #[test]

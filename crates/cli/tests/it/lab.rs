@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_testkit::draw::{Draw, repeats};
 use serde_json::Value;
@@ -131,9 +131,17 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let oltp = "oltp_point_select --set table_size=100 --for";
     lab.drive(&format!("{oltp} 500ms")).expect(0).says("PASS … node 2 of lab galera is killed");
     assert_eq!(lab.states(), ["running", "killed", "running"]);
+    // What joins waits for all others: a dead one is named at once.
+    let began = Instant::now();
+    let added = place.line(&format!("lab add {}", lab.name)).expect(2);
+    added.says("node 2 of lab galera is killed … → plimsoll lab start galera 2, or plimsoll lab remove galera 2");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!(lab.status()["nodes"][1]["number"], 2);
     // Of all nodes those are started that do not run, and clients find the way in.
     lab.does("start", "");
+    let own = "wsrep_cluster_status Primary, wsrep_local_state_comment Synced, wsrep_cluster_size 3";
+    place.line("lab status").expect(0).says(own);
+    assert_eq!(lab.status()["nodes"][2]["own_state"], own);
     lab.does("pause", "1 3").says("nodes 1, 3 standing still");
     lab.does("resume", "1 3");
     let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];

@@ -1,6 +1,8 @@
 //! Nodes that join while their cluster is driven.
 
-use crate::bench::Place;
+use std::time::Duration;
+
+use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
 
 /// A plan in which a node joins; `STORE` stands for the store.
@@ -44,6 +46,16 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
     joins_twice(&place, "\"lab:postgres-replicas\"");
     assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2, "a lab stays as it was");
+    // The node of a run that is killed stays, and the lab says so.
+    let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"60s\"");
+    let mut run = place.started(&["run", &place.plan(&plan), "-q"], 1);
+    let left = || lab.status()["nodes"][2]["is_left"].clone();
+    wait_for("the node", Duration::from_secs(20), || left() == false);
+    run.kill();
+    wait_for("that it is known", Duration::from_secs(5), || left() == true);
+    let command = "plimsoll lab remove postgres-replicas 3";
+    place.line("lab status").expect(0).says(&format!("left by a run that was killed: {command}"));
+    place.line(command.strip_prefix("plimsoll ").unwrap()).expect(0).says("node 3 has left");
     lab.down();
 }
 

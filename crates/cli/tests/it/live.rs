@@ -31,7 +31,7 @@ fn lines_of_progress_come_as_often_as_was_asked() {
     let quiet = place.run(&with(&["--for", "500ms", "--progress", "100ms", "--quiet"])).expect(0);
     assert!(!quiet.err.contains("p50"), "{}", quiet.err);
     place.run(&with(&["--progress", "often"])).expect(2).says("--progress often");
-    place.run(&with(&["--progress", "0"])).expect(2).says("a time above 0");
+    place.run(&with(&["--progress", "0s"])).expect(2).says("a time above 0");
     // A load says how much of it is done.
     let load = DRIVE.map(|word| if word == "records=500" { "records=20000" } else { word });
     let load = place.run(&[&load[..], &["--ops", "5", "--progress", "10ms"]].concat()).expect(0);

@@ -158,10 +158,18 @@ fn what_another_tool_calls_it_is_answered_with_ours() {
         ("kv --banana", "unexpected argument '--banana'"),
         // Where several tools have it, each is answered.
         ("kv --on redis -P 16", "redis-benchmark's -P is here: --depth 16"),
+        ("select --on postgres -T60", "error: unexpected argument '-T'\n  → pgbench's -T is here: --for 60s"),
+        (
+            "kv --on redis --bs=4k",
+            "unexpected argument '--bs'\n  → fio's --bs is here: --set field_count=1 --set field_length=4096",
+        ),
     ] {
         let ran = place.line(&format!("drive {options}")).expect(2).says(here);
         assert!(!ran.err.contains("tip:"), "{ran:?}");
     }
+    // A search has no length: no hint names an option that would be refused.
+    let line = place.line("line select --on postgres -T 60").expect(2);
+    assert!(!line.err.contains("--for"), "{line:?}");
     // What is ours, and only mistyped, is still told.
     place.refuses(&[("drive kv --cliets 5", "--clients")]);
 }
@@ -204,7 +212,7 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
         ("drive kv --on null --set records=1 --set records=2", "error: --set records=2: records is set twice, to 1 before"),
         ("drive kv --on null --mix reed=1", "error: --mix reed=1: the workload `kv` has no operation type `reed`"),
         ("run coupons --on sqlite,fjal", "error: --on fjal: unknown store `fjal`"),
-        ("line kv --on null --budget 1", "error: --budget 1: `budget` must be 30s"),
+        ("line kv --on null --budget 1s", "error: --budget 1s: `budget` must be 30s"),
         ("drive kv", "missing --on … sqlite, fjall, postgres … redis://…"),
         (
             "drive kv --on fjall --set fjall.cache=0B --ops 1",
@@ -215,6 +223,25 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
             "fjall does not work with a memtable of 0 bytes … for example memtable=1MiB",
         ),
     ]);
+    for (options, write) in [
+        ("drive kv --on null --for 1", "--for 1: a time needs a unit\n  → write --for 1s "),
+        (
+            "drive kv --on null --warmup auto,0.5",
+            "--warmup auto,0.5: a time needs a unit\n  → write --warmup auto,0.5s ",
+        ),
+        ("drive kv --on null --think 2", "write --think 2s "),
+        ("drive kv --on null --think 1..2", "needs a unit: \"1ms\" or \"1s\""),
+        ("drive kv --on null --stages 5@1", "needs a unit: \"1ms\" or \"1s\""),
+        ("drive kv --on null --scenario readers\u{a0}think=1", "write think=1s "),
+        ("drive kv --on null --for 1s --progress 5", "write --progress 5s "),
+        ("line kv --on null --budget 60", "write --budget 60s "),
+        ("ab kv --on null --b depth=2 --turn 1", "write --turn 1s "),
+        ("ab kv --on null --b op_timeout=1", "write --op-timeout 1s "),
+        ("sync . --for 1", "write --for 1s "),
+        ("runs remove --older-than 30", "write --older-than 30s "),
+    ] {
+        place.refuses(&[(options, write)]);
+    }
     let both = place.line("drive kv --on null --clients 0 --for 5x").expect(2);
     assert_eq!(both.err.matches("error: --").count(), 2, "{both:?}");
 }
@@ -229,7 +256,7 @@ fn the_names_that_people_type_run() {
         ("oltp_read_only", "read_only 100 %"),
         ("select-only", "select 100 %"),
     ] {
-        let shown = place.line(&format!("drive {name} --on null --for 1 --print-plan")).expect(0).out;
+        let shown = place.line(&format!("drive {name} --on null --for 1s --print-plan")).expect(0).out;
         assert!(shown.contains(&format!("name = \"{name}\"")) && shown.contains("for = \"1s\""), "{shown}");
         let plan = place.plan(&shown);
         place.run(&["check", &plan]).expect(0).says(mix);

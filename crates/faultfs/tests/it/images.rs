@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -289,24 +290,34 @@ fn an_image_whose_command_is_stopped_is_not_accused() {
     });
     assert_eq!(checked.iter().map(|one| &one.state).collect::<Vec<_>>(), [&ImageState::Passed]);
     assert!(started.elapsed() < Duration::from_secs(30));
-    // Nor is one whose command there is not, or whose base is only a part.
-    let half = began.with_file_name("half");
-    fs::copy(fixture.device.base(), &half).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&half)
-        .unwrap()
-        .set_len(fixture.device.base().metadata().unwrap().len() / 2)
-        .unwrap();
+    // Nor is one whose command there is not, or whose base is not that of the log, or damaged.
+    let base = |name: &str, lengths: &[u64]| {
+        let path = began.with_file_name(name);
+        fs::copy(fixture.device.base(), &path).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        lengths.iter().for_each(|length| file.set_len(*length).unwrap());
+        (path, file)
+    };
+    let length = fixture.device.base().metadata().unwrap().len();
+    let (half, odd, large) =
+        (base("half", &[length / 2]), base("odd", &[length + 1]), base("large", &[length + (32 << 20)]));
+    let damaged = base("damaged", &[1 << 20, length]);
+    // Features of ext4 that no kernel has.
+    damaged.1.write_all_at(&[0xff; 4], 0x460).unwrap();
     for (command, base, words) in [
         ("no-such-command {}", &fixture.device.base(), "--check cannot be run"),
-        ("true", &half, "this cannot be mounted as ext4"),
+        ("true", &half.0, "are only a part of its ext4"),
+        ("true", &odd.0, "are not a multiple of 4096"),
+        ("true", &large.0, "are too many for its ext4"),
+        ("true", &damaged.0, "this cannot be mounted as ext4"),
     ] {
         let check = ImageCheck { command, base, ..check };
         let error = check_images(&check, &AtomicBool::new(false)).unwrap_err();
         assert!(matches!(&error, FaultError::Usage(what) if what.contains(words)), "{error:?}");
     }
-    fs::remove_file(&half).unwrap();
+    for (path, _) in [half, odd, large, damaged] {
+        fs::remove_file(path).unwrap();
+    }
     fs::remove_file(&began).unwrap();
     fs::remove_file(began.with_file_name("began-again")).unwrap();
     fixture.close();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::{Launch, Node, Nodes, ParamValue, StoreError};
 use rustix::param::{clock_ticks_per_second, page_size};
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::long::Long;
 use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus};
@@ -19,6 +20,7 @@ use super::{ANSWER_BOUND, LabDirectory};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
 use crate::limits::LimitUsage;
 use crate::orphans::works_in;
+use crate::supervisor::readable;
 
 /// Time between two checks of nodes and connections.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -81,6 +83,8 @@ struct Holder {
     since_unix_ns: u64,
     cluster: ClusterHandle,
     kept: Mutex<BTreeMap<usize, NodeSupervision>>,
+    /// Processes that added nodes and are to remove them, by the nodes' numbers.
+    needed_by: Mutex<BTreeMap<usize, OwnedFd>>,
     long: Long,
     /// Set by a request for the end. The clients in `waiting` receive the reply after the end.
     is_ending: AtomicBool,
@@ -105,6 +109,7 @@ pub fn hold(
         since_unix_ns: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
         cluster: cluster.handle(),
         kept: Mutex::default(),
+        needed_by: Mutex::default(),
         long: Long::default(),
         is_ending: AtomicBool::new(false),
         waiting: Mutex::default(),
@@ -190,15 +195,48 @@ impl Holder {
                 let mut meant = numbers.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
                 meant.try_for_each(|number| self.cluster.set_link(number, link)).map(|()| LabReply::Done)
             }
-            LabRequest::Add => self.cluster.add().map(LabReply::Added),
+            LabRequest::Add { needed_by } => self.add(needed_by).map(LabReply::Added),
             LabRequest::Remove(number) => {
+                self.must_run(Some(number))?;
                 self.meant(Nodes::One(number), Some(NodeState::Stopped));
                 let removed = self.cluster.remove(number);
                 self.kept().remove(&number);
+                self.needed_by().remove(&number);
                 removed.map(|()| LabReply::Done)
             }
             LabRequest::Down => Ok(LabReply::Done),
         }
+    }
+
+    fn needed_by(&self) -> MutexGuard<'_, BTreeMap<usize, OwnedFd>> {
+        self.needed_by.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, needed_by: Option<u32>) -> Result<usize, StoreError> {
+        let process = needed_by.and_then(|process| Pid::from_raw(process.try_into().ok()?));
+        let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+        self.must_run(None)?;
+        let number = self.cluster.add()?;
+        self.needed_by().extend(process.map(|process| (number, process)));
+        Ok(number)
+    }
+
+    /// Refuses to let a node join or leave while a node other than `but` does not run: that would wait in vain until all
+    /// are one cluster.
+    fn must_run(&self, but: Option<usize>) -> Result<(), StoreError> {
+        for node in self.cluster.nodes().iter().filter(|node| Some(node.number) != but) {
+            let (state, number, name) = (self.node(node, None)?.state, node.number + 1, &self.name);
+            let verb = match state {
+                NodeState::Running | NodeState::Starting | NodeState::NotReady => continue,
+                NodeState::Paused => "resume",
+                _ => "start",
+            };
+            let what =
+                format!("node {number} of lab {name} is {}: a node joins or leaves while all others run", state.name());
+            let next = format!("plimsoll lab {verb} {name} {number}, or plimsoll lab remove {name} {number}");
+            return Err(StoreError::usage(what).next(next));
+        }
+        Ok(())
     }
 
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<(), StoreError> {
@@ -301,9 +339,9 @@ impl Holder {
     }
 
     fn status(&self) -> Result<LabStatus, StoreError> {
-        let (in_progress, not_ready) = self.long.now();
+        let (in_progress, said) = self.long.now();
         let nodes = self.cluster.nodes();
-        let nodes = nodes.iter().map(|node| self.node(node, not_ready.get(&node.number))).collect::<Result<_, _>>()?;
+        let nodes = nodes.iter().map(|node| self.node(node, said.get(&node.number))).collect::<Result<_, _>>()?;
         let load = self.cluster.network();
         Ok(LabStatus {
             name: self.name.clone(),
@@ -320,8 +358,12 @@ impl Holder {
         })
     }
 
-    fn node(&self, node: &Node, not_ready: Option<&String>) -> Result<NodeStatus, StoreError> {
+    fn node(&self, node: &Node, said: Option<&Result<String, String>>) -> Result<NodeStatus, StoreError> {
         let number = node.number;
+        let not_ready = said.and_then(|said| said.as_ref().err());
+        let own_state = said.and_then(|said| said.as_ref().ok()).cloned().unwrap_or_default();
+        let is_left =
+            self.needed_by().get(&number).is_some_and(|process| readable(process, Duration::ZERO).unwrap_or(false));
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
         let seen = self.cluster.server_state(number)?;
         let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
@@ -349,6 +391,8 @@ impl Holder {
             process,
             state,
             reason: kept.given_up.or(ended).or(not_ready.filter(|_| state == NodeState::NotReady).cloned()),
+            own_state,
+            is_left,
             restarts: kept.restart_count,
             processor_s,
             memory_bytes,

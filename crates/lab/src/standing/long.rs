@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Progress;
+use plimsoll_core::{Progress, StoreError};
 
 use super::request::OperationStatus;
 use crate::cluster::ClusterHandle;
@@ -37,8 +37,8 @@ pub(super) struct Long {
 #[derive(Default)]
 struct State {
     known: Vec<TrackedOperation>,
-    /// Reasons of nodes that are not ready, by their numbers.
-    not_ready: BTreeMap<usize, String>,
+    /// States of ready nodes in their own words, and the reasons of those that are not ready, by their numbers.
+    said: BTreeMap<usize, Result<String, String>>,
     /// Number of requests, and the number of them that the last look answered.
     asked: u64,
     looked: u64,
@@ -70,8 +70,8 @@ impl Long {
         self.changed.notify_all();
     }
 
-    /// Returns the operations that run now, and why nodes are not ready, by their numbers.
-    pub(super) fn now(&self) -> (Vec<OperationStatus>, BTreeMap<usize, String>) {
+    /// Returns the operations that run now, and what nodes said of themselves, or why they are not ready.
+    pub(super) fn now(&self) -> (Vec<OperationStatus>, BTreeMap<usize, Result<String, String>>) {
         let mut state = self.state();
         state.asked += 1;
         let mine = state.asked;
@@ -84,7 +84,7 @@ impl Long {
             let progress = Progress { for_s: Some(for_s), ..known.progress.clone() };
             OperationStatus { progress, still_s: known.moved.elapsed().as_secs() }
         };
-        (state.known.iter().map(shown).collect(), state.not_ready.clone())
+        (state.known.iter().map(shown).collect(), state.said.clone())
     }
 
     /// Looks, until [`Long::end`], at the nodes that `is_asked` selects.
@@ -108,12 +108,12 @@ impl Long {
             };
             drop(state);
             last = Instant::now();
-            let (found, not_ready) = std::thread::scope(|scope| {
-                let ready = is_request.then(|| scope.spawn(|| not_ready(cluster, &is_asked)));
-                (look(cluster, &is_asked), ready.and_then(|ready| ready.join().ok()))
+            let (found, said) = std::thread::scope(|scope| {
+                let said = is_request.then(|| scope.spawn(|| said(cluster, &is_asked)));
+                (look(cluster, &is_asked), said.and_then(|said| said.join().ok()))
             });
             let mut state = self.state();
-            state.not_ready = not_ready.unwrap_or_default();
+            state.said = said.unwrap_or_default();
             let before = std::mem::take(&mut state.known);
             state.known =
                 found.into_iter().map(|(progress, since)| TrackedOperation::after(&before, progress, since)).collect();
@@ -139,16 +139,16 @@ impl TrackedOperation {
     }
 }
 
-/// Asks all nodes together if they are ready, and returns why some are not, by their numbers.
-fn not_ready(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> BTreeMap<usize, String> {
+/// Asks all nodes together if they are ready. Returns their states in their own words, or why they are not ready.
+fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> BTreeMap<usize, Result<String, String>> {
     let starting = cluster.starting();
     let nodes = cluster.nodes().into_iter().map(|node| node.number);
     let nodes = nodes.filter(|number| is_asked(*number) && !starting.contains_key(number));
     std::thread::scope(|scope| {
         let ask = |number| (number, scope.spawn(move || cluster.ready(number, ANSWER_BOUND)));
         let asked: Vec<_> = nodes.map(ask).collect();
-        let told = asked.into_iter().filter_map(|(number, asked)| Some((number, asked.join().ok()?.err()?.line())));
-        told.collect()
+        let told = |asked: Result<String, StoreError>| asked.map_err(|error| error.line());
+        asked.into_iter().filter_map(|(number, asked)| Some((number, told(asked.join().ok()?)))).collect()
     })
 }
 

@@ -23,8 +23,8 @@ pub(super) enum LabRequest {
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
     /// Sets the link between a node's host, or each, and all others.
     Link { nodes: Nodes, link: Link },
-    /// Adds a node.
-    Add,
+    /// Adds a node. A process may need it only while it lives.
+    Add { needed_by: Option<u32> },
     /// Removes a node.
     Remove(usize),
     /// Ends the lab.
@@ -126,6 +126,10 @@ pub struct NodeStatus {
     pub state: NodeState,
     /// Reason why the node does not run, with the last lines of its log, or why it is not ready.
     pub reason: Option<String>,
+    /// State in the words of its own cluster; empty if it has none, or is not ready.
+    pub own_state: String,
+    /// True if a run added the node and ended without removing it.
+    pub is_left: bool,
     /// Number of restarts after it had ended by itself.
     pub restarts: u32,
     /// Processor time of all its living processes, in seconds.

@@ -399,6 +399,9 @@ depth = «0»
 rate = "1/s"\n«think» = "1s"
 ! `rate` and `think` both determine when operations start
 ? leave one of them out: clients think in a closed loop
+think = «2»
+! `think = 2` needs a unit: "2ms" or "2s"
+? units of time: ns, us, µs, ms, s, min, h, d
 think = «"2s..1s"»
 ! `2s..1s` is not a think time: the second time must be the longer one
 ? write "100ms", "50ms..200ms" (anything between), or "exp:100ms" (exponential, by its mean)

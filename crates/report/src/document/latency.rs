@@ -53,6 +53,22 @@ fn answers((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     (!statuses.is_empty()).then_some(text)
 }
 
+/// Reports the operations that found nothing, and those that were tried again.
+fn outcomes((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
+    let operations = |n| number::plural(n, "operation", "operations");
+    let missed = phase.not_found.iter().map(|one| {
+        let (count, n, share) = (number::count(one.count), number::count(one.n), number::with_unit(one.percent, "%"));
+        format!("{}: {count} of {n} found nothing ({share})", one.op)
+    });
+    let retried = phase.retried.iter().map(|one| {
+        let (all, failed) = (operations(one.succeeded + one.failed), number::count(one.failed));
+        let succeeded = number::count(one.succeeded);
+        format!("{}: {all} retried after a conflict, {succeeded} then succeeded, {failed} failed", one.op)
+    });
+    let parts: Vec<String> = missed.chain(retried).collect();
+    (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))
+}
+
 /// Most driven phases that have a histogram each.
 const HISTOGRAMS_MAX: usize = 3;
 
@@ -65,11 +81,12 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     let errors = |phase: &PhaseView| phase.ops.as_ref().map_or(0.0, |ops| ops.error_percent);
     let any_errors = driven().any(|(_, phase)| errors(phase) > 0.0);
     let rows = || driven().flat_map(|(trial, phase)| phase.latencies.iter().map(move |row| (trial, phase, row)));
+    // Of a sweep, whose trials have long names, there is no room for all percentiles.
     let columns = [
         whose(driven()),
-        vec![words("op"), numbers("n").spare(5), numbers("rate").spare(3), numbers("mean"), numbers("sd")],
-        vec![numbers("p50"), numbers("p90").spare(1), numbers("p95"), numbers("p99")],
-        vec![numbers("p99.9").spare(2), numbers("max").spare(4), numbers("errors").when(any_errors)],
+        vec![words("op"), numbers("n"), numbers("rate"), numbers("mean").spare(1), numbers("sd").spare(4)],
+        vec![numbers("p50"), numbers("p90").spare(5), numbers("p95").spare(3), numbers("p99")],
+        vec![numbers("p99.9").spare(2), numbers("max"), numbers("errors").when(any_errors)],
     ];
     let mut table = Table::new("Latency under load", columns.concat());
     let mut any_disturbed = false;
@@ -112,6 +129,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
         body.text(Tone::Dim.text(format!("→ {}", late.next)));
     }
     pauses(view, driven(), full, &mut body);
+    driven().filter_map(outcomes).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(answers).for_each(|text| body.text(Tone::Dim.text(text)));
     if !full {

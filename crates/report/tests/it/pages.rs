@@ -151,6 +151,22 @@ fn undecided_is_a_word_of_its_own_in_every_form() {
 }
 
 #[test]
+fn number_rate_and_largest_time_stand_at_each_point_of_a_sweep() {
+    let view = view(&recorded::swept(&[]));
+    let text = plimsoll_report::terminal(&view, false, 100);
+    let table = text.split_once("Latency under load").unwrap().1;
+    let head: Vec<&str> = table.lines().find(|line| line.starts_with("  trial")).unwrap().split_whitespace().collect();
+    for column in ["trial", "op", "n", "rate", "p50", "p99", "max"] {
+        assert!(head.contains(&column), "no {column} in {head:?}");
+    }
+    let html = plimsoll_report::html(&view);
+    let table = html.split_once("Latency under load").unwrap().1;
+    for column in ["n", "rate", "max"] {
+        assert!(table.contains(&format!(">{column}</th>")), "{column}");
+    }
+}
+
+#[test]
 fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
     let run = study::paused(study::complete());
     let view = view(&run);

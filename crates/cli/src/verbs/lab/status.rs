@@ -125,18 +125,24 @@ fn table(status: &LabStatus) -> Table {
         (numbers("CPU"), &|node| processor(node).into()),
         (numbers("memory"), &|node| memory(node).into()),
         (numbers("restarts"), &|node| node.restarts.to_string().into()),
-        (words(""), &|node| remark(node).into()),
+        (words(""), &|node| remark(status, node).into()),
     ];
     Table::of("", &status.nodes, &columns)
 }
 
-/// Returns the reason that a node is down, or the settings of its link.
-fn remark(node: &NodeStatus) -> String {
-    match &node.reason {
-        Some(reason) if node.state != NodeState::Running => reason.clone(),
-        _ if node.link != Link::default() => format!("link: {}", node.link),
-        _ => String::new(),
+/// Returns the reason that a node is down, or its state in its own words and the settings of its link.
+fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
+    if let Some(reason) = node.reason.as_ref().filter(|_| node.state != NodeState::Running) {
+        return reason.clone();
     }
+    let left = || format!("left by a run that was killed: plimsoll lab remove {} {}", lab.name, node.number + 1);
+    let link = || format!("link: {}", node.link);
+    let parts = [
+        node.is_left.then(left),
+        Some(node.own_state.clone()).filter(|state| !state.is_empty()),
+        (node.link != Link::default()).then(link),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns the address of a node for clients.
