@@ -6,7 +6,7 @@
 //!
 //! Answers come in any order, and a ticket is in flight once: steps of requests wait for each other.
 //!
-//! It begins as `wire` does: with operations, unless it asks for the server.
+//! Sessions begin as those of `wire` do: with operations, unless they ask for the server.
 
 mod arrivals;
 mod frame;

@@ -143,6 +143,10 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     place.line("lab status").expect(0).says(own);
     assert_eq!(lab.status()["nodes"][2]["own_state"], own);
     lab.does("pause", "1 3").says("nodes 1, 3 standing still");
+    // Of two that do not run none can be removed, and none is advised to be.
+    let removed = place.line(&format!("lab remove {} 3", lab.name)).expect(2);
+    let removed = removed.says("node 1 of lab galera is paused … → plimsoll lab resume galera 1");
+    assert!(!removed.err.contains("lab remove"), "{}", removed.err);
     lab.does("resume", "1 3");
     let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
     lab.exec("2", &count).expect(0).says("3");

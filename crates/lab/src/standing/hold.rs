@@ -224,19 +224,21 @@ impl Holder {
     /// Refuses to let a node join or leave while a node other than `but` does not run: that would wait in vain until all
     /// are one cluster.
     fn must_run(&self, but: Option<usize>) -> Result<(), StoreError> {
-        for node in self.cluster.nodes().iter().filter(|node| Some(node.number) != but) {
-            let (state, number, name) = (self.node(node, None)?.state, node.number + 1, &self.name);
-            let verb = match state {
-                NodeState::Running | NodeState::Starting | NodeState::NotReady => continue,
-                NodeState::Paused => "resume",
-                _ => "start",
-            };
-            let what =
-                format!("node {number} of lab {name} is {}: a node joins or leaves while all others run", state.name());
-            let next = format!("plimsoll lab {verb} {name} {number}, or plimsoll lab remove {name} {number}");
-            return Err(StoreError::usage(what).next(next));
+        let mut down = Vec::new();
+        for node in self.cluster.nodes() {
+            let state = self.node(&node, None)?.state;
+            if !matches!(state, NodeState::Running | NodeState::Starting | NodeState::NotReady) {
+                down.push((node.number, state));
+            }
         }
-        Ok(())
+        let Some((number, state)) = down.iter().find(|(number, _)| Some(*number) != but) else { return Ok(()) };
+        let (number, name) = (number + 1, &self.name);
+        let verb = if *state == NodeState::Paused { "resume" } else { "start" };
+        let what =
+            format!("node {number} of lab {name} is {}: a node joins or leaves while all others run", state.name());
+        // Of several that do not run none can be removed.
+        let remove = if down.len() == 1 { format!(", or plimsoll lab remove {name} {number}") } else { String::new() };
+        Err(StoreError::usage(what).next(format!("plimsoll lab {verb} {name} {number}{remove}")))
     }
 
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<(), StoreError> {
