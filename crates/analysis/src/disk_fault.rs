@@ -1,6 +1,6 @@
 //! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
-use plimsoll_record::data::{About, DID_NOT_START, Event, EventClass, Phase, PhaseKind, ResultName, Run, Trial};
+use plimsoll_record::data::{About, DID_NOT_START, Event, EventClass, Level, Phase, PhaseKind, ResultName, Run, Trial};
 
 use crate::known;
 use crate::name;
@@ -10,8 +10,6 @@ use crate::view::{DiskFaultView, Noticed, PhaseView};
 const INTEGRITY: &str = "integrity";
 /// Prefix of a fault in the text of its event.
 const DISK: &str = "disk: ";
-/// Text of the event that ends all faults.
-const MENDED: &str = "disk: mended";
 
 /// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
@@ -22,7 +20,8 @@ pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
 pub(crate) fn is_during(run: &Run, trial: u32, phase: &PhaseView) -> bool {
     let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
     let at_s = |event: &Event| event.from_ns as f64 / 1e9;
-    let is_fault = |event: &Event| event.text != MENDED;
+    // The end of all faults is no warning.
+    let is_fault = |event: &Event| event.level == Level::Warning;
     let events = || run.events.iter().filter(|event| event.class == EventClass::Disk && event.trial == Some(trial));
     events().rfind(|event| at_s(event) < phase.start_s).is_some_and(is_fault)
         || events().any(|event| (phase.start_s..=end_s).contains(&at_s(event)) && is_fault(event))

@@ -21,5 +21,7 @@ pub(crate) fn not_known(trial: &Trial) -> Option<String> {
     let open = trial.ledgers.iter().rfind(|ledger| !ledger.complete)?;
     let why = open.sentence.trim_end_matches('.');
     let why = if why.is_empty() { String::new() } else { format!(": {}", number::uncapital(why)) };
-    Some(format!("what became of {} acknowledged writes is not known{why}", number::count(open.acknowledged)))
+    // A ledger that could not keep up vouches for none of them.
+    let some = if open.unread > 0 && open.read_back > 0 { "some of " } else { "" };
+    Some(format!("what became of {some}{} acknowledged writes is not known{why}", number::count(open.acknowledged)))
 }

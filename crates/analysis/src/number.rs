@@ -130,10 +130,10 @@ pub fn capital(text: &str) -> String {
 /// `text` with its first letter small, to go on a sentence; a name of several capitals keeps them.
 pub fn uncapital(text: &str) -> String {
     let mut letters = text.chars();
-    let Some(first) = letters.next().filter(|_| !text.chars().nth(1).is_some_and(char::is_uppercase)) else {
-        return text.to_string();
-    };
-    format!("{}{}", first.to_lowercase(), letters.as_str())
+    match (letters.next(), letters.as_str()) {
+        (Some(first), rest) if !rest.starts_with(char::is_uppercase) => format!("{}{rest}", first.to_lowercase()),
+        _ => text.to_string(),
+    }
 }
 
 /// `text` with the mark of a number that a late generator may have moved, where `late`.

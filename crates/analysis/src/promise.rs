@@ -48,9 +48,10 @@ impl Cut<'_> {
         others.map(|(name, count)| (name, *count))
     }
 
-    /// Returns true if the store was read, so that the writes that it lost are known.
+    /// Returns true if the writes that it lost are known: the store was read, or some are seen to be missing.
     fn is_known(&self) -> bool {
-        !matches!(self.state(), PromiseState::NotKnown | PromiseState::NotStarted)
+        let is_read = self.ledger.complete || self.lost() > 0;
+        is_read && !matches!(self.state(), PromiseState::NotKnown | PromiseState::NotStarted)
     }
 
     fn state(&self) -> PromiseState {
@@ -170,7 +171,7 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
     let of_all = |cut: &&&Cut<'_>| lost.is_none() || cut.is_known();
     let acknowledged = counted.iter().filter(of_all).map(|cut| cut.acknowledged).sum();
     let mut wrong: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, count) in known().flat_map(|cut| cut.wrong()) {
+    for (name, count) in counted.iter().flat_map(|cut| cut.wrong()) {
         *wrong.entry(name.clone()).or_default() += count;
     }
     let median = |of: ResultName| {
@@ -206,8 +207,11 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
 
 fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
     let cuts = number::plural(view.cuts - view.vacuous_cuts, "power cut", "power cuts");
-    let lost = view.lost.map_or(NOT_KNOWN.to_owned(), number::count);
-    let of = format!("{lost} of {} acknowledged writes", number::count(view.acknowledged));
+    let acknowledged = number::count(view.acknowledged);
+    let lost = match view.lost {
+        Some(lost) => format!("{} of {acknowledged} acknowledged writes lost", number::count(lost)),
+        None => format!("how many of {acknowledged} acknowledged writes were lost is {NOT_KNOWN}"),
+    };
     let at_risk = format!(
         "{} at risk at the cut",
         number::plural(view.at_risk_writes as u64, "write to the disk", "writes to the disk")
@@ -224,7 +228,7 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             let most = view.loss_upper_bound.map_or(String::new(), |bound| {
                 format!(", at most {} % with 95 % confidence", number::significant(bound * 100.0))
             });
-            format!("{}: {of} lost in {cuts}{most}; {at_risk}.", view.name)
+            format!("{}: {lost} in {cuts}{most}; {at_risk}.", view.name)
         }
         PromiseState::NothingAtRisk => format!(
             "{}: nothing was lost in {}, but nothing was at risk at the cut, so this proves nothing.",
@@ -236,11 +240,11 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
             format!("{}: it is not known what was kept after {} of {cuts}.", view.name, number::count(gone))
         }
-        PromiseState::Lost => format!("{}: {of} lost in {cuts}{window}.", view.name),
+        PromiseState::Lost => format!("{}: {lost} in {cuts}{window}.", view.name),
         PromiseState::Damaged => {
             let what = view.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
             let what = number::list(&what.collect::<Vec<_>>());
-            format!("{}: damaged in {cuts} ({what}); {of} lost{window}.", view.name)
+            format!("{}: damaged in {cuts} ({what}); {lost}{window}.", view.name)
         }
         PromiseState::NotStarted => {
             let dead = counted.iter().filter(|cut| cut.state() == PromiseState::NotStarted).count() as u64;

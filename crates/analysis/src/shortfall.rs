@@ -46,12 +46,12 @@ pub fn shortfall(facts: &PhaseFacts<'_>) -> Option<String> {
         return None;
     }
     let what = number::plural(done, "operation was", "operations were");
-    Some(format!(
-        "{what} done instead of about {}, and nothing was answered for up to {}: {}",
-        number::count(required.operations.round() as u64),
-        number::seconds(silent_s(facts)),
-        required.why
-    ))
+    let silent = match silent_s(facts) {
+        0.0 => String::new(),
+        silent_s => format!(", and nothing was answered for up to {}", number::seconds(silent_s)),
+    };
+    let operations = number::count(required.operations.round() as u64);
+    Some(format!("{what} done instead of about {operations}{silent}: {}", required.why))
 }
 
 fn open(facts: &PhaseFacts<'_>, share: f64) -> Option<Required> {
@@ -70,15 +70,20 @@ fn closed(facts: &PhaseFacts<'_>, share: f64) -> Option<Required> {
     // Clients that share a thread wait for each other: at least one of them is always at work, or thinks.
     let one_by_one = client_s / clients / (mean_s + TURN_S);
     let at_least = with(TURN_S).min(one_by_one);
-    let chance = if think.subject.is_empty() { 0.0 } else { DEVIATIONS * at_least.sqrt() };
+    let has_tail = !think.subject.is_empty();
+    let chance = if has_tail { DEVIATIONS * at_least.sqrt() } else { 0.0 };
+    let thinks = match think_s {
+        0.0 => String::new(),
+        _ if has_tail => format!("a mean think time of {} and ", number::seconds(think_s)),
+        _ => format!("a think time of at most {} and ", number::seconds(think_s)),
+    };
     Some(Required {
         operations: with(0.0),
         least: (at_least - clients - chance) * SHARE,
         why: format!(
-            "{} had a connection for {} in all, with a think time of {} and a mean response time of {}",
+            "{} had a connection for {} in all, with {thinks}a mean response time of {}",
             number::plural(had.n, "client", "clients"),
             number::seconds(client_s),
-            number::seconds(think_s),
             number::seconds(mean_s)
         ),
     })

@@ -105,7 +105,7 @@ Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecide
   plimsoll run captured.toml
 
 Statements and their frequencies are read from pg_stat_statements, from the statement digests of MariaDB's and MySQL's
-performance_schema, or from a server's log. Nothing is written to the database.")]
+performance_schema, or from a server's log. Without --allow-writes nothing is written to the database.")]
     Capture(CaptureArgs),
     /// Read a plan and print what would run and for how long, or what `run` would refuse; run nothing.
     #[command(after_help = "Examples:

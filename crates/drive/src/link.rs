@@ -90,6 +90,12 @@ impl ServerConnection {
         down_ns
     }
 
+    /// Returns true if the connection stood for longer than the first wait. The next one to a server that ends each at
+    /// once would not last either.
+    pub fn has_lasted(&self, now_ns: u64) -> bool {
+        self.stage == Stage::Ready && now_ns.saturating_sub(self.since_ns) >= BACKOFF_NS.start
+    }
+
     /// Returns the time since its loss.
     pub fn down_ns(&self, now_ns: u64) -> u64 {
         self.lost_ns.map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))

@@ -25,16 +25,15 @@ impl PlanReader<'_> {
         let thorough = self.value(&section, "thorough", Self::bool)?;
         let line = LineSearch {
             from_per_s: from?,
-            least_per_s: least?,
+            least_per_s: least?.unwrap_or(LEAST_PER_S),
             most_per_s: most?,
             precision: precision? / 100.0,
             budget_ns: budget?.unwrap_or(if thorough { THOROUGH_NS } else { BUDGET_NS }),
             warmup_ns: warmup?,
             thorough,
         };
-        let (least, most) = (line.least_per_s.unwrap_or(LEAST_PER_S), line.most_per_s.unwrap_or(f64::INFINITY));
-        if least >= most {
-            let help = line.least_per_s.is_none().then(|| "set `least`, which is 1/s by default".to_owned());
+        if line.most_per_s.is_some_and(|most| line.least_per_s >= most) {
+            let help = least.flatten().is_none().then(|| "set `least`, which is 1/s by default".to_owned());
             return self.refuse(section.span, "`least` must be below `most`", help);
         }
         Some(line)

@@ -75,7 +75,7 @@ pub struct LineSearch {
     /// First rate in operations per second; `None` measures the rate of a closed loop.
     pub from_per_s: Option<f64>,
     /// Lowest rate that is tried.
-    pub least_per_s: Option<f64>,
+    pub least_per_s: f64,
     /// Highest rate that is tried.
     pub most_per_s: Option<f64>,
     /// Target for half of the line's 95 % interval, as a share of the line.

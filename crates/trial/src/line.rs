@@ -32,7 +32,7 @@ pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
     LineSpec {
         goals: goals.to_vec(),
         start_rate_per_s: line.from_per_s,
-        rate_min_per_s: line.least_per_s.unwrap_or(default.rate_min_per_s),
+        rate_min_per_s: line.least_per_s,
         rate_max_per_s: line.most_per_s.unwrap_or(default.rate_max_per_s),
         precision: line.precision,
         budget_s: line.budget_ns as f64 / 1e9,

@@ -252,34 +252,10 @@ impl TrialRun<'_, '_> {
             end.push(ResultName::WitnessCpuSeconds, witness.cpu_ns().saturating_sub(before_ns) as f64 / 1e9);
         }
         end.push(ResultName::Unfinished, result.unfinished as f64);
-        end.push(ResultName::LostConnections, result.lost_connections as f64);
-        end.push(ResultName::EndedConnections, result.ended_connections as f64);
-        end.push(ResultName::FailedConnects, result.failed_connects as f64);
-        if result.asked_again > 0 {
-            end.push(ResultName::AskedAgain, result.asked_again as f64);
-        }
+        push_connections(&result, end);
         end.results.extend(result.answers.iter().flat_map(answers));
         end.results.extend(expected::results(drive, &result));
-        if let Some(connects) = &result.connects {
-            end.push(ResultName::Connects, connects.len() as f64);
-            let times = [
-                (ResultName::ConnectMean, connects.mean() as u64),
-                (ResultName::ConnectP50, connects.value_at_quantile(0.5)),
-                (ResultName::ConnectP95, connects.value_at_quantile(0.95)),
-                (ResultName::ConnectP99, connects.value_at_quantile(0.99)),
-            ];
-            let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: connects.len() };
-            end.results.extend(times.map(result));
-        }
-        if result.lag.n > 0 {
-            let lag = [
-                (ResultName::LagP50, result.lag.p50_ns),
-                (ResultName::LagP99, result.lag.p99_ns),
-                (ResultName::LagMax, result.lag.max_ns),
-            ];
-            let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: result.lag.n };
-            end.results.extend(lag.map(result));
-        }
+        push_lag(&result, end);
         end.push(ResultName::InvoluntarySwitches, result.involuntary_switches as f64);
         self.push_written(end, written);
         ended(&result, end, self.context.spec.strict)?;
@@ -304,12 +280,15 @@ impl TrialRun<'_, '_> {
     /// Records what the plan wanted during a drive that ended before that came. The user's own end of it needs no word.
     fn push_not_done(&mut self, power_cut: Option<CutMoment>, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let mut missed = std::mem::take(&mut self.acted.missed);
-        if let Some(cut) = power_cut.filter(|_| !self.context.is_stopped())
+        if self.context.is_stopped() {
+            return Ok(());
+        }
+        if let Some(cut) = power_cut
             && !self.has_lost_power()?
         {
             missed.push(format!("power_cut at {cut} was not done: the phase had ended"));
         }
-        for text in missed.into_iter().filter(|_| !self.context.is_stopped()) {
+        for text in missed {
             self.event(Level::Warning, text.clone())?;
             end.remarks.push((About::NotDone, text));
         }
@@ -402,6 +381,40 @@ fn answers(tally: &AnswerTally) -> Vec<PhaseResult> {
     let sizes = [(ResultName::BodyMedianBytes, tally.bytes_median()), (ResultName::BodyMaxBytes, tally.bytes_max())];
     all.extend(sizes.into_iter().filter_map(|(name, bytes)| Some(of(name, String::new(), bytes?, tally.count()))));
     all
+}
+
+/// Records how connections came and went.
+fn push_connections(result: &DriveResult, end: &mut PhaseEnd) {
+    end.push(ResultName::LostConnections, result.lost_connections as f64);
+    end.push(ResultName::EndedConnections, result.ended_connections as f64);
+    end.push(ResultName::FailedConnects, result.failed_connects as f64);
+    if result.asked_again > 0 {
+        end.push(ResultName::AskedAgain, result.asked_again as f64);
+    }
+    if let Some(connects) = &result.connects {
+        end.push(ResultName::Connects, connects.len() as f64);
+        let times = [
+            (ResultName::ConnectMean, connects.mean() as u64),
+            (ResultName::ConnectP50, connects.value_at_quantile(0.5)),
+            (ResultName::ConnectP95, connects.value_at_quantile(0.95)),
+            (ResultName::ConnectP99, connects.value_at_quantile(0.99)),
+        ];
+        let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: connects.len() };
+        end.results.extend(times.map(result));
+    }
+}
+
+/// Records the generator's own delays.
+fn push_lag(result: &DriveResult, end: &mut PhaseEnd) {
+    if result.lag.n > 0 {
+        let lag = [
+            (ResultName::LagP50, result.lag.p50_ns),
+            (ResultName::LagP99, result.lag.p99_ns),
+            (ResultName::LagMax, result.lag.max_ns),
+        ];
+        let result = |(name, ns)| PhaseResult { name, subject: String::new(), value: ns as f64, n: result.lag.n };
+        end.results.extend(lag.map(result));
+    }
 }
 
 /// Checks that a phase of operations was completed; returns its error otherwise. `strict`: one with a late generator

@@ -69,8 +69,8 @@ impl State {
             Self::About(is_timed) if line.starts_with("use ") => Self::About(is_timed),
             Self::About(true) => Self::Slow(if is_own(line) { String::new() } else { line.to_owned() }),
             Self::Slow(text) if text.is_empty() => Self::Slow(line.to_owned()),
-            Self::Slow(text) => Self::Slow(format!("{text}\n{line}")),
-            Self::General(text) => Self::General(text.map(|text| format!("{text}\n{line}"))),
+            Self::Slow(text) => Self::Slow(joined(text, line)),
+            Self::General(text) => Self::General(text.map(|text| joined(text, line))),
             Self::About(false) | Self::Outside => Self::Outside,
         }
     }
@@ -89,6 +89,13 @@ impl State {
             Self::About(false) | Self::General(None) | Self::Outside => {}
         }
     }
+}
+
+/// Appends a line to a text, in time that does not depend on the text.
+fn joined(mut text: String, line: &str) -> String {
+    text.push('\n');
+    text.push_str(line);
+    text
 }
 
 /// True for the first of the lines that a server writes when it starts, or begins a file anew.

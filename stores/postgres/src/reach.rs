@@ -150,7 +150,7 @@ fn admit(connection: &mut Connection, wanted: Wanted, settings: &str, place: &st
     if settings.is_empty() { Ok(()) } else { connection.simple(settings).map(drop) }
 }
 
-/// Refuses a pooler, which gives one connection of a server to several clients.
+/// Refuses a pooler, which gives one connection of a server to several clients, and what looks like one.
 ///
 /// A server greets with the number of the process that serves the connection, and a proxy passes this number on.
 /// A pooler greets before it has a connection, with a number of its own.
@@ -161,11 +161,9 @@ fn must_not_be_pooled(connection: &mut Connection, place: &str) -> Result<(), St
         return Ok(());
     }
     let greeted = greeted.map_or("without a process".to_owned(), |process| format!("as process {process}"));
-    Err(StoreError::usage(format!(
-        "{place} is a pooler: other clients would find the settings of this run in its connections"
-    ))
-    .detail(format!("it greets {greeted}, and process {serving} answers"))
-    .next("Name the server itself, or a proxy that passes connections on, such as HAProxy."))
+    Err(StoreError::usage(format!("{place} greets {greeted}, and process {serving} answers: it looks like a pooler"))
+        .detail("other clients of a pooler would find the settings of this run in its connections")
+        .next("Name the server itself, or a proxy that passes connections on, such as HAProxy."))
 }
 
 fn check(connection: &mut Connection, wanted: Wanted, place: &str) -> Result<(), StoreError> {

@@ -83,6 +83,9 @@ pub(crate) fn promise(connection: &Connection) -> Result<String, StoreError> {
             "keeps no journal on the disk: power loss, or the end of the process, may leave the database damaged"
         }
         "OFF" => "syncs nothing: an acknowledged commit survives the process, not power loss",
+        "NORMAL" if journal != WAL => {
+            "syncs at the most critical moments of a commit only: power loss at another may damage the database"
+        }
         "NORMAL" => {
             "syncs its log at checkpoints: an acknowledged commit survives the process, and power loss may take \
                      those since the last one"
@@ -197,6 +200,7 @@ mod tests {
             ("delete", "FULL", "power loss may bring the journal back"),
             ("memory", "FULL", "may leave the database damaged"),
             ("wal", "NORMAL", "power loss may take those since the last one"),
+            ("delete", "NORMAL", "at another may damage the database"),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let connection = Connection::open(dir.path().join("a")).unwrap();

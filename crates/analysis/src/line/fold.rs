@@ -275,7 +275,7 @@ pub fn of_store(line: &LineView) -> String {
             return format!("{}{rest}", with_store.replace("STORE", store));
         }
     }
-    format!("{store} {}", sentence::small(sentence))
+    format!("{store} {}", number::uncapital(sentence))
 }
 
 /// `1,770/s`, or that it goes as fast as it can.

@@ -239,23 +239,23 @@ fn parts(facts: &PhaseFacts<'_>, taken: &Taken, op: Option<&str>) -> Vec<Part> {
 fn seen(parts: &[Part], goal: &Goal) -> GoalSeen {
     let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
     // Of a rung that is void or failed there are values too; that it is one is said beside them.
-    let measured = match goal.what {
+    let (measured, n) = match goal.what {
         // What was due and never sent is judged by itself.
         GoalKind::Errors => {
             let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
             let (n, failed) = (sum(|part| part.ended), sum(|part| part.failed));
             let percent = (n > 0).then(|| Quantity { value: failed as f64 * 100.0 / n as f64, n });
-            percent.ok_or_else(|| "no operation ended".to_string())
+            (percent.ok_or_else(|| "no operation ended".to_string()), n)
         }
         percentile => {
             let mut all = Times::default();
             parts.iter().for_each(|part| all.add(part.times.counts()));
-            Quantity::percentile(&all, &percentile.name())
+            (Quantity::percentile(&all, &percentile.name()), all.len())
         }
     };
-    let (value, missing, n) = match measured {
-        Ok(quantity) => (Some(quantity.value * scale), None, quantity.n),
-        Err(why) => (None, Some(why), 0),
+    let (value, missing) = match measured {
+        Ok(quantity) => (Some(quantity.value * scale), None),
+        Err(why) => (None, Some(why)),
     };
     GoalSeen { what: goal.what, of: goal.of.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n }
 }

@@ -1,6 +1,6 @@
 //! Choice of the next rung, and of its duration.
 
-use plimsoll_record::data::GoalKind;
+use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::number;
 
@@ -334,14 +334,25 @@ impl LineSearch {
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,
     /// with a fifth to spare. `None` without percentiles.
     fn longest_goal(&self, rate: f64) -> Option<(String, f64)> {
-        let samples = self.spec.goals.iter().filter_map(|goal| {
+        let needed = self.spec.goals.iter().filter_map(|goal| {
             let GoalKind::Percentile(percentile) = goal.what else { return None };
-            Some((goal.name(), percentile.samples(crate::latency::SAMPLES_ABOVE)))
+            Some((goal.name(), percentile.samples(crate::latency::SAMPLES_ABOVE) as f64 / self.share(goal)))
         });
-        let (goal, samples) = samples.max_by_key(|(_, samples)| *samples)?;
+        let (goal, operations) = needed.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
         let again =
             self.rungs.iter().filter(|(rung, seen)| rung.rate_per_s == Some(rate) && seen.unmeasured().is_some());
-        Some((goal, samples as f64 * 1.2 / rate * 2f64.powi(again.count() as i32)))
+        Some((goal, operations * 1.2 / rate * 2f64.powi(again.count() as i32)))
+    }
+
+    /// Returns the share of operations that a goal is about: of one operation type the largest that a rung saw, and 1 before
+    /// that.
+    fn share(&self, goal: &Goal) -> f64 {
+        let of_rung = |(_, summary): &(Rung, RungSummary)| {
+            let seen = summary.goals.iter().find(|seen| seen.what == goal.what && seen.of == goal.of)?;
+            (seen.n > 0).then(|| seen.n as f64 / (summary.ended_per_s * summary.seconds))
+        };
+        let of_rungs = self.rungs.iter().filter(|_| goal.of.is_some()).filter_map(of_rung);
+        of_rungs.reduce(f64::max).map_or(1.0, |share| share.min(1.0))
     }
 }
 

@@ -19,7 +19,11 @@ pub(super) fn sentence(result: &LineResult) -> String {
     let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
     match (&result.ending, held, failed) {
         (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            format!("{ENDED}: {why}; until then it {}; it {}.", small(&carries(held)), small(&gives_way(failed)))
+            format!(
+                "{ENDED}: {why}; until then it {}; it {}.",
+                number::uncapital(&carries(held)),
+                number::uncapital(&gives_way(failed))
+            )
         }
         (Ending::Failed(why), Some(held), _) => {
             format!("{ENDED} after goals held at {} op/s in {}: {why}.", rate(held), in_steps(held.held, held))
@@ -58,7 +62,7 @@ fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
     let mut text = format!(
         "{}; {}, {}",
         carries(held),
-        small(&gives_way(failed)),
+        number::uncapital(&gives_way(failed)),
         result.broken.as_ref().map_or("a goal breaks".to_string(), breaks)
     );
     match result.causes.first() {
@@ -103,7 +107,7 @@ fn undecided(result: &LineResult) -> String {
     let shown = |one: &&AtRate| one.decided;
     let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
     let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => vec![carries(held), small(&gives_way(failed))],
+        (Some(held), Some(failed)) => vec![carries(held), number::uncapital(&gives_way(failed))],
         (Some(held), None) => vec![carries(held), "where it gives way is undecided".to_owned()],
         (None, Some(failed)) => vec![gives_way(failed), "what it carries is undecided".to_owned()],
         (None, None) if held.or(failed).is_none() => vec![NO_LINE.to_owned()],
@@ -129,12 +133,6 @@ fn undecided(result: &LineResult) -> String {
     };
     let cycles = result.cycles.as_ref().filter(|_| held.zip(failed).is_some());
     format!("{said}{}.", cycles.map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)))
-}
-
-/// Returns a sentence that continues after a name or a semicolon.
-pub(super) fn small(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map_or(String::new(), |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
 }
 
 /// Describes the cycles of the store that the deciding rungs saw.

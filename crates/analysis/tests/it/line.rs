@@ -234,6 +234,26 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
 }
 
 #[test]
+fn a_rung_lasts_as_long_as_a_goal_of_a_rare_operation_type_needs() {
+    let goal = Goal { of: Some("refund".to_owned()), ..p99(20.0) };
+    let spec = LineSpec { budget_s: 36_000.0, ..spec(vec![goal.clone()]) };
+    // One operation of 500 is one: at 1,000 a second a p99 takes ten minutes.
+    let one = |rung: &Rung| {
+        let rate = rung.rate_per_s.unwrap_or(2_000.0);
+        let n = (rate * rung.seconds / 500.0) as u64;
+        let value = (n >= 1_000).then_some(if rate > 1_000.0 { 30e6 } else { 10e6 });
+        let Goal { what, of, limit, unit } = goal.clone();
+        let seen = GoalSeen { what, of, limit, unit, value, missing: None, n };
+        let (seconds, took_s) = (rung.seconds, rung.seconds + rung.warmup_s);
+        RungSummary { seconds, took_s, rate_per_s: rate, ended_per_s: rate, goals: vec![seen], ..Default::default() }
+    };
+    let (result, search) = searched(&spec, one);
+    let at_rates = || search.rungs().iter().filter(|(rung, _)| rung.rate_per_s.is_some());
+    assert!(at_rates().all(|(_, seen)| seen.goals[0].value.is_some()), "{}", rungs(&search));
+    assert!(at_rates().count() > 3 && result.rate_per_s.is_some(), "{}", result.sentence);
+}
+
+#[test]
 fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_milliseconds_to_measure() {
     let mut search = LineSearch::new(LineSpec { budget_s: 30.0, ..spec(vec![p99(20.0)]) });
     let Next::Rung(first) = search.next() else { panic!("there is time for the first") };

@@ -134,6 +134,12 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     let one = promise(&[Cut { wrong: Some(("resurrected", 7)), ..KEPT }]);
     assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, Some(7), 0));
     assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
+    let one = promise(&[Cut { complete: false, ..KEPT }, Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]);
+    let said = "(1 wrong content); how many of 2,000 acknowledged writes were lost is not known.";
+    assert!(one.sentence.ends_with(said), "{}", one.sentence);
+    // A store whose own check fails may not be readable.
+    let one = promise(&[Cut { wrong: Some(("integrity", 1)), complete: false, ..KEPT }]);
+    assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Damaged, None, 1));
     let one = promise(&[KEPT, Cut { wrong: Some((DID_NOT_START, 1)), complete: false, ..KEPT }]);
     assert_eq!((one.state, one.recovery_s), (PromiseState::NotStarted, None));
     // Of a store that does not start it is not known what it lost.

@@ -34,9 +34,18 @@ fn clients_that_stopped_after_their_first_operation_are_undecided_with_what_they
     rates[0] = 2;
     let verdict = view(&closed(&rates, 2, 3.0, "")).verdict;
     assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
-    for words in ["did not do what its load requires", "2 operations were done instead of about 13", "for up to 19"] {
+    for words in [
+        "did not do what its load requires",
+        "2 operations were done instead of about 13",
+        "for up to 19",
+        "a think time of at most 3.00 s",
+    ] {
         assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
     }
+    // Of what is not so nothing is said.
+    let slow = view(&closed(&[1; 20], 100, 0.0, "")).verdict.sentence;
+    assert!(slow.contains("20 operations were done instead of about"), "{slow}");
+    assert!(!slow.contains("nothing was answered") && !slow.contains("think time"), "{slow}");
 }
 
 #[test]

@@ -235,6 +235,10 @@ fn a_ledger_that_could_not_keep_up_vouches_for_nothing() {
     let unread = view(&run);
     let said = "acknowledged writes is not known: it did not start again: no space.";
     assert!(unread.verdict.sentence.ends_with(said), "{}", unread.verdict.sentence);
+    // Of the records that were read it is known.
+    assert!(unread.verdict.sentence.contains("what became of some of "), "{}", unread.verdict.sentence);
+    run.trials[2].ledgers[0].read_back = 0;
+    assert!(!view(&run).verdict.sentence.contains("some of "));
     assert!(!unread.warnings.iter().any(|warning| warning.text.contains("could not keep up")));
     assert_eq!(unread.trials[2].ledgers[0].lost, None);
 }

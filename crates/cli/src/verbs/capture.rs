@@ -30,12 +30,11 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
         TrialError::usage(format!("--from {url} is not the URL of a database"))
             .next("write it as SCHEME://user@host/database; `plimsoll list stores` shows the schemes")
     })?;
-    let mut production = opened(kind, args, &url)?;
     let dialect = kind.spec().dialect.ok_or_else(|| untold(kind))?;
-    let asked = match &args.log {
-        None => StatementLog::counted(dialect, &mut *production)?,
-        Some(log) => of_log(kind, log, StatementLog::new(dialect, args.values as usize))?,
-    };
+    let log = |log| of_log(kind, log, StatementLog::new(dialect, args.values as usize));
+    let logged = args.log.as_deref().map(log).transpose()?;
+    let mut production = opened(kind, args, &url)?;
+    let asked = logged.map_or_else(|| StatementLog::counted(dialect, &mut *production), Ok)?;
     let wanted = Wanted { statements: args.top as usize, values: args.values as usize, writes: args.allow_writes };
     let mut progress = |statement: &str| {
         if !args.quiet {

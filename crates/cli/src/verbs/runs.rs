@@ -131,8 +131,12 @@ fn state(summary: &RunSummary) -> String {
         RunState::Interrupted => "interrupted".to_owned(),
         RunState::Failed(error) => format!("failed: {}", lines(error.lines().next().unwrap_or_default())),
     };
-    if let Some(lost) = summary.lost.filter(|lost| *lost > 0) {
-        let _ = write!(words, ", {lost} lost");
+    match summary.lost {
+        Some(0) => {}
+        Some(lost) => {
+            let _ = write!(words, ", {lost} lost");
+        }
+        None => words.push_str(", losses not known"),
     }
     if summary.wrong > 0 {
         let _ = write!(words, ", {} wrong", summary.wrong);

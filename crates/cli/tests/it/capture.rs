@@ -208,6 +208,8 @@ fn what_cannot_be_captured_is_told_and_leaves_nothing() {
         fs::write(&log, text).unwrap();
         capture(&place, &postgres.url(), &["--log", log.to_str().unwrap()]).expect(2).says(words);
     }
+    // Its form is looked at before any server is asked.
+    capture(&place, "postgres://me@127.0.0.1:1/shop", &["--log", log.to_str().unwrap()]).expect(2).says("by syslog");
     fs::write(&log, format!("{begun}x LOG:  done\n")).unwrap();
     let args = ["capture", "--from", &postgres.url(), "--log", log.to_str().unwrap(), "--output", output];
     place.run(&args).expect(8).says("/nonexistent");

@@ -53,6 +53,7 @@ fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing
     assert!(found["said"].to_string().contains("it did not start again after its disk had failed"), "{found}");
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("acknowledged writes is not known: it did not start again"), "{sentence}");
+    place.line("runs").expect(0).says("complete, losses not known");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{Completions, Loss, WireWorker};
 use crate::link::{BACKOFF_NS, ServerConnection, SessionLink, Stage};
 use crate::place::ResolvedAddress;
 use crate::reactor::{Event, Reactor};
+use crate::worker::Busy;
 
 /// All branches of a worker. Most workers have none.
 pub(super) struct BranchTable {
@@ -165,39 +166,53 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     /// Gives up one connection of a session: operations in flight on it are unknown, and it is tried again after a
-    /// while.
+    /// while. One without operations is opened again at once, as servers end idle connections.
     #[cold]
     fn lose_branch(&mut self, index: usize, now_ns: u64, error: &StoreError) {
         let Branch { link: slot, number, .. } = self.branches.all[index];
-        let is_idle = self.is_idle_end(slot, now_ns);
-        let mut is_again = false;
-        if let Some(connection) = &mut self.branches.all[index].connection {
-            let is_ready = connection.stage == Stage::Ready && !self.starting;
-            is_again = is_ready && is_idle;
-            if is_again {
-                self.ended_connections += 1;
-                connection.idle_end_ns = Some(now_ns);
-                connection.ended(now_ns);
-            } else {
-                let lost = connection.lose_after_idle();
-                self.ended_connections -= lost;
-                self.lost_connections += lost + u64::from(is_ready);
-                connection.lose(now_ns);
-            }
-        }
         self.reactor.close(self.branches.first + index);
         let link = &mut self.links[slot];
-        let mut done =
-            Completions::new(&mut self.core, self.lanes.of(slot), link.connection.stage == Stage::Ready, now_ns);
+        let is_ready = link.connection.stage == Stage::Ready;
+        let mut done = Completions::new(&mut self.core, self.lanes.of(slot), is_ready, now_ns);
         if let Some(branches) = link.session.branches() {
             branches.out(number).clear();
             branches.lost(number, error, &mut done);
         }
+        let (ended, stepped) = (done.finished + done.kept, done.stepped);
+        let has_failed = matches!(link.session.state(), WireState::Failed(_));
+        // An operation between two steps may depend on the connection.
+        let has_steps = self.lanes.of(slot).any(|lane| self.core.busy(lane) == Busy::Steps);
+        let is_idle = match has_failed {
+            // Without this connection operations on the others end, too.
+            true => self.is_idle_end(slot, now_ns),
+            false => is_ready && self.is_under_way() && ended == 0 && !has_steps,
+        };
+        let is_again = self.count_loss(index, now_ns, is_idle);
         self.grant(slot, now_ns);
         let connection = self.branches.all[index].connection.as_ref();
         if is_again && connection.is_some_and(|connection| matches!(connection.stage, Stage::Down { .. })) {
             self.connect_branch(index, now_ns);
         }
+        if let Some(lane) = stepped {
+            self.advance(lane, now_ns);
+        }
+    }
+
+    /// Counts a connection as ended if it was idle and had lasted, and otherwise as lost. Returns true if it ended.
+    fn count_loss(&mut self, index: usize, now_ns: u64, is_idle: bool) -> bool {
+        let Some(connection) = &mut self.branches.all[index].connection else { return false };
+        let is_ready = connection.stage == Stage::Ready && !self.starting;
+        if is_idle && connection.has_lasted(now_ns) {
+            self.ended_connections += 1;
+            connection.idle_end_ns = Some(now_ns);
+            connection.ended(now_ns);
+            return true;
+        }
+        let lost = connection.lose_after_idle();
+        self.ended_connections -= lost;
+        self.lost_connections += lost + u64::from(is_ready);
+        connection.lose(now_ns);
+        false
     }
 
     fn close_branch(&mut self, index: usize, now_ns: u64) {

@@ -4,7 +4,7 @@ use plimsoll_core::{Outcome, StoreError, StoreErrorKind, waits};
 use rustix::io::Errno;
 
 use super::WireWorker;
-use crate::link::{BACKOFF_NS, HungUp, Stage};
+use crate::link::{HungUp, Stage};
 use crate::place::ResolvedAddress;
 use crate::reactor::Reactor;
 use crate::spec::StopReason;
@@ -122,16 +122,17 @@ impl<R: Reactor> WireWorker<R> {
         self.lose(slot, now_ns, unsent.unwrap_or(loss));
     }
 
-    /// Returns true if a connection that ends at `now_ns` has nothing in flight, as servers end idle sessions. This costs
-    /// no operation and no time. A connection that did not last is tried again after a wait instead: the next one would
-    /// not last either.
+    /// Returns true if a session that ends at `now_ns` has nothing in flight, as servers end idle sessions. This costs no
+    /// operation and no time. One that did not last is tried again after a wait instead.
     pub(super) fn is_idle_end(&self, slot: usize, now_ns: u64) -> bool {
-        let connection = &self.links[slot].connection;
-        connection.stage == Stage::Ready
-            && now_ns.saturating_sub(connection.since_ns) >= BACKOFF_NS.start
-            && !self.starting
-            && !self.core.has_ended()
+        self.links[slot].connection.has_lasted(now_ns)
+            && self.is_under_way()
             && self.lanes.of(slot).all(|lane| self.core.busy(lane) == Busy::No)
+    }
+
+    /// Returns true between the start and the end of the phase.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.starting && !self.core.has_ended()
     }
 
     /// Gives a connection up: its operation is unknown, and it is opened again after a while.

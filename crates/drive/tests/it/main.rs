@@ -5,6 +5,7 @@
 
 mod allocations;
 mod blocking;
+mod branched;
 #[path = "../../../testkit/src/allocations.rs"]
 #[allow(dead_code, reason = "only counts are asked for here")]
 mod counting;

@@ -184,14 +184,15 @@ impl Addresses {
     pub fn look_up(&self) -> Result<Vec<ServerAddresses>, StoreError> {
         let addresses = |at: usize| {
             let (host, port) = &self.hosts[at];
-            let found = (host.as_str(), *port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+            let unknown = |detail: String| {
+                StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
+                    .detail(detail)
+                    .next("check the host's name in the URL")
+            };
+            let found = (host.as_str(), *port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
             let place = place(self.scheme, &self.hosts[at..=at]);
-            let found = ServerAddresses { place, host: host.clone(), all: found };
-            match found.all.is_empty() {
-                false => Ok(found),
-                true => Err(StoreError::new(StoreErrorKind::Unreachable, format!("{host} has no address"))
-                    .next("check the host's name in the URL")),
-            }
+            let found = ServerAddresses { place, host: host.clone(), all: found.collect() };
+            if found.all.is_empty() { Err(unknown("it has no address".to_owned())) } else { Ok(found) }
         };
         (0..self.hosts.len()).map(addresses).collect()
     }

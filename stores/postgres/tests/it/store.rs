@@ -69,7 +69,8 @@ fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
     for refused in [opening.open().map(drop), capturing.map(drop)] {
         let error = refused.expect_err("others share its connection");
         assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
-        assert!(error.what.contains("is a pooler") && error.next.is_some(), "{error:?}");
+        assert!(error.what.contains("greets as process ") && error.next.is_some(), "{error:?}");
+        assert!(error.what.ends_with(" answers: it looks like a pooler"), "{error:?}");
     }
     let login = Login { database: "shop".into(), ..login("postgres", None) };
     let mut other = open_login(&Address::Tcp("127.0.0.1".into(), port), login).expect("another client");
