@@ -260,7 +260,11 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
                 name: match result.name {
                     ResultName::Cycles => format!("{}{}", quantity::CYCLES, result.subject),
                     // No name that a formula can hold.
-                    name @ (ResultName::CacheBytes | ResultName::MemoryLimitBytes | ResultName::ErrorCode) => {
+                    name @ (ResultName::CacheBytes
+                    | ResultName::MemoryLimitBytes
+                    | ResultName::ErrorCode
+                    | ResultName::AtRiskKind
+                    | ResultName::PageGuard) => {
                         format!("{} {}", name.name(), result.subject)
                     }
                     name => name.name().to_string(),
