@@ -220,7 +220,7 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
     assert!(place.line("report latest --format text").out.contains("FAIL"));
     let again = words(one["repeat"].as_str().unwrap());
     let again: Vec<&str> = again.iter().map(String::as_str).collect();
-    let repeated = place.run(&[&again[..], &["--json", "--quiet"]].concat()).expect(1);
+    let repeated = place.run(&[&again[..], &["--json", "--quiet", "--jobs", "1"]].concat()).expect(1);
     let again = &promises(&repeated)[0];
     assert_eq!((&again["state"], &again["cuts"], &again["repeat"]), (&"lost".into(), &1.into(), &one["repeat"]));
     // How often it breaks is counted by all tries of the moment.
