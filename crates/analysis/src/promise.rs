@@ -1,8 +1,9 @@
 //! Promises that stores kept or broke when their disk lost power: cuts of the same settings together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
+use plimsoll_core::WriteKind;
 use plimsoll_record::data::{
     Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, RESURRECTED, ResultName, Run, Trial,
 };
@@ -14,6 +15,8 @@ use crate::view::{PromiseState, PromiseView};
 
 /// Key of a drive with the moment of the power cut: each moment of the same settings is another attempt.
 const MOMENT: &str = "power_cut";
+/// Tries of the command that repeats a broken promise: clients and the store's own work do not run as before.
+const TRIES: usize = 5;
 /// Words for a number of a store that could not be read.
 pub const NOT_KNOWN: &str = "not known";
 
@@ -34,6 +37,17 @@ struct Cut<'r> {
 impl Cut<'_> {
     fn result(&self, name: ResultName) -> f64 {
         self.power.end.result(name).map_or(0.0, |result| result.value)
+    }
+
+    /// Returns the subjects of the results of that name, with their values.
+    fn of(&self, name: ResultName) -> impl Iterator<Item = (&str, f64)> {
+        let results = self.power.end.results.iter().filter(move |result| result.name == name);
+        results.map(|result| (result.subject.as_str(), result.value))
+    }
+
+    /// Returns the number of data pages at risk; `None` if it is not known, or the store has none.
+    fn pages(&self) -> Option<f64> {
+        self.of(ResultName::AtRiskKind).find(|(kind, _)| *kind == WriteKind::DataPages.name()).map(|(_, writes)| writes)
     }
 
     /// Acknowledged writes that are not there. A state that had been seen and is gone counts too.
@@ -117,7 +131,10 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
         state,
         sentence,
         cuts_not_needed: not_needed as u64,
-        repeat: cell.repeat(breaking.as_ref().unwrap_or(&all)),
+        repeat: match &breaking {
+            Some(breaking) => cell.repeat(breaking, TRIES),
+            None => cell.repeat(&all, cell.tries()),
+        },
         ..view
     }
 }
@@ -162,7 +179,22 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
     let vacuous_cuts = cuts.iter().filter(is_vacuous).count() as u64;
     let counted: Vec<&Cut<'_>> = cuts.iter().filter(|cut| !is_vacuous(cut)).collect();
     // What counts is better than what proves nothing, and no better than the worst of it.
-    let state = counted.iter().map(|cut| cut.state()).max().unwrap_or(PromiseState::NothingAtRisk);
+    let worst = counted.iter().map(|cut| cut.state()).max().unwrap_or(PromiseState::NothingAtRisk);
+    let page_guards: BTreeSet<&str> =
+        cuts.iter().flat_map(|cut| cut.of(ResultName::PageGuard)).map(|(setting, _)| setting).collect();
+    let has_tried_pages = page_guards.is_empty() || counted.iter().any(|cut| cut.pages() > Some(0.0));
+    let state = match worst {
+        PromiseState::Kept if !has_tried_pages => PromiseState::PagesNotTried,
+        worst => worst,
+    };
+    let mut at_risk_kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for (kind, writes) in counted.iter().flat_map(|cut| cut.of(ResultName::AtRiskKind)) {
+        *at_risk_kinds.entry(kind.to_owned()).or_default() += u64::from(writes > 0.0);
+    }
+    if counted.iter().any(|cut| cut.pages().is_none()) {
+        // That there was none is known only if each cut says so.
+        at_risk_kinds.retain(|_, cuts| *cuts > 0);
+    }
     // Of a store that could not be read no number is known.
     let known = || counted.iter().filter(|cut| cut.is_known());
     let lost: u64 = known().map(|cut| cut.lost()).sum();
@@ -198,6 +230,9 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
         loss_upper_bound: (state == PromiseState::Kept && borne_out > 0.0).then(|| 3.0 / borne_out),
         at_risk_writes: median(ResultName::AtRiskWrites).unwrap_or(0.0),
         at_risk_bytes: median(ResultName::AtRiskBytes).unwrap_or(0.0),
+        at_risk_kinds,
+        page_guards: page_guards.into_iter().map(ToOwned::to_owned).collect(),
+        broken_cuts: cuts.iter().filter(|cut| cut.state() >= PromiseState::Lost).count() as u64,
         recovery_s: if state == PromiseState::NotStarted { None } else { median(ResultName::Seconds) },
         sentence: String::new(),
     };
@@ -216,6 +251,12 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
         "{} at risk at the cut",
         number::plural(view.at_risk_writes as u64, "write to the disk", "writes to the disk")
     );
+    // Of a single cut the rest of the sentence is about that.
+    let broken = if view.cuts > 1 {
+        format!("; broken at {} of {}", number::count(view.broken_cuts), number::count(view.cuts))
+    } else {
+        String::new()
+    };
     let window = view.lost_window_s.map_or(String::new(), |s| format!(", a window of {}", number::seconds(s)));
     match view.state {
         PromiseState::Kept => {
@@ -228,8 +269,13 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             let most = view.loss_upper_bound.map_or(String::new(), |bound| {
                 format!(", at most {} % with 95 % confidence", number::significant(bound * 100.0))
             });
-            format!("{}: {lost} in {cuts}{most}; {at_risk}.", view.name)
+            let pages = match view.at_risk_kinds.get(WriteKind::DataPages.name()) {
+                Some(0) => "; no data page was on its way, so that nothing is shown about them",
+                _ => "",
+            };
+            format!("{}: {lost} in {cuts}{most}; {at_risk}{pages}.", view.name)
         }
+        PromiseState::PagesNotTried => pages_not_tried(view, &cuts),
         PromiseState::NothingAtRisk => format!(
             "{}: nothing was lost in {}, but nothing was at risk at the cut, so this proves nothing.",
             view.name,
@@ -240,15 +286,32 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
             format!("{}: it is not known what was kept after {} of {cuts}.", view.name, number::count(gone))
         }
-        PromiseState::Lost => format!("{}: {lost} in {cuts}{window}.", view.name),
+        PromiseState::Lost => format!("{}: {lost} in {cuts}{window}{broken}.", view.name),
         PromiseState::Damaged => {
             let what = view.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
             let what = number::list(&what.collect::<Vec<_>>());
-            format!("{}: damaged in {cuts} ({what}); {lost}{window}.", view.name)
+            format!("{}: damaged in {cuts} ({what}); {lost}{window}{broken}.", view.name)
         }
         PromiseState::NotStarted => {
             let dead = counted.iter().filter(|cut| cut.state() == PromiseState::NotStarted).count() as u64;
             format!("{}: did not start again after {} of {cuts}.", view.name, number::count(dead))
         }
     }
+}
+
+/// The sentence about a promise of data pages of which none was seen to be on its way, with the next step.
+fn pages_not_tried(view: &PromiseView, cuts: &str) -> String {
+    let guards = number::list(&view.page_guards);
+    let at_cuts = if view.cuts - view.vacuous_cuts == 1 { "at the power cut" } else { &format!("at any of {cuts}") };
+    let (why, next) = match view.at_risk_kinds.get(WriteKind::DataPages.name()) {
+        Some(_) => (
+            format!("no data page was on its way {at_cuts}"),
+            "try more cuts, more records or a smaller cache (--cuts, --set)",
+        ),
+        None => (
+            format!("it is not known if a data page was on its way {at_cuts}"),
+            "try a disk that tells the kinds of writes (--disk ext4, xfs or files)",
+        ),
+    };
+    format!("{}: not tried: {why}, so that nothing is shown about {guards}; {next}.", view.name)
 }

@@ -264,7 +264,9 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
                     name @ (ResultName::CacheBytes
                     | ResultName::MemoryLimitBytes
                     | ResultName::ErrorCode
-                    | ResultName::AnswerStatus) => {
+                    | ResultName::AnswerStatus
+                    | ResultName::AtRiskKind
+                    | ResultName::PageGuard) => {
                         format!("{} {}", name.name(), result.subject)
                     }
                     name => name.name().to_string(),

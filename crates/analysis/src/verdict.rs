@@ -71,7 +71,9 @@ pub fn verdict(
     undecided.extend(
         promises
             .iter()
-            .filter(|one| matches!(one.state, PromiseState::NothingAtRisk | PromiseState::NotKnown))
+            .filter(|one| {
+                matches!(one.state, PromiseState::PagesNotTried | PromiseState::NothingAtRisk | PromiseState::NotKnown)
+            })
             .map(said),
     );
     // What became of a promise its own sentence says.

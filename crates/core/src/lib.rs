@@ -39,8 +39,10 @@
 //! | `words` | enums whose values have one word each |
 //! | `removal` | [`Removal`]: the command that removes what a run left in an attached server |
 //! | [`fault`] | faults of a simulated disk, and their words |
+//! | [`at_risk`] | [`WriteKind`]: kinds of changes that a power cut can lose |
 //! | [`error`] | [`StoreError`]: an error of a store, with advice |
 
+pub mod at_risk;
 mod calendar;
 pub mod catalogue;
 pub mod command;
@@ -82,6 +84,7 @@ pub mod waits;
 mod words;
 pub mod workload;
 
+pub use at_risk::{PageGuard, WriteKind, settings_named};
 pub use calendar::Utc;
 pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,

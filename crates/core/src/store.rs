@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::at_risk::{PageGuard, WriteKind, any_file};
 use crate::catalogue::{ParamSpec, Params};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::{IndexMode, Layout};
@@ -116,6 +117,10 @@ pub struct StoreSpec {
     pub packages: &'static [&'static str],
     /// Error codes of operations that found the disk full.
     pub full_disk: &'static [&'static str],
+    /// Returns the kind of a file by its path below the directory of the store's disk.
+    pub write_kind: fn(&str) -> WriteKind,
+    /// Settings that protect data pages; `None` if it has no such settings.
+    pub page_guard: Option<PageGuard>,
     /// Alternatives to a password in the URL, as the end of a sentence.
     pub password_places: &'static str,
     /// Options of other load generators: the option, the generator's name, and Plimsoll's equivalent, in which `#`
@@ -167,6 +172,8 @@ impl StoreSpec {
         presets: &[],
         packages: &[],
         full_disk: &[],
+        write_kind: any_file,
+        page_guard: None,
         password_places: "--password-file",
         habits: &[],
     };

@@ -181,14 +181,7 @@ impl Control {
     pub fn files(&self) -> Result<Vec<UnsyncedFile>, FaultError> {
         let answer = self.ask("files", ANSWER_LIMIT)?;
         let words: Vec<&str> = answer.split('\t').filter(|word| !word.is_empty()).collect();
-        let file = |words: &[&str]| match words {
-            [bytes, age_ns, path] => {
-                let age = Duration::from_nanos(age_ns.parse().ok()?);
-                Some(UnsyncedFile { path: (*path).to_owned(), bytes: bytes.parse().ok()?, age })
-            }
-            _ => None,
-        };
-        words.chunks(3).map(file).collect::<Option<_>>().ok_or_else(|| self.strange(&answer))
+        words.chunks(5).map(UnsyncedFile::of_answer).collect::<Option<_>>().ok_or_else(|| self.strange(&answer))
     }
 
     /// Makes everything durable. Only of [`FileSystem::Files`], where sync(2) and syncfs(2) do not arrive.
@@ -202,6 +195,11 @@ impl Control {
     /// Begins to count at zero.
     pub(crate) fn count_anew(&self) -> Result<(), FaultError> {
         self.ask("count-anew", ANSWER_LIMIT).map(drop)
+    }
+
+    /// Returns the answer to a command that is answered immediately.
+    pub(crate) fn ask_now(&self, command: &str) -> Result<String, FaultError> {
+        self.ask(command, ANSWER_LIMIT)
     }
 
     /// The file system, and how often the device is open.
@@ -251,7 +249,7 @@ impl Control {
         Ok(answer.trim_end().to_owned())
     }
 
-    fn strange(&self, answer: &str) -> FaultError {
+    pub(crate) fn strange(&self, answer: &str) -> FaultError {
         let source = io::Error::new(io::ErrorKind::InvalidData, format!("unexpected reply {answer:?}"));
         FaultError::Gone { directory: self.0.to_path_buf(), source }
     }

@@ -26,6 +26,10 @@ pub struct UnsyncedFile {
     pub bytes: u64,
     /// Age of the first of the writes, now or at the cut.
     pub age: Duration,
+    /// Number of the writes.
+    pub writes: u64,
+    /// True if they replace durable contents, and do not only add to them.
+    pub replaces: bool,
 }
 
 /// A cut that has happened.

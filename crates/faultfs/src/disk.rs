@@ -15,6 +15,7 @@ use std::time::Duration;
 use plimsoll_core::fault::{RequestKind, Survivors};
 use rustix::io::Errno;
 
+use crate::at_risk::UnflushedWrite;
 use crate::counters::{AtRisk, Counters, SECTOR_BYTES};
 use crate::extents::{Extent, Extents};
 use crate::image;
@@ -158,6 +159,13 @@ impl DiskDevice {
         self.need(noted)
     }
 
+    /// Returns true if these sectors have durable contents, other than zeros.
+    fn replaces(&self, extent: Extent) -> std::io::Result<bool> {
+        let mut durable = vec![0; ((extent.end - extent.start) * SECTOR_BYTES) as usize];
+        self.image.read_exact_at(&mut durable, extent.start * SECTOR_BYTES)?;
+        Ok(durable.iter().any(|byte| *byte != 0))
+    }
+
     fn put(&mut self, extent: Extent) {
         self.unflushed.push(extent);
         self.newest.insert(extent);
@@ -223,6 +231,19 @@ impl Device for DiskDevice {
 
     fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
+    }
+
+    fn other(&mut self, command: &str) -> Option<Result<String, String>> {
+        if command != "writes" {
+            return None;
+        }
+        let writes = self.unflushed.iter().filter(|extent| extent.data.is_some());
+        let of = |extent: &Extent| {
+            let write = UnflushedWrite { first: extent.start, end: extent.end, replaces: self.replaces(*extent)? };
+            Ok::<_, std::io::Error>(write.to_string())
+        };
+        let all: Result<Vec<String>, _> = writes.map(of).collect();
+        Some(all.map(|all| all.join("\t")).map_err(|error| format!("{}: {error}", self.image_and_base.0.display())))
     }
 
     fn power_on(&mut self, survivors: Survivors) -> Result<AtRisk, String> {

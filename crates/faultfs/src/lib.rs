@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`plimsoll_core::fault`] | what can be asked, and its words on the control socket |
 //! | `counters` | what arrived, and what a cut lost |
+//! | `at_risk` | writes that a cut can lose, by the files that contain them |
 //! | `power` | when it goes, and what goes wrong |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
@@ -17,6 +18,7 @@
 //! | `crash_image`, `crash_check` | many crashes from one run; a command that looks at them |
 #![warn(missing_docs)]
 
+mod at_risk;
 mod control;
 mod counters;
 mod crash_check;
@@ -38,6 +40,7 @@ mod remove;
 mod shared;
 mod survivors;
 
+pub use at_risk::FilesAtRisk;
 pub use control::{Control, HELP};
 pub use counters::{AtRisk, Counters, Cut, SECTOR_BYTES, UnsyncedFile};
 pub use crash_check::{CheckedImage, ImageCheck, ImageState, check_images, crash_moments};

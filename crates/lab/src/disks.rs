@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{CutMoment, DiskSpec, Nodes, PowerNode, Setting, StoreError, Survivors};
-use plimsoll_faultfs as faultfs;
+use plimsoll_core::{CutMoment, DiskSpec, Nodes, PowerNode, Setting, StoreError, Survivors, WriteKind};
+use plimsoll_faultfs::{self as faultfs, UnsyncedFile};
 
 use crate::cluster::ClusterHandle;
 use crate::file_system_errors::file_system_errors;
@@ -271,6 +271,25 @@ impl PowerSwitch {
         seen.into_iter()
             .reduce(PowerCutState::and)
             .ok_or_else(|| StoreError::broken("the private server's disks are missing"))
+    }
+
+    /// Returns the numbers of writes at risk at the cut, by kind, where `kind_of` is of a file's path; `None` if a disk
+    /// does not tell.
+    pub(crate) fn at_risk(&self, kind_of: fn(&str) -> WriteKind) -> Option<BTreeMap<WriteKind, u64>> {
+        let of_disk = |_, disk: &PoweredDisk| disk.control().files_at_risk().map_err(told);
+        let mut kinds: BTreeMap<WriteKind, u64> = BTreeMap::new();
+        for found in self.disks.of_meant(of_disk).ok()? {
+            let found = found?;
+            let of_file = |file: &UnsyncedFile| match kind_of(&file.path) {
+                WriteKind::DataPages if !file.replaces => WriteKind::NewData,
+                kind => kind,
+            };
+            let of_files = found.files.iter().map(|file| (of_file(file), file.writes));
+            let others = [(WriteKind::Names, found.names), (WriteKind::FileSystem, found.elsewhere)];
+            of_files.chain(others).for_each(|(kind, writes)| *kinds.entry(kind).or_default() += writes);
+        }
+        kinds.retain(|_, writes| *writes > 0);
+        Some(kinds)
     }
 
     /// Kills the servers, if any, whose disks have no power.

@@ -254,6 +254,8 @@ impl OpenStore {
         };
         let cut = switch.cut_now()?;
         switch.kill_servers()?;
+        // Before an embedded store closes its files, and removes some.
+        let at_risk = switch.at_risk(self.spec.write_kind);
         // An error here is expected, because the server has no power.
         let _ = self.store.disconnect();
         let back = Instant::now();
@@ -273,7 +275,7 @@ impl OpenStore {
         });
         let came_back = started.and_then(|()| self.store.reconnect());
         self.is_dead = came_back.is_err();
-        Ok(PowerRecovery { cut, recovery: back.elapsed(), came_back })
+        Ok(PowerRecovery { cut, at_risk, recovery: back.elapsed(), came_back })
     }
 
     /// Stops and starts the servers, or closes and opens an embedded store.

@@ -1,5 +1,6 @@
 //! A disk that can lose power, for the data of a store or of one of its nodes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{Fault, RequestKind};
-use plimsoll_core::{CutMoment, DiskSpec, StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::{CutMoment, DiskSpec, StoreError, StoreErrorKind, Survivors, WriteKind};
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::directories::{FALLBACK_BASES, random_name};
@@ -219,6 +220,8 @@ pub struct PowerCutState {
 pub struct PowerRecovery {
     /// State at the power cut.
     pub cut: PowerCutState,
+    /// Numbers of writes at risk at the cut, by kind; `None` if the kinds are not known.
+    pub at_risk: Option<BTreeMap<WriteKind, u64>>,
     /// Time until the store accepted sessions again, or until Plimsoll gave it up.
     pub recovery: Duration,
     /// Error that kept the store from coming back.

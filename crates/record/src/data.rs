@@ -291,6 +291,10 @@ plimsoll_core::words! {
         AtRiskWrites = "at_risk_writes",
         /// Bytes of them.
         AtRiskBytes = "at_risk_bytes",
+        /// Writes at risk by kind; the number of data pages also if it is 0.
+        AtRiskKind = "at_risk_writes_of",
+        /// Setting of the trial that protects data pages.
+        PageGuard = "page_guard",
         /// Time between the first disk that lost power in a cut and the last, seconds.
         CutApart = "cut_apart_seconds",
         /// Reads that the store refused when everything was read back.

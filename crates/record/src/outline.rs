@@ -36,11 +36,22 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// The command that tries the moments of `trials` again.
-    pub fn repeat(&self, trials: &[u32]) -> String {
-        let moments: Vec<&str> =
-            self.cuts.iter().filter(|(trial, _)| trials.contains(trial)).map(|(_, moment)| moment.as_str()).collect();
-        format!("{} --cut '{}'", self.command, moments.join(","))
+    /// Returns the command that tries the moments of `trials` again, each up to `tries` times.
+    pub fn repeat(&self, trials: &[u32], tries: usize) -> String {
+        let mut moments: Vec<&str> = Vec::new();
+        for (_, moment) in self.cuts.iter().filter(|(trial, _)| trials.contains(trial)) {
+            if !moments.contains(&moment.as_str()) {
+                moments.push(moment);
+            }
+        }
+        let tries = if tries > 1 { format!(" --tries {tries}") } else { String::new() };
+        format!("{} --cut '{}'{tries}", self.command, moments.join(","))
+    }
+
+    /// Returns the number of times that each moment is tried.
+    pub fn tries(&self) -> usize {
+        let first = self.cuts.first().map(|(_, moment)| moment);
+        self.cuts.iter().filter(|(_, moment)| Some(moment) == first).count().max(1)
     }
 }
 

@@ -1,15 +1,16 @@
 //! The disk loses power: while a phase is driven, or between two; and the store comes back on what is left, or does not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
-use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors};
+use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors, WriteKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
-use plimsoll_record::data::{About, DID_NOT_START, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{About, DID_NOT_START, LedgerCheck, Level, PhaseEnd, PhaseResult, ResultName};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::check;
@@ -129,6 +130,7 @@ impl TrialRun<'_, '_> {
         end.push(ResultName::Flushes, on.cut.flushes as f64);
         end.push(ResultName::AtRiskWrites, on.cut.at_risk_writes as f64);
         end.push(ResultName::AtRiskBytes, on.cut.at_risk_bytes as f64);
+        self.push_kinds(on.at_risk.as_ref(), end);
         end.push(ResultName::CutApart, on.cut.apart_ns as f64 / 1e9);
         self.was_cut = true;
         match on.came_back {
@@ -143,6 +145,24 @@ impl TrialRun<'_, '_> {
                 let Some(mut check) = self.not_read(ordinal, &text) else { return Err(error) };
                 check.wrong.insert(DID_NOT_START.to_owned(), 1);
                 Ok(self.context.sinks.tell(Told::Ledger(check))?)
+            }
+        }
+    }
+
+    /// Records the numbers of writes at risk by kind, if these are known, and the settings of the trial that protect data
+    /// pages.
+    fn push_kinds(&self, at_risk: Option<&BTreeMap<WriteKind, u64>>, end: &mut PhaseEnd) {
+        let guard = self.store.spec().page_guard;
+        let mut push = |name, subject: String, value| end.results.push(PhaseResult { name, subject, value, n: 1 });
+        for setting in guard.map_or_else(Vec::new, |guard| (guard.named)(self.trial.store.params.text(guard.param))) {
+            push(ResultName::PageGuard, setting, 1.0);
+        }
+        let Some(at_risk) = at_risk else { return };
+        for kind in WriteKind::ALL {
+            let writes = at_risk.get(&kind).copied().unwrap_or(0);
+            // That there was no page is known, too.
+            if writes > 0 || kind == WriteKind::DataPages && guard.is_some() {
+                push(ResultName::AtRiskKind, kind.name().to_owned(), writes as f64);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StorePreset, StoreSpec, with_limits,
+    StoreError, StoreKind, StorePreset, StoreSpec, WriteKind, with_limits,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 use plimsoll_lab::proxy::{Door, PROXY, Proxied};
@@ -39,9 +39,19 @@ static SPEC: StoreSpec = StoreSpec {
         packages: &["haproxy"],
     }],
     packages: &["etcd-server"],
+    write_kind,
     password_places: "ETCDCTL_PASSWORD or --password-file",
     ..StoreSpec::PLAIN
 };
+
+/// Returns the kind of a file: its log, or the database of the applied entries.
+fn write_kind(path: &str) -> WriteKind {
+    match path {
+        _ if path.ends_with(".wal") => WriteKind::Log,
+        _ if path.ends_with("member/snap/db") => WriteKind::DataPages,
+        _ => WriteKind::Other,
+    }
+}
 
 /// etcd.
 pub fn kind() -> Box<dyn StoreKind> {

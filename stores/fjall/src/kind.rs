@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind, StoreSpec,
-    with_disk,
+    WriteKind, with_disk,
 };
 
 use crate::store::FjallStore;
@@ -26,6 +26,11 @@ static SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 0, ..SessionSpec::new(SessionShape::Blocking, 64 << 10) },
     params: &PARAMS,
+    write_kind: |path| match path.rsplit('/').nth(1) {
+        _ if path.ends_with(".jnl") => WriteKind::Log,
+        Some("tables") => WriteKind::DataPages,
+        _ => WriteKind::Other,
+    },
     // keyindex'.
     full_disk: &["DISK_FULL"],
     ..StoreSpec::PLAIN

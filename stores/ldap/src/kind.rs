@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target, with_limits,
+    StoreSpec, Target, WriteKind, with_limits,
 };
 
 use crate::endpoint;
@@ -41,6 +41,7 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec::new(SessionShape::Wire, 48 << 10),
     params: &PARAMS,
     packages: &["slapd"],
+    write_kind: |path| if path.ends_with("data.mdb") { WriteKind::DataPages } else { WriteKind::Other },
     ..StoreSpec::PLAIN
 };
 

@@ -21,6 +21,7 @@ use crate::log;
 use crate::production::{MyProduction, SETTINGS};
 use crate::server::{MariadbRecipe, Topology, find_server};
 use crate::store::{MariadbStore, database_name};
+use crate::write_kind::{PAGE_GUARD, write_kind};
 
 /// Parameters, and the server's own names of what they set.
 const PARAMS: [ParamSpec; 20] = with_limits([
@@ -95,6 +96,8 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["mariadb-server"],
     // ER_DISK_FULL, ER_RECORD_FILE_FULL.
     full_disk: &["1021", "1114"],
+    write_kind,
+    page_guard: Some(PAGE_GUARD),
     password_places: "MYSQL_PWD, ~/.my.cnf or --password-file",
     habits: &[
         ("--mysql-socket", "sysbench", "a URL: --on 'mariadb:///?socket=#'"),

@@ -14,6 +14,7 @@
 //! | [`Connection`] | the same, blocking, over a socket of its own |
 //! | [`sql`] | the `records` interface in SQL |
 //! | [`conninfo`] | where a URL, the option file and the environment lead |
+//! | `write_kind` | kinds of its files, and the settings that protect data pages |
 //! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made; `galera`, `replicas`, how several become a cluster; `progress`, what runs long on one |
 //!
@@ -35,6 +36,7 @@ mod servers;
 pub mod sql;
 mod store;
 pub mod wire;
+mod write_kind;
 
 pub use connection::{Connection, connect};
 pub use kind::kind;

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, with_limits,
+    StoreKind, StoreSpec, WriteKind, with_limits,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 
@@ -36,6 +36,7 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec::new(SessionShape::Async, 40 << 10),
     params: &PARAMS,
     packages: &["nats-server"],
+    write_kind: |path| if path.ends_with(".blk") { WriteKind::Log } else { WriteKind::Other },
     password_places: "NATS_PASSWORD or --password-file",
     ..StoreSpec::PLAIN
 };

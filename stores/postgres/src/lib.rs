@@ -18,6 +18,7 @@
 //! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made |
 //! | `progress` | what runs long on one |
+//! | `write_kind` | kinds of its files, and the settings that protect data pages |
 //! | `shared_memory` | what a killed one leaves outside of its directories |
 //!
 //! It is no driver for applications: it has no COPY and no pool, and prepares everything at connect.
@@ -39,6 +40,7 @@ mod spec;
 pub mod sql;
 mod store;
 pub mod wire;
+mod write_kind;
 
 pub use connection::Connection;
 pub use reach::Endpoint;

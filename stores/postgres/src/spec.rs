@@ -23,6 +23,7 @@ use crate::server::{POSTGRES, PostgresRecipe, behind_proxy};
 use crate::servers::SessionServers;
 use crate::store::{PostgresStore, control_settings, schema_name};
 use crate::wire::Protocol;
+use crate::write_kind::{PAGE_GUARD, write_kind};
 
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
@@ -115,6 +116,8 @@ static SPEC: StoreSpec = StoreSpec {
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.
     full_disk: &["53100", "DISK_FULL"],
+    write_kind,
+    page_guard: Some(PAGE_GUARD),
     password_places: "PGPASSWORD, PGPASSFILE, a service file or --password-file",
     habits: &[
         ("-M", "pgbench", "--set postgres.protocol=#"),

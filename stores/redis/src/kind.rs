@@ -2,7 +2,7 @@
 
 use plimsoll_core::{
     Interface, Limits, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StorePreset, StoreSpec, Target, with_limits,
+    StorePreset, StoreSpec, Target, WriteKind, with_limits,
 };
 use plimsoll_endpoint::{Environment, READS, Reads};
 
@@ -92,6 +92,7 @@ static SPEC: StoreSpec = StoreSpec {
         },
     ],
     packages: &["redis-server"],
+    write_kind,
     password_places: "REDISCLI_AUTH or --password-file",
     habits: &[
         (
@@ -105,6 +106,15 @@ static SPEC: StoreSpec = StoreSpec {
     ],
     ..StoreSpec::PLAIN
 };
+
+/// Returns the kind of a file: the append-only file is a log behind its snapshot.
+fn write_kind(path: &str) -> WriteKind {
+    match path.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("aof") => WriteKind::Log,
+        Some("rdb") => WriteKind::DataPages,
+        _ => WriteKind::Other,
+    }
+}
 
 /// Redis and Valkey.
 pub fn kind() -> Box<dyn StoreKind> {

@@ -9,6 +9,7 @@
 //! | `statements` | SQL made from a layout |
 //! | `session` | records and statements, one connection each |
 //! | `kv` | keys and values in two tables, for the key index |
+//! | `write_kind` | kinds of files, and the settings that protect pages |
 //! | `failure` | SQLite's errors as outcomes and as errors for people |
 
 mod failure;
@@ -17,6 +18,7 @@ mod open;
 mod session;
 mod statements;
 mod store;
+mod write_kind;
 
 use plimsoll_core::{
     Dialect, IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind,
@@ -48,6 +50,8 @@ const SPEC: StoreSpec = StoreSpec {
     params: &PARAMS,
     // The second is keyindex'.
     full_disk: &["SQLITE_FULL", "DISK_FULL"],
+    write_kind: write_kind::write_kind,
+    page_guard: Some(write_kind::PAGE_GUARD),
     ..StoreSpec::PLAIN
 };
 

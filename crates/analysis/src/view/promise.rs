@@ -9,6 +9,8 @@ plimsoll_core::words! {
     pub enum PromiseState {
         /// All acknowledged writes were there.
         Kept = "kept",
+        /// Nothing was lost, but a setting that protects data pages was in force, and no data page was on its way.
+        PagesNotTried = "pages not tried",
         /// Writes were acknowledged, but none was un-flushed at the power cut: that proves nothing.
         NothingAtRisk = "nothing at risk",
         /// The contents of the store could not be read, or the ledger has a gap.
@@ -63,6 +65,13 @@ pub struct PromiseView {
     pub at_risk_writes: f64,
     /// Bytes of them.
     pub at_risk_bytes: f64,
+    /// Number of cuts at which writes of a kind were at risk, by kind; empty if the kinds are not known. Data pages of a
+    /// store that overwrites them are there with 0, too.
+    pub at_risk_kinds: BTreeMap<String, u64>,
+    /// Settings of the store that protect its data pages.
+    pub page_guards: Vec<String>,
+    /// Number of cuts that broke the promise.
+    pub broken_cuts: u64,
     /// Time that file system and store took to come back, the median; `None` if the store never did.
     pub recovery_s: Option<f64>,
     /// Result in one sentence.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, PromiseState, PromiseView, VerdictState};
 use plimsoll_record::data::{
-    Cell, DID_NOT_START, Goal, GoalKind, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseState, ResultName, Run,
+    Cell, DID_NOT_START, Goal, GoalKind, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseResult, PhaseState, ResultName,
+    Run,
 };
 
 use crate::recorded;
@@ -96,6 +97,58 @@ fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
     assert_eq!(promise(&[Cut { lost: 1, at_risk: 0.0, ..KEPT }]).state, PromiseState::Lost);
 }
 
+/// Adds to each cut of `run` the number of data pages at risk, if it is known, and with `guard` a setting that protects
+/// pages.
+fn with_pages(mut run: Run, pages: &[Option<f64>], guard: bool) -> Run {
+    let powers = run.trials[0].phases.iter_mut().filter(|phase| phase.header.kind == PhaseKind::Power);
+    for (power, pages) in powers.zip(pages) {
+        let mut push = |name, subject: &str, value| {
+            power.end.results.push(PhaseResult { name, subject: subject.to_owned(), value, n: 1 });
+        };
+        if guard {
+            push(ResultName::PageGuard, "double_write=off", 1.0);
+        }
+        if let Some(pages) = pages {
+            push(ResultName::AtRiskKind, "log", 2.0);
+            push(ResultName::AtRiskKind, "data pages", *pages);
+        }
+    }
+    run
+}
+
+#[test]
+fn a_setting_that_protects_pages_is_kept_only_if_a_page_was_at_risk() {
+    let of = |pages: &[Option<f64>], guard| {
+        let seen = view(&with_pages(cut(&vec![KEPT; pages.len()]), pages, guard));
+        (seen.promises[0].clone(), seen.verdict.state)
+    };
+    let (one, verdict) = of(&[Some(0.0), Some(0.0)], true);
+    assert_eq!(
+        (one.state, verdict, one.loss_upper_bound),
+        (PromiseState::PagesNotTried, VerdictState::Undecided, None)
+    );
+    let says = "not tried: no data page was on its way at any of 2 power cuts, so that nothing is shown about double_write=off; try";
+    assert!(one.sentence.contains(says), "{}", one.sentence);
+    assert_eq!(one.at_risk_kinds, BTreeMap::from([("data pages".to_owned(), 0), ("log".to_owned(), 2)]));
+    // One cut with a page is enough; without the setting the promise is kept, and the pages are mentioned.
+    let (one, verdict) = of(&[Some(0.0), Some(7.0)], true);
+    assert_eq!((one.state, verdict), (PromiseState::Kept, VerdictState::Pass));
+    assert_eq!(one.at_risk_kinds["data pages"], 1);
+    let (one, _) = of(&[Some(0.0)], false);
+    assert!(one.state == PromiseState::Kept && one.sentence.contains("no data page was on its way"), "{one:?}");
+    // A file system that tells no kinds.
+    let (one, verdict) = of(&[Some(0.0), None], true);
+    assert_eq!((one.state, verdict), (PromiseState::PagesNotTried, VerdictState::Undecided));
+    assert!(one.sentence.contains("not known if a data page was on its way"), "{}", one.sentence);
+    let (one, _) = of(&[None], false);
+    assert!(one.state == PromiseState::Kept && !one.sentence.contains("data page"), "{}", one.sentence);
+    // A loss is a loss.
+    let lost = with_pages(cut(&[KEPT, Cut { lost: 1, ..KEPT }]), &[Some(0.0), Some(0.0)], true);
+    let one = view(&lost).promises.remove(0);
+    assert_eq!((one.state, one.broken_cuts), (PromiseState::Lost, 1));
+    assert!(one.sentence.ends_with("; broken at 1 of 2."), "{}", one.sentence);
+}
+
 #[test]
 fn what_could_not_be_read_is_not_kept() {
     let mut run = cut(&[KEPT, Cut { complete: false, ..KEPT }]);
@@ -181,12 +234,12 @@ fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
     assert_eq!(
         seen,
         [
-            (PromiseState::Lost, [2, 1, 0], "plimsoll promise a --cut 'flush 11'"),
+            (PromiseState::Lost, [2, 1, 0], "plimsoll promise a --cut 'flush 11' --tries 5"),
             (PromiseState::Kept, [2, 0, 0], "plimsoll promise b --cut 'flush 13,flush 14'"),
             (PromiseState::NotTried, [0, 0, 2], "plimsoll promise c --cut 'flush 15,flush 16'"),
             (PromiseState::NotKnown, [0, 0, 1], "plimsoll promise d --cut 'flush 17'"),
             (PromiseState::Kept, [1, 0, 2], "plimsoll promise e --cut 'flush 18,flush 19,flush 20'"),
-            (PromiseState::Lost, [1, 1, 1], "plimsoll promise f --cut 'flush 22'"),
+            (PromiseState::Lost, [1, 1, 1], "plimsoll promise f --cut 'flush 22' --tries 5"),
         ]
     );
     let sentence = &found.promises[4].sentence;

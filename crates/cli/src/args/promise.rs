@@ -17,7 +17,8 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll promise --resume last
 
 Each store runs on a simulated disk with a real file system, which loses unflushed data. Exit codes: 0 everything was
-kept; 1 data were lost or damaged, or a store did not start again; 11 nothing was at risk, so that nothing is proved.";
+kept; 1 data were lost or damaged, or a store did not start again; 11 nothing was at risk, or no data page
+where a setting protects these, so that nothing is proved.";
 
 /// Options of `promise`.
 #[derive(Debug, Clone, Args)]
@@ -51,6 +52,10 @@ pub struct PromiseArgs {
     /// Number of power cuts, each at another moment.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub cuts: u32,
+    /// Number of times that each moment is tried, until the promise breaks; with --all-cuts, all of them: no run has the
+    /// same writes at the same moment.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub tries: u32,
     /// Make all cuts even if a promise is already broken.
     #[arg(long)]
     pub all_cuts: bool,

@@ -76,7 +76,7 @@ fn ctl(socket: &Path, words: &[String]) -> Result<u8, TrialError> {
     }
     let control = control_of(socket, socket, words)?;
     if command == "files" {
-        let line = |UnsyncedFile { path, bytes, age }| {
+        let line = |UnsyncedFile { path, bytes, age, .. }| {
             format!("{bytes} bytes, for {:.1} ms: {path}\n", age.as_secs_f64() * 1e3)
         };
         return crate::print(&control.files().map_err(failed)?.into_iter().map(line).collect::<String>());

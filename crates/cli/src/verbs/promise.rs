@@ -3,6 +3,7 @@
 
 mod again;
 mod before;
+mod busy;
 mod cells;
 
 use plimsoll_core::{Catalogue, Durability, StoreKind, StoreSpec};
@@ -178,6 +179,7 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
         // The given settings determine the durability.
         (None, false) => "as-configured",
     };
+    let records = busy::keep_pages_moving(catalogue, args, stores, &mut of_stores);
     for store in stores {
         of_stores.push((format!("{store}.disk"), args.disk.clone()));
         of_stores.push((format!("{store}.disk_size"), args.disk_size.clone()));
@@ -189,11 +191,15 @@ fn plan_text(catalogue: &Catalogue, args: &PromiseArgs, name: &str, stores: &[St
     // What never comes back, or is never whole again, is not waited for as long as a load may take.
     plan.text.push_str("work_timeout = \"5min\"\n");
     // How fast anything is does not matter here.
-    plan.text.push_str("samplers = []\nstart = \"fresh\"\n\n[workload]\n");
+    plan.text.push_str("samplers = []\nstart = \"fresh\"\n");
+    if args.tries > 1 {
+        plan.text.push_str(&format!("repeats = {}\norder = \"given\"\n", args.tries));
+    }
+    plan.text.push_str("\n[workload]\n");
     plan.line("name", &options::value(name), name);
     let known = catalogue.preset(name);
     let param = |key: &str| known.and_then(|(spec, _)| spec.params.iter().find(|param| param.name == key));
-    for (key, default) in [("records", "1000"), ("field_length", "40"), ("distribution", "uniform")] {
+    for (key, default) in [("records", records), ("field_length", "40"), ("distribution", "uniform")] {
         if param(key).is_some() && workload.iter().all(|(given, _)| given != key) {
             plan.line(key, &options::param(param(key), default), key);
         }

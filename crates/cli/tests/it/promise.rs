@@ -150,6 +150,56 @@ fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
     assert!(lost[0] == 0 && lost[1] >= 10, "{lost:?}");
 }
 
+/// Returns the number of data pages at risk at each cut of a run, in the order of its trials.
+fn pages(ran: &Ran) -> Vec<f64> {
+    let report = ran.last_json();
+    let trials = report["report"]["trials"].as_array().unwrap().clone();
+    let power = |trial: &Value| {
+        let phases = trial["phases"].as_array().unwrap().clone();
+        phases.into_iter().find(|phase| phase["kind"] == "power").unwrap()
+    };
+    trials.iter().map(|trial| result(&power(trial), "at_risk_writes_of data pages")).collect()
+}
+
+#[test]
+fn a_setting_that_protects_pages_is_not_kept_by_a_cut_without_a_page_on_its_way() {
+    // A transaction with a rollback journal syncs the journal, and then the pages that it overwrites.
+    let cuts: Vec<String> = (40..45).map(|flush| format!("flush {flush}")).collect();
+    let place = Place::new();
+    let run = |cut: &str| {
+        let how =
+            "promise sqlite --disk files --durability durable --survivors none --clients 1 --jobs 2 --json --quiet";
+        let given = ["--set", "sqlite.journal_mode=delete", "--cut", cut];
+        place.run(&[&how.split(' ').collect::<Vec<_>>()[..], &given].concat())
+    };
+    let all = run(&cuts.join(",")).expect(0);
+    let one = &promises(&all)[0];
+    let with_pages = one["at_risk_kinds"]["data pages"].as_u64().unwrap();
+    assert!(one["state"] == "kept" && (1..5).contains(&with_pages), "{one}");
+    let without = pages(&all).iter().position(|pages| *pages == 0.0).unwrap();
+    let ran = run(&cuts[without]).expect(11);
+    let one = &promises(&ran)[0];
+    assert_eq!(one["state"], "pages not tried", "{one}");
+    ran.says("no data page was on its way at the power cut, so that nothing is shown about journal_mode=delete; try");
+}
+
+#[test]
+fn a_server_without_full_page_writes_is_tried_only_while_pages_leave_its_memory() {
+    let how = "postgres --disk files --for 15s";
+    let idle = "full_page_writes=off\u{a0}shared_buffers=128MB\u{a0}bgwriter_lru_maxpages=0";
+    let ran = Place::new().line(&format!(
+        "promise {how} --json --quiet --survivors torn --cut flush\u{a0}10 --set records=100 --set postgres.settings={idle}"
+    ));
+    let one = &promises(&ran.expect(11))[0];
+    assert_eq!((&one["state"], &one["at_risk_kinds"]["data pages"]), (&"pages not tried".into(), &0.into()), "{one}");
+    assert!(one["at_risk_kinds"]["log"].as_u64() == Some(1) && one["lost"] == 0, "{one}");
+    // Old pages are whole without survivors, and the log has what they lack.
+    let tried = "--survivors none --cut flush\u{a0}60 --set postgres.settings=full_page_writes=off";
+    let one = &expect(&format!("{how} {tried}"), &["kept"])[0];
+    assert_eq!(one["at_risk_kinds"]["data pages"], 1, "{one}");
+    assert!(one["repeat"].as_str().unwrap().contains("shared_buffers=1MiB"), "{one}");
+}
+
 /// The words of a command as a shell cuts it, without the program.
 fn words(command: &str) -> Vec<String> {
     let pieces = command.split('\'').enumerate().flat_map(|(at, piece)| match at % 2 {
@@ -170,12 +220,20 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
     assert!(place.line("report latest --format text").out.contains("FAIL"));
     let again = words(one["repeat"].as_str().unwrap());
     let again: Vec<&str> = again.iter().map(String::as_str).collect();
-    let repeated = place.run(&[&again[..], &["--json", "--quiet"]].concat()).expect(1);
+    let repeated = place.run(&[&again[..], &["--json", "--quiet", "--jobs", "1"]].concat()).expect(1);
     let again = &promises(&repeated)[0];
     assert_eq!((&again["state"], &again["cuts"], &again["repeat"]), (&"lost".into(), &1.into(), &one["repeat"]));
-    let all = place.run(&[&args[..], &["--cuts", "2", "--all-cuts", "--quiet"]].concat()).expect(1);
-    let all = &promises(&all)[0];
-    assert_eq!((&all["cuts"], &all["cuts_not_needed"]), (&2.into(), &0.into()), "{all}");
+    // How often it breaks is counted by all tries of the moment.
+    assert!(one["repeat"].as_str().unwrap().ends_with(" --tries 5"), "{one}");
+    let tries = ["--cut", "flush 9999", "--tries", "2", "--all-cuts", "--quiet"];
+    let all = place.run(&[&args[..], &tries].concat()).expect(1);
+    let one = &promises(&all)[0];
+    assert_eq!(
+        (&one["cuts"], &one["cuts_not_needed"], &one["broken_cuts"]),
+        (&2.into(), &0.into(), &2.into()),
+        "{one}"
+    );
+    all.says("broken at 2 of 2");
 }
 
 #[test]

@@ -249,6 +249,12 @@ impl Layer {
         }
     }
 
+    /// Returns the number of changes to names that are not durable.
+    pub(crate) fn names(&self) -> usize {
+        let is_of_name = |record: &&Record| !matches!(record.change, Change::Attributes(..) | Change::Sized);
+        self.journal.iter().filter(is_of_name).count()
+    }
+
     pub(crate) fn sectors(&self) -> u64 {
         self.files.values().map(Unsynced::sectors).sum()
     }

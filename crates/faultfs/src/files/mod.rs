@@ -113,7 +113,8 @@ impl Tree {
             let path = std::fs::read_link(file.node.path()).unwrap_or_default();
             let path = path.strip_prefix(&self.path).map_or("(removed)".into(), |path| path.display().to_string());
             let age = Duration::from_nanos(now.saturating_sub(file.since_ns));
-            UnsyncedFile { path, bytes: file.sectors() * SECTOR_BYTES, age }
+            let (bytes, writes) = (file.sectors() * SECTOR_BYTES, file.writes);
+            UnsyncedFile { path, bytes, age, writes, replaces: file.replaces() }
         };
         let mut files: Vec<_> = self.unsynced.files.values().map(of).filter(|file| file.bytes > 0).collect();
         files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -420,14 +421,11 @@ impl Device for Tree {
     }
 
     fn other(&mut self, command: &str) -> Option<Result<String, String>> {
-        let files = |tree: &Self| {
-            let of =
-                |file: UnsyncedFile| format!("{}\t{}\t{}", file.bytes, file.age.as_nanos(), file.path.escape_debug());
-            tree.unsynced_files().into_iter().map(of).collect::<Vec<_>>().join("\t")
-        };
+        let files = |tree: &Self| tree.unsynced_files().iter().map(UnsyncedFile::answer).collect::<Vec<_>>().join("\t");
         match command {
             "sync" => Some(self.sync_all().map(|()| String::new()).map_err(|_| "the power is off".to_owned())),
             "files" => Some(Ok(files(self))),
+            "names" => Some(Ok(self.unsynced.names().to_string())),
             _ => None,
         }
     }

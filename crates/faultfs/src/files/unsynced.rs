@@ -62,6 +62,11 @@ impl Unsynced {
         self.pages.values().map(|page| u64::from(page.sectors.count_ones())).sum()
     }
 
+    /// Returns true if durable contents were written over.
+    pub(crate) fn replaces(&self) -> bool {
+        self.pages.values().any(|page| page.sectors != 0 && page.before.is_some())
+    }
+
     /// Pages that were written: when first, which, and which of their sectors.
     pub(crate) fn pages(&self) -> impl Iterator<Item = (u64, u64, u8)> {
         self.pages.iter().filter(|(_, page)| page.sectors != 0).map(|(number, page)| (page.seq, *number, page.sectors))

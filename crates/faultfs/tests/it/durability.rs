@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use plimsoll_faultfs::{CutMoment, Fault, FileSystem, Survivors};
@@ -21,6 +23,38 @@ fn a_synced_file_survives_and_one_that_was_only_written_does_not() {
         assert!(fs::read(fixture.path("synced")).unwrap() == contents, "{file_system:?}");
         let written = fs::read(fixture.path("written")).unwrap_or_default();
         assert_eq!(written.len(), 0, "{file_system:?}");
+        fixture.close();
+    }
+}
+
+#[test]
+fn writes_at_risk_are_told_by_file_and_by_what_they_replace() {
+    for file_system in [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs] {
+        let mut fixture = Fixture::new(file_system);
+        write(&fixture.path("old"), &[1; 8192], true);
+        write(&fixture.path("clean"), &[1; 8192], true);
+        write(&fixture.path("new"), &[2; 8192], false);
+        let old = File::options().write(true).open(fixture.path("old")).unwrap();
+        old.write_all_at(&[3; 4096], 4096).unwrap();
+        for name in ["old", "new"] {
+            let file = File::open(fixture.path(name)).unwrap();
+            let all = libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+            // SAFETY: it takes no pointer. It writes pages back, and flushes nothing.
+            assert_eq!(unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, all) }, 0);
+        }
+        let control = fixture.device.control();
+        control.freeze(CutMoment::Now).unwrap();
+        let found = control.files_at_risk().unwrap();
+        if file_system == FileSystem::Btrfs {
+            assert_eq!(found, None);
+        } else {
+            let mut files = found.unwrap().files;
+            files.sort_by(|one, other| one.path.cmp(&other.path));
+            let seen: Vec<_> = files.iter().map(|file| (&*file.path, file.bytes, file.replaces)).collect();
+            assert_eq!(seen, [("new", 8192, false), ("old", 4096, true)], "{file_system:?}");
+        }
+        drop(old);
+        fixture.device.power_cycle(&Survivors::None).unwrap();
         fixture.close();
     }
 }

@@ -163,6 +163,11 @@ fn what_was_synced_is_there_after_a_cut_and_what_was_not_is_as_it_was() {
     );
     fixture.device.control().arm(CutMoment::Now).unwrap();
     assert_eq!(fs::write(path("late"), b"").unwrap_err().raw_os_error(), Some(libc::EIO));
+    let found = fixture.device.control().files_at_risk().unwrap().unwrap();
+    let of = |name: &str| found.files.iter().find(|file| file.path == name).map(|file| (file.writes, file.replaces));
+    assert_eq!((of("kept"), of("new/unsynced")), (Some((1, true)), Some((1, false))), "{found:?}");
+    // A file that was removed and one with another name; one of another size and one with other rights.
+    assert_eq!((found.names, found.elsewhere), (2, 2), "{found:?}");
     drop((kept, mapped));
     fixture.device.power_cycle(&Survivors::None).unwrap();
 

@@ -26,14 +26,20 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     }
     // The page has each below its name.
     let broken = view.promises.iter().filter(|one| !full && one.state >= PromiseState::Lost && !one.repeat.is_empty());
-    body.list(Tone::Plain, broken.map(|one| format!("repeat: {}", one.repeat)));
+    let broken: Vec<String> = broken.map(|one| format!("repeat: {}", one.repeat)).collect();
+    if !broken.is_empty() {
+        body.text(Tone::Dim.text(
+            "No run is like another: a repeat tries its moment until the promise breaks, at most as often as --tries says.",
+        ));
+    }
+    body.list(Tone::Plain, broken);
     body
 }
 
 fn tone(state: PromiseState) -> Tone {
     match state {
         PromiseState::Kept => Tone::Good,
-        PromiseState::NothingAtRisk | PromiseState::NotKnown => Tone::Open,
+        PromiseState::PagesNotTried | PromiseState::NothingAtRisk | PromiseState::NotKnown => Tone::Open,
         PromiseState::NotTried => Tone::Dim,
         PromiseState::Lost | PromiseState::Damaged | PromiseState::NotStarted => Tone::Bad,
     }
@@ -92,7 +98,11 @@ fn table(view: &RunView, full: bool) -> Table {
     };
     let at_risk = |one: &PromiseView| {
         let writes = number::plural(one.at_risk_writes as u64, "write", "writes");
-        Cell::from(writes).with(full.then(|| number::bytes(one.at_risk_bytes)))
+        let kinds = one.at_risk_kinds.iter().map(|(kind, cuts)| match cuts {
+            0 => format!("no {kind}"),
+            _ => format!("{kind} at {} of {}", number::count(*cuts), number::count(one.cuts - one.vacuous_cuts)),
+        });
+        Cell::from(writes).with(full.then(|| number::bytes(one.at_risk_bytes)).into_iter().chain(kinds))
     };
     let repeat = |one: &PromiseView| (!one.repeat.is_empty()).then(|| one.repeat.clone());
     let bound = |bound: f64| format!("{} %", number::significant(bound * 100.0));

@@ -13,6 +13,8 @@ use crate::verbs::promise::{CLIENTS, DISK, DISK_SIZE, LENGTH};
 
 /// Key of a drive for the moment of the power cut.
 const MOMENT: &str = "power_cut";
+/// Label of the tries of a moment.
+const REPEAT: &str = "repeat";
 /// Keys whose values make a column of the matrix, and no row.
 const OF_FAULT: [&str; 5] = ["disk", "disk_size", "disk_flushes", "power_node", "survivors"];
 
@@ -21,8 +23,9 @@ pub fn cells(catalogue: &Catalogue, args: &PromiseArgs, plan: &Plan) -> Result<V
     let mut cells: Vec<(Cell, &PlannedTrial)> = Vec::new();
     for trial in &plan.trials {
         let cut = (trial.ordinal, moment(trial));
+        let is_own = |key: &str| ![MOMENT, REPEAT].contains(&key);
         let labels =
-            |trial: &PlannedTrial| trial.labels.iter().filter(|(key, _)| *key != MOMENT).map(owned).collect::<Vec<_>>();
+            |trial: &PlannedTrial| trial.labels.iter().filter(|(key, _)| is_own(key)).map(owned).collect::<Vec<_>>();
         let is_its = |first: &PlannedTrial| first.store == trial.store && labels(first) == labels(trial);
         match cells.iter_mut().find(|(_, first)| is_its(first)) {
             Some((cell, _)) => cell.cuts.push(cut),
@@ -44,7 +47,8 @@ fn cell(
 ) -> Result<Cell, TrialError> {
     let named = |without: &[&str]| {
         let is_named = |key: &str| {
-            key != "store" && key != MOMENT && !without.iter().any(|of| key == *of || key.ends_with(&format!(".{of}")))
+            !["store", MOMENT, REPEAT].contains(&key)
+                && !without.iter().any(|of| key == *of || key.ends_with(&format!(".{of}")))
         };
         let labels = trial.labels.iter().filter(|(key, _)| is_named(key));
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
@@ -213,13 +217,19 @@ mod tests {
                 12,
             ),
             ("plimsoll promise sqlite --disk files --durability durable --survivors none --cuts 1", 1),
+            (
+                "plimsoll promise sqlite --durability durable,buffered --survivors none --cut 'flush 3,flush 4' --tries 3",
+                12,
+            ),
+            ("plimsoll promise postgres --survivors torn --cuts 2 --set postgres.settings=full_page_writes=off", 2),
         ] {
             let given = args(&words(asked));
             let (all, _) = plan(&catalogue, &given).unwrap().unwrap();
             assert!(all.trials.len() >= least, "{asked}: {}", all.trials.len());
             for cell in cells(&catalogue, &given, &all).unwrap() {
                 let wanted = cell.cuts.iter().map(|(ordinal, _)| &all.trials[*ordinal as usize]);
-                let command = cell.repeat(&cell.cuts.iter().map(|(ordinal, _)| *ordinal).collect::<Vec<_>>());
+                let ordinals: Vec<u32> = cell.cuts.iter().map(|(ordinal, _)| *ordinal).collect();
+                let command = cell.repeat(&ordinals, cell.tries());
                 let (again, _) = plan(&catalogue, &args(&words(&command))).unwrap().unwrap();
                 // Where it stands, and what others there differ in, is not a trial's own.
                 let alone =
