@@ -6,7 +6,9 @@
 //! | `setup` | installs what tests need |
 //! | `times` | keeps the tests' times, shows and judges them |
 //! | `changed` | finds the crates that a change can reach |
+//! | `alone` | lets one run of tests at a time be on a machine |
 //! | `gate` | `gate`: whether HEAD was proved |
+//! | `git` | asks git about the repository |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
 //! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
@@ -20,10 +22,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod alone;
 mod assets;
 mod bench;
 mod changed;
 mod gate;
+mod git;
 mod labs;
 mod leftovers;
 mod lines;
@@ -68,11 +72,11 @@ fn main() -> ExitCode {
             Err(what) => Err(what),
         },
         ["gate"] => gate::gate(&root),
-        ["gate", "--mark"] => gate::mark(&root),
+        ["gate", "--begin"] => gate::begin(&root),
+        ["gate", "--mark", begun] => gate::mark(&root, begun),
         ["tidy"] => tidy::tidy(&root),
         ["tidy", "--prose"] => tidy::list_prose(&root, None),
         ["tidy", "--prose", area] => tidy::list_prose(&root, Some(area)),
-        ["tidy", "--prose-budget"] => tidy::write_prose_budget(&root),
         ["bench", ..] => bench::bench(&root, &[], rest),
         ["peers", ..] => bench::bench(&root, &["peers"], rest),
         ["labs", ..] => labs::labs(&root, rest),
@@ -93,7 +97,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// The repository's own directory.
+/// Returns the repository's own directory: of the clone that cargo runs this in. Clones may share what is built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_owned)
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let own = own.filter(|own| own.ends_with("xtask"));
+    let own = own.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+    own.parent().map_or_else(PathBuf::new, Path::to_owned)
 }

@@ -17,10 +17,16 @@ pub fn pass_on_interrupts() -> Result {
         IS_INTERRUPTED.store(true, Ordering::SeqCst);
         let child = CHILD.load(Ordering::SeqCst);
         if child != 0 {
-            let _ = Command::new("kill").args(["-INT", &child.to_string()]).status();
+            signal("INT", child);
         }
     });
     caught.map_err(|error| format!("signals: {error}"))
+}
+
+/// Sends the signal `name` to a process, which may have ended. Every shell can do it; small systems have no program `kill`.
+pub fn signal(name: &str, process: u32) {
+    let kill = format!("kill -{name} {process}");
+    let _ = Command::new("sh").args(["-c", &kill]).stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 pub fn is_interrupted() -> bool {
@@ -34,6 +40,9 @@ pub fn run(command: &mut Command) -> Result {
     let failed = |error: std::io::Error| format!("{line}: {error}");
     let mut child = command.spawn().map_err(failed)?;
     CHILD.store(child.id(), Ordering::SeqCst);
+    if is_interrupted() {
+        signal("INT", child.id());
+    }
     let status = child.wait();
     CHILD.store(0, Ordering::SeqCst);
     let status = status.map_err(failed)?;
@@ -50,12 +59,13 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(done.stdout).map_err(|error| format!("{line}: {error}"))
 }
 
-/// Runs `command` and returns what it prints, without its messages.
+/// Runs `command` and returns what it prints. Its messages are shown only if it fails, in the error.
 pub fn line_of(command: &mut Command) -> Result<String> {
     let line = line(command);
-    let done = command.stderr(Stdio::null()).output().map_err(|error| format!("{line}: {error}"))?;
+    let done = command.output().map_err(|error| format!("{line}: {error}"))?;
     if !done.status.success() {
-        return Err(format!("{line}: {}", done.status));
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{line}: {}\n{said}", done.status).trim_end().to_owned());
     }
     Ok(String::from_utf8_lossy(&done.stdout).trim_end().to_owned())
 }

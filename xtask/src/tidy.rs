@@ -21,11 +21,6 @@ pub fn list_prose(root: &Path, area: Option<&str>) -> Result {
     prose::list(root, &files_below(root)?, area)
 }
 
-/// Writes the numbers of those places as the budget.
-pub fn write_prose_budget(root: &Path) -> Result {
-    prose::write_budget(root, &files_below(root)?)
-}
-
 /// Checks everything and says all that is wrong, one a line.
 pub fn tidy(root: &Path) -> Result {
     let files = files_below(root)?;

@@ -43,10 +43,10 @@ impl Took {
 pub struct Times(BTreeMap<String, Vec<Took>>);
 
 impl Times {
-    /// Reads `BINARY TEST<tab>SECONDS/PROCESSOR …` lines. A file that is missing has none.
+    /// Reads `BINARY TEST<tab>SECONDS/PROCESSOR …` lines. A file that is missing has none, and damaged lines are left out.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
+        let text = match std::fs::read(path) {
+            Ok(text) => String::from_utf8_lossy(&text).into_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
@@ -63,7 +63,10 @@ impl Times {
             let runs: Vec<String> = runs.iter().map(Took::to_string).collect();
             writeln!(text, "{test}\t{}", runs.join(" ")).map_err(|error| error.to_string())?;
         }
-        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+        // Never half of it, whatever ends this program.
+        let new = path.with_extension("new");
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, path));
+        written.map_err(|error| format!("{}: {error}", path.display()))
     }
 
     /// Returns the median of the former runs of `test`, or `None` with fewer than three.
@@ -80,13 +83,28 @@ impl Times {
     }
 }
 
-/// Shows the times that `run` has, returns the tests that took too long, and adds the times to those of `kept`.
-pub fn judge(root: &Path, run: &Path, kept: &Path) -> Result<Vec<String>> {
+/// Tests of a run: all of them or some, whether those passed, and whether they repeated what they draw at random.
+#[derive(Clone, Copy)]
+pub struct Ran {
+    pub all: bool,
+    pub passed: bool,
+    pub heavy: bool,
+}
+
+/// Shows the times that `run` has, returns the tests that took too long, and adds the times to those of `kept`. Beside few
+/// others a test is fast, so the usual time is that of runs of all tests. A heavy run is long as it is meant to be.
+pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<String>> {
     let now = Times::read(run)?;
     let mut all = Times::read(kept)?;
     show(&now);
     let slow = slow_tests(root)?;
     let mut wrong = Vec::new();
+    if ran.heavy {
+        return Ok(wrong);
+    }
+    if ran.all && ran.passed {
+        all.0.retain(|test, _| now.0.contains_key(test));
+    }
     for (test, now) in &now.0 {
         let took = now.last().map_or(0.0, |took| took.seconds);
         if took > SECONDS_MAX && !slow.keys().any(|pattern| matches(pattern, test)) {
@@ -98,10 +116,16 @@ pub fn judge(root: &Path, run: &Path, kept: &Path) -> Result<Vec<String>> {
             && took > usual * TIMES_USUAL_MAX
             && took > usual + SECONDS_MORE
         {
-            wrong.push(format!("{test}: took {took:.1} s, and {usual:.1} s usually"));
+            wrong.push(format!(
+                "{test}: took {took:.1} s, and {usual:.1} s usually; make it shorter, or take its line out of {} if this \
+                 is its time now",
+                kept.display()
+            ));
         }
         let runs = all.0.entry(test.clone()).or_default();
-        runs.extend(now);
+        if ran.all || runs.is_empty() {
+            runs.extend(now);
+        }
         runs.drain(..runs.len().saturating_sub(RUNS.1));
     }
     all.write(kept)?;
@@ -155,10 +179,11 @@ mod tests {
         std::fs::create_dir_all(root.path().join("xtask")).unwrap();
         std::fs::write(root.path().join("xtask/slow-tests.txt"), "# test\twhy\na::it s*w\twaits a minute\n").unwrap();
         let (run, kept) = (root.path().join("run"), root.path().join("kept"));
-        let judged = |text: &str| {
+        let judged_of = |ran: Ran, text: &str| {
             std::fs::write(&run, text).unwrap();
-            judge(root.path(), &run, &kept).unwrap()
+            judge(root.path(), &run, &kept, ran).unwrap()
         };
+        let judged = |text: &str| judged_of(Ran { all: true, passed: false, heavy: false }, text);
         let usual = "a::it fast\t4.0/1.0\na::it slow\t60.0/1.0\n";
         for _ in 0..3 {
             assert_eq!(judged(usual), [""; 0]);
@@ -172,5 +197,21 @@ mod tests {
         assert_eq!(times.usual("a::it new"), None);
         let long: Vec<&str> = times.least().filter(|(_, seconds)| *seconds > 20.0).map(|(test, _)| test).collect();
         assert_eq!(long, ["a::it new", "a::it slow"]);
+
+        // Alone it is fast, and that is not its usual time.
+        let some = Ran { all: false, passed: true, heavy: false };
+        (0..9).for_each(|_| assert_eq!(judged_of(some, "a::it fast\t0.1/0.1\n"), [""; 0]));
+        assert_eq!(Times::read(&kept).unwrap().usual("a::it fast"), Some(4.0));
+        let heavy = Ran { all: true, passed: true, heavy: true };
+        assert_eq!(judged_of(heavy, "a::it fast\t90.0/0.1\n"), [""; 0]);
+        assert_eq!(Times::read(&kept).unwrap().usual("a::it fast"), Some(4.0));
+        std::fs::write(&kept, [&std::fs::read(&kept).unwrap()[..], b"a::it \xff\t1.0\na::it half\t1."].concat())
+            .unwrap();
+        assert_eq!(judged_of(Ran { all: true, passed: true, heavy: false }, "a::it fast\t4.0/1.0\n"), [""; 0]);
+        let kept = std::fs::read_to_string(&kept).unwrap();
+        assert!(
+            kept.starts_with("a::it fast\t4.00/1.00 ") && kept.lines().count() == 1,
+            "what went is forgotten: {kept}"
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! Permitted dependencies between crates. An edge that is not here is a decision: change ARCHITECTURE.md with it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::read;
@@ -104,19 +105,23 @@ fn package_name(manifest: &str) -> Option<&str> {
 fn our_dependencies(manifest: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     let mut section = "";
-    for line in manifest.lines().map(str::trim) {
+    let is_ours = |name: &&str| name.starts_with("plimsoll");
+    for line in manifest.lines().map(|line| line.split(" #").next().unwrap_or_default().trim()) {
+        let in_quotes = || line.split('"').skip(1).step_by(2);
         if let Some(header) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             section = header;
             // `[dependencies.NAME]`
-            if let Some((table, name)) = header.rsplit_once('.')
-                && table.ends_with("dependencies")
-                && name.starts_with("plimsoll")
-            {
-                found.push((table, name));
+            if let Some((table, name)) = header.rsplit_once('.').filter(|(table, _)| table.ends_with("dependencies")) {
+                found.extend(Some(name.trim_matches('"')).filter(is_ours).map(|name| (table, name)));
             }
-        } else if section.ends_with("dependencies") && line.starts_with("plimsoll") {
-            let end = line.find(['.', '=', ' ']).unwrap_or(line.len());
-            found.push((section, &line[..end]));
+        } else if section.ends_with("dependencies") {
+            let name = line.trim_start_matches('"').split(['.', '=', ' ', '"']).next();
+            // `other-name = { package = "NAME" }`
+            let renamed = in_quotes().filter(|_| line.contains("package"));
+            let names: BTreeSet<&str> = name.into_iter().chain(renamed).filter(is_ours).collect();
+            found.extend(names.into_iter().map(|name| (section, name)));
+        } else if section.contains("dependencies.") && line.starts_with("package") {
+            found.extend(in_quotes().filter(is_ours).map(|name| (section, name)));
         }
     }
     found
@@ -152,6 +157,10 @@ mod tests {
             "[target.'cfg(unix)'.dependencies]\nplimsoll-drive.workspace = true",
             "[build-dependencies]\nplimsoll-drive.workspace = true",
             "[dev-dependencies]\nplimsoll-drive.workspace = true",
+            "[dependencies] # ours\n\"plimsoll-drive\" = { workspace = true } # why",
+            "[dependencies]\ndrive = { package = \"plimsoll-drive\", path = \"../drive\" }",
+            "[dependencies.drive]\npackage = \"plimsoll-drive\"\npath = \"../drive\"",
+            "[dependencies.\"plimsoll-drive\"]\nworkspace = true",
         ] {
             let manifest = format!("[package]\nname = \"plimsoll-core\"\n{edge}\n");
             let wrong = wrong(&[("crates/core/Cargo.toml", &manifest)]);

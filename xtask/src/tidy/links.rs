@@ -45,9 +45,13 @@ fn inline(line: &str) -> Vec<&str> {
     // Every second part stands between backquotes; a link around code has its `](` in the part behind it.
     for part in line.split('`').step_by(2) {
         for behind in part.split("](").skip(1) {
+            // Between these, a target may have spaces.
+            if let Some((target, _)) = behind.strip_prefix('<').and_then(|behind| behind.split_once('>')) {
+                found.push(target);
+                continue;
+            }
             let end = behind.find(')').unwrap_or(behind.len());
-            let target = behind[..end].split_whitespace().next().unwrap_or_default();
-            found.push(target.trim_matches(['<', '>']));
+            found.push(behind[..end].split_whitespace().next().unwrap_or_default());
         }
     }
     found
@@ -68,14 +72,15 @@ mod tests {
     fn only_links_that_lead_nowhere_are_named() {
         let page = "\
 [good](there.md) and [its part](there.md#part), [up](../README.md \"title\"), [folder](../docs), [part](#here)
-[web](https://example.org/x.md), `[code](nowhere.md)`, [`code`](there.md), ![picture](<missing.png>)
+[spaces](<a page.md>), [web](https://example.org/x.md), `[code](nowhere.md)`, [`code`](there.md), ![picture](<missing.png>)
 [`gone`](gone.md#part)
 ```
 [in a fence](nowhere.md)
 ```
 [defined]: missing-definition.md
 ";
-        let files = [("docs/page.md", page), ("docs/there.md", ""), ("README.md", "[x](docs/page.md)")];
+        let files =
+            [("docs/page.md", page), ("docs/there.md", ""), ("docs/a page.md", ""), ("README.md", "[x](docs/page.md)")];
         let root = repository(&files);
         let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
         let mut wrong = Vec::new();

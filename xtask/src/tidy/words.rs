@@ -19,7 +19,7 @@ pub fn check(root: &Path, wrong: &mut Vec<String>) -> Result {
     }
     let mut known = BTreeSet::new();
     for row in read(root, WORDS)?.lines().filter_map(|line| line.strip_prefix("| ")) {
-        let cell = row.split(" | ").next().unwrap_or_default().replace("**", "");
+        let cell = row.split(" | ").next().unwrap_or_default().replace("**", "").to_lowercase();
         for word in cell.split(", ").filter(|word| !word.starts_with("---")) {
             if !known.insert(word.trim().to_owned()) {
                 wrong.push(format!("{WORDS}: defines `{}` twice; make one definition of both", word.trim()));
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn words_defined_twice_and_names_of_three_crates_are_found() {
         let files = [
-            (WORDS, "| word | meaning |\n|---|---|\n| cell, node | a |\n| **host** | b |\n| cell | c |\n"),
+            (WORDS, "| word | meaning |\n|---|---|\n| cell, node | a |\n| **host** | b |\n| Cell | c |\n"),
             ("crates/a/src/lib.rs", "pub struct Place;\npub(crate) enum Link {}\n"),
             ("crates/b/src/x/y.rs", "pub(crate) trait Place {}\npub(crate) type Link = u8;\n"),
             ("stores/c/src/lib.rs", "pub enum Place {}\nstruct Link;\n// pub struct Link\n"),

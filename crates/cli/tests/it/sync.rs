@@ -13,7 +13,8 @@ use crate::bench::{Guarded, Place, Ran, wait_for};
 
 /// A directory on the disk that this is built on.
 fn on_disk() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("sync-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    let prefix = format!("sync-test-{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 #[track_caller]

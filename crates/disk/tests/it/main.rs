@@ -12,7 +12,13 @@ use std::path::Path;
 
 /// A directory on the disk that this is built on.
 fn on_disk() -> tempfile::TempDir {
-    tempfile::Builder::new().prefix("disk-test-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    directory_in(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// A directory in `base`, named after this process.
+fn directory_in(base: &str) -> tempfile::TempDir {
+    let prefix = format!("disk-test-{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(base).unwrap()
 }
 
 /// Returns the names in `directory`.

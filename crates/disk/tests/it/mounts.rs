@@ -26,7 +26,7 @@ impl Mounted {
 
     /// Mounts ext4 on a loop device over a file in memory: a device that no other program uses, of constant speed.
     pub fn ext4_in_memory() -> Self {
-        Self::ext4_in(tempfile::Builder::new().prefix("disk-test-").tempdir_in("/dev/shm").unwrap(), "rw")
+        Self::ext4_in(crate::directory_in("/dev/shm"), "rw")
     }
 
     fn ext4_in(place: tempfile::TempDir, options: &str) -> Self {

@@ -611,8 +611,9 @@ fn ten_thousand_random_sequences_of_changes_and_cuts_leave_what_a_plain_model_le
     // In memory, where there is such a place: nothing is synced underneath.
     let places = ["/dev/shm", "/tmp"].map(Path::new);
     let place = places.into_iter().find(|place| place.is_dir()).unwrap();
+    let prefix = format!("faultfs-test-{}-", std::process::id());
     for seed in 0..SEQUENCES {
-        let directory = tempfile::tempdir_in(place).unwrap();
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(place).unwrap();
         let (files, hidden) = (directory.path().join("files"), directory.path().join("undo"));
         fs::create_dir(&files).unwrap();
         fs::create_dir(&hidden).unwrap();

@@ -74,8 +74,7 @@ fn more_memory_than_a_server_may_have_ends_it_and_the_reason_is_said() {
 
 #[test]
 fn a_disk_is_written_at_the_rate_that_a_server_may() {
-    let base = tempfile::tempdir_in("/var/tmp").unwrap();
-    fs::set_permissions(base.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let base = base();
     assert_ne!(fs::metadata(base.path()).unwrap().dev() >> 8, 0, "/var/tmp is on no disk");
     let limits = Limits { disk: [None, Some(2 << 20), None, None], ..Limits::default() };
     let script = "echo >\"$0/socket\"; dd if=/dev/zero of=written bs=256k count=16 oflag=direct 2>/dev/null; \

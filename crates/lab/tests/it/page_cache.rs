@@ -9,7 +9,8 @@ const FILE_BYTES: u64 = 3 * 1024 * 1024 + 17;
 
 /// Makes a directory with two files, one of them a level down, and a symbolic link that must not be followed.
 fn two_files(base: &Path) -> tempfile::TempDir {
-    let dir = tempfile::tempdir_in(base).unwrap();
+    let prefix = format!("lab-test-{}-", std::process::id());
+    let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(base).unwrap();
     fs::create_dir(dir.path().join("below")).unwrap();
     fs::write(dir.path().join("one"), vec![1u8; FILE_BYTES as usize]).unwrap();
     fs::write(dir.path().join("below/two"), vec![2u8; FILE_BYTES as usize]).unwrap();

@@ -201,7 +201,8 @@ fn a_reader_neither_holds_the_writer_up_nor_spoils_the_end() {
 #[test]
 fn the_recorders_own_bytes_are_counted() {
     // A directory on a device: what lies in memory only is written nowhere.
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let prefix = format!("record-test-{}-", std::process::id());
+    let place = tempfile::Builder::new().prefix(&prefix).tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let recorder = write(place.path(), "20261121-202403-4f1c");
     recorder.flush().unwrap();
     let start = recorder.bytes_written();

@@ -10,7 +10,8 @@ mod read;
 
 /// A directory on a device: what lies in memory only is written nowhere.
 fn directory_on_a_device() -> tempfile::TempDir {
-    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let prefix = format!("sample-test-{}-", std::process::id());
+    let place = tempfile::Builder::new().prefix(&prefix).tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let found = plimsoll_sample::environment::file_system(place.path()).unwrap();
     assert!(!found.volatile, "{found}: this test writes to a device; set CARGO_TARGET_DIR to a directory on one");
     place

@@ -7,7 +7,8 @@ use crate::child::Told;
 
 /// On the file system of the build, which is a real one.
 pub fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    let prefix = format!("trace-test-{}-", std::process::id());
+    tempfile::Builder::new().prefix(&prefix).tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
 fn start(way: Way, pid: u32, threshold: Duration) -> Tracer {
