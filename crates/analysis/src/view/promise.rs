@@ -9,7 +9,7 @@ plimsoll_core::words! {
     pub enum PromiseState {
         /// All acknowledged writes were there.
         Kept = "kept",
-        /// Nothing was lost, but a setting that protects data pages was in force, and no data page was on its way.
+        /// No write was lost, but a setting that protects data pages was in force, and no data page was on its way.
         PagesNotTried = "pages not tried",
         /// Writes were acknowledged, but none was un-flushed at the power cut: that proves nothing.
         NothingAtRisk = "nothing at risk",
