@@ -188,7 +188,7 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, Some(7), 0));
     assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
     let one = promise(&[Cut { complete: false, ..KEPT }, Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]);
-    let said = "(1 wrong content); how many of 2,000 acknowledged writes were lost is not known.";
+    let said = "(1 wrong content); how many of 2,000 acknowledged writes were lost is not known; broken at 1 of 2.";
     assert!(one.sentence.ends_with(said), "{}", one.sentence);
     // A store whose own check fails may not be readable.
     let one = promise(&[Cut { wrong: Some(("integrity", 1)), complete: false, ..KEPT }]);

