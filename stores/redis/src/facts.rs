@@ -82,10 +82,17 @@ impl Info {
             .any(|name| self.number(name) > 0)
     }
 
-    /// Bytes that keys and values take, hash tables included; connections' buffers are not.
+    /// Bytes that keys and values take, hash tables included; buffers of clients, nodes and logs are not.
     pub fn data_bytes(&self) -> u64 {
-        let other = self.number("used_memory_startup") + self.number("mem_clients_normal");
-        self.number("used_memory").saturating_sub(other)
+        let buffers = ["clients_normal", "clients_slaves", "cluster_links", "replication_backlog", "aof_buffer"];
+        let buffers: u64 = buffers.iter().map(|name| self.number(&format!("mem_{name}"))).sum();
+        self.number("used_memory").saturating_sub(self.number("used_memory_startup") + buffers)
+    }
+
+    /// Returns [`Self::data_bytes`], and 0 if the server has no key: its hash tables shrink a moment later.
+    pub fn key_bytes(&self) -> u64 {
+        let is_database = |name: &String| name.strip_prefix("db").is_some_and(|rest| rest.parse::<u32>().is_ok());
+        if self.0.keys().any(is_database) { self.data_bytes() } else { 0 }
     }
 
     /// Returns long-running work of the node with this number: loading data, copying those of its master, rewriting them.
@@ -184,11 +191,12 @@ mod tests {
     fn info_is_read_by_name() {
         let info = Info::parse(
             "# Server\r\nredis_version:7.2.4\r\nvalkey_version:8.1.1\r\n\r\n# Memory\r\nused_memory:1000\r\n\
-             used_memory_startup:300\r\nmem_clients_normal:100\r\naof_rewrite_in_progress:1\r\n",
+             used_memory_startup:300\r\nmem_clients_normal:60\r\nmem_cluster_links:40\r\naof_rewrite_in_progress:1\r\n",
         );
         assert_eq!(info.version(), "Valkey 8.1.1");
         assert_eq!(Info::parse("redis_version:7.0.15\r\n").version(), "Redis 7.0.15");
-        assert_eq!(info.data_bytes(), 600);
+        assert_eq!((info.data_bytes(), info.key_bytes()), (600, 0));
+        assert_eq!(Info::parse("used_memory:7\r\ndb3:keys=1,expires=0,avg_ttl=0\r\n").key_bytes(), 7);
         assert!(info.is_rewriting());
         assert!(!Info::default().is_rewriting());
         assert_eq!(info.number("nothing"), 0);

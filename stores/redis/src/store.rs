@@ -467,8 +467,7 @@ impl Store for RedisStore {
         self.clear()?;
         self.run_setup(&layout.statements)?;
         for member in self.current() {
-            let info = Info::read(member.control.get()?)?;
-            member.others_bytes = if member.data_dir().is_some() { 0 } else { info.data_bytes() };
+            member.others_bytes = Info::read(member.control.get()?)?.key_bytes();
         }
         Ok(())
     }
