@@ -36,7 +36,7 @@ pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
         rate_max_per_s: line.most_per_s.unwrap_or(default.rate_max_per_s),
         precision: line.precision,
         budget_s: line.budget_ns as f64 / 1e9,
-        warmup_s: line.warmup_ns as f64 / 1e9,
+        warmup_s: line.warmup_ns.map(|ns| ns as f64 / 1e9),
         thorough: line.thorough,
         ..default
     }

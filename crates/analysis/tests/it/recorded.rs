@@ -66,7 +66,6 @@ pub fn searched() -> Run {
 pub fn searched_at(most: f64) -> Run {
     let spec = LineSpec {
         goals: vec![goal("p99", 20e6, "ns")],
-        cycles: vec!["checkpoints".into()],
         budget_s: 300.0,
         precision: 0.05,
         ..LineSpec::default()
