@@ -63,7 +63,7 @@ pub fn verdict(
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
     }
     if lines.iter().any(|line| matches!(line.result.state, LineState::Undecided(_))) {
-        let sentence = line::line_sentence(lines);
+        let sentence = line::of_all(lines);
         return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
@@ -90,7 +90,7 @@ pub fn verdict(
     if let Some(ab) = ab {
         return Verdict { state: ab.state(), sentence: ab.sentence.clone(), reasons: Vec::new() };
     }
-    let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::line_sentence(lines) };
+    let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::of_all(lines) };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
 

@@ -238,7 +238,8 @@ keys! {
         budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for the whole search", option;
         thorough: Flag, Is("false"),
             "One load step at the rate that is carried lasts through a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;
-        warmup: Time(0, 60 * SECOND_NS), Is("\"1s\""), "Warm-up of each load step, which counts for nothing";
+        warmup: Time(0, 60 * SECOND_NS), Else("a quarter of the load step, 0.25 to 1 s; of the first `\"1s\"`"),
+            "Warm-up of each load step, which counts for nothing";
     }
 
     /// Keys of `[goals]`.

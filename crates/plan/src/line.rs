@@ -21,7 +21,7 @@ impl PlanReader<'_> {
         let (from, least, most) = (rate("from"), rate("least"), rate("most"));
         let precision = self.value(&section, "precision", Self::share);
         let budget = self.given(&section, "budget", Self::whole);
-        let warmup = self.value(&section, "warmup", Self::whole);
+        let warmup = self.given(&section, "warmup", Self::whole);
         let thorough = self.value(&section, "thorough", Self::bool)?;
         let line = LineSearch {
             from_per_s: from?,

@@ -78,12 +78,12 @@ pub struct LineSearch {
     pub least_per_s: f64,
     /// Highest rate that is tried.
     pub most_per_s: Option<f64>,
-    /// Target for half of the line's 95 % interval, as a share of the line.
+    /// Largest distance between the rate that is carried and the one that is not, as a share of the first.
     pub precision: f64,
     /// Time for the whole search, in nanoseconds.
     pub budget_ns: u64,
-    /// Warm-up of each load step, in nanoseconds.
-    pub warmup_ns: u64,
+    /// Warm-up of each load step, in nanoseconds; `None` for one that depends on the load step's length.
+    pub warmup_ns: Option<u64>,
     /// Deciding load steps always last a whole cycle of the store's maintenance.
     pub thorough: bool,
 }

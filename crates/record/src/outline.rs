@@ -71,18 +71,10 @@ pub struct LineSpec {
     pub precision: f64,
     /// Time for everything.
     pub budget_s: f64,
-    /// Time that a rung takes besides what counts: settling, opening sessions, warm-up. A first guess; what is seen
-    /// replaces it.
-    pub overhead_s: f64,
-    /// Warm-up of each rung.
-    pub warmup_s: f64,
-    /// Length of the store's own maintenance cycle where it is known beforehand; rungs bring what the store says of it
-    /// and how often one ended.
-    pub cycle_s: Option<f64>,
-    /// A deciding rung lasts through a cycle in any case: the budget grows as far as that needs.
+    /// Warm-up of each rung, in seconds; `None` for one that depends on the rung's length.
+    pub warmup_s: Option<f64>,
+    /// A deciding rung lasts through a cycle of the store in any case: the budget grows as far as that needs.
     pub thorough: bool,
-    /// Names of the store's cycle counters, where they are known beforehand; rungs bring those that they read.
-    pub cycles: Vec<String>,
 }
 
 impl Default for LineSpec {
@@ -94,11 +86,8 @@ impl Default for LineSpec {
             rate_max_per_s: 1e8,
             precision: 0.1,
             budget_s: 300.0,
-            overhead_s: 2.0,
-            warmup_s: 1.0,
-            cycle_s: None,
+            warmup_s: None,
             thorough: false,
-            cycles: Vec::new(),
         }
     }
 }

@@ -28,17 +28,15 @@ const WATCH: Duration = Duration::from_secs(3);
 
 /// The spec of the search that `line` and the plan's goals come to.
 pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
-    let default = LineSpec::default();
     LineSpec {
         goals: goals.to_vec(),
         start_rate_per_s: line.from_per_s,
         rate_min_per_s: line.least_per_s,
-        rate_max_per_s: line.most_per_s.unwrap_or(default.rate_max_per_s),
+        rate_max_per_s: line.most_per_s.unwrap_or(LineSpec::default().rate_max_per_s),
         precision: line.precision,
         budget_s: line.budget_ns as f64 / 1e9,
-        warmup_s: line.warmup_ns as f64 / 1e9,
+        warmup_s: line.warmup_ns.map(|ns| ns as f64 / 1e9),
         thorough: line.thorough,
-        ..default
     }
 }
 

@@ -3,7 +3,7 @@
 //! A checkpoint, a flush or a compaction comes now and then, and what it costs is felt only then: a rate that holds for
 //! ten seconds between two of them need not hold for an hour. So the rungs that decide are to last through one.
 
-use super::{LineSpec, Rung, RungSummary};
+use super::{Rung, RungSummary};
 
 /// Factor on the apparent length of a cycle, so that a late one still ends in the rung.
 const MARGIN: f64 = 1.15;
@@ -16,16 +16,12 @@ const LIKE: f64 = 0.7;
 const APART: f64 = 1.25;
 
 /// Time, warm-up included, in which a cycle ends at `rate`; `None` where nothing tells.
-pub(super) fn whole_s(spec: &LineSpec, rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
+pub(super) fn whole_s(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<f64> {
     let by_settings = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_s);
     let by_work = rungs.iter().rev().find_map(|(_, seen)| seen.cycle_ops).map(|operations| operations / rate);
-    let known = [spec.cycle_s, by_settings, by_work, seen_s(rungs, rate, by_work.is_some())];
-    known
-        .into_iter()
-        .flatten()
-        .filter(|length_s| length_s.is_finite())
-        .min_by(f64::total_cmp)
-        .map(|length_s| length_s * MARGIN + MARGIN_S)
+    let known = [by_settings, by_work, seen_s(rungs, rate, by_work.is_some())].into_iter().flatten();
+    let length_s = known.filter(|length_s| length_s.is_finite()).min_by(f64::total_cmp)?;
+    Some(length_s * MARGIN + MARGIN_S)
 }
 
 /// Time between two cycles as rungs saw them, of the counter that counts the most. Where they come `by_work`, what rungs
@@ -46,10 +42,9 @@ fn seen_s(rungs: &[(Rung, RungSummary)], rate: f64, by_work: bool) -> Option<f64
 
 /// Returns true if a rung at `rate` lasted through a cycle, or was long enough and saw none.
 pub(super) fn covers(rungs: &[(Rung, RungSummary)], rate: f64, whole_s: f64) -> bool {
-    rungs.iter().any(|(rung, seen)| {
-        rung.rate_per_s == Some(rate)
-            && seen.worst_ratio(rung).is_some()
-            && (seen.saw_cycle() || rung.warmup_s + rung.seconds > whole_s - 0.2)
+    rungs.iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).any(|(rung, seen)| {
+        let is_whole = seen.saw_cycle() || rung.warmup_s + rung.seconds > whole_s - 0.2;
+        is_whole && seen.worst_ratio(rung).is_some()
     })
 }
 

@@ -15,10 +15,6 @@ const COLLAPSED: f64 = 0.9;
 /// Factor on the rate at which goals break, from which a load step shows the behaviour beyond.
 pub(super) const FAR_BEYOND: f64 = 1.2;
 
-/// Reason that a search is undecided if load steps at one rate held and failed.
-const DIFFER: &str = "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by itself, or a longer \
-                      --budget";
-
 /// Returns true if `gives_way` is at most `precision` above `carries`.
 pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
     gives_way <= carries * (1.0 + precision) * (1.0 + 1e-9)
@@ -27,51 +23,38 @@ pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
 /// Returns the result of a search.
 pub(super) fn result(spec: &LineSpec, rungs: &[(Rung, RungSummary)], ending: Ending) -> LineResult {
     let table = StepTable::of(rungs);
-    let (held, failed) = table.around();
-    let (held, failed) = (table.carries().or(held).cloned(), table.gives_way().or(failed).cloned());
-    let held_per_s = held.as_ref().map(|held| held.rate_per_s);
-    let failed_per_s = failed.as_ref().map(|failed| failed.rate_per_s);
-    let rate_per_s = held_per_s.filter(|_| held.as_ref().is_some_and(|held| held.decided));
-    let (beyond, beyond_share) = beyond(rungs, failed_per_s);
-    let broken = failed_per_s.and_then(|rate| broken(rungs, rate));
+    let (below, above) = table.around();
+    let (held, failed) = (table.carries().or(below), table.gives_way().or(above));
+    let rate = |one: &AtRate| one.rate_per_s;
+    let (held_per_s, failed_per_s) = (held.map(rate), failed.map(rate));
     let at_held = || rungs.iter().filter(|(rung, _)| held_per_s.is_some() && rung.rate_per_s == held_per_s);
     let cycles_held: f64 = at_held().flat_map(|(_, seen)| seen.cycles.iter().map(|(_, n)| n)).sum();
     // Where work brings cycles on, what a store says of them depends on the rate.
     let said = |(_, seen): &(Rung, RungSummary)| seen.cycle_words.clone();
     let cycle_words = at_held().rev().find_map(said).or_else(|| rungs.iter().find_map(said));
-    let causes = failed_per_s.map_or(Vec::new(), |failed| explain::causes(rungs, held_per_s, failed));
-    let deciding = |rate: f64| Some(rate) == held_per_s || Some(rate) == failed_per_s;
-    let counted = rungs.iter().flat_map(|(_, seen)| &seen.cycles).map(|(name, _)| name);
-    let names: IndexSet<&String> = spec.cycles.iter().chain(counted).collect();
-    let cycles = (!names.is_empty()).then(|| {
-        let ended = |name: &String| {
-            let inside = rungs.iter().filter(|(rung, _)| rung.rate_per_s.is_some_and(deciding));
-            inside.flat_map(|(_, seen)| &seen.cycles).filter(|(of, _)| of == name).map(|(_, n)| n).sum()
-        };
-        names.into_iter().map(|name| (name.clone(), ended(name))).collect()
-    });
     let start = rungs.iter().find(|(rung, _)| rung.purpose == Purpose::Start);
+    let (beyond, beyond_share) = beyond(rungs, failed_per_s);
     let mut result = LineResult {
-        state: state(spec, &table, held.as_ref(), failed.as_ref(), &ending),
-        between: held_per_s.zip(failed_per_s).and_then(|(held, failed)| between(&table, held, failed)),
+        state: state(spec, &table, held, failed, &ending),
         ending,
-        rate_per_s,
-        held,
-        failed,
-        broken,
-        causes,
+        rate_per_s: held.filter(|one| one.decided).map(rate),
+        between: held.zip(failed).and_then(|(held, failed)| between(&table, held, failed)),
+        broken: failed_per_s.and_then(|rate| broken(rungs, rate)),
+        causes: failed_per_s.map_or(Vec::new(), |failed| explain::causes(rungs, held_per_s, failed)),
         beyond,
         beyond_share,
-        cycles,
+        cycles: cycles(rungs, [held_per_s, failed_per_s]),
         cycles_held,
-        cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held_per_s.is_some()),
+        cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
         closed_loop_per_s: start.map(|(_, seen)| seen.rate_per_s),
         server_cpu_per_op_s: held_per_s.and_then(|line| explain::server_cpu_per_op_s(rungs, line)),
         took_s: rungs.iter().map(|(_, seen)| seen.took_s).sum(),
         n: rungs.len() as u64,
+        held: held.cloned(),
+        failed: failed.cloned(),
         sentence: String::new(),
     };
-    result.sentence = sentence::sentence(&result);
+    result.sentence = sentence::of(&result, None);
     result
 }
 
@@ -84,11 +67,10 @@ fn state(
     failed: Option<&AtRate>,
     ending: &Ending,
 ) -> LineState {
-    let is_decided = |one: Option<&AtRate>| one.is_some_and(|one| one.decided);
-    let near = held.zip(failed).is_some_and(|(a, b)| is_within(spec.precision, a.rate_per_s, b.rate_per_s));
+    let both = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
     match ending {
         Ending::NoPass | Ending::Failed(_) | Ending::Stopped => LineState::NoLine,
-        _ if near && is_decided(held) && is_decided(failed) => LineState::Decided,
+        _ if both.is_some_and(|(a, b)| is_within(spec.precision, a.rate_per_s, b.rate_per_s)) => LineState::Decided,
         Ending::NoFailure => LineState::Decided,
         Ending::Generator(why) | Ending::NotMeasured(why) => LineState::Undecided(why.clone()),
         Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, held, failed)),
@@ -97,39 +79,52 @@ fn state(
 
 /// Reason that a search whose time is up is undecided, with its remedy.
 fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
-    let differs = |one: &AtRate| one.held > 0 && one.failed > 0;
-    let more = |left| {
-        let steps = number::plural(left, "load step", "load steps");
-        format!("time was up; {steps} more would decide it, so use a longer --budget")
+    let (Some(low), Some(high)) = (held.or(failed), failed.or(held)) else {
+        return "time was up before a load step could be judged; use a quieter machine or a longer --budget".to_owned();
     };
-    match (held, failed) {
-        (Some(one), None) | (None, Some(one)) if differs(one) => DIFFER.to_owned(),
-        (Some(held), None) if held.rate_per_s >= spec.rate_max_per_s => more(held.left(true)),
-        (None, Some(failed)) if failed.rate_per_s <= spec.rate_min_per_s => more(failed.left(false)),
-        (None, None) => {
-            "time was up before a load step could be judged; use a quieter machine or a longer --budget".to_owned()
+    if table.between(low.rate_per_s, high.rate_per_s).any(|one| one.held > 0 && one.failed > 0) {
+        return "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
+                itself, or a longer --budget"
+            .to_owned();
+    }
+    let missing = match (held, failed) {
+        (Some(held), None) if held.rate_per_s < spec.rate_max_per_s => {
+            "before a goal broke; use a longer --budget or a higher --from"
         }
-        (Some(_), None) => "time was up before a goal broke; use a longer --budget or a higher --from".to_owned(),
-        (None, Some(_)) => {
-            "time was up before every goal held at a rate; use a longer --budget or a lower --from".to_owned()
-        }
-        (Some(held), Some(failed)) if table.between(held.rate_per_s, failed.rate_per_s).any(differs) => {
-            DIFFER.to_owned()
+        (None, Some(failed)) if failed.rate_per_s > spec.rate_min_per_s => {
+            "before every goal held at a rate; use a longer --budget or a lower --from"
         }
         (Some(held), Some(failed)) if !is_within(spec.precision, held.rate_per_s, failed.rate_per_s) => {
-            "time was up before rates between them were tried often enough; use a longer --budget".to_owned()
+            "before rates between them were tried often enough; use a longer --budget"
         }
-        (Some(held), Some(failed)) => {
-            let held_left = if held.decided { 0 } else { held.left(true) };
-            more(held_left + if failed.decided { 0 } else { failed.left(false) })
+        _ => {
+            let left =
+                |one: Option<&AtRate>, carried| one.filter(|one| !one.decided).map_or(0, |one| one.left(carried));
+            let steps = number::plural(left(held, true) + left(failed, false), "load step", "load steps");
+            return format!("time was up; {steps} more would decide it, so use a longer --budget");
         }
-    }
+    };
+    format!("time was up {missing}")
 }
 
 /// Returns the load steps between the two rates, together; `None` if there were none.
-fn between(table: &StepTable, held: f64, failed: f64) -> Option<AtRate> {
-    let inside = table.between(held, failed).filter(|one| one.rate_per_s != held && one.rate_per_s != failed);
-    inside.cloned().reduce(|sum, one| sum.with(&one))
+fn between(table: &StepTable, held: &AtRate, failed: &AtRate) -> Option<AtRate> {
+    let inside = table.between(held.rate_per_s, failed.rate_per_s).filter(|one| *one != held && *one != failed);
+    inside.cloned().reduce(|mut sum, one| {
+        sum.add(&one);
+        sum
+    })
+}
+
+/// Returns the maintenance cycles that ended in load steps at the `deciding` rates, by counter; `None` without counters.
+fn cycles(rungs: &[(Rung, RungSummary)], deciding: [Option<f64>; 2]) -> Option<Vec<(String, f64)>> {
+    let counted = rungs.iter().flat_map(|(_, seen)| &seen.cycles).map(|(name, _)| name);
+    let names: IndexSet<&String> = counted.collect();
+    let ended = |name: &String| {
+        let inside = rungs.iter().filter(|(rung, _)| rung.rate_per_s.is_some() && deciding.contains(&rung.rate_per_s));
+        inside.flat_map(|(_, seen)| &seen.cycles).filter(|(of, _)| of == name).map(|(_, n)| n).sum()
+    };
+    (!names.is_empty()).then(|| names.into_iter().map(|name| (name.clone(), ended(name))).collect())
 }
 
 /// The goal that used most of its limit at `rate`, by the median of the rungs in which one was broken.
@@ -138,19 +133,11 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
         rung.rate_per_s == Some(rate) && seen.worst_ratio(rung).is_some_and(|ratio| ratio > 1.0)
     };
     let at: Vec<&RungSummary> = rungs.iter().filter(is_broken).map(|(_, seen)| seen).collect();
-    let first = at.first()?;
     let median = |of: &dyn Fn(&RungSummary) -> Option<f64>| {
         let values: Vec<f64> = at.iter().filter_map(|seen| of(seen)).collect();
         stat::median(&values)
     };
-    let carried = Broken {
-        what: "carried".to_string(),
-        limit: rate,
-        got: median(&|seen| Some(seen.ended_per_s)).unwrap_or(0.0),
-        unit: "1/s".to_string(),
-    };
-    let unsent = median(&|seen| Some(seen.unsent_ratio())).unwrap_or(0.0);
-    let goals = first.goals.iter().enumerate().filter_map(|(position, goal)| {
+    let goals = at.first()?.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|seen| seen.goals.get(position)?.ratio())?;
         let got = median(&|seen| seen.goals.get(position)?.value)?;
         let what = if goal.of.is_some() { goal.name() } else { goal.what.name() };
@@ -158,23 +145,23 @@ fn broken(rungs: &[(Rung, RungSummary)], rate: f64) -> Option<Broken> {
     });
     // What users feel goes before that the store did not keep up, which makes all of it worse.
     let worst = goals.filter(|(ratio, _)| *ratio > 1.0).max_by(|a, b| a.0.total_cmp(&b.0));
-    worst.map(|(_, broken)| broken).or_else(|| (unsent > 1.0).then_some(carried))
+    worst.map(|(_, broken)| broken).or_else(|| {
+        median(&|seen| Some(seen.unsent_ratio())).filter(|unsent| *unsent > 1.0)?;
+        let got = median(&|seen| Some(seen.ended_per_s))?;
+        Some(Broken { what: "carried".to_owned(), limit: rate, got, unit: "1/s".to_owned() })
+    })
 }
 
-/// Returns the behaviour of the store past the line, by the highest rate that was tried.
+/// Returns the behaviour of the store past the line, by the highest rate that was tried, and the share of its most.
 fn beyond(rungs: &[(Rung, RungSummary)], failed: Option<f64>) -> (Beyond, Option<f64>) {
-    let Some(last) = farthest(rungs, failed) else { return (Beyond::NotSeen, None) };
-    let (rung, last) = last;
+    let Some((rung, last)) = farthest(rungs, failed) else { return (Beyond::NotSeen, None) };
     let open = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_none());
     let most = open.map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
     let share = if most > 0.0 { last.rate_per_s / most } else { 0.0 };
-    let asked = rung.rate_per_s.unwrap_or(0.0);
-    let beyond = if share < COLLAPSED {
-        Beyond::Collapses
-    } else if last.rejected_per_s > 0.02 * asked {
-        Beyond::Sheds
-    } else {
-        Beyond::Queues
+    let beyond = match rung.rate_per_s {
+        _ if share < COLLAPSED => Beyond::Collapses,
+        Some(asked) if last.rejected_per_s > 0.02 * asked => Beyond::Sheds,
+        _ => Beyond::Queues,
     };
     (beyond, Some(share))
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use plimsoll_core::sampler::STORE;
 use plimsoll_record::data::{Sample, Series, SeriesKind};
 
-use crate::latency::Times;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, fit};
@@ -19,7 +18,8 @@ use super::{Cause, Resource, Rung, RungSummary};
 /// Share of a capacity from which on a resource counts as used up.
 const USED_UP: f64 = 0.85;
 
-/// Share of time that waiting for a resource has to have grown by.
+/// Shares of a capacity that its use, and of time that waiting for it, has to have grown by.
+const GROWN: f64 = 0.03;
 const WAITING: f64 = 0.10;
 
 /// Rank correlation of a resource with the waits of the same second that is worth naming, and pairs it needs.
@@ -46,22 +46,15 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     let cores = processors(series);
     let mut resources: Vec<Resource> = Vec::new();
     for (position, one) in series.iter().enumerate() {
-        let Some((name, capacity, waiting)) = named(one, cores) else { continue };
+        let Some(resource) = named(one, cores) else { continue };
         let values: Vec<f64> = inside.iter().map(|sample| sample.value(position).unwrap_or(f64::NAN)).collect();
         if values.iter().all(|value| value.is_nan()) {
             continue;
         }
         // Shares of one and the same resource (user and system) are added up.
-        match resources.iter_mut().find(|known| known.name == name && known.unit == one.unit) {
+        match resources.iter_mut().find(|known| known.name == resource.name && known.unit == resource.unit) {
             Some(known) => known.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
-            None => resources.push(Resource {
-                name,
-                unit: one.unit.clone(),
-                capacity,
-                waiting,
-                values,
-                waits_s: waits_s.clone(),
-            }),
+            None => resources.push(Resource { values, waits_s: waits_s.clone(), ..resource }),
         }
     }
     resources
@@ -73,35 +66,29 @@ pub(super) fn processors(series: &[Series]) -> f64 {
     each.count().max(1) as f64
 }
 
-/// A resource's name as sentences have it, its capacity, and whether it is time spent waiting; `None` for what says
-/// nothing about a store.
-fn named(series: &Series, cores: f64) -> Option<(String, Option<f64>, bool)> {
+/// A resource without its values, named as sentences have it; `None` for what says nothing about a store.
+fn named(series: &Series, cores: f64) -> Option<Resource> {
     let subject = series.subject.as_str();
     let name = series.name.replace('_', " ");
-    match series.source.as_str() {
-        "generator" => None,
-        "cpu" if subject.is_empty() && matches!(series.name.as_str(), "user" | "system") => {
-            Some(("the machine's CPU".to_string(), Some(100.0), false))
-        }
-        "cpu" => None,
+    let is_use = matches!(series.name.as_str(), "user" | "system");
+    let (name, capacity) = match series.source.as_str() {
+        "generator" => return None,
+        "cpu" if subject.is_empty() && is_use => ("the machine's CPU".to_string(), Some(100.0)),
+        "cpu" => return None,
         // The first lags behind what it averages; the second counts what is started, mostly elsewhere.
-        "tasks" if matches!(series.name.as_str(), "load" | "forks") => None,
-        "server" if series.name == "run_queue_delay" => {
-            Some(("the server's wait for a processor".to_string(), None, false))
-        }
-        "server" if series.unit == "%" && matches!(series.name.as_str(), "user" | "system") => {
-            Some((SERVER_CPU.to_string(), Some(100.0 * cores), false))
-        }
-        "disk" if series.name == "busy" => Some((format!("disk {subject}"), Some(100.0), false)),
+        "tasks" if matches!(series.name.as_str(), "load" | "forks") => return None,
+        "server" if series.name == "run_queue_delay" => ("the server's wait for a processor".to_string(), None),
+        "server" if series.unit == "%" && is_use => (SERVER_CPU.to_string(), Some(100.0 * cores)),
+        "disk" if series.name == "busy" => (format!("disk {subject}"), Some(100.0)),
         // Of what a store counts, what grows with the work that it is given explains nothing.
-        STORE if series.kind == SeriesKind::Total && series.unit == "1/s" => None,
-        STORE if series.kind == SeriesKind::Cycle => Some((format!("{subject}'s {name}"), None, false)),
-        "pressure" => Some((format!("{subject} ({name})"), Some(100.0), true)),
-        sampler => {
-            let of = if subject.is_empty() { sampler } else { subject };
-            Some((format!("{of}: {name}"), None, false))
-        }
-    }
+        STORE if series.kind == SeriesKind::Total && series.unit == "1/s" => return None,
+        STORE if series.kind == SeriesKind::Cycle => (format!("{subject}'s {name}"), None),
+        "pressure" => (format!("{subject} ({name})"), Some(100.0)),
+        sampler if subject.is_empty() => (format!("{sampler}: {name}"), None),
+        _ => (format!("{subject}: {name}"), None),
+    };
+    let waiting = series.source == "pressure";
+    Some(Resource { name, unit: series.unit.clone(), capacity, waiting, ..Resource::default() })
 }
 
 /// Returns the name of a series for a sentence about a store that waits: the hypervisor's share and the generator's
@@ -112,7 +99,7 @@ pub fn waits_for(series: &Series) -> Option<String> {
         ("cpu", "iowait") if series.subject.is_empty() => Some("waiting for disks".to_string()),
         ("generator", "run_queue_delay") => Some("the generator's wait for a processor".to_string()),
         ("disk", name) if name != "busy" && !matches!(series.unit.as_str(), "ms" | "B/s") => None,
-        _ => named(series, 1.0).map(|(name, _, waiting)| if waiting { format!("waiting for {name}") } else { name }),
+        _ => named(series, 1.0).map(|one| if one.waiting { format!("waiting for {}", one.name) } else { one.name }),
     }
 }
 
@@ -120,15 +107,9 @@ pub fn waits_for(series: &Series) -> Option<String> {
 /// operation if it had too few.
 fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
-    let mut times = Times::default();
-    for one in facts.ended(slice).filter(|one| !one.outcome.is_error()) {
-        times.add(one.histogram.counts());
-    }
-    match times.percentile("p99") {
-        _ if times.is_empty() => None,
-        Ok(ns) => Some(ns as f64 / 1e9),
-        Err(_) => Some(times.max_ns() as f64 / 1e9),
-    }
+    let times = facts.waited_in(slice, None);
+    let slowest_ns = times.percentile("p99").unwrap_or_else(|_| times.max_ns());
+    (!times.is_empty()).then_some(slowest_ns as f64 / 1e9)
 }
 
 /// Time that the server's processors worked for an operation, in seconds: the median of the rungs next to `line`.
@@ -163,47 +144,34 @@ fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource
         let values: Vec<f64> = of.iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()).collect();
         stat::median(&values)
     };
-    let failing = at(&|rate| rate == failed);
-    let used = middle(&failing)?;
+    let used = middle(&at(&|rate| rate == failed))?;
     // Where goals held well below the line: a resource that was used up there already is not what broke them.
     let lowest = rungs.iter().filter_map(|(rung, _)| rung.rate_per_s).fold(f64::INFINITY, f64::min);
-    let before = middle(&at(&|rate| rate == lowest && rate < failed)).unwrap_or(0.0);
-    if let Some(capacity) = resource.capacity {
-        let (share, share_before) = (used / capacity, before / capacity);
-        if resource.waiting {
-            let grown = share - share_before;
-            let text = format!("waiting for {} took {} % of the time", resource.name, number::significant(used));
-            return (grown > WAITING).then(|| cause_of(resource, text, 0.5 + 0.3 * grown.min(1.0)));
+    let grown = used - middle(&at(&|rate| rate == lowest && rate < failed)).unwrap_or(0.0);
+    let name = &resource.name;
+    let (text, score) = match resource.capacity {
+        Some(capacity) if resource.waiting => {
+            let grown = Some(grown / capacity).filter(|grown| *grown > WAITING)?;
+            let text = format!("waiting for {name} took {} % of the time", number::significant(used));
+            (text, 0.5 + 0.3 * grown.min(1.0))
         }
-        if share >= USED_UP && share - share_before > 0.03 {
-            let text = format!("{} was {} % in use", resource.name, number::significant(share * 100.0));
-            return Some(cause_of(resource, text, share.min(1.0)));
+        Some(capacity) if used >= USED_UP * capacity && grown > GROWN * capacity => {
+            let share = used / capacity;
+            (format!("{name} was {} % in use", number::significant(share * 100.0)), share.min(1.0))
         }
-        if resource.name == SERVER_CPU && ONE_CORE.contains(&used) && used - before > 3.0 {
-            let text = format!("the server used {} cores, as a single thread would", number::significant(used / 100.0));
-            return Some(cause_of(resource, text, 0.97));
+        Some(_) if name == SERVER_CPU && ONE_CORE.contains(&used) && grown > GROWN * 100.0 => {
+            (format!("the server used {} cores, as a single thread would", number::significant(used / 100.0)), 0.97)
         }
-    }
-    // Seconds near the line: those in which it was used most against those that were slow.
-    let near = at(&|rate| rate == failed || Some(rate) == held);
-    let pairs: Vec<(f64, f64)> = near
-        .iter()
-        .flat_map(|one| one.values.iter().zip(&one.waits_s))
-        .filter_map(|(value, wait)| Some((*value, (*wait)?)))
-        .filter(|(value, _)| !value.is_nan())
-        .collect();
-    let r = fit::rank_correlation(&pairs);
-    (pairs.len() >= PAIRS_MIN && r >= CORRELATED).then(|| {
-        let text = format!(
-            "the slow seconds went with much of {} (rank correlation {}, n = {})",
-            resource.name,
-            number::significant(r),
-            pairs.len()
-        );
-        cause_of(resource, text, 0.75 * r)
-    })
-}
-
-fn cause_of(resource: &Resource, text: String, score: f64) -> Cause {
-    Cause { text, resource: resource.name.clone(), score }
+        _ => {
+            // Seconds near the line: those in which it was used most against those that were slow.
+            let near = at(&|rate| rate == failed || Some(rate) == held);
+            let seconds = near.iter().flat_map(|one| one.values.iter().zip(&one.waits_s));
+            let known = seconds.filter(|(value, _)| !value.is_nan());
+            let pairs: Vec<(f64, f64)> = known.filter_map(|(value, wait)| Some((*value, (*wait)?))).collect();
+            let r = Some(fit::rank_correlation(&pairs)).filter(|r| pairs.len() >= PAIRS_MIN && *r >= CORRELATED)?;
+            let (shown, n) = (number::significant(r), pairs.len());
+            (format!("the slow seconds went with much of {name} (rank correlation {shown}, n = {n})"), 0.75 * r)
+        }
+    };
+    Some(Cause { text, resource: name.clone(), score })
 }

@@ -19,28 +19,20 @@ const LEFT: f64 = 0.5;
 /// An operation that is due in such a pause takes as long as what is left of it, at least; so this is about goals as
 /// they would be seen. Where pauses are known, rungs are judged without what they disturbed.
 pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> Option<String> {
-    let allows = |share: f64| LEFT * share;
-    let first = goals.iter().find_map(|goal| {
+    let is_finer = |limit_ns: f64, share: f64| share_above(limit_ns as u64) > LEFT * share;
+    let (goal, share) = goals.iter().find_map(|goal| {
         let GoalKind::Percentile(percentile) = goal.what else { return None };
-        let share = percentile.share_above();
-        (share_above(goal.limit as u64) > allows(share)).then(|| (goal, goal.name(), share))
-    });
-    let (goal, name, share) = first?;
-    let limit = number::with_unit(goal.limit, &goal.unit);
-    let can_ms = LIMITS_MS.iter().find(|ms| {
-        let ns = **ms * 1_000_000;
-        ns as f64 > goal.limit && share_above(ns) <= allows(share)
-    });
-    let can_percentile = PERCENTILES.iter().rev().find(|(_, one_in)| {
-        let allowed = 1.0 / *one_in as f64;
-        allowed > share && share_above(goal.limit as u64) <= allows(allowed)
-    });
-    let mut can: Vec<String> = Vec::new();
-    can.extend(can_ms.map(|ms| format!("{name} ≤ {}", number::with_unit(*ms as f64, "ms"))));
-    can.extend(can_percentile.map(|(other, _)| {
-        let other = GoalKind::named(other).map(|what| study::goal_name(what, goal.of.as_deref()));
-        format!("{} ≤ {limit}", other.unwrap_or_default())
-    }));
+        is_finer(goal.limit, percentile.share_above()).then(|| (goal, percentile.share_above()))
+    })?;
+    let (name, limit) = (goal.name(), number::with_unit(goal.limit, &goal.unit));
+    let mut limits_ns = LIMITS_MS.iter().map(|ms| *ms as f64 * 1e6);
+    let can_limit = limits_ns.find(|ns| *ns > goal.limit && !is_finer(*ns, share));
+    let can_limit = can_limit.map(|ns| format!("{name} ≤ {}", number::with_unit(ns, "ns")));
+    let mut percentiles = PERCENTILES.iter().rev().map(|(name, one_in)| (name, 1.0 / *one_in as f64));
+    let can_percentile = percentiles.find(|(_, other)| *other > share && !is_finer(goal.limit, *other));
+    let can_percentile = can_percentile.and_then(|(other, _)| GoalKind::named(other));
+    let can_percentile = can_percentile.map(|what| format!("{} ≤ {limit}", study::goal_name(what, goal.of.as_deref())));
+    let can: Vec<String> = can_limit.into_iter().chain(can_percentile).collect();
     let can = if can.is_empty() { "no other goal can".to_string() } else { format!("{} can", can.join(" or ")) };
     Some(format!(
         "this machine pauses for more than {limit} in {} of the time: {name} ≤ {limit} cannot be decided here as it is \

@@ -1,6 +1,6 @@
 //! A search in progress or from a recording, which takes one rung after the other, and its view.
 
-use plimsoll_record::data::{Phase, PhaseState, Purpose, Run, RunState, Sample, Series, Trial};
+use plimsoll_record::data::{PhaseState, Run, RunState, Sample, Series, Trial};
 
 use crate::latency::{self, Times};
 use crate::number;
@@ -8,12 +8,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{AtRate, Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
-use super::sentence;
-use super::{Ending, LineSearch, LineSpec, Next, Rung, RungSummary};
-
-/// Note on the response times that a search judges by, if pauses of the machine were observed.
-const UNDISTURBED: &str = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the chart \
-                           and the notes have all of them, as seen.";
+use super::{Ending, LineSearch, LineSpec, Next, Rung, RungSummary, goal_name};
 
 /// The search on one store, up to the last rung.
 #[derive(Debug)]
@@ -36,44 +31,29 @@ impl LineFold {
         LineFold { store: store.to_string(), search, next, rungs: Vec::new(), before_ns: None, is_watched: false }
     }
 
-    /// The search on `store` as far as `run` has recorded it.
-    pub fn of(spec: &LineSpec, run: &Run, store: &str) -> Self {
-        let mut fold = LineFold::new(spec, store);
-        run.trials.iter().for_each(|trial| fold.take(trial, &run.samples, &run.series));
-        fold
-    }
-
     /// Takes the rungs of a trial that ended, if it is one of this search. Trials come in the order they were driven;
     /// `samples` are those of the whole run, or what [`Fold`](crate::fold::Fold) keeps of them.
     pub fn take(&mut self, trial: &Trial, samples: &[Sample], series: &[Series]) {
         let has_ended = |state: &PhaseState| !matches!(state, PhaseState::Unfinished | PhaseState::Interrupted);
-        let rungs = trial.phases.iter().filter(|phase| phase.header.rung.is_some() && has_ended(&phase.end.state));
-        for phase in rungs.filter(|_| trial.header.store_label == self.store) {
-            let rung = self.driven(phase);
+        for phase in trial.phases.iter().filter(|phase| has_ended(&phase.end.state)) {
+            let Some(purpose) = phase.header.rung.filter(|_| trial.header.store_label == self.store) else { continue };
+            let facts = PhaseFacts::gather(trial, phase);
+            let warmup = phase.slices.iter().filter(|slice| slice.warmup);
+            // As it was driven: a version that went by other rules may have asked for it.
+            let rung = Rung {
+                ordinal: self.rungs.len() as u32,
+                rate_per_s: phase.header.rate_per_s,
+                purpose,
+                warmup_s: warmup.map(|slice| slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9).sum(),
+                seconds: facts.counted_s,
+            };
             // The first was prepared by the load; what lies between two of them is the later one's.
             let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
-            let facts = PhaseFacts::gather(trial, phase);
             let seen = RungSummary::of(self.search.spec(), &facts, samples, series, started_ns);
             self.rungs.push(view(&rung, &seen, &facts.waited(None)));
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
             self.search.take(rung, seen);
             self.next = self.search.next();
-        }
-    }
-
-    /// The rung that `phase` drove: the one that was asked for, and another in a recording of a version that went by other rules.
-    fn driven(&self, phase: &Phase) -> Rung {
-        let (rate_per_s, purpose) = (phase.header.rate_per_s, phase.header.rung.unwrap_or(Purpose::Start));
-        match &self.next {
-            Next::Rung(rung) if rung.rate_per_s == rate_per_s && rung.purpose == purpose => rung.clone(),
-            _ => {
-                let length_s = |warmup| {
-                    let of = phase.slices.iter().filter(|slice| slice.warmup == warmup);
-                    of.map(|slice| slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9).sum()
-                };
-                let ordinal = self.rungs.len() as u32;
-                Rung { ordinal, rate_per_s, purpose, warmup_s: length_s(true), seconds: length_s(false) }
-            }
         }
     }
 
@@ -103,15 +83,18 @@ impl LineFold {
             Next::Rung(_) => self.search.result(Ending::Stopped),
         };
         let mut notes = notes(&self.rungs);
-        notes.extend(self.is_watched.then(|| UNDISTURBED.to_string()));
+        let undisturbed = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the \
+                           chart and the notes have all of them, as seen.";
+        notes.extend(self.is_watched.then(|| undisturbed.to_string()));
         notes.extend(taken(&self.search));
         notes.extend(beside(&self.search));
         notes.extend(in_processors(&result));
-        let shown = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| one.rate_per_s);
-        let mark = |x: Option<f64>, name: &str| x.map(|x| Mark { x, name: name.to_string() });
-        let marks = [mark(shown(&result.held), "carries"), mark(shown(&result.failed), "gives way")];
-        let marks: Vec<Mark> = marks.into_iter().flatten().collect();
-        let (done, latency) = charts(&self.rungs, &marks);
+        let mark = |(one, name): (&Option<AtRate>, &str)| {
+            let shown = one.as_ref().filter(|one| one.decided)?;
+            Some(Mark { x: shown.rate_per_s, name: name.to_string() })
+        };
+        let marks = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter().filter_map(mark);
+        let (done, latency) = charts(&self.rungs, &marks.collect::<Vec<_>>());
         Some(LineView { store: self.store, result, done, latency, notes, rungs: self.rungs })
     }
 }
@@ -119,7 +102,12 @@ impl LineFold {
 /// Returns every search of a run.
 pub fn lines(run: &Run) -> Vec<LineView> {
     let Some(spec) = &run.header.outline.line else { return Vec::new() };
-    run.stores().iter().filter_map(|store| LineFold::of(spec, run, store).view(&run.state)).collect()
+    let search = |store: &String| {
+        let mut fold = LineFold::new(spec, store);
+        run.trials.iter().for_each(|trial| fold.take(trial, &run.samples, &run.series));
+        fold.view(&run.state)
+    };
+    run.stores().iter().filter_map(search).collect()
 }
 
 /// Draws the rate done and the response times at each rate: medians of the rungs that count.
@@ -146,9 +134,10 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
         marks: marks.to_vec(),
         ..Chart::default()
     };
-    let percentiles = latency::SHOWN.iter().enumerate().map(|(at, name)| {
-        line(sentence::goal_name(name).as_str(), &|one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9))
-    });
+    let percentiles = latency::SHOWN
+        .iter()
+        .enumerate()
+        .map(|(at, name)| line(goal_name(name).as_str(), &|one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9)));
     (
         chart("Done", "1/s", vec![line("done", &|one| Some(one.rate_per_s))]),
         chart("Response time", "s", percentiles.collect()),
@@ -156,13 +145,7 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
 }
 
 fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
-    let state = match seen.worst_ratio(rung) {
-        Some(ratio) if ratio <= 1.0 => RungState::Held,
-        _ if seen.void.is_some() => RungState::Undecided,
-        _ if rung.rate_per_s.is_none() => RungState::Start,
-        None => RungState::NotMeasured,
-        Some(_) => RungState::Failed,
-    };
+    let state = seen.state(rung);
     let held = state == RungState::Held;
     let void = seen.void.as_ref();
     RungView {
@@ -180,9 +163,9 @@ fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
 
 /// Describes the time that other programs had the processors, if rungs are not judged on that time.
 fn taken(search: &LineSearch) -> Option<String> {
-    let left_out = || search.rungs().iter().filter(|(_, seen)| !seen.is_taken());
-    let sum = |of: fn(&RungSummary) -> f64| left_out().map(|(_, seen)| of(seen)).sum::<f64>();
-    let (taken_s, all_s) = (sum(|seen| seen.taken_s), sum(|seen| seen.seconds));
+    let judged = || search.rungs().iter().map(|(_, seen)| seen).filter(|seen| !seen.is_taken());
+    let taken_s: f64 = judged().map(|seen| seen.taken_s).sum();
+    let all_s: f64 = judged().map(|seen| seen.seconds).sum();
     (taken_s > 0.0).then(|| {
         format!(
             "In {} of {} other programs or the hypervisor used the processors, or the queue from that time was worked off: \
@@ -196,15 +179,20 @@ fn taken(search: &LineSearch) -> Option<String> {
 /// Notes that rungs are judged on time that other programs used, too.
 fn beside(search: &LineSearch) -> Option<String> {
     let rungs = search.rungs().iter().filter(|(_, seen)| seen.beside_others);
-    let numbers: Vec<String> = rungs.map(|(rung, _)| (rung.ordinal + 1).to_string()).collect();
-    let which = match &numbers[..] {
-        [] => return None,
-        [one] => format!("load step {one}"),
-        _ => format!("load steps {}", number::list(&numbers)),
-    };
+    let which = named(&rungs.map(|(rung, _)| rung).collect::<Vec<_>>())?;
     Some(format!(
         "Other programs or the hypervisor used the processors nearly all the time before the end of {which}: goals are judged on all of the time, and the line is that of the store beside them."
     ))
+}
+
+/// `load step 3`, `load steps 3, 4 and 7`; `None` without any.
+fn named(rungs: &[&Rung]) -> Option<String> {
+    let numbers: Vec<String> = rungs.iter().map(|rung| (rung.ordinal + 1).to_string()).collect();
+    match rungs.len() {
+        0 => None,
+        1 => Some(format!("load step {}", number::list(&numbers))),
+        _ => Some(format!("load steps {}", number::list(&numbers))),
+    }
 }
 
 /// The line as a share of processors: two searches on processors of different speed agree on it.
@@ -221,27 +209,22 @@ fn in_processors(result: &LineResult) -> Option<String> {
 /// Lists each sort of reason once: with the rungs that have it, and the first one's words.
 fn notes(rungs: &[RungView]) -> Vec<String> {
     let of = |state: RungState, what: &str, why: &dyn Fn(&RungView) -> Option<String>| {
-        let those: Vec<(u32, String)> = rungs
-            .iter()
-            .filter(|rung| rung.state == state)
-            .filter_map(|rung| Some((rung.rung.ordinal + 1, why(rung)?)))
-            .collect();
-        let (first, words) = those.first()?;
-        let numbers: Vec<String> = those.iter().map(|(number, _)| number.to_string()).collect();
-        let which = match those.len() {
-            1 => format!("Load step {first}"),
-            _ => format!("Load steps {} ({first} as the first)", number::list(&numbers)),
-        };
-        Some(format!("{which}, {what}: {words}"))
+        let those = rungs.iter().filter(|rung| rung.state == state);
+        let (those, words): (Vec<&Rung>, Vec<String>) = those.filter_map(|one| Some((&one.rung, why(one)?))).unzip();
+        let which = number::capital(&named(&those)?);
+        let first = those.first().filter(|_| those.len() > 1);
+        let first = first.map_or(String::new(), |first| format!(" ({} as the first)", first.ordinal + 1));
+        Some(format!("{which}{first}, {what}: {}", words.first()?))
     };
-    let held = of(RungState::Held, "held with a late generator", &|rung| rung.note.clone());
-    let undecided = of(RungState::Undecided, "undecided", &|rung| rung.reason.clone());
-    let failed = of(RungState::NotMeasured, "not measured", &|rung| rung.reason.clone());
     let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
     let behind = "the store did not keep up: at the end, more operations were due and not sent than allowed.";
-    let behind =
-        of(RungState::Failed, "failed although its goals held", &|rung| within(rung).then(|| behind.to_string()));
-    [undecided, held, behind, failed].into_iter().flatten().collect()
+    let notes = [
+        of(RungState::Undecided, "undecided", &|rung| rung.reason.clone()),
+        of(RungState::Held, "held with a late generator", &|rung| rung.note.clone()),
+        of(RungState::Failed, "failed although its goals held", &|rung| within(rung).then(|| behind.to_string())),
+        of(RungState::NotMeasured, "not measured", &|rung| rung.reason.clone()),
+    ];
+    notes.into_iter().flatten().collect()
 }
 
 /// Describes a rung that held although its generator was late: the delay, and the share of the rate that was not
@@ -249,33 +232,11 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
     let how = how.split_once(": ").map_or(how, |(_, how)| how);
-    let unsent = match unsent_share {
-        share if share > 0.0 => {
-            format!(" {} of the due operations were not sent.", number::with_unit(share * 100.0, "%"))
-        }
+    let unsent = match number::with_unit(unsent_share * 100.0, "%") {
+        share if unsent_share > 0.0 => format!(" {share} of the due operations were not sent."),
         _ => String::new(),
     };
     format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
-}
-
-/// The sentences of all searches, each with its store: `postgres carries …`.
-pub fn sentence(lines: &[LineView]) -> String {
-    lines.iter().map(of_store).collect::<Vec<_>>().join(" ")
-}
-
-/// The sentence of one search with its store in it: `postgres carries …`, `No line of postgres was found: …`.
-pub fn of_store(line: &LineView) -> String {
-    let (store, sentence) = (&line.store, &line.result.sentence);
-    for (begin, with_store) in [
-        (sentence::NO_LINE, "No line of STORE was found"),
-        (sentence::ENDED, "The search on STORE ended"),
-        (sentence::OPEN, "What STORE carries is undecided"),
-    ] {
-        if let Some(rest) = sentence.strip_prefix(begin) {
-            return format!("{}{rest}", with_store.replace("STORE", store));
-        }
-    }
-    format!("{store} {}", number::uncapital(sentence))
 }
 
 /// `1,770/s`, or that it goes as fast as it can.

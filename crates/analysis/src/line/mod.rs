@@ -13,19 +13,6 @@
 //! 5. *Beyond*: one load step far above, if there was none: does the store keep its rate, shed load, or collapse?
 //!
 //! Nothing is stated but what load steps at that very rate decided and no others contradict.
-//!
-//! | module | what |
-//! |---|---|
-//! | `search` | which rung is next, and how long |
-//! | `rung` | the result of a rung, from slices and samples |
-//! | `taken` | times in which other programs had the machine's processors |
-//! | `steps` | load steps by rate, and what they decide |
-//! | `cycle` | the length of the store's own maintenance cycle, and the rungs that lasted through one |
-//! | `estimate` | the result of a search |
-//! | `explain` | causes of the line |
-//! | `finer` | detects a goal that is finer than the machine |
-//! | `fold` | a search that takes one rung after the other, while it goes on or from a recording; its view |
-//! | `sentence` | the result in words |
 
 mod cycle;
 mod estimate;
@@ -45,10 +32,10 @@ use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState
 pub(crate) use explain::waits_for;
 pub use finer::finer_than_machine;
 pub use fold::{LineFold, asked_words, lines};
-pub(crate) use fold::{of_store, sentence as line_sentence};
 pub use rung::{Resource, RungSummary};
 pub use search::LineSearch;
 pub use sentence::goal_name;
+pub(crate) use sentence::{of_all, of_store};
 
 /// Next action of a search.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,9 +5,10 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
 
 use crate::latency::Times;
-use crate::phase::{PhaseFacts, Quantity};
+use crate::phase::PhaseFacts;
+use crate::view::RungState;
 
-use super::taken::{Taken, taken};
+use super::taken::{Span, taken};
 use super::{GoalSeen, LineSpec, Rung};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
@@ -16,7 +17,7 @@ const UNSENT_MAX: f64 = 0.005;
 const UNSENT_MAX_S: f64 = 0.1;
 
 /// A sampled resource during a rung.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resource {
     /// Name in a sentence: `the server's CPU`.
     pub name: String,
@@ -81,49 +82,55 @@ impl RungSummary {
         series: &[Series],
         started_ns: u64,
     ) -> RungSummary {
-        let end_ns = facts.phase.end.end_ns;
-        let counted = facts.counted_s.max(1e-9);
-        let (void, failed) = match &facts.phase.end.state {
-            PhaseState::Complete | PhaseState::Failed(_) if facts.late().is_some() => {
-                (facts.late().map(str::to_string), None)
-            }
-            PhaseState::Void(why) => (Some(why.clone()), None),
-            PhaseState::Failed(why) => (None, Some(why.clone())),
-            PhaseState::Unfinished | PhaseState::Interrupted => (None, Some("it did not end".to_string())),
-            PhaseState::Complete => (None, None),
-        };
         let end = &facts.phase.end;
-        let result = |name| end.result(name).map(|result| result.value);
-        let taken = taken(samples, series, end_ns);
-        let judged = Judged::of(facts, &taken, None);
-        let seen = |goal: &Goal| match goal.of.as_deref() {
-            None => seen(&judged.parts, goal),
-            op => seen(&Judged::of(facts, &taken, op).parts, goal),
+        let (late, failed) = match &end.state {
+            PhaseState::Void(why) => (Some(why.as_str()), None),
+            PhaseState::Failed(why) if facts.late().is_none() => (None, Some(why.clone())),
+            _ => (facts.late(), None),
         };
-        let void = void.or_else(|| judged.void());
-        let unsent = judged.unsent;
+        let result = |name| end.result(name).map(|result| result.value);
+        let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
+        let taken = taken(samples, series, end.end_ns);
+        let parts = parts(facts, taken.as_deref().unwrap_or_default());
+        let (n, taken_n) = (parts.len(), parts.iter().filter(|part| part.taken).count());
+        let is_taken = taken_n * 2 > n;
+        let by_others = is_taken.then(|| {
+            format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
+        });
+        let judged = parts.iter().filter(|part| is_taken || !part.taken);
+        let judged: Vec<_> = judged.flat_map(|part| &part.slices).copied().collect();
+        let goals = spec.goals.iter().filter(|goal| goal.what.is_searchable());
+        let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
+        let ended = facts.count(None, |_| true);
+        let counted_s = facts.counted_s.max(1e-9);
         RungSummary {
             seconds: facts.counted_s,
-            took_s: end_ns.saturating_sub(started_ns) as f64 / 1e9,
+            took_s: end.end_ns.saturating_sub(started_ns) as f64 / 1e9,
             rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
-            ended_per_s: facts.count(None, |_| true) as f64 / counted,
-            unsent_share: unsent as f64 / (facts.count(None, |_| true) + unsent).max(1) as f64,
-            rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted,
-            goals: spec.goals.iter().filter(|goal| searchable(goal)).map(seen).collect(),
-            void,
-            taken_s: judged.taken as f64 * facts.counted_s / judged.slices.max(1) as f64,
-            beside_others: taken == Taken::Always,
+            ended_per_s: ended as f64 / counted_s,
+            unsent_share: unsent as f64 / (ended + unsent).max(1) as f64,
+            rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted_s,
+            goals: goals.map(|goal| seen(facts, &judged, goal)).collect(),
+            void: late.map(str::to_string).or(by_others),
+            taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
+            beside_others: taken.is_none(),
             failed,
             resources: super::explain::resources(facts, samples, series),
-            cycles: end
-                .results
-                .iter()
-                .filter(|result| result.name == ResultName::Cycles)
-                .map(|result| (result.subject.clone(), result.value))
-                .collect(),
+            cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
             cycle_s: result(ResultName::CycleSeconds),
             cycle_ops: result(ResultName::CycleOperations),
             cycle_words: end.remarks.iter().find(|(about, _)| *about == About::Cycle).map(|(_, words)| words.clone()),
+        }
+    }
+
+    /// Returns the state of `rung`, which had this result.
+    pub(super) fn state(&self, rung: &Rung) -> RungState {
+        match self.worst_ratio(rung) {
+            Some(ratio) if ratio <= 1.0 => RungState::Held,
+            Some(_) => RungState::Failed,
+            None if self.void.is_some() => RungState::Undecided,
+            None if rung.rate_per_s.is_none() => RungState::Start,
+            None => RungState::NotMeasured,
         }
     }
 
@@ -134,12 +141,9 @@ impl RungSummary {
     /// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
     pub(super) fn worst_ratio(&self, rung: &Rung) -> Option<f64> {
         rung.rate_per_s?;
-        let unsent = self.unsent_ratio();
-        let worst = self.goals.iter().filter_map(GoalSeen::ratio).fold(0.0, f64::max);
-        let is_behind = self.goals.is_empty() || unsent > 1.0;
-        let ratio = if is_behind { worst.max(unsent) } else { worst };
+        let ratio = self.goals.iter().filter_map(GoalSeen::ratio).fold(self.unsent_ratio(), f64::max);
         // A goal that is broken is broken whatever else was not measured.
-        let is_told = is_behind || worst > 1.0 || self.unmeasured().is_none();
+        let is_told = ratio > 1.0 || self.unmeasured().is_none();
         (self.failed.is_none() && is_told && (self.void.is_none() || ratio <= 1.0)).then_some(ratio)
     }
 
@@ -164,98 +168,51 @@ impl RungSummary {
     }
 }
 
-/// Goals that one rung can measure.
-fn searchable(goal: &Goal) -> bool {
-    goal.what.is_searchable()
-}
-
-/// A slice of a rung: how long its operations took that goals are judged on (without what a pause of the machine disturbed,
-/// where that is known), and how many ended and failed.
-#[derive(Default)]
-struct Part {
-    times: Times,
-    ended: u64,
-    failed: u64,
-    /// Others had the processors.
+/// A whole slice of a rung with what follows it and is none: the remainder, and answers after the planned end.
+struct Part<'a> {
+    slices: Vec<&'a Slice<Distribution>>,
+    /// Other programs had the processors.
     taken: bool,
 }
 
-/// Data that a rung is judged by.
-struct Judged {
-    /// Slices of the rung without those taken by other programs, unless those are the majority.
-    parts: Vec<Part>,
-    /// Number of slices.
-    slices: usize,
-    /// Number of them that other programs took.
-    taken: usize,
-    /// Operations that were due and never sent.
-    unsent: u64,
-}
-
-impl Judged {
-    fn of(facts: &PhaseFacts<'_>, taken: &Taken, op: Option<&str>) -> Judged {
-        let mut parts = parts(facts, taken, op);
-        let slices = parts.len();
-        let taken = parts.iter().filter(|part| part.taken).count();
-        let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
-        if taken * 2 <= slices {
-            parts.retain(|part| !part.taken);
-        }
-        Judged { parts, slices, taken, unsent }
-    }
-
-    /// Notes that most of the rung was taken by other programs.
-    fn void(&self) -> Option<String> {
-        let (taken, slices) = (self.taken, self.slices);
-        (taken * 2 > slices).then(|| {
-            format!("other programs or the hypervisor used the processors in {taken} of {slices} slices, or the queue from them was worked off")
-        })
-    }
-}
-
-/// The slices that count, of the operation type `op` or of all. What came back after the planned end, and what was never sent, belongs to the last of them.
-fn parts(facts: &PhaseFacts<'_>, taken: &Taken, op: Option<&str>) -> Vec<Part> {
+/// Returns the slices that count.
+fn parts<'a>(facts: &PhaseFacts<'a>, taken: &[Span]) -> Vec<Part<'a>> {
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
     let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
     let longest_ns = counted().map(length_ns).max().unwrap_or(0);
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<Part<'_>> = Vec::new();
     for slice in counted() {
-        if parts.is_empty() || !slice.drain && length_ns(slice) * 2 > longest_ns {
-            let taken = taken.is_in(slice.start_ns, slice.end_ns);
-            parts.push(Part { taken, ..Part::default() });
-        }
-        let Some(part) = parts.last_mut() else { continue };
-        let judged = facts.judged_slice(slice, op);
-        part.times.add(judged.unwrap_or_else(|| facts.waited_in(slice, op)).counts());
-        for one in facts.ended(slice).filter(|one| facts.is_kind(one.kind, op)) {
-            part.ended += one.histogram.len();
-            part.failed += if one.outcome.is_error() { one.histogram.len() } else { 0 };
+        let is_whole = !slice.drain && length_ns(slice) * 2 > longest_ns;
+        let is_taken = || taken.iter().any(|(from, until)| *from < slice.end_ns && slice.start_ns < *until);
+        match parts.last_mut() {
+            Some(part) if !is_whole => part.slices.push(slice),
+            _ => parts.push(Part { slices: vec![slice], taken: is_taken() }),
         }
     }
     parts
 }
 
-/// A goal as the rung's `parts` tell it: all that goals are judged on, and nothing else.
-fn seen(parts: &[Part], goal: &Goal) -> GoalSeen {
-    let scale = if goal.unit == "ns" { 1e9 } else { 1.0 };
-    // Of a rung that is void or failed there are values too; that it is one is said beside them.
-    let (measured, n) = match goal.what {
-        // What was due and never sent is judged by itself.
+/// Measures a goal over these slices, without operations that a pause of the machine disturbed. What was due and never
+/// sent is judged by itself.
+fn seen(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], goal: &Goal) -> GoalSeen {
+    let op = goal.of.as_deref();
+    let (value, n) = match goal.what {
         GoalKind::Errors => {
-            let sum = |of: fn(&Part) -> u64| parts.iter().map(of).sum::<u64>();
-            let (n, failed) = (sum(|part| part.ended), sum(|part| part.failed));
-            let percent = (n > 0).then(|| Quantity { value: failed as f64 * 100.0 / n as f64, n });
-            (percent.ok_or_else(|| "no operation ended".to_string()), n)
+            let ended = || slices.iter().flat_map(|slice| facts.ended(slice)).filter(|one| facts.is_kind(one.kind, op));
+            let n: u64 = ended().map(|one| one.histogram.len()).sum();
+            let failed: u64 = ended().filter(|one| one.outcome.is_error()).map(|one| one.histogram.len()).sum();
+            let percent = failed as f64 * 100.0 / n as f64;
+            (if n > 0 { Ok(percent) } else { Err("no operation ended".to_string()) }, n)
         }
         percentile => {
             let mut all = Times::default();
-            parts.iter().for_each(|part| all.add(part.times.counts()));
-            (Quantity::percentile(&all, &percentile.name()), all.len())
+            for slice in slices {
+                all.add(facts.judged_slice(slice, op).unwrap_or_else(|| facts.waited_in(slice, op)).counts());
+            }
+            (all.percentile(&percentile.name()).map(|ns| ns as f64), all.len())
         }
     };
-    let (value, missing) = match measured {
-        Ok(quantity) => (Some(quantity.value * scale), None),
-        Err(why) => (None, Some(why)),
-    };
-    GoalSeen { what: goal.what, of: goal.of.clone(), limit: goal.limit, unit: goal.unit.clone(), value, missing, n }
+    let missing = value.as_ref().err().cloned();
+    let Goal { what, of, limit, unit } = goal.clone();
+    GoalSeen { what, of, limit, unit, value: value.ok(), missing, n }
 }

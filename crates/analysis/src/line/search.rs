@@ -3,13 +3,15 @@
 use plimsoll_record::data::{Goal, GoalKind};
 
 use crate::number;
+use crate::stat;
+use crate::view::AtRate;
 
 use super::estimate::{self, FAR_BEYOND, farthest, is_within};
 use super::steps::StepTable;
 use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
 
-/// Void rungs in a row that end a search that knows rates on both sides of the line; without these, two do.
-const VOID_MAX: usize = 3;
+/// Rungs without evidence in a row that end a search.
+const SILENT_MAX: usize = 3;
 
 /// Beginning of the ladder, as a share of the rate that a closed loop reaches.
 const FIRST_STEP: f64 = 0.7;
@@ -25,6 +27,14 @@ const BEYOND: f64 = 1.5;
 /// Share of the time for everything that counts in one rung, and its bounds in seconds.
 const RUNG_SHARE: f64 = 1.0 / 30.0;
 const RUNG_S: (f64, f64) = (2.0, 60.0);
+
+/// Warm-up as a share of the rung's length, and its bounds in seconds. Sessions are new in each rung, so there is some;
+/// but only the first rung, which has the longest, meets a store that did nothing before.
+const WARMUP_SHARE: f64 = 0.25;
+const WARMUP_S: (f64, f64) = (0.25, 1.0);
+
+/// Guess at the time of the first rung besides warm-up and the time that counts: settling, opening sessions.
+const BESIDE_S: f64 = 2.0;
 
 /// Longest extension of a rung until it had enough undisturbed time, as a factor of its planned duration.
 const PUT_OFF: f64 = 2.0;
@@ -69,21 +79,16 @@ impl LineSearch {
         self.rungs.push((rung, summary));
     }
 
+    /// Returns the result of a search that ends so.
+    pub fn result(&self, ending: Ending) -> LineResult {
+        estimate::result(&self.spec, &self.rungs, ending)
+    }
+
     /// Returns the next action.
     pub fn next(&self) -> Next {
-        match self.decide() {
-            Ok((rate_per_s, purpose)) => {
-                let rung = self.rung(rate_per_s, purpose);
-                let left_s = self.left_s();
-                if rung.seconds + self.overhead_s() > left_s + 1e-6 {
-                    let ending = self.time_up(&rung);
-                    // The first is driven however short the time is, unless it could not say anything.
-                    if !self.rungs.is_empty() || matches!(ending, Ending::NotMeasured(_)) {
-                        return Next::Done(Box::new(self.result(ending)));
-                    }
-                }
-                Next::Rung(rung)
-            }
+        let wanted = self.ended().map_or_else(|| self.on_the_ladder(), Err);
+        match wanted.and_then(|(rate_per_s, purpose)| self.in_time(self.rung(rate_per_s, purpose))) {
+            Ok(rung) => Next::Rung(rung),
             Err(ending) => Next::Done(Box::new(self.result(ending))),
         }
     }
@@ -91,171 +96,129 @@ impl LineSearch {
     /// Returns the time that `rung`, the last one requested, may take if pauses of the machine shorten it, in seconds
     /// that count: up to twice as long as requested, and not past the budget.
     pub fn may_last_s(&self, rung: &Rung) -> f64 {
-        (PUT_OFF * rung.seconds).min(self.left_s() - self.overhead_s()).max(rung.seconds)
+        (PUT_OFF * rung.seconds).min(self.left_s() - self.beside_s() - rung.warmup_s).max(rung.seconds)
     }
 
-    /// Returns the ending of a search for which `rung` is too long. Results until then stand; without results, a goal
-    /// that needs more samples than there was time for is the reason.
-    fn time_up(&self, rung: &Rung) -> Ending {
-        let found = self.result(Ending::TimeUp);
+    /// Returns `rung` if there is time for it; otherwise results until then stand. Without results, a goal that needs
+    /// more samples than there was time for is the reason.
+    fn in_time(&self, rung: Rung) -> Result<Rung, Ending> {
+        let beside_s = rung.warmup_s + self.beside_s();
+        if rung.seconds + beside_s <= self.left_s() + 1e-6 {
+            return Ok(rung);
+        }
         let all_s = self.left_s() + self.spent_s();
+        let nothing_is_known = StepTable::of(&self.rungs).carries().is_none();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
-            Some((rate, (goal, needed_s)))
-                if found.rate_per_s.is_none() && needed_s + self.overhead_s() > all_s.max(RUNG_S.0) =>
-            {
-                Ending::NotMeasured(format!(
-                    "at {} it takes {} to measure {}, and the whole search had {}",
-                    number::with_unit(rate, "1/s"),
-                    number::seconds(needed_s),
-                    goal,
-                    number::seconds(all_s)
-                ))
+            Some((rate, (goal, needed_s))) if nothing_is_known && needed_s + beside_s > all_s => {
+                let (rate, needed, all) =
+                    (number::with_unit(rate, "1/s"), number::seconds(needed_s), number::seconds(all_s));
+                let why = format!("at {rate} it takes {needed} to measure {goal}, and the whole search had {all}");
+                Err(Ending::NotMeasured(why))
             }
-            _ => Ending::TimeUp,
+            // The first is driven however short the time is.
+            _ if self.rungs.is_empty() => Ok(rung),
+            _ => Err(Ending::TimeUp),
         }
     }
 
-    /// Returns the result of a search that ends so.
-    pub fn result(&self, ending: Ending) -> LineResult {
-        estimate::result(&self.spec, &self.rungs, ending)
-    }
-
-    /// The rate of the next rung (`None`: as fast as it goes) and what it is for, or why there is none.
-    fn decide(&self) -> Result<(Option<f64>, Purpose), Ending> {
-        let Some((last, summary)) = self.rungs.last() else {
-            return Ok(match self.spec.start_rate_per_s {
-                None => (None, Purpose::Start),
-                Some(rate) => (Some(self.bounded(rate)), Purpose::Climb),
-            });
+    /// Returns the reason that the last rung ends the search. If a rung gave no evidence, the ladder asks for it again.
+    fn ended(&self) -> Option<Ending> {
+        // What a store does with far too much is worth a look, and no reason to end.
+        let (_, seen) = self.rungs.last().filter(|(rung, _)| rung.purpose != Purpose::Beyond)?;
+        // If others had the processors, that passes, or the time does.
+        let is_silent = |(rung, seen): &&(Rung, RungSummary)| {
+            rung.rate_per_s.is_some() && seen.worst_ratio(rung).is_none() && !seen.is_taken()
         };
-        if let Some(why) = &summary.failed {
-            // What a store does with far too much is worth a look, and no reason to end.
-            return if last.purpose == Purpose::Beyond {
-                self.on_the_ladder()
-            } else {
-                Err(Ending::Failed(why.clone()))
-            };
-        }
-        if self.rungs.len() >= RUNGS_MAX {
-            return Err(Ending::TimeUp);
-        }
-        let is_void = |(rung, seen): &(Rung, RungSummary)| {
-            rung.rate_per_s.is_some() && seen.void.is_some() && seen.worst_ratio(rung).is_none()
-        };
-        if let (Some(why), Some(_)) = (&summary.void, last.rate_per_s)
-            && summary.worst_ratio(last).is_none()
-        {
-            if last.purpose == Purpose::Beyond {
-                return self.on_the_ladder();
+        let is_again = self.rungs.iter().rev().take_while(is_silent).count() < SILENT_MAX;
+        match (&seen.failed, &seen.void, seen.unmeasured()) {
+            (Some(why), ..) => Some(Ending::Failed(why.clone())),
+            _ if self.rungs.len() >= RUNGS_MAX => Some(Ending::TimeUp),
+            _ if is_again => None,
+            (_, Some(why), _) => Some(Ending::Generator(why.clone())),
+            (.., Some(goal)) => {
+                let missing = goal.missing.as_deref().unwrap_or("was not measured");
+                Some(Ending::NotMeasured(format!("{} {missing}", goal.name())))
             }
-            let in_a_row = self.rungs.iter().rev().take_while(|one| is_void(one)).count();
-            let table = StepTable::of(&self.rungs);
-            let bracketed = matches!(table.around(), (Some(_), Some(_)));
-            // Something else on the machine may have been in the way once.
-            return match in_a_row {
-                VOID_MAX.. if !summary.is_taken() => Err(Ending::Generator(why.clone())),
-                _ if bracketed => self.on_the_ladder(),
-                1 => Ok((last.rate_per_s, last.purpose)),
-                // That passes, or the time does.
-                _ if summary.is_taken() => Ok((last.rate_per_s, last.purpose)),
-                _ => Err(Ending::Generator(why.clone())),
-            };
+            _ => None,
         }
-        let is_unmeasured =
-            |(rung, seen): &(Rung, RungSummary)| seen.unmeasured().is_some() && seen.worst_ratio(rung).is_none();
-        if let (Some(goal), Some(rate)) = (summary.unmeasured(), last.rate_per_s)
-            && summary.worst_ratio(last).is_none()
-            && last.purpose != Purpose::Beyond
-        {
-            let (what, missing) = (goal.name(), goal.missing.as_deref());
-            let why = format!("{what} {}", missing.unwrap_or("was not measured"));
-            let times = self.rungs.iter().filter(|one| one.0.rate_per_s == Some(rate) && is_unmeasured(one)).count();
-            // Asked again, it lasts longer: see `rung`.
-            return if times < 3 { Ok((last.rate_per_s, last.purpose)) } else { Err(Ending::NotMeasured(why)) };
-        }
-        self.on_the_ladder()
     }
 
+    /// Returns the rate of the next rung (`None`: as fast as it goes) and its purpose, or the reason that there is none.
     fn on_the_ladder(&self) -> Result<(Option<f64>, Purpose), Ending> {
         let table = StepTable::of(&self.rungs);
         let step = if self.spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
         let (rate, purpose) = match table.around() {
-            (None, None) => {
-                // After a closed loop.
-                let reached = self.rungs.first().map_or(0.0, |(_, summary)| summary.rate_per_s);
-                if reached <= 0.0 {
-                    return Err(Ending::Failed("no operation of the closed loop succeeded".to_owned()));
-                }
-                (reached * FIRST_STEP, Purpose::Climb)
-            }
+            (None, None) => match (self.spec.start_rate_per_s, self.rungs.first()) {
+                (Some(rate), _) => (rate, Purpose::Climb),
+                (None, None) => return Ok((None, Purpose::Start)),
+                (None, Some((_, seen))) if seen.rate_per_s > 0.0 => (seen.rate_per_s * FIRST_STEP, Purpose::Climb),
+                _ => return Err(Ending::Failed("no operation of the closed loop succeeded".to_owned())),
+            },
             (Some(held), None) if held.rate_per_s < self.spec.rate_max_per_s => {
                 (held.rate_per_s * step, Purpose::Climb)
             }
             (Some(held), None) if held.decided => return Err(Ending::NoFailure),
-            (Some(held), None) => (held.rate_per_s, Purpose::Decide),
             (None, Some(failed)) if failed.rate_per_s > self.spec.rate_min_per_s => {
                 // What held without a cycle of the store is not far from what holds with one.
                 let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { STEP_DOWN };
                 (failed.rate_per_s / step, Purpose::Climb)
             }
             (None, Some(failed)) if failed.decided => return Err(Ending::NoPass),
-            (None, Some(failed)) => (failed.rate_per_s, Purpose::Decide),
-            (Some(held), Some(failed)) => {
-                if let Some((carries, gives_way)) = self.shown(&table) {
-                    return self.besides(carries, gives_way).map(|(rate, purpose)| (Some(rate), purpose));
-                }
-                match is_within(self.spec.precision, held.rate_per_s, failed.rate_per_s) {
-                    // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
-                    true if !self.saw_whole() && self.lacks_cycle(held.rate_per_s) => (held.rate_per_s, Purpose::Cycle),
-                    false => ((held.rate_per_s * failed.rate_per_s).sqrt(), Purpose::Bisect),
-                    true => (self.deciding(&table, held.rate_per_s, failed.rate_per_s), Purpose::Decide),
-                }
-            }
+            (Some(bound), None) | (None, Some(bound)) => (bound.rate_per_s, Purpose::Decide),
+            (Some(held), Some(failed)) => self.between(&table, held, failed)?,
         };
         Ok((Some(self.bounded(rate)), purpose))
     }
 
-    /// Returns the rate that is carried and the one that is not, if both are shown, as near as asked.
-    fn shown(&self, table: &StepTable) -> Option<(f64, f64)> {
-        let shown = (table.carries()?.rate_per_s, table.gives_way()?.rate_per_s);
-        is_within(self.spec.precision, shown.0, shown.1).then_some(shown)
+    /// Returns the next rate and its purpose if the line lies between `held` and `failed`.
+    fn between(&self, table: &StepTable, held: &AtRate, failed: &AtRate) -> Result<(f64, Purpose), Ending> {
+        let is_near = |low: &AtRate, high: &AtRate| is_within(self.spec.precision, low.rate_per_s, high.rate_per_s);
+        if let Some((carries, gives_way)) = table.carries().zip(table.gives_way()).filter(|(a, b)| is_near(a, b)) {
+            return self.besides(carries.rate_per_s, gives_way.rate_per_s);
+        }
+        let (held_per_s, failed_per_s) = (held.rate_per_s, failed.rate_per_s);
+        let saw_whole = || self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Cycle);
+        Ok(match is_near(held, failed) {
+            false => ((held_per_s * failed_per_s).sqrt(), Purpose::Bisect),
+            // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
+            true if !saw_whole() && self.lacks_cycle(held_per_s) => (held_per_s, Purpose::Cycle),
+            true => (self.deciding(table, held_per_s, failed_per_s), Purpose::Decide),
+        })
     }
 
     /// Returns what is driven when the line is known and there is time: a rung through a cycle, and one far beyond.
     fn besides(&self, carries: f64, gives_way: f64) -> Result<(f64, Purpose), Ending> {
-        let beyond = self.bounded(gives_way * BEYOND);
-        // Something else on the machine may have been in the way once.
-        let is_tried = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count() >= 2;
-        let fits = |rate: f64, purpose| self.rung(Some(rate), purpose).seconds + self.overhead_s() <= self.left_s();
         if self.lacks_cycle(carries) {
             return Ok((carries, Purpose::Cycle));
         }
-        match farthest(&self.rungs, Some(gives_way)) {
-            None if !is_tried && beyond >= FAR_BEYOND * gives_way && fits(beyond, Purpose::Beyond) => {
-                Ok((beyond, Purpose::Beyond))
-            }
+        let beyond = self.bounded(gives_way * BEYOND);
+        let rung = self.rung(Some(beyond), Purpose::Beyond);
+        // Something else on the machine may have been in the way once.
+        let is_tried = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count() >= 2;
+        let is_wanted = !is_tried && farthest(&self.rungs, Some(gives_way)).is_none();
+        match self.in_time(rung) {
+            Ok(_) if is_wanted && beyond >= FAR_BEYOND * gives_way => Ok((beyond, Purpose::Beyond)),
             _ => Err(Ending::Found),
         }
     }
 
-    /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the fewest
-    /// load steps. Both are driven in turn. `held` and `failed` are the rates around the line.
+    /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
+    /// fewest load steps. Both are driven in turn. `held` and `failed` are the rates around the line.
     fn deciding(&self, table: &StepTable, held: f64, failed: f64) -> f64 {
         // Rates are rounded, and must not come to lie too far apart by that.
         let factor = 1.0 + 0.98 * self.spec.precision;
         let tried = table.between(0.0, f64::INFINITY).map(|one| one.rate_per_s);
         let each = tried.flat_map(|rate| [rate / factor, rate, rate * factor]).map(|rate| self.bounded(rate));
-        let rates: Vec<(f64, [f64; 2])> = each.map(|rate| (rate, table.steps_left(rate))).collect();
-        let near = |a: f64, b: f64| a < b && is_within(self.spec.precision, a, b);
-        let pairs = rates.iter().flat_map(|(a, [hold, _])| {
-            let others = rates.iter().filter(|(b, _)| near(*a, *b));
-            others.map(move |(b, [_, fail])| (*a, *b, hold + fail))
+        let rates: Vec<(f64, [f64; 2])> =
+            each.map(|rate| (rate, [true, false].map(|carried| table.steps_left(rate, carried)))).collect();
+        let pairs = rates.iter().flat_map(|(low, [hold, _])| {
+            let above = rates.iter().filter(move |(high, _)| low < high && is_within(self.spec.precision, *low, *high));
+            above.map(move |(high, [_, fail])| (*low, *high, hold + fail))
         });
-        let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(_, _, left)| left.is_finite());
-        let (held, failed, _) = best.unwrap_or((held, failed, 0.0));
-        let [held, failed] = [held, failed].map(|rate| table.at(rate));
-        let is_shown = failed.decided && failed.evidence() < 0.0;
-        let is_held_next = is_shown || held.steps() < failed.steps() && !(held.decided && held.evidence() > 0.0);
+        let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite());
+        let (held, failed) = best.map_or((held, failed), |(low, high, _)| (low, high));
+        let (held, failed) = (table.at(held), table.at(failed));
+        let is_held_next = failed.is_shown(false) || held.steps() < failed.steps() && !held.is_shown(true);
         if is_held_next { held.rate_per_s } else { failed.rate_per_s }
     }
 
@@ -266,15 +229,10 @@ impl LineSearch {
         })
     }
 
-    /// Returns true if a rung was to last through a cycle.
-    fn saw_whole(&self) -> bool {
-        self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Cycle)
-    }
-
     /// Time, warm-up included, in which a cycle of the store ends.
     fn whole_s(&self, rate: f64) -> Option<f64> {
         let counts = || self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty());
-        let known = cycle::whole_s(&self.spec, &self.rungs, rate);
+        let known = cycle::whole_s(&self.rungs, rate);
         known.or_else(|| (self.spec.thorough && counts()).then_some(UNKNOWN_CYCLE_S))
     }
 
@@ -297,38 +255,31 @@ impl LineSearch {
         self.rungs.iter().map(|(_, summary)| summary.took_s).sum()
     }
 
-    /// Returns the time of a rung besides warm-up and the time that counts, seconds.
+    /// Returns the time of a rung besides warm-up and the time that counts: the mean of the rungs so far.
     fn beside_s(&self) -> f64 {
-        (self.overhead_s() - self.spec.warmup_s).max(0.0)
-    }
-
-    /// Returns the time of a rung besides the time that counts: the mean of the rungs so far, or the spec's guess.
-    fn overhead_s(&self) -> f64 {
-        let seen: Vec<f64> = self.rungs.iter().map(|(_, seen)| (seen.took_s - seen.seconds).max(0.0)).collect();
-        if seen.is_empty() { self.spec.overhead_s + self.spec.warmup_s } else { crate::stat::mean(&seen) }
+        let beside = |(rung, seen): &(Rung, RungSummary)| (seen.took_s - seen.seconds - rung.warmup_s).max(0.0);
+        let seen: Vec<f64> = self.rungs.iter().map(beside).collect();
+        if seen.is_empty() { BESIDE_S } else { stat::mean(&seen) }
     }
 
     /// The rung with its time: as long as the others, or through a cycle, or as long as its percentiles need.
     fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
-        let mut seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1);
-        if let Some(rate) = rate_per_s {
-            let only_whole = cycle::matters(&self.rungs);
-            let whole = match purpose {
-                Purpose::Cycle => true,
-                Purpose::Climb | Purpose::Bisect | Purpose::Decide => only_whole,
-                Purpose::Start | Purpose::Beyond => false,
-            };
-            seconds = seconds.max(self.whole_s(rate).filter(|_| whole).map_or(0.0, |s| s - self.spec.warmup_s));
-            // Shorter it would say nothing: where that is too long for what is left, time is up.
-            seconds = seconds.max(self.longest_goal(rate).map_or(0.0, |(_, needed_s)| needed_s));
-        }
-        Rung {
-            ordinal: self.rungs.len() as u32,
-            rate_per_s,
-            purpose,
-            warmup_s: self.spec.warmup_s,
-            seconds: (seconds * 10.0).ceil() / 10.0,
-        }
+        let is_whole = match purpose {
+            Purpose::Cycle => true,
+            Purpose::Climb | Purpose::Bisect | Purpose::Decide => cycle::matters(&self.rungs),
+            Purpose::Start | Purpose::Beyond => false,
+        };
+        let whole_s = rate_per_s.filter(|_| is_whole).and_then(|rate| self.whole_s(rate)).unwrap_or(0.0);
+        // Shorter it would say nothing: where that is too long for what is left, time is up.
+        let needed_s = rate_per_s.and_then(|rate| self.longest_goal(rate)).map_or(0.0, |(_, needed_s)| needed_s);
+        let seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
+        let warmup_s = match self.spec.warmup_s {
+            Some(warmup_s) => warmup_s,
+            None if self.rungs.is_empty() => WARMUP_S.1,
+            None => (WARMUP_SHARE * seconds.max(whole_s)).clamp(WARMUP_S.0, WARMUP_S.1),
+        };
+        let seconds = (seconds.max(whole_s - warmup_s) * 10.0).ceil() / 10.0;
+        Rung { ordinal: self.rungs.len() as u32, rate_per_s, purpose, warmup_s, seconds }
     }
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,

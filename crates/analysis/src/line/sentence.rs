@@ -3,140 +3,132 @@
 use plimsoll_core::quantity::Percentile;
 
 use crate::number;
-use crate::view::AtRate;
+use crate::view::{AtRate, LineView};
 
 use super::{Beyond, Broken, Ending, LineResult, LineState};
 
-/// Beginnings of sentences about searches that found no line, that failed, and that are undecided.
-pub(super) const NO_LINE: &str = "No line was found";
-pub(super) const ENDED: &str = "The search ended";
-pub(super) const OPEN: &str = "What it carries is undecided";
+/// The sentences of all searches, each with its store.
+pub(crate) fn of_all(lines: &[LineView]) -> String {
+    lines.iter().map(of_store).collect::<Vec<_>>().join(" ")
+}
+
+/// The sentence of one search with its store in it: `postgres carries …`, `No line of postgres was found: …`.
+pub(crate) fn of_store(line: &LineView) -> String {
+    of(&line.result, Some(&line.store))
+}
 
 /// Writes a sentence: the rate that the store carries and the one at which it gives way, each with its load steps, then
-/// the goal that breaks there, the cause, and the behaviour beyond.
-pub(super) fn sentence(result: &LineResult) -> String {
-    let rate = |one: &AtRate| number::significant(one.rate_per_s);
-    let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
-    match (&result.ending, held, failed) {
+/// the goal that breaks there, the cause, and the behaviour beyond. The sentence names the `store`, if it is given.
+pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
+    let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
+    match (&result.ending, &result.held, &result.failed) {
         (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            format!(
-                "{ENDED}: {why}; until then it {}; it {}.",
-                number::uncapital(&carries(held)),
-                number::uncapital(&gives_way(failed))
-            )
+            format!("{ended}: {why}; until then it {}; it {}.", carries(held), gives_way(failed))
         }
-        (Ending::Failed(why), Some(held), _) => {
-            format!("{ENDED} after goals held at {} op/s in {}: {why}.", rate(held), in_steps(held.held, held))
-        }
-        (Ending::Failed(why), ..) => format!("{ENDED}: {why}."),
+        (Ending::Failed(why), Some(held), _) => format!("{ended} after goals {}: {why}.", held_at(held)),
+        (Ending::Failed(why), ..) => format!("{ended}: {why}."),
         (Ending::NoFailure, Some(held), _) => {
-            format!(
-                "Carries at least {} op/s, the most that was tried: held in {}.",
-                rate(held),
-                in_steps(held.held, held)
-            )
+            let rate = op_per_s(held);
+            let clause =
+                format!("carries at least {rate}, the most that was tried: held in {}.", in_steps(held.held, held));
+            begin(store, &clause)
         }
-        (Ending::NoPass, _, Some(failed)) => format!(
-            "Does not keep its goals even at {} op/s: {}; failed in {}.",
-            rate(failed),
-            result.broken.as_ref().map_or("nothing was measured".to_string(), broke),
-            in_steps(failed.failed, failed)
-        ),
-        (_, Some(held), Some(failed)) if result.state == LineState::Decided => found(result, held, failed),
-        (Ending::NotMeasured(why), None, None) => format!("{NO_LINE}: {why}."),
-        _ => undecided(result),
+        (Ending::NoPass, _, Some(failed)) => {
+            let (rate, steps) = (op_per_s(failed), in_steps(failed.failed, failed));
+            begin(store, &format!("does not keep its goals even at {rate}: {}; failed in {steps}.", breaks(result)))
+        }
+        (_, Some(held), Some(failed)) if result.state == LineState::Decided => {
+            begin(store, &found(result, held, failed))
+        }
+        _ => undecided(result, store),
     }
+}
+
+/// Begins a sentence with a clause about the store.
+fn begin(store: Option<&str>, clause: &str) -> String {
+    store.map_or_else(|| number::capital(clause), |store| format!("{store} {clause}"))
+}
+
+fn op_per_s(one: &AtRate) -> String {
+    format!("{} op/s", number::significant(one.rate_per_s))
 }
 
 /// `5 of 5 load steps of 6.00 s`.
 fn in_steps(n: u64, of: &AtRate) -> String {
     let longer = if of.seconds_max > of.seconds * 1.05 { " or longer" } else { "" };
-    format!(
-        "{n} of {} of {}{longer}",
-        number::plural(of.steps(), "load step", "load steps"),
-        number::seconds(of.seconds)
-    )
+    let steps = number::plural(of.steps(), "load step", "load steps");
+    format!("{n} of {steps} of {}{longer}", number::seconds(of.seconds))
+}
+
+fn held_at(one: &AtRate) -> String {
+    format!("held at {} in {}", op_per_s(one), in_steps(one.held, one))
+}
+
+/// `carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`.
+fn carries(held: &AtRate) -> String {
+    format!("carries {}: held in {}", op_per_s(held), in_steps(held.held, held))
+}
+
+/// `gives way at 27,000 op/s: failed in 3 of 3 load steps of 6.00 s`.
+fn gives_way(failed: &AtRate) -> String {
+    format!("gives way at {}: failed in {}", op_per_s(failed), in_steps(failed.failed, failed))
 }
 
 fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
-    let mut text = format!(
-        "{}; {}, {}",
-        carries(held),
-        number::uncapital(&gives_way(failed)),
-        result.broken.as_ref().map_or("a goal breaks".to_string(), breaks)
-    );
-    match result.causes.first() {
-        Some(cause) => text.push_str(&format!("; what changed with it: {}", cause.text)),
-        None => text.push_str("; no sampled series explains it"),
-    }
-    match (result.beyond, result.beyond_share) {
-        (Beyond::Sheds, _) => text.push_str("; asked for more, it refuses operations and continues"),
-        (Beyond::Queues, _) => text.push_str("; asked for more, its rate does not fall and clients wait"),
-        (Beyond::Collapses, Some(share)) => {
-            text.push_str(&format!(
-                "; asked for more, it falls to {} % of its rate",
-                number::significant(share * 100.0)
-            ));
+    let cause = match result.causes.first() {
+        Some(cause) => format!("what changed with it: {}", cause.text),
+        None => "no sampled series explains it".to_owned(),
+    };
+    let beyond = match result.beyond {
+        Beyond::Sheds => "; asked for more, it refuses operations and continues".to_owned(),
+        Beyond::Queues => "; asked for more, its rate does not fall and clients wait".to_owned(),
+        Beyond::Collapses => {
+            let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
+            format!("; asked for more, it falls to {percent} % of its rate")
         }
-        _ => {}
-    }
-    text.push_str(&result.cycles.as_ref().map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)));
-    text.push('.');
-    text
-}
-
-/// `Carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`.
-fn carries(held: &AtRate) -> String {
-    format!("Carries {} op/s: held in {}", number::significant(held.rate_per_s), in_steps(held.held, held))
-}
-
-/// `Gives way at 27,000 op/s: failed in 3 of 3 load steps of 6.00 s`.
-fn gives_way(failed: &AtRate) -> String {
-    format!(
-        "Gives way at {} op/s: failed in {}",
-        number::significant(failed.rate_per_s),
-        in_steps(failed.failed, failed)
-    )
+        Beyond::NotSeen => String::new(),
+    };
+    let (carries, gives_way, breaks, cycles) = (carries(held), gives_way(failed), breaks(result), cycles_seen(result));
+    format!("{carries}; {gives_way}, {breaks}; {cause}{beyond}{cycles}.")
 }
 
 /// Describes what load steps have shown so far, and why that does not decide the line.
-fn undecided(result: &LineResult) -> String {
-    let seen = |what: &str, n: u64, of: &AtRate| {
-        format!("{what} at {} op/s in {}", number::significant(of.rate_per_s), in_steps(n, of))
-    };
-    let shown = |one: &&AtRate| one.decided;
-    let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
-    let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => vec![carries(held), number::uncapital(&gives_way(failed))],
-        (Some(held), None) => vec![carries(held), "where it gives way is undecided".to_owned()],
-        (None, Some(failed)) => vec![gives_way(failed), "what it carries is undecided".to_owned()],
-        (None, None) if held.or(failed).is_none() => vec![NO_LINE.to_owned()],
-        (None, None) => vec![OPEN.to_owned()],
-    };
-    parts.extend(held.filter(|one| !one.decided).map(|held| seen("goals held", held.held, held)));
-    parts.extend(failed.filter(|one| !one.decided).map(|failed| seen("goals broke", failed.failed, failed)));
-    if let Some(between) = &result.between {
-        parts.push(format!("between them goals held in {}", in_steps(between.held, between)));
-    }
-    let why = match (&result.state, &result.ending) {
-        (_, Ending::Generator(why)) => {
+fn undecided(result: &LineResult, store: Option<&str>) -> String {
+    let why = match (&result.ending, &result.state) {
+        (Ending::Generator(why), _) => {
             let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
             format!("the generator, not the store, is the limit: {why}")
         }
-        (LineState::Undecided(why), _) => why.clone(),
+        (_, LineState::Undecided(why)) => why.clone(),
         _ => "the search did not end".to_owned(),
     };
-    parts.push(why);
-    let said = match parts.first().is_some_and(|first| first == NO_LINE) {
-        true => parts.join(": "),
-        false => parts.join("; "),
+    let (held, failed) = (result.held.as_ref(), result.failed.as_ref());
+    if held.or(failed).is_none() {
+        return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
+    }
+    let shown = |one: &&AtRate| one.decided;
+    let mut parts = match (held.filter(shown), failed.filter(shown)) {
+        (Some(held), Some(failed)) => vec![begin(store, &carries(held)), gives_way(failed)],
+        (Some(held), None) => vec![begin(store, &carries(held)), "where it gives way is undecided".to_owned()],
+        (None, Some(failed)) => vec![begin(store, &gives_way(failed)), "what it carries is undecided".to_owned()],
+        (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
-    let cycles = result.cycles.as_ref().filter(|_| held.zip(failed).is_some());
-    format!("{said}{}.", cycles.map_or(String::new(), |cycles| cycles_seen(cycles, result.cycles_held)))
+    parts.extend(held.filter(|one| !one.decided).map(|one| format!("goals {}", held_at(one))));
+    parts.extend(
+        failed
+            .filter(|one| !one.decided)
+            .map(|one| format!("goals broke at {} in {}", op_per_s(one), in_steps(one.failed, one))),
+    );
+    let between = result.between.as_ref();
+    parts.extend(between.map(|between| format!("between them goals held in {}", in_steps(between.held, between))));
+    parts.push(why);
+    let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
+    format!("{}{cycles}.", parts.join("; "))
 }
 
-/// Describes the cycles of the store that the deciding rungs saw.
-fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
+/// Describes the cycles of the store that the deciding rungs saw; nothing without counters.
+fn cycles_seen(result: &LineResult) -> String {
+    let Some(cycles) = &result.cycles else { return String::new() };
     let seen: Vec<String> = cycles
         .iter()
         .filter(|(_, n)| *n > 0.0)
@@ -146,34 +138,22 @@ fn cycles_seen(cycles: &[(String, f64)], held: f64) -> String {
         let names: Vec<String> = cycles.iter().map(|(name, _)| number::singular(name)).collect();
         return format!("; no {} happened within the trial", names.join(" or "));
     }
-    let held = if held == 0.0 { ", none of them while the goals held" } else { "" };
+    let held = if result.cycles_held == 0.0 { ", none of them while the goals held" } else { "" };
     format!("; the deciding load steps saw {}{held}", number::list(&seen))
 }
 
-/// `p99 passes 20.0 ms`.
-fn breaks(broken: &Broken) -> String {
-    let limit = number::with_unit(broken.limit, &broken.unit);
-    match broken.what.as_str() {
-        "carried" => format!(
-            "it does not keep up: {} of {} a second finish",
-            number::significant(broken.got),
-            number::significant(broken.limit)
-        ),
-        "errors" if broken.limit == 0.0 => format!("operations fail ({})", number::with_unit(broken.got, &broken.unit)),
-        "errors" => format!("errors pass {limit} ({})", number::with_unit(broken.got, &broken.unit)),
-        what => format!("{} passes {limit} ({})", goal_name(what), number::with_unit(broken.got, &broken.unit)),
-    }
-}
-
-/// `p99 is 48.0 ms, wanted ≤ 20.0 ms`.
-fn broke(broken: &Broken) -> String {
-    let (got, limit) = (number::with_unit(broken.got, &broken.unit), number::with_unit(broken.limit, &broken.unit));
-    match broken.what.as_str() {
-        "carried" => breaks(broken),
-        what => format!(
-            "{} {got}, wanted ≤ {limit}",
-            if what == "errors" { "errors are".to_string() } else { format!("{} is", goal_name(what)) }
-        ),
+/// `p99 passes 20.0 ms (48.0 ms)`.
+fn breaks(result: &LineResult) -> String {
+    let Some(Broken { what, limit, got, unit }) = &result.broken else { return "a goal breaks".to_owned() };
+    let (shown, got_shown) = (number::with_unit(*limit, unit), number::with_unit(*got, unit));
+    match what.as_str() {
+        "carried" => {
+            let (got, limit) = (number::significant(*got), number::significant(*limit));
+            format!("it does not keep up: {got} of {limit} a second finish")
+        }
+        "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
+        "errors" => format!("errors pass {shown} ({got_shown})"),
+        what => format!("{} passes {shown} ({got_shown})", goal_name(what)),
     }
 }
 

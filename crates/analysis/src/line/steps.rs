@@ -22,19 +22,16 @@ const STEPS_MIN: u64 = 3;
 /// Prior share of load steps with the wanted result; its weight is one step.
 const EXPECTED: f64 = 0.9;
 
-/// Decision about a rate, or about several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Decision {
-    Holds,
-    Fails,
-    Open,
+/// Logarithm of the likelihood ratio of one load step, for the rate being carried or for the contrary.
+fn evidence_of(held: bool, carried: bool) -> f64 {
+    let ratio = if held { CARRIED / NOT_CARRIED } else { (1.0 - CARRIED) / (1.0 - NOT_CARRIED) };
+    if carried { ratio.ln() } else { -ratio.ln() }
 }
 
 impl AtRate {
-    /// Returns the logarithm of the likelihood ratio: above 0, the rate is rather carried than not.
-    pub(super) fn evidence(&self) -> f64 {
-        let [held, failed] = evidence_of_one();
-        self.held as f64 * held + self.failed as f64 * failed
+    /// Returns the logarithm of the likelihood ratio, for the rate being carried or for the contrary.
+    fn evidence(&self, carried: bool) -> f64 {
+        self.held as f64 * evidence_of(true, carried) + self.failed as f64 * evidence_of(false, carried)
     }
 
     /// Returns the number of load steps.
@@ -42,40 +39,25 @@ impl AtRate {
         self.held + self.failed
     }
 
-    fn decision(&self) -> Decision {
-        match self.evidence() {
-            _ if self.held + self.failed < STEPS_MIN => Decision::Open,
-            evidence if evidence >= DECIDES.ln() => Decision::Holds,
-            evidence if evidence <= -DECIDES.ln() => Decision::Fails,
-            _ => Decision::Open,
-        }
+    /// Returns the number of further load steps that decide whether the rate is carried, if all of them hold, or that
+    /// it is not, if all of them fail.
+    pub(super) fn left(&self, carried: bool) -> u64 {
+        let missing = (DECIDES.ln() - self.evidence(carried)) / evidence_of(carried, carried);
+        (missing.ceil().max(0.0) as u64).max(STEPS_MIN.saturating_sub(self.steps()))
     }
 
-    /// Returns the number of further load steps that decide the rate if all of them hold, or if all of them fail.
-    pub(super) fn left(&self, hold: bool) -> u64 {
-        let [held, failed] = evidence_of_one();
-        let left = match hold {
-            true => (DECIDES.ln() - self.evidence()) / held,
-            false => (-DECIDES.ln() - self.evidence()) / failed,
-        };
-        (left.ceil().max(0.0) as u64).max(STEPS_MIN.saturating_sub(self.held + self.failed))
+    /// Returns true if the load steps decide that the rate is carried, or that it is not, and no others contradict them.
+    pub(super) fn is_shown(&self, carried: bool) -> bool {
+        self.decided && self.left(carried) == 0
     }
 
-    /// Returns both together, at the rate of the first.
-    pub(super) fn with(self, other: &AtRate) -> AtRate {
-        AtRate {
-            held: self.held + other.held,
-            failed: self.failed + other.failed,
-            seconds: self.seconds.min(other.seconds),
-            seconds_max: self.seconds_max.max(other.seconds_max),
-            ..self
-        }
+    /// Adds load steps at another rate, or at the same one.
+    pub(super) fn add(&mut self, other: &AtRate) {
+        self.held += other.held;
+        self.failed += other.failed;
+        self.seconds = self.seconds.min(other.seconds);
+        self.seconds_max = self.seconds_max.max(other.seconds_max);
     }
-}
-
-/// Evidence of a load step that held, and of one that failed.
-fn evidence_of_one() -> [f64; 2] {
-    [(CARRIED / NOT_CARRIED).ln(), ((1.0 - CARRIED) / (1.0 - NOT_CARRIED)).ln()]
 }
 
 /// All load steps that say something, by rate in ascending order.
@@ -89,57 +71,32 @@ impl StepTable {
     /// Sorts the load steps by rate. If goals break in a maintenance cycle, steps without one that held do not count.
     pub fn of(rungs: &[(Rung, RungSummary)]) -> StepTable {
         let only_whole = cycle::matters(rungs);
-        let mut rates: Vec<AtRate> = Vec::new();
-        for (rung, seen) in rungs {
-            let (Some(rate_per_s), Some(ratio)) = (rung.rate_per_s, seen.worst_ratio(rung)) else { continue };
-            let holds = ratio <= 1.0;
-            if only_whole && holds && !seen.saw_cycle() {
-                continue;
-            }
+        let step = |(rung, seen): &(Rung, RungSummary)| {
+            let (rate_per_s, holds) = (rung.rate_per_s?, seen.worst_ratio(rung)? <= 1.0);
             let (held, failed) = (u64::from(holds), u64::from(!holds));
-            let (seconds, seconds_max) = (seen.seconds, seen.seconds);
-            let one = AtRate { rate_per_s, held, failed, seconds, seconds_max, decided: false };
-            match rates.iter_mut().find(|known| known.rate_per_s == rate_per_s) {
-                Some(known) => *known = known.clone().with(&one),
-                None => rates.push(one),
-            }
-        }
-        rates.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-        let all: f64 = rates.iter().map(AtRate::evidence).sum();
-        let (mut below, mut best, mut sum) = (0, -all, 0.0);
-        for (at, one) in rates.iter().enumerate() {
-            sum += one.evidence();
-            if 2.0 * sum - all > best {
-                (below, best) = (at + 1, 2.0 * sum - all);
-            }
-        }
-        let mut table = StepTable { rates, below };
-        for at in 0..table.rates.len() {
-            let decided = table.is_shown(at);
-            if let Some(one) = table.rates.get_mut(at) {
-                one.decided = decided;
-            }
-        }
-        table
-    }
-
-    /// Returns true if the rate at this position is decided, and nothing in the table contradicts the decision: no rates
-    /// below one that holds are decided to fail, each alone or neighbours together, and none above one that fails to hold.
-    fn is_shown(&self, at: usize) -> bool {
-        let Some(decision) = self.rates.get(at).map(AtRate::decision) else { return false };
-        let (part, sign) = match decision {
-            Decision::Holds => (self.rates.get(..at), -1.0),
-            Decision::Fails => (self.rates.get(at + 1..), 1.0),
-            Decision::Open => return false,
+            let one =
+                AtRate { rate_per_s, held, failed, seconds: seen.seconds, seconds_max: seen.seconds, decided: false };
+            (!only_whole || !holds || seen.saw_cycle()).then_some(one)
         };
-        let part = part.unwrap_or_default();
-        !(0..part.len()).any(|first| {
-            let mut together: Option<AtRate> = None;
-            part.iter().skip(first).any(|one| {
-                let sum = together.take().map_or_else(|| one.clone(), |sum| sum.with(one));
-                sign * together.insert(sum).evidence() >= DECIDES.ln()
-            })
-        })
+        let mut rates: Vec<AtRate> = rungs.iter().filter_map(step).collect();
+        rates.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+        rates.dedup_by(|next, kept| {
+            let is_same = next.rate_per_s == kept.rate_per_s;
+            if is_same {
+                kept.add(next);
+            }
+            is_same
+        });
+        let (mut below, mut best, mut sum) = (0, 0.0, 0.0);
+        for (one, number) in rates.iter().zip(1..) {
+            sum += one.evidence(true);
+            if sum > best {
+                (below, best) = (number, sum);
+            }
+        }
+        let decided: Vec<bool> = (0..rates.len()).map(|at| is_decided(&rates, at)).collect();
+        rates.iter_mut().zip(decided).for_each(|(one, decided)| one.decided = decided);
+        StepTable { rates, below }
     }
 
     /// Returns the highest rate below the line, and the lowest one above it: where the evidence changes sides.
@@ -149,71 +106,79 @@ impl StepTable {
 
     /// Returns the highest rate that is shown to be carried.
     pub fn carries(&self) -> Option<&AtRate> {
-        self.rates.iter().rev().find(|one| one.decided && one.evidence() > 0.0)
+        self.rates.iter().rev().find(|one| one.is_shown(true))
     }
 
     /// Returns the lowest rate that is shown not to be carried.
     pub fn gives_way(&self) -> Option<&AtRate> {
-        self.rates.iter().find(|one| one.decided && one.evidence() < 0.0)
+        self.rates.iter().find(|one| one.is_shown(false))
     }
 
     /// Returns the load steps at this rate.
     pub fn at(&self, rate_per_s: f64) -> AtRate {
-        let none = || AtRate { rate_per_s, held: 0, failed: 0, seconds: 0.0, seconds_max: 0.0, decided: false };
-        self.rates.iter().find(|one| one.rate_per_s == rate_per_s).cloned().unwrap_or_else(none)
+        let known = self.rates.iter().find(|one| one.rate_per_s == rate_per_s);
+        known.cloned().unwrap_or(AtRate { rate_per_s, ..AtRate::default() })
     }
 
-    /// Estimates the number of further load steps that show this rate to be carried, and not to be carried. Infinite if
+    /// Estimates the number of further load steps that show this rate to be carried, or not to be carried. Infinite if
     /// that is not to be expected: steps at higher rates that held speak for the rate, those at lower ones that failed
     /// against it.
-    pub fn steps_left(&self, rate_per_s: f64) -> [f64; 2] {
+    pub fn steps_left(&self, rate_per_s: f64, carried: bool) -> f64 {
         let own = self.at(rate_per_s);
+        if own.is_shown(carried) {
+            return 0.0;
+        }
         let held: u64 = self.between(rate_per_s, f64::INFINITY).map(|one| one.held).sum();
         let failed: u64 = self.between(0.0, rate_per_s).map(|one| one.failed).sum();
-        let [by_held, by_failed] = evidence_of_one();
-        let left = |wanted: u64, sign: f64| {
-            let share = (wanted as f64 + EXPECTED) / ((held + failed) as f64 + 1.0);
-            let other = 1.0 - share;
-            let a_step = sign
-                * if sign > 0.0 { share * by_held + other * by_failed } else { share * by_failed + other * by_held };
-            let missing = DECIDES.ln() - sign * own.evidence();
-            let least = if own.decided && missing <= 0.0 { 0 } else { STEPS_MIN.saturating_sub(own.steps()).max(1) };
-            if a_step > 0.0 { (missing / a_step).max(least as f64) } else { f64::INFINITY }
-        };
-        [left(held, 1.0), left(failed, -1.0)]
+        let wanted = if carried { held } else { failed };
+        let share = (wanted as f64 + EXPECTED) / ((held + failed) as f64 + 1.0);
+        let of_step = share * evidence_of(carried, carried) + (1.0 - share) * evidence_of(!carried, carried);
+        let least = STEPS_MIN.saturating_sub(own.steps()).max(1) as f64;
+        let missing = DECIDES.ln() - own.evidence(carried);
+        if of_step > 0.0 { (missing / of_step).max(least) } else { f64::INFINITY }
     }
 
     /// Returns the rates from `low` to `high`, both included.
-    pub fn between(&self, low: f64, high: f64) -> impl DoubleEndedIterator<Item = &AtRate> {
+    pub fn between(&self, low: f64, high: f64) -> impl Iterator<Item = &AtRate> {
         self.rates.iter().filter(move |one| (low..=high).contains(&one.rate_per_s))
     }
+}
+
+/// Returns true if the rate at this position is decided and no others contradict it: those below a rate that is carried
+/// would decide the contrary, or those above one that is not, each alone or neighbours together.
+fn is_decided(rates: &[AtRate], at: usize) -> bool {
+    let (below, from) = rates.split_at(at);
+    let Some((one, above)) = from.split_first() else { return false };
+    let decide = |rates: &[AtRate], carried| {
+        // The sum of the neighbours up to here that speak for it most.
+        let mut sum = 0f64;
+        rates.iter().any(|one| {
+            sum = sum.max(0.0) + one.evidence(carried);
+            sum >= DECIDES.ln()
+        })
+    };
+    one.left(true) == 0 && !decide(below, false) || one.left(false) == 0 && !decide(above, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(held: u64, failed: u64) -> AtRate {
-        AtRate { rate_per_s: 1.0, held, failed, seconds: 1.0, seconds_max: 1.0, decided: false }
-    }
-
     #[test]
     fn five_that_held_or_three_that_failed_decide_and_more_where_they_differ() {
-        for (held, failed, decision) in [
-            (4, 0, Decision::Open),
-            (5, 0, Decision::Holds),
-            (7, 1, Decision::Open),
-            (8, 1, Decision::Holds),
-            (0, 2, Decision::Open),
-            (0, 3, Decision::Fails),
-            (3, 3, Decision::Fails),
-            (4, 3, Decision::Open),
+        for (held, failed, to_hold, to_fail) in [
+            (4, 0, 1, 4),
+            (5, 0, 0, 4),
+            (7, 1, 1, 4),
+            (8, 1, 0, 4),
+            (0, 2, 11, 1),
+            (0, 3, 14, 0),
+            (3, 3, 11, 0),
+            (4, 3, 10, 1),
+            (2, 1, 6, 2),
         ] {
-            assert_eq!(at(held, failed).decision(), decision, "{held} held, {failed} failed");
+            let one = AtRate { held, failed, ..AtRate::default() };
+            assert_eq!([one.left(true), one.left(false)], [to_hold, to_fail], "{held} held, {failed} failed");
         }
-        assert_eq!(
-            [at(0, 0).left(true), at(0, 0).left(false), at(2, 1).left(true), at(1, 1).left(false)],
-            [5, 3, 6, 2]
-        );
     }
 }

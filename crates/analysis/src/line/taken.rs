@@ -39,58 +39,20 @@ const LATE_NS: u64 = 250_000_000;
 const LONGEST_NS: u64 = 2_000_000_000;
 
 /// A span of time on the run's clock, in nanoseconds.
-type Span = (u64, u64);
+pub(super) type Span = (u64, u64);
 
-/// Times taken by other programs until a rung ended.
-#[derive(Debug, PartialEq)]
-pub(super) enum Taken {
-    /// These spans, each with its aftermath: what was due in it and waits has to be worked off. In order, and apart.
-    Spans(Vec<Span>),
-    /// Nearly all of the last two minutes: no exception, but how the machine is.
-    Always,
-}
-
-impl Taken {
-    /// Returns true if the time from `start_ns` to `end_ns` is to be left out.
-    pub fn is_in(&self, start_ns: u64, end_ns: u64) -> bool {
-        match self {
-            Taken::Spans(spans) => spans.iter().any(|(from, until)| *from < end_ns && start_ns < *until),
-            Taken::Always => false,
-        }
-    }
-}
-
-/// Returns the times taken until a rung ended at `end_ns`.
-pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken {
-    let found = |source: &str, name: &str| {
-        let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
-        series.iter().position(of_all)
-    };
-    let cpu = ["user", "system"].map(|name| found("cpu", name));
-    let ours = [("generator", "user"), ("generator", "system"), ("server", "user"), ("server", "system")];
-    let ours = ours.map(|(source, name)| found(source, name));
-    let stolen = found("cpu", "steal");
-    let processors = processors(series);
-    let value = |sample: &Sample, series: Option<usize>| sample.value(series?);
-    let sum = |sample, of: &[Option<usize>]| of.iter().map(|one| value(sample, *one)).sum::<Option<f64>>();
-    let in_time = samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns);
-    // Stores are asked at moments of their own.
-    let readings: Vec<Reading> = in_time
-        .filter_map(|sample| {
-            let all = sum(sample, &cpu)?;
-            let stolen = value(sample, stolen).unwrap_or(0.0);
-            Some(Reading { at_ns: sample.at_ns, all, ours: sum(sample, &ours).map(|ours| ours / processors), stolen })
-        })
-        .collect();
+/// Returns the spans taken until a rung ended at `end_ns`, in order and apart, each with its aftermath: what was due in
+/// it and waits has to be worked off. `None` if they are nearly all of the last two minutes: that is how the machine is.
+pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Option<Vec<Span>> {
+    let readings = readings(samples, series, end_ns);
     let kernel = kernel(readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns));
     let mut spans: Vec<Span> = Vec::new();
     let first_ns = readings.first().map_or(end_ns, |reading| reading.at_ns).max(end_ns.saturating_sub(ALWAYS_NS));
     let mut before_ns = None;
-    for reading in readings {
-        let at_ns = reading.at_ns;
+    for Reading { at_ns, all, ours, stolen } in readings {
         let from_ns = before_ns.replace(at_ns).unwrap_or(at_ns).max(at_ns.saturating_sub(LONGEST_NS));
-        let others = reading.ours.map_or(0.0, |ours| reading.all - (1.0 + kernel) * ours);
-        if reading.stolen < STOLEN && reading.stolen + others < OTHERS {
+        let others = ours.map_or(0.0, |ours| all - (1.0 + kernel) * ours);
+        if stolen < STOLEN && stolen + others < OTHERS {
             continue;
         }
         let until_ns = at_ns + AFTERMATH_TIMES * (at_ns - from_ns);
@@ -101,10 +63,8 @@ pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Taken
     }
     let within = |(from, until): &Span| (*until).min(end_ns).saturating_sub((*from).max(first_ns));
     let (length_ns, taken_ns) = (end_ns - first_ns, spans.iter().map(within).sum::<u64>());
-    match length_ns >= ALWAYS_LEAST_NS && taken_ns as f64 >= ALWAYS * length_ns as f64 {
-        true => Taken::Always,
-        false => Taken::Spans(spans),
-    }
+    let is_always = length_ns >= ALWAYS_LEAST_NS && taken_ns as f64 >= ALWAYS * length_ns as f64;
+    (!is_always).then_some(spans)
 }
 
 /// Processors in a second, in percent of all.
@@ -114,6 +74,28 @@ struct Reading {
     /// Use of generator and store; `None` if the store's processes are not on this machine.
     ours: Option<f64>,
     stolen: f64,
+}
+
+/// Returns the readings that count for a rung that ended at `end_ns`. Stores are sampled at moments of their own.
+fn readings(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Reading> {
+    let found = |(source, name): (&str, &str)| {
+        let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
+        series.iter().position(of_all)
+    };
+    let all = [("cpu", "user"), ("cpu", "system")].map(found);
+    let ours = [("generator", "user"), ("generator", "system"), ("server", "user"), ("server", "system")].map(found);
+    let stolen = found(("cpu", "steal"));
+    let processors = processors(series);
+    let sum = |sample: &Sample, of: &[Option<usize>]| of.iter().map(|one| sample.value((*one)?)).sum::<Option<f64>>();
+    let reading = |sample: &Sample| {
+        Some(Reading {
+            at_ns: sample.at_ns,
+            all: sum(sample, &all)?,
+            ours: sum(sample, &ours).map(|ours| ours / processors),
+            stolen: sum(sample, &[stolen]).unwrap_or(0.0),
+        })
+    };
+    samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns).filter_map(reading).collect()
 }
 
 /// Returns the kernel's additional use per unit of work of generator and store.
@@ -135,33 +117,20 @@ mod tests {
 
     const S_NS: u64 = 1_000_000_000;
 
-    /// Two processors, a generator, a store, and what the hypervisor took: percent of all for `cpu`, of one for the others.
+    /// Two processors, a generator and a store: percent of all for `cpu`, of one for the others.
     fn series() -> Vec<Series> {
-        let names = [
-            ("cpu", "", "user"),
-            ("cpu", "", "system"),
-            ("cpu", "", "steal"),
-            ("cpu", "cpu0", "user"),
-            ("cpu", "cpu1", "user"),
-            ("generator", "", "user"),
-            ("generator", "", "system"),
-            ("server", "", "user"),
-            ("server", "", "system"),
-        ];
-        let one = |(source, subject, name): (&str, &str, &str)| Series {
-            source: source.to_string(),
-            subject: subject.to_string(),
-            name: name.to_string(),
-            unit: "%".to_string(),
-            kind: SeriesKind::Total,
+        let of = |source: &str, subject: &str| {
+            ["user", "system", "steal"].map(|name| {
+                let [source, subject, name, unit] = [source, subject, name, "%"].map(str::to_owned);
+                Series { source, subject, name, unit, kind: SeriesKind::Total }
+            })
         };
-        names.map(one).to_vec()
+        [of("cpu", ""), of("cpu", "cpu0"), of("cpu", "cpu1"), of("generator", ""), of("server", "")].concat()
     }
 
     /// A reading at `at_s` of all processors, of what was stolen, and of generator and store together.
     fn sample(at_s: u64, all: f64, stolen: f64, ours: f64) -> Sample {
-        let values = [all, 0.0, stolen, all, all, ours, 0.0, 0.0, 0.0];
-        let values = values.iter().enumerate().map(|(at, value)| (at as u32, *value)).collect();
+        let values = vec![(0, all), (1, 0.0), (2, stolen), (9, ours), (10, 0.0), (12, 0.0), (13, 0.0)];
         Sample { at_ns: at_s * S_NS, values, ..Sample::default() }
     }
 
@@ -169,18 +138,17 @@ mod tests {
     fn time_is_taken_by_other_programs_and_by_the_hypervisor_with_its_aftermath() {
         let quiet = |at_s| sample(at_s, 42.0, 0.5, 80.0);
         let of = |one: Sample| taken(&[quiet(1), quiet(2), one, quiet(4)], &series(), 5 * S_NS);
-        let from_2_to_7 = Taken::Spans(vec![(2 * S_NS, 7 * S_NS)]);
-        assert_eq!(of(quiet(3)), Taken::Spans(vec![]));
+        let from_2_to_7 = Some(vec![(2 * S_NS, 7 * S_NS)]);
+        assert_eq!(of(quiet(3)), Some(vec![]));
         assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), from_2_to_7);
         assert_eq!(of(sample(3, 42.0, 4.0, 80.0)), from_2_to_7);
         // Beside a kernel that does little, little use by other programs is seen, and much of the kernel's work
         // belongs to the store.
         assert_eq!(of(sample(3, 48.0, 0.0, 80.0)), from_2_to_7);
         let kernel: Vec<Sample> = (1..9).map(|at_s| sample(at_s, 46.0, 0.5, 80.0)).collect();
-        assert_eq!(taken(&kernel, &series(), 9 * S_NS), Taken::Spans(vec![]));
+        assert_eq!(taken(&kernel, &series(), 9 * S_NS), Some(vec![]));
         // The store and the generator themselves are not other programs, however busy.
-        assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), Taken::Spans(vec![]));
-        assert!(from_2_to_7.is_in(6 * S_NS, 8 * S_NS) && !from_2_to_7.is_in(7 * S_NS, 9 * S_NS));
+        assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), Some(vec![]));
     }
 
     #[test]
@@ -191,12 +159,11 @@ mod tests {
         };
         // A program that has a sixth of a processor in each fourth second: what it leaves behind fills the time between.
         let back = |at_s: u64| if at_s.is_multiple_of(4) { busy(at_s) } else { quiet(at_s) };
-        assert!(matches!(after(50, &back), Taken::Spans(spans) if spans.len() == 1));
-        assert_eq!(after(90, &back), Taken::Always);
-        assert!(!after(90, &back).is_in(80 * S_NS, 81 * S_NS));
+        assert_eq!(after(50, &back).unwrap().len(), 1);
+        assert_eq!(after(90, &back), None);
         // One that went away half a minute ago, after a minute.
         let gone = |at_s| if at_s <= 60 { back(at_s) } else { quiet(at_s) };
-        assert!(matches!(after(90, &gone), Taken::Spans(spans) if spans.len() == 1));
+        assert_eq!(after(90, &gone).unwrap().len(), 1);
     }
 
     #[test]
@@ -204,14 +171,14 @@ mod tests {
         let samples = [sample(1, 42.0, 0.5, 80.0), sample(2, 99.0, 0.0, 80.0), sample(3, 42.0, 9.0, 80.0)];
         let of = |samples: &[Sample]| taken(samples, &series(), 3 * S_NS);
         assert_eq!(of(&samples), of(&samples[..2]));
-        assert_eq!(of(&samples), Taken::Spans(vec![(S_NS, 6 * S_NS)]));
+        assert_eq!(of(&samples), Some(vec![(S_NS, 6 * S_NS)]));
     }
 
     #[test]
     fn of_other_programs_nothing_is_known_without_the_store_s_own_processes() {
         let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
         let of = |stolen| taken(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
-        assert_eq!(of(0.0), Taken::Spans(vec![]));
-        assert!(matches!(of(9.0), Taken::Spans(spans) if spans.len() == 1));
+        assert_eq!(of(0.0), Some(vec![]));
+        assert_eq!(of(9.0).unwrap().len(), 1);
     }
 }

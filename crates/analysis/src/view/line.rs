@@ -42,7 +42,7 @@ plimsoll_core::words! {
 /// A rung as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RungView {
-    /// Rung that was requested.
+    /// Rung as it was driven.
     pub rung: Rung,
     /// State of the rung.
     pub state: RungState,
@@ -150,7 +150,7 @@ pub struct Broken {
 }
 
 /// Load steps at one rate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct AtRate {
     /// Operations a second.
     pub rate_per_s: f64,

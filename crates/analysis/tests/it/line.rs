@@ -13,7 +13,7 @@ fn seeds() -> u64 {
 }
 
 fn spec(goals: Vec<Goal>) -> LineSpec {
-    LineSpec { goals, cycles: vec!["checkpoints".into()], ..LineSpec::default() }
+    LineSpec { goals, ..LineSpec::default() }
 }
 
 /// Searches with many seeds, each within its time. No statement is false by more than 3 %: what is carried is not above the
@@ -152,23 +152,12 @@ fn bounds_are_kept_and_said() {
     let high = LineSpec { rate_min_per_s: 3_000.0, ..spec(vec![p99(20.0)]) };
     let (result, _) = search(&store, &high, Sampled::ServerCpu, 1);
     assert_eq!(result.ending, Ending::NoPass);
-    assert!(result.sentence.starts_with("Does not keep its goals even at 3,000 op/s: p99 is"), "{}", result.sentence);
+    assert!(
+        result.sentence.starts_with("Does not keep its goals even at 3,000 op/s: p99 passes"),
+        "{}",
+        result.sentence
+    );
     assert!(result.sentence.ends_with("; failed in 3 of 3 load steps of 10.0 s."), "{}", result.sentence);
-}
-
-#[test]
-fn a_short_time_gives_a_wider_line_and_a_rate_too_low_for_its_percentile_is_said() {
-    let store = Store::exponential(2_000.0);
-    let short = LineSpec { budget_s: 40.0, ..spec(vec![p99(20.0)]) };
-    let (result, _) = search(&store, &short, Sampled::ServerCpu, 3);
-    assert!(result.took_s <= 40.0, "{}", result.took_s);
-    let held = result.held.as_ref().unwrap().rate_per_s;
-    assert!((1_500.0..=1_860.0).contains(&held), "{}", result.sentence);
-    // Two a second need 500 s for a thousand samples.
-    let slow = Store::exponential(2.0);
-    let (result, _) = search(&slow, &spec(vec![p99(20_000.0)]), Sampled::ServerCpu, 3);
-    assert!(result.rate_per_s.is_none(), "{}", result.sentence);
-    assert!(result.took_s <= 300.0);
 }
 
 #[test]
@@ -399,6 +388,12 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
         }
     };
     assert!(result.took_s <= 60.0 && result.n >= 6, "{} s, {}", result.took_s, rungs(&search));
+    // Only the first load step has a long warm-up, where none was asked for.
+    let warmups_s: Vec<f64> = search.rungs().iter().map(|(rung, _)| rung.warmup_s).collect();
+    assert!(warmups_s[0] == 1.0 && warmups_s[1..].iter().all(|warmup_s| *warmup_s == 0.5), "{warmups_s:?}");
+    let asked = LineSpec { warmup_s: Some(3.0), ..spec };
+    let (_, search) = searched(&asked, |rung| answer(&store, &asked, rung, Sampled::Nothing, &mut dice));
+    assert!(search.rungs().iter().all(|(rung, _)| rung.warmup_s == 3.0), "{}", rungs(&search));
 }
 
 /// A load step of which all that is known is if it held.
@@ -492,9 +487,9 @@ fn the_line_is_stated_only_where_it_is_and_nothing_between_its_two_rates_is_left
     let more_and_more_often: Holds = |rate| 1.0 / (1.0 + (f64::ln(rate / 30_000.0) / 0.015).exp());
     // Of ten searches of a minute so many decide; where load steps differ in a wide range of rates, fewer do.
     for (holds, line, reached, of_ten) in [
-        (slow_answers, 1_400.0, 5_000.0, 8),
+        (slow_answers, 1_400.0, 5_000.0, 9),
         (far_below_the_closed_loop, 24_000.0, 173_000.0, 10),
-        (more_and_more_often, 30_000.0, 60_000.0, 4),
+        (more_and_more_often, 30_000.0, 60_000.0, 5),
     ] {
         let (mut decided, mut stated, mut wrong, mut dice) = (0, 0, 0, Dice(7));
         let searches = 40 * seeds();
@@ -502,12 +497,13 @@ fn the_line_is_stated_only_where_it_is_and_nothing_between_its_two_rates_is_left
             let spec = LineSpec { budget_s: 60.0, ..spec(vec![p99(1.0)]) };
             let mut steps = Vec::new();
             let (result, search) = searched(&spec, |rung| {
+                let took_s = rung.warmup_s + rung.seconds + 0.2;
                 let Some(rate) = rung.rate_per_s else {
-                    return RungSummary { seconds: 2.0, took_s: 3.2, rate_per_s: reached, ..RungSummary::default() };
+                    return RungSummary { seconds: 2.0, took_s, rate_per_s: reached, ..RungSummary::default() };
                 };
                 steps.push((rate, dice.unit() < holds(rate)));
                 let (_, seen) = step(rate, steps[steps.len() - 1].1);
-                RungSummary { took_s: 3.2, ..seen }
+                RungSummary { took_s, ..seen }
             });
             not_contradicted(&result, &steps, spec.precision);
             let shown = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| holds(one.rate_per_s));

@@ -64,13 +64,8 @@ pub fn searched() -> Run {
 
 /// Returns the same search for a store that carries so many.
 pub fn searched_at(most: f64) -> Run {
-    let spec = LineSpec {
-        goals: vec![goal("p99", 20e6, "ns")],
-        cycles: vec!["checkpoints".into()],
-        budget_s: 300.0,
-        precision: 0.05,
-        ..LineSpec::default()
-    };
+    let spec =
+        LineSpec { goals: vec![goal("p99", 20e6, "ns")], budget_s: 300.0, precision: 0.05, ..LineSpec::default() };
     let mut run = complete();
     let mut trial = run.trials.remove(4);
     run.trials.clear();

@@ -32,7 +32,7 @@ pub fn header(id: &str) -> RunHeader {
         plan_json: "{\"name\":\"coupons\"}".into(),
         outline: Outline {
             trials: 2,
-            line: Some(LineSpec { cycle_s: Some(0.1), ..LineSpec::default() }),
+            line: Some(LineSpec { warmup_s: Some(0.1), ..LineSpec::default() }),
             ab: Some(AbSpec {
                 sides: ["a".into(), "b".into()],
                 plans: ["a = 1".into(), "b = 1".into()],
