@@ -121,6 +121,7 @@ pub struct ValueBuf {
     slots: Vec<Slot>,
     text: String,
     bytes: Vec<u8>,
+    record: Option<u64>,
 }
 
 impl ValueBuf {
@@ -131,7 +132,7 @@ impl ValueBuf {
 
     /// An empty buffer with room for `values` values and `text_bytes` bytes of text.
     pub fn with_capacity(values: usize, text_bytes: usize) -> Self {
-        Self { slots: Vec::with_capacity(values), text: String::with_capacity(text_bytes), bytes: Vec::new() }
+        Self { slots: Vec::with_capacity(values), text: String::with_capacity(text_bytes), ..Self::default() }
     }
 
     /// Removes all values and keeps the memory.
@@ -139,6 +140,13 @@ impl ValueBuf {
         self.slots.clear();
         self.text.clear();
         self.bytes.clear();
+        self.record = None;
+    }
+
+    /// Notes that the values name the record with this number, so that readers need not tell it from the key.
+    #[inline]
+    pub fn name_record(&mut self, id: u64) {
+        self.record = Some(id);
     }
 
     /// Number of values.
@@ -211,7 +219,7 @@ fn arena_offset(len: usize) -> u32 {
     u32::try_from(len).expect("a value buffer holds at most 4 GiB")
 }
 
-static EMPTY: ValueBuf = ValueBuf { slots: Vec::new(), text: String::new(), bytes: Vec::new() };
+static EMPTY: ValueBuf = ValueBuf { slots: Vec::new(), text: String::new(), bytes: Vec::new(), record: None };
 
 /// A borrowed list of values.
 // The buffer and a range, not the buffer's slices: an operation carries this to its store, and three words are
@@ -246,6 +254,12 @@ impl<'a> Values<'a> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    /// Number of the record that these values name, if their writer noted it: [`ValueBuf::name_record`].
+    #[inline]
+    pub fn record(&self) -> Option<u64> {
+        if self.start == 0 { self.buf.record } else { None }
     }
 
     /// The value at `index`; null if there is none.
@@ -321,7 +335,9 @@ mod tests {
         assert_eq!(buf.values().slice(4..6).get(0), Value::Text("käse"));
         assert_eq!(buf.values().get(99), Value::Null);
         assert_eq!(buf.values().rows(4).map(|row| row.get(0)).collect::<Vec<_>>(), [Value::Null, Value::Text("käse")]);
+        buf.name_record(7);
+        assert_eq!((buf.values().record(), buf.values().slice(1..2).record()), (Some(7), None));
         buf.clear();
-        assert!(buf.is_empty());
+        assert!(buf.is_empty() && buf.values().record().is_none());
     }
 }

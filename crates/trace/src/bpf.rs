@@ -315,3 +315,7 @@ fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
     })?;
     Ok(found)
 }
+
+#[cfg(test)]
+#[path = "bpf_cost_tests.rs"]
+mod cost_tests;

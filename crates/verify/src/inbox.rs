@@ -46,6 +46,8 @@ pub(crate) struct Inbox {
     pub last_ns: u64,
     /// Earliest time at which operations taken from now on were asked.
     pub floor_ns: u64,
+    /// Send time of the oldest question that was open before the notes were taken last; [`NEVER`] without one.
+    pub open_ns: u64,
     /// The worker has gone, and everything has been taken.
     pub is_closed: bool,
     /// Send times of the questions that wait here: those below which no later one is, by their position.
@@ -72,6 +74,7 @@ impl Inbox {
             cut_ns: NEVER,
             last_ns: 0,
             floor_ns: 0,
+            open_ns: NEVER,
             is_closed: false,
             earliest: VecDeque::new(),
             come: 0,
@@ -81,16 +84,22 @@ impl Inbox {
 
     /// Takes over what the worker has noted since; `words` is room for that, `aliens` takes keys that are no record's.
     pub fn take(&mut self, words: &mut Vec<u64>, aliens: &mut Vec<OwnedValue>) {
-        // In this order: a question that is not open any more has its answer in the ring.
-        let open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
-        self.floor_ns = open_ns.min(self.last_ns);
+        // In this order: what is sent from now on is sent after what is noted by now, and a question that is not open any more
+        // has its answer in the ring.
         words.clear();
-        let is_closed = self.ring.take(words);
-        let mut words = words.as_slice();
+        self.ring.take(words);
+        let noted = words.len();
+        self.open_ns = self.ring.oldest_open_ns().unwrap_or(NEVER);
+        self.is_closed = self.ring.take(words);
+        let after = words.len() - noted;
+        let (mut words, mut noted_ns) = (words.as_slice(), self.last_ns);
         while let Some((first, rest)) = words.split_first() {
             words = self.note(Header::of(*first), rest, aliens);
+            if words.len() >= after {
+                noted_ns = self.last_ns;
+            }
         }
-        self.is_closed = is_closed;
+        self.floor_ns = self.open_ns.min(noted_ns);
     }
 
     /// Reads a note; returns what follows it.
@@ -108,6 +117,25 @@ impl Inbox {
                 // An unobserved outcome has no time; it is known from here on.
                 let outcome = Some(outcome);
                 self.writes.push_back(Write { at_ns: self.last_ns, stamp: NO_STAMP, id: ALIEN, ticket, outcome });
+                rest
+            }
+            (Note::Brief, [sent_ns, who, cycle, stamp, rest @ ..]) => {
+                let (id, client) = unpair(*who);
+                let finished_ns = sent_ns + u64::from(ticket);
+                self.last_ns = self.last_ns.max(finished_ns);
+                self.answer(LoggedOperation {
+                    cycle: *cycle,
+                    sent_ns: *sent_ns,
+                    finished_ns: if outcome == Outcome::Unknown { NEVER } else { finished_ns },
+                    row_count: u32::from(outcome == Outcome::Ok),
+                    asked: 0,
+                    client,
+                    id,
+                    stamp: *stamp as i64,
+                    kind,
+                    phase: self.phase,
+                    outcome,
+                });
                 rest
             }
             (Note::Value | Note::Rows, [sent_ns, finished_ns, who, cycle, rows, rest @ ..]) => {

@@ -130,6 +130,8 @@ pub(crate) struct Judge {
     pub workload: Arc<dyn Workload>,
     watches: Arc<[Watch]>,
     pub tallies: BTreeMap<(u16, u16), (AnswerVerdict, Examples)>,
+    /// A phase, and its plain answers that are in no tally yet, by operation type.
+    plain: (u16, Vec<u64>),
     shown: HashMap<u32, Vec<Shown>>,
     waiting: Vec<Waiting>,
     waiting_rows: usize,
@@ -144,6 +146,7 @@ impl Judge {
     pub fn new(workload: Arc<dyn Workload>, watches: Arc<[Watch]>) -> Self {
         Self {
             workload,
+            plain: (0, vec![0; watches.len()]),
             watches,
             tallies: BTreeMap::new(),
             shown: HashMap::new(),
@@ -166,6 +169,35 @@ impl Judge {
         self.waiting.clear();
         self.waiting_rows = 0;
         self.aliens.clear();
+    }
+
+    /// Judges an answer of one value if it is plain: the value of the write that was told last, and nothing to be weighed.
+    /// Its result is the same as that of [`Judge::take`]. False if it is not plain; nothing is counted then.
+    #[inline]
+    pub fn take_plain(&mut self, records: &mut Records, event: &LoggedOperation) -> bool {
+        let is_one = event.outcome == Outcome::Ok && event.row_count == 1;
+        let from_ns = Interval::of(event).from_ns;
+        if !is_one || !records.shows_last(event.id, event.stamp, from_ns, event.finished_ns) {
+            return false;
+        }
+        if self.plain.0 != event.phase {
+            self.count_plain();
+            self.plain.0 = event.phase;
+        }
+        self.plain.1[usize::from(event.kind)] += 1;
+        true
+    }
+
+    /// Adds the plain answers to the tallies.
+    pub fn count_plain(&mut self) {
+        let phase = self.plain.0;
+        for (kind, count) in (0u16..).zip(&mut self.plain.1).filter(|(_, count)| **count > 0) {
+            let (verdict, _) = self.tallies.entry((phase, kind)).or_default();
+            verdict.answers += *count;
+            verdict.got += *count;
+            verdict.expected += *count;
+            *count = 0;
+        }
     }
 
     /// Holds an answer against the records, or keeps it until more is known.

@@ -45,8 +45,8 @@ const NO_BOUNDS: [OwnedValue; 2] = [OwnedValue::Null, OwnedValue::Null];
 /// [`Ledger::drain`] judges what has been noted since the last call. What is asked of the ledger besides tells what is known
 /// since then.
 ///
-/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`]; for a record about 100
-/// bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write of unobserved
+/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`] and used as far as the ledger is
+/// behind; for a record about 100 bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write of unobserved
 /// outcome; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few
 /// workers, between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]);
 /// a write that is left out makes the verdict *incomplete*.
@@ -75,7 +75,7 @@ impl Ledger {
     /// has no truth to hold answers against.
     ///
     /// # Panics
-    /// When the workload has 2^32 - 1 records or more.
+    /// When the workload has 2^31 records or more.
     pub fn new(workload: Arc<dyn Workload>) -> Option<Self> {
         Self::with_rings(workload, RING_WORDS)
     }
@@ -86,7 +86,7 @@ impl Ledger {
     /// As above.
     pub fn with_rings(workload: Arc<dyn Workload>, ring_words: (usize, usize)) -> Option<Self> {
         let has_digests = !workload.truth()?.sees_contents();
-        assert!(workload.record_count() < u64::from(u32::MAX), "the ledger counts records in 32 bits");
+        assert!(workload.record_count() < 1 << 31, "the ledger counts records in 31 bits");
         let columns = workload.layout().collections.first().map_or(2, |collection| collection.fields.len());
         let watches: Arc<[Watch]> = workload.kinds().iter().map(|kind| Watch::of(kind, columns)).collect();
         let key = key_position(&*workload);
@@ -197,6 +197,7 @@ impl Ledger {
         let (certain_ns, likely_ns) = self.told();
         self.go_through(certain_ns, likely_ns);
         self.judge.take_waiting(&mut self.records, certain_ns);
+        self.judge.count_plain();
         self.inboxes.retain(|inbox| !inbox.is_closed || !inbox.writes.is_empty() || !inbox.answers.is_empty());
         self.records.sweep(self.horizon_ns(), likely_ns);
     }
@@ -213,10 +214,13 @@ impl Ledger {
     fn horizon_ns(&self) -> u64 {
         let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
         let of_inbox = |inbox: &Inbox| {
-            let floor_ns = if inbox.is_closed { NEVER } else { inbox.floor_ns.max(now_ns.saturating_sub(SILENCE_NS)) };
-            // What is open is known to be open however long its worker says nothing.
-            let open_ns = if inbox.is_closed { None } else { inbox.ring.oldest_open_ns() };
-            inbox.earliest_ns().min(floor_ns).min(open_ns.unwrap_or(NEVER))
+            if inbox.is_closed {
+                return inbox.earliest_ns();
+            }
+            let floor_ns = inbox.floor_ns.max(now_ns.saturating_sub(SILENCE_NS));
+            // What is open is known to be open however long its worker says nothing. It is not looked for anew: the worker
+            // would have to fetch each of those words again.
+            inbox.earliest_ns().min(floor_ns).min(inbox.open_ns)
         };
         let inboxes = self.inboxes.iter().filter(|inbox| !inbox.reads_back).map(of_inbox).min();
         // While no worker is active, the next notes are later than all so far.
@@ -285,9 +289,12 @@ impl Ledger {
     fn answer(&mut self, inbox: usize, told_ns: u64) {
         let inbox = &mut self.inboxes[inbox];
         let Some(event) = inbox.next_answer() else { return };
-        let value = [Row { id: event.id, digest: 0, stamp: event.stamp }];
         let (watch, rows) = (self.post.watches[usize::from(event.kind)], event.row_count as usize);
         self.operations += u64::from(!watch.writes());
+        if watch == Watch::Value && !inbox.reads_back && self.judge.take_plain(&mut self.records, &event) {
+            return;
+        }
+        let value = [Row { id: event.id, digest: 0, stamp: event.stamp }];
         if inbox.reads_back {
             match event.outcome {
                 _ if event.id == ALIEN => {}
@@ -367,6 +374,7 @@ impl Ledger {
         let push = move |id, params: &mut ValueBuf| {
             if let Some(truth) = workload.truth() {
                 truth.key(id, params);
+                params.name_record(id);
             }
         };
         in_turn(kind, self.records(), 1, clients, push)

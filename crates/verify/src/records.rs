@@ -19,7 +19,7 @@ use std::sync::Arc;
 use plimsoll_core::{Outcome, Version, Workload};
 
 use crate::contents::Contents;
-use crate::log::{Effect, Interval, NEVER, Row, Watch, is_absent};
+use crate::log::{Effect, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::past::Past;
 use crate::state::{Before, Look, State, WriteState, is_ended, later};
 
@@ -34,8 +34,9 @@ const REFUSED_MAX: usize = 1 << 20;
 /// Room that is asked for beforehand at most, in records.
 const ROOM_MAX: u64 = 1 << 26;
 
-/// A record.
+/// A record, in one line of the cache.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 struct Head {
     /// Number of the state that was noted last, or [`NO_MORE`].
     first: u32,
@@ -44,18 +45,31 @@ struct Head {
     came_ns: u64,
     /// Time by which it existed; [`NEVER`] if unknown.
     born_ns: u64,
+    /// Room for one state: most records have no other.
+    home: State,
 }
 
 impl Head {
-    const UNTOUCHED: Head = Head { first: NO_MORE, acknowledged: 0, came_ns: NEVER, born_ns: NEVER };
+    const UNTOUCHED: Head = Head { first: NO_MORE, acknowledged: 0, came_ns: NEVER, born_ns: NEVER, home: State::NONE };
+}
+
+const _: () = assert!(size_of::<Head>() == 64);
+
+/// Number of the state that has its room in record `id`; states beside records have odd numbers.
+#[inline]
+fn home_number(id: u32) -> u32 {
+    2 * id
 }
 
 /// All records.
 pub(crate) struct Records {
     heads: Vec<Head>,
+    /// States beside records.
     states: Vec<State>,
-    /// Numbers of states to be used again.
+    /// Numbers of such states to be used again.
     free: Vec<u32>,
+    /// States in records.
+    at_home: usize,
     /// Refused writes, by record and stamp: a record may show one at any time.
     refused: HashSet<(u32, i64)>,
     pub past: Past,
@@ -83,12 +97,13 @@ impl Records {
         let room = workload.record_count().min(ROOM_MAX) as usize;
         let (mut heads, mut states) = (Vec::new(), Vec::new());
         // Growing costs time while a phase runs; where there is no such room it grows.
-        let _ = (heads.try_reserve(room), states.try_reserve(room + room / 2));
+        let _ = (heads.try_reserve(room), states.try_reserve(room));
         heads.resize(room, Head::UNTOUCHED);
         Self {
             heads,
             states,
             free: Vec::new(),
+            at_home: 0,
             refused: HashSet::new(),
             past: Past::default(),
             contents: Contents::new(workload, watches),
@@ -109,7 +124,7 @@ impl Records {
 
     /// States that are known.
     pub fn state_count(&self) -> usize {
-        self.states.len() - self.free.len()
+        self.at_home + self.states.len() - self.free.len()
     }
 
     /// Returns true if a client had tried to write this record by `at_ns`.
@@ -147,13 +162,14 @@ impl Records {
         }
         let twin = self.retire(id, horizon_ns, Some(stamp));
         if let Some(twin) = twin {
-            self.states[twin as usize].has_twin = true;
+            self.state_mut(twin).has_twin = true;
         }
         self.has_deletes |= is_absent(stamp);
+        let number = self.room_for(id);
         let head = &mut self.heads[place];
         head.came_ns = head.came_ns.min(at_ns);
-        let next = head.first;
-        let state = State {
+        let next = std::mem::replace(&mut head.first, number);
+        *self.state_mut(number) = State {
             sent_ns: at_ns,
             done_ns: NEVER,
             seen_ns: NEVER,
@@ -163,24 +179,25 @@ impl Records {
             has_twin: twin.is_some() || is_absent(stamp),
             is_shown: false,
         };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.states[number as usize] = state;
-                number
-            }
-            None => {
-                self.states.push(state);
-                (self.states.len() - 1) as u32
-            }
-        };
-        head.first = number;
         self.contents.hold(number, id, stamp);
         number
     }
 
+    /// Returns the number of a state that is not in use, in the record itself if its room is free.
+    fn room_for(&mut self, id: u32) -> u32 {
+        if self.heads[id as usize].home.stage == WriteState::None {
+            self.at_home += 1;
+            return home_number(id);
+        }
+        self.free.pop().unwrap_or_else(|| {
+            self.states.push(State::NONE);
+            2 * (self.states.len() - 1) as u32 + 1
+        })
+    }
+
     /// Notes the outcome of the write of record `id` whose state has this number.
     pub fn ended(&mut self, id: u32, number: u32, outcome: Outcome, at_ns: u64) {
-        let state = &mut self.states[number as usize];
+        let state = self.state_mut(number);
         match outcome {
             Outcome::Ok => {
                 (state.stage, state.done_ns) = (WriteState::Acknowledged, at_ns);
@@ -192,15 +209,15 @@ impl Records {
                 self.unknown += 1;
             }
             Outcome::NotFound | Outcome::Rejected => {
-                self.rejected += 1;
                 let stamp = state.stamp;
+                self.rejected += 1;
                 if self.refused.len() < REFUSED_MAX && !is_absent(stamp) {
                     self.refused.insert((id, stamp));
                 }
                 return self.unlink(id, number);
             }
         }
-        let done_ns = state.done_ns;
+        let done_ns = self.state(number).done_ns;
         let head = &mut self.heads[id as usize];
         head.acknowledged += u32::from(outcome == Outcome::Ok);
         head.born_ns = head.born_ns.min(done_ns);
@@ -217,7 +234,7 @@ impl Records {
             }
         }
         let Some((sent_ns, number)) = found else { return Look::Gone };
-        let state = self.states[number as usize];
+        let state = *self.state(number);
         let look = state.look(number, &before);
         if sent_ns <= finished_ns {
             self.see(id, number, twins == 1, finished_ns);
@@ -229,6 +246,34 @@ impl Records {
         if state.has_twin && self.states_of(id).any(is_alive) { Look::Alive } else { look }
     }
 
+    /// Returns true if an answer that shows this stamp is right whatever else is known: the write told last made it, was
+    /// acknowledged before `from_ns`, and no other write was sent after that. Notes that it was seen. False says nothing.
+    #[inline]
+    pub fn shows_last(&mut self, id: u32, stamp: i64, from_ns: u64, finished_ns: u64) -> bool {
+        if self.has_deletes || self.contents.has_digests || stamp == NO_STAMP {
+            return false;
+        }
+        let Some(number) = self.last_before(id, stamp, from_ns) else { return false };
+        let state = self.state_mut(number);
+        if state.seen_ns > finished_ns {
+            state.seen_ns = finished_ns;
+        }
+        true
+    }
+
+    /// Returns the number of the state told last if it has this stamp and no twin, was acknowledged before `from_ns`, and no
+    /// other state can end it.
+    #[inline]
+    fn last_before(&self, id: u32, stamp: i64, from_ns: u64) -> Option<u32> {
+        let mut states = self.states_of(id);
+        let (number, last) = states.next()?;
+        let is_done = last.stage == WriteState::Acknowledged && last.done_ns < from_ns;
+        if last.stamp != stamp || last.has_twin || !is_done {
+            return None;
+        }
+        states.all(|(_, other)| other.sent_ns < last.done_ns).then_some(number)
+    }
+
     /// Returns the write that ends states of the record before `from_ns`.
     fn before(&self, id: u32, from_ns: u64) -> Before {
         let mut before = Before::default();
@@ -237,7 +282,7 @@ impl Records {
     }
 
     fn see(&mut self, id: u32, number: u32, is_only: bool, at_ns: u64) {
-        let state = &mut self.states[number as usize];
+        let state = self.state_mut(number);
         if state.seen_ns <= at_ns {
             return;
         }
@@ -321,23 +366,27 @@ impl Records {
 
     /// Returns true if the write with this number and stamp is still open.
     pub fn is_open(&self, number: u32, stamp: i64) -> bool {
-        let state = &self.states[number as usize];
+        let state = self.state(number);
         state.stage == WriteState::Open && state.stamp == stamp
     }
 
+    #[inline]
     pub fn state(&self, number: u32) -> &State {
-        &self.states[number as usize]
+        let place = (number / 2) as usize;
+        if number.is_multiple_of(2) { &self.heads[place].home } else { &self.states[place] }
     }
 
+    #[inline]
     pub fn state_mut(&mut self, number: u32) -> &mut State {
-        &mut self.states[number as usize]
+        let place = (number / 2) as usize;
+        if number.is_multiple_of(2) { &mut self.heads[place].home } else { &mut self.states[place] }
     }
 
     pub fn states_of(&self, id: u32) -> impl Iterator<Item = (u32, &State)> + '_ {
         let mut next = self.heads.get(id as usize).map_or(NO_MORE, |head| head.first);
         std::iter::from_fn(move || {
             let number = next;
-            let state = self.states.get(number as usize)?;
+            let state = (number != NO_MORE).then(|| self.state(number))?;
             next = state.next;
             Some((number, state))
         })
@@ -361,9 +410,10 @@ impl Records {
             }
         }
         let Some((last_ns, last)) = last.filter(|_| count > 1) else { return twin };
-        let by_ns = self.states[last as usize].done_ns;
+        let by_ns = self.state(last).done_ns;
         let (mut before, mut next) = (None, self.heads[id as usize].first);
-        while let Some(state) = self.states.get(next as usize).copied() {
+        while next != NO_MORE {
+            let state = *self.state(next);
             if state.done_ns > last_ns || next == last {
                 before = Some(next);
                 next = state.next;
@@ -371,7 +421,7 @@ impl Records {
             }
             match before {
                 None => self.heads[id as usize].first = state.next,
-                Some(before) => self.states[before as usize].next = state.next,
+                Some(before) => self.state_mut(before).next = state.next,
             }
             self.release(id, next);
             twin = twin.filter(|twin| *twin != next);
@@ -385,9 +435,8 @@ impl Records {
     /// Brings what is known of a record near: many of these at once take little longer than one.
     #[inline]
     pub fn touch(&self, id: u32) {
-        if let Some(head) = self.heads.get(id as usize) {
-            std::hint::black_box(self.states.get(head.first as usize).map_or(0, |state| state.next));
-        }
+        // A record that is written to has two states: the last one, and the one before, which has ended meanwhile.
+        std::hint::black_box(self.states_of(id).take(2).last().map(|(_, state)| state.stage));
     }
 
     /// Retires what had ended before `horizon_ns` of all records, where so many states are known that it pays. Where too
@@ -415,18 +464,21 @@ impl Records {
     /// Takes a state out of its record's list.
     fn unlink(&mut self, id: u32, number: u32) {
         let before = self.states_of(id).find(|(_, state)| state.next == number).map(|(before, _)| before);
-        let next = self.states[number as usize].next;
+        let next = self.state(number).next;
         match before {
             None => self.heads[id as usize].first = next,
-            Some(before) => self.states[before as usize].next = next,
+            Some(before) => self.state_mut(before).next = next,
         }
         self.release(id, number);
     }
 
     fn release(&mut self, id: u32, number: u32) {
         // No answer waits for a write that is gone.
-        self.states[number as usize].stage = WriteState::Unknown;
-        self.free.push(number);
+        self.state_mut(number).stage = WriteState::None;
+        match number.is_multiple_of(2) {
+            true => self.at_home -= 1,
+            false => self.free.push(number),
+        }
         self.contents.release(number, id);
     }
 

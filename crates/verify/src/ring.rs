@@ -1,11 +1,19 @@
 //! Ring of words between one worker and the ledger, without locks: the worker writes notes, the ledger reads them.
 //!
 //! A note is some words that begin with a [`Header`]. It is published as a whole, so the ledger never sees half of one.
+//!
+//! The words are in segments. The worker takes a segment that was read before one that was never used, so a ring touches
+//! only as much memory as the ledger has been behind, and that stays in the cache.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::{Outcome, OwnedValue, Value};
+
+/// Words of a segment at most: 64 KiB.
+const SEGMENT_WORDS: usize = 1 << 13;
+/// Segments of a ring at least.
+const SEGMENTS_MIN: usize = 8;
 
 /// A number that two threads look at often, with its cache line for itself.
 #[derive(Debug, Default)]
@@ -15,8 +23,14 @@ struct Apart(AtomicU64);
 /// State shared by a worker and the ledger.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    /// A power of two.
     words: Box<[AtomicU64]>,
+    /// Segment of each run of words, by the run's number modulo their count. There is one segment more than `room` takes, as
+    /// the first and the last one in use may be in use partly.
+    segments: Box<[AtomicU32]>,
+    /// Words of a segment, a power of two.
+    segment_words: usize,
+    /// Words that may wait.
+    room: usize,
     /// Words published so far.
     head: Apart,
     /// Words taken so far.
@@ -32,9 +46,14 @@ pub(crate) struct Ring {
 
 impl Ring {
     pub fn new(words: usize, tickets: usize, kinds: usize) -> Arc<Self> {
-        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let room = words.next_power_of_two();
+        let segment_words = (room / SEGMENTS_MIN).clamp(1, SEGMENT_WORDS);
+        let segments = room / segment_words + 1;
         Arc::new(Self {
-            words: zeros(words.next_power_of_two()),
+            words: zeros(segments * segment_words),
+            segments: (0..segments).map(|_| AtomicU32::new(0)).collect(),
+            segment_words,
+            room,
             head: Apart::default(),
             tail: Apart::default(),
             open: zeros(tickets),
@@ -58,15 +77,38 @@ impl Ring {
     pub fn take(&self, words: &mut Vec<u64>) -> bool {
         // First, for what a worker publishes before it goes comes before its last words.
         let is_closed = self.closed.load(Ordering::Acquire);
-        let mask = self.words.len() - 1;
-        let (head, tail) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Relaxed));
-        words.extend((tail..head).map(|at| self.words[at as usize & mask].load(Ordering::Relaxed)));
+        let (head, mut at) = (self.head.0.load(Ordering::Acquire), self.tail.0.load(Ordering::Relaxed));
+        while at < head {
+            let (first, offset) = (self.segment(at), at as usize % self.segment_words);
+            let count = (self.segment_words - offset).min((head - at) as usize);
+            let run = &self.words[first + offset..][..count];
+            words.extend(run.iter().map(|word| word.load(Ordering::Relaxed)));
+            at += count as u64;
+        }
         self.tail.0.store(head, Ordering::Release);
         if is_closed {
             words.append(&mut self.rest.lock().unwrap_or_else(PoisonError::into_inner));
         }
         is_closed
     }
+
+    /// Place that holds the segment of the run with the word at `at`.
+    fn entry(&self, at: u64) -> &AtomicU32 {
+        &self.segments[(at / self.segment_words as u64) as usize % self.segments.len()]
+    }
+
+    /// Position of the first word of the run with the word at `at`.
+    fn segment(&self, at: u64) -> usize {
+        self.entry(at).load(Ordering::Relaxed) as usize * self.segment_words
+    }
+}
+
+/// Zeros. The kernel provides their pages when they are first written to.
+fn zeros(count: usize) -> Box<[AtomicU64]> {
+    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+    let words = vec![0u64; count].into_boxed_slice();
+    // SAFETY: both have the same size, alignment and valid values, and the box has no other owner.
+    unsafe { Box::from_raw(Box::into_raw(words) as *mut [AtomicU64]) }
 }
 
 /// The worker's end of a ring.
@@ -76,18 +118,24 @@ pub(crate) struct Pen {
     at: u64,
     /// Words taken, when they were looked at last.
     tail: u64,
+    /// Position of the first word of the segment that is written to.
+    first: usize,
+    /// Segments that were used at least once.
+    used: u32,
+    /// First word of the first run whose segment was not taken back.
+    taken_back: u64,
 }
 
 impl Pen {
     pub fn new(ring: Arc<Ring>) -> Self {
-        Self { ring, at: 0, tail: 0 }
+        Self { ring, at: 0, tail: 0, first: 0, used: 0, taken_back: 0 }
     }
 
     /// Returns true if a note of so many words fits and leaves a part of the ring: one in `leaves`; none with 0.
     #[inline]
     pub fn has_room(&mut self, words: usize, leaves: usize) -> bool {
-        let len = self.ring.words.len();
-        let most = (len - len.checked_div(leaves).unwrap_or(0)) as u64;
+        let room = self.ring.room;
+        let most = (room - room.checked_div(leaves).unwrap_or(0)) as u64;
         if self.at + words as u64 - self.tail > most {
             self.tail = self.ring.tail.0.load(Ordering::Acquire);
         }
@@ -97,9 +145,46 @@ impl Pen {
     /// Writes a word of a note that has room.
     #[inline]
     pub fn put(&mut self, word: u64) {
-        let mask = self.ring.words.len() - 1;
-        self.ring.words[self.at as usize & mask].store(word, Ordering::Relaxed);
+        self.put_all([word]);
+    }
+
+    /// Writes words of a note that has room.
+    #[inline]
+    pub fn put_all<const N: usize>(&mut self, words: [u64; N]) {
+        let offset = self.at as usize & (self.ring.segment_words - 1);
+        if offset == 0 || offset + N > self.ring.segment_words {
+            return words.iter().for_each(|word| self.put_across(*word));
+        }
+        let place = &self.ring.words[self.first + offset..][..N];
+        place.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+        self.at += N as u64;
+    }
+
+    /// Writes a word that may be the first of its segment.
+    #[cold]
+    fn put_across(&mut self, word: u64) {
+        let offset = self.at as usize & (self.ring.segment_words - 1);
+        if offset == 0 {
+            self.next_segment();
+        }
+        self.ring.words[self.first + offset].store(word, Ordering::Relaxed);
         self.at += 1;
+    }
+
+    /// Takes a segment for the run that begins: the one that was read first, or else one that was never used.
+    fn next_segment(&mut self) {
+        let words = self.ring.segment_words as u64;
+        self.tail = self.ring.tail.0.load(Ordering::Acquire);
+        let segment = if self.taken_back + words <= self.tail {
+            let segment = self.ring.entry(self.taken_back).load(Ordering::Relaxed);
+            self.taken_back += words;
+            segment
+        } else {
+            self.used += 1;
+            self.used - 1
+        };
+        self.ring.entry(self.at).store(segment, Ordering::Relaxed);
+        self.first = segment as usize * words as usize;
     }
 
     /// Writes a value.
@@ -202,6 +287,9 @@ pub(crate) enum Note {
     Ended,
     /// An answer of one value, or none. Words: sent, finished, record and client, cycle, rows, stamp.
     Value,
+    /// The usual answer to a question for one value: one where the outcome is [`Outcome::Ok`], else none. The time that it
+    /// took is in place of the ticket. Words: sent, record and client, cycle, stamp.
+    Brief,
     /// An answer of several records. Words: sent, finished, record and client, cycle, rows and how many were asked for;
     /// then for each record its number and digest, and its stamp; in place of a digest, of a record that is none, whether
     /// its key is in place of the stamp.
@@ -225,7 +313,7 @@ impl Header {
     }
 
     pub fn of(word: u64) -> Self {
-        const NOTES: [Note; 5] = [Note::Sent, Note::Ended, Note::Value, Note::Rows, Note::Bounds];
+        const NOTES: [Note; 6] = [Note::Sent, Note::Ended, Note::Value, Note::Brief, Note::Rows, Note::Bounds];
         let note = NOTES[(word & 0xff) as usize];
         let outcome = Outcome::ALL[(word >> 8 & 0xff) as usize];
         Self { note, outcome, kind: (word >> 16) as u16, ticket: (word >> 32) as u32 }
@@ -250,7 +338,7 @@ mod tests {
 
     #[test]
     fn a_header_is_what_it_was() {
-        for note in [Note::Sent, Note::Ended, Note::Value, Note::Rows, Note::Bounds] {
+        for note in [Note::Sent, Note::Ended, Note::Value, Note::Brief, Note::Rows, Note::Bounds] {
             for outcome in [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown] {
                 let header = Header { note, outcome, kind: 0xfedc, ticket: 0x9876_5432 };
                 assert_eq!(Header::of(header.word()), header);
@@ -289,17 +377,20 @@ mod tests {
 
     #[test]
     fn what_one_thread_writes_another_reads_in_order() {
-        const WORDS: u64 = 200_000;
+        const WORDS: u64 = 199_998;
         let ring = Ring::new(64, 1, 1);
+        assert_eq!((ring.segment_words, ring.segments.len()), (8, 9));
         let mut pen = Pen::new(Arc::clone(&ring));
         let mut read = Vec::new();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                for word in 0..WORDS {
-                    while !pen.has_room(1, 0) {
+                // Notes of five words and of one, which fall across the ends of segments in every way.
+                for word in (0..WORDS).step_by(6) {
+                    while !pen.has_room(6, 0) {
                         std::thread::yield_now();
                     }
-                    pen.put(word);
+                    pen.put_all(std::array::from_fn::<_, 5, _>(|more| word + more as u64));
+                    pen.put(word + 5);
                     pen.publish();
                 }
                 pen.close(&[WORDS, WORDS + 1]);
@@ -321,5 +412,22 @@ mod tests {
         assert!(!pen.has_room(1, 0));
         ring.take(&mut Vec::new());
         assert!(pen.has_room(64, 0));
+    }
+
+    #[test]
+    fn memory_is_used_as_far_as_the_reader_is_behind() {
+        let ring = Ring::new(1 << 16, 1, 1);
+        let (mut pen, mut words) = (Pen::new(Arc::clone(&ring)), Vec::new());
+        let mut go_on = |pen: &mut Pen, count: u64| {
+            (0..count).for_each(|word| pen.put(word));
+            pen.publish();
+            words.clear();
+            ring.take(&mut words);
+            assert!(words.drain(..).eq(0..count));
+            pen.used
+        };
+        (0..100).for_each(|_| assert!(go_on(&mut pen, 1 << 13) <= 3));
+        assert!((8..=9).contains(&go_on(&mut pen, 1 << 16)), "{} segments", pen.used);
+        (0..100).for_each(|_| assert!(go_on(&mut pen, 1 << 16) <= 9));
     }
 }

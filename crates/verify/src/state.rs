@@ -1,10 +1,12 @@
 //! A state that a record can have, and what ends it.
 
-use crate::log::{Effect, NEVER};
+use crate::log::{Effect, NEVER, NO_STAMP};
 
 /// State of a write so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteState {
+    /// Room for a write, which is not in use.
+    None,
     /// The answer may still come.
     Open,
     Acknowledged,
@@ -80,6 +82,17 @@ pub(crate) fn is_ended(number: u32, done_ns: u64, by: Option<(u64, u32)>) -> boo
 }
 
 impl State {
+    pub const NONE: State = State {
+        sent_ns: NEVER,
+        done_ns: NEVER,
+        seen_ns: NEVER,
+        stamp: NO_STAMP,
+        next: u32::MAX,
+        stage: WriteState::None,
+        has_twin: false,
+        is_shown: false,
+    };
+
     pub fn effect(&self) -> Effect {
         Effect {
             sent_ns: self.sent_ns,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, Version, Workload};
+use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, Values, Version, Workload};
 
 use crate::digest::digest;
 use crate::log::{ABSENT, ALIEN, NO_STAMP, Watch};
@@ -37,8 +37,8 @@ pub(crate) struct Post {
     pub has_digests: bool,
 }
 
-/// An operation in flight.
-#[derive(Debug, Clone, Copy)]
+/// An operation in flight, or room for one: half a line of the cache, since each operation reads and writes one.
+#[derive(Debug, Clone, Copy, Default)]
 struct Open {
     sent_ns: u64,
     cycle: u64,
@@ -47,20 +47,20 @@ struct Open {
     /// Records that a range asks for.
     asked: u32,
     kind: u16,
-    watch: Watch,
+    is_in_flight: bool,
 }
 
 impl Open {
     /// Returns true if this write is of one record that must exist: an answer of none is an answer too.
-    fn may_find_none(&self) -> bool {
-        !matches!(self.watch, Watch::Insert { .. }) && self.id != ALIEN
+    fn may_find_none(&self, watch: Watch) -> bool {
+        !matches!(watch, Watch::Insert { .. }) && self.id != ALIEN
     }
 }
 
 /// Observes one worker. Dropping it says that operations in flight are unknown.
 pub(crate) struct Witness {
     post: Post,
-    open: Vec<Option<Open>>,
+    open: Vec<Open>,
     pen: Pen,
     aliens: usize,
     /// True if the rows read are the store's final contents: no part of them may be left out.
@@ -70,7 +70,12 @@ pub(crate) struct Witness {
 impl Witness {
     pub fn new(post: Post, ring: Arc<Ring>, tickets: usize, reads_back: bool) -> Self {
         post.shared.at_work.fetch_add(1, Ordering::Relaxed);
-        Self { post, open: vec![None; tickets], pen: Pen::new(ring), aliens: 0, reads_back }
+        Self { post, open: vec![Open::default(); tickets], pen: Pen::new(ring), aliens: 0, reads_back }
+    }
+
+    #[inline]
+    fn watch(&self, kind: u16) -> Watch {
+        self.post.watches.get(usize::from(kind)).copied().unwrap_or(Watch::Ignore)
     }
 
     #[cold]
@@ -83,11 +88,17 @@ impl Witness {
         if self.reads_back { self.overflow() } else { self.pen.skip(kind) }
     }
 
+    /// Ends an operation whose ticket is given out again before it was finished: it stays unknown.
+    #[cold]
+    fn give_up(&mut self, ticket: Ticket, at_ns: u64) {
+        self.finished(ticket, at_ns, Outcome::Unknown, &Answer::default());
+    }
+
     /// Notes a write that is about to go out; false when there is no room for it.
-    fn write(&mut self, ticket: u32, open: &mut Open, op: &Op<'_>) -> bool {
+    fn write(&mut self, ticket: u32, open: &mut Open, watch: Watch, op: &Op<'_>) -> bool {
         let Some(truth) = self.post.workload.truth() else { return false };
         let own = || Version::Written { client: open.client, cycle: open.cycle }.stamp();
-        let (columns, key) = match open.watch {
+        let (columns, key) = match watch {
             Watch::Insert { columns } => (columns, self.post.key),
             _ => (op.params.len(), 0),
         };
@@ -96,30 +107,28 @@ impl Witness {
             return false;
         }
         for row in rows {
-            let stamp = match open.watch {
+            let stamp = match watch {
                 Watch::Update => own(),
                 Watch::Delete => ABSENT + own(),
                 _ => truth.written(row).map_or(NO_STAMP, Version::stamp),
             };
-            open.id = record_number(truth, row.get(key));
-            self.pen.put(header(Note::Sent, Outcome::Ok, op.kind, ticket));
-            self.pen.put(open.sent_ns);
-            self.pen.put(pair(open.id, open.client));
-            self.pen.put(stamp as u64);
+            open.id = named_record(truth, row, key);
+            let head = header(Note::Sent, Outcome::Ok, op.kind, ticket);
+            self.pen.put_all([head, open.sent_ns, pair(open.id, open.client), stamp as u64]);
         }
         self.pen.publish();
-        if open.may_find_none() {
+        if open.may_find_none(watch) {
             self.pen.opened(ticket, open.sent_ns);
         }
         true
     }
 
     /// Notes a question that is about to go out; false when there is no room for it.
-    fn question(&mut self, ticket: u32, open: &mut Open, op: &Op<'_>) -> bool {
-        let (first, second) = (op.params.get(0), op.params.get(1));
-        match open.watch {
+    fn question(&mut self, ticket: u32, open: &mut Open, watch: Watch, op: &Op<'_>) -> bool {
+        match watch {
             Watch::All => {}
             Watch::Find { .. } => {
+                let (first, second) = (op.params.get(0), op.params.get(1));
                 if !self.pen.has_room(1 + value_words(first) + value_words(second), LEFT_TO_WRITES) {
                     return false;
                 }
@@ -128,9 +137,11 @@ impl Witness {
                 self.pen.put_value(second);
                 self.pen.publish();
             }
-            _ => open.id = self.post.workload.truth().map_or(ALIEN, |truth| record_number(truth, first)),
+            _ => open.id = self.post.workload.truth().map_or(ALIEN, |truth| named_record(truth, op.params, 0)),
         }
-        if let (Watch::Range, Value::Int(count)) = (open.watch, second) {
+        if watch == Watch::Range
+            && let Value::Int(count) = op.params.get(1)
+        {
             open.asked = u32::try_from(count.max(0)).unwrap_or(u32::MAX);
         }
         self.pen.opened(ticket, open.sent_ns);
@@ -138,40 +149,47 @@ impl Witness {
     }
 
     fn end(&mut self, ticket: u32, open: Open, at_ns: u64, outcome: Outcome, answer: &Answer) {
-        if open.watch.writes() {
+        let watch = self.watch(open.kind);
+        if watch.writes() {
             if !self.pen.has_room(2, 0) {
                 return self.overflow();
             }
-            self.pen.put(header(Note::Ended, outcome, open.kind, ticket));
-            self.pen.put(at_ns);
+            self.pen.put_all([header(Note::Ended, outcome, open.kind, ticket), at_ns]);
             self.pen.publish();
-            if open.may_find_none() {
+            if open.may_find_none(watch) {
                 if outcome == Outcome::NotFound {
-                    self.value(ticket, open, at_ns, outcome, 0, NO_STAMP);
+                    self.value(ticket, &open, at_ns, outcome, 0, NO_STAMP);
                 }
                 self.pen.closed(ticket);
             }
             return;
         }
-        match (open.watch, outcome) {
+        match (watch, outcome) {
             (Watch::Value, Outcome::Ok) => {
                 let truth = self.post.workload.truth();
                 let version = truth.and_then(|truth| truth.version_under(u64::from(open.id), answer.values.values()));
                 let stamp = version.map_or(NO_STAMP, Version::stamp);
-                self.value(ticket, open, at_ns, outcome, answer.rows as u32, stamp);
+                self.value(ticket, &open, at_ns, outcome, answer.rows as u32, stamp);
             }
-            (watch, Outcome::Ok) if watch != Watch::Value => self.rows(ticket, open, at_ns, answer),
-            _ => self.value(ticket, open, at_ns, outcome, 0, NO_STAMP),
+            (_, Outcome::Ok) => self.rows(ticket, open, at_ns, answer),
+            _ => self.value(ticket, &open, at_ns, outcome, 0, NO_STAMP),
         }
         self.pen.closed(ticket);
     }
 
     #[inline]
-    fn value(&mut self, ticket: u32, open: Open, at_ns: u64, outcome: Outcome, rows: u32, stamp: i64) {
+    fn value(&mut self, ticket: u32, open: &Open, at_ns: u64, outcome: Outcome, rows: u32, stamp: i64) {
         if !self.pen.has_room(7, LEFT_TO_WRITES) {
             return self.skip(open.kind);
         }
-        value_note(ticket, &open, at_ns, outcome, rows, stamp).into_iter().for_each(|word| self.pen.put(word));
+        let took_ns = u32::try_from(at_ns.wrapping_sub(open.sent_ns));
+        match took_ns {
+            Ok(took_ns) if self.watch(open.kind) == Watch::Value && rows == u32::from(outcome == Outcome::Ok) => {
+                let head = header(Note::Brief, outcome, open.kind, took_ns);
+                self.pen.put_all([head, open.sent_ns, pair(open.id, open.client), open.cycle, stamp as u64]);
+            }
+            _ => self.pen.put_all(value_note(ticket, open, at_ns, outcome, rows, stamp)),
+        }
         self.pen.publish();
     }
 
@@ -208,6 +226,15 @@ impl Witness {
     }
 }
 
+/// The number of the record that these values name, whose key is at this position; or [`ALIEN`].
+#[inline]
+fn named_record(truth: &dyn Truth, values: Values<'_>, key: usize) -> u32 {
+    match values.record() {
+        Some(id) => u32::try_from(id).unwrap_or(ALIEN),
+        None => record_number(truth, values.get(key)),
+    }
+}
+
 /// The number of the record with `key`, or [`ALIEN`].
 pub(crate) fn record_number(truth: &dyn Truth, key: Value<'_>) -> u32 {
     truth.record_id(key).and_then(|id| u32::try_from(id).ok()).unwrap_or(ALIEN)
@@ -231,31 +258,33 @@ fn value_note(ticket: u32, open: &Open, at_ns: u64, outcome: Outcome, rows: u32,
 
 impl Observer for Witness {
     fn sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
-        let watch = self.post.watches.get(usize::from(op.kind)).copied().unwrap_or(Watch::Ignore);
+        let watch = self.watch(op.kind);
         if watch == Watch::Ignore {
             return;
         }
-        match self.open.get_mut(ticket.0 as usize).map(Option::take) {
-            // A ticket given out again before it was finished: its operation stays unknown.
-            Some(Some(before)) => self.end(ticket.0, before, at_ns, Outcome::Unknown, &Answer::default()),
-            Some(None) => {}
+        match self.open.get(ticket.0 as usize) {
+            Some(before) if before.is_in_flight => self.give_up(ticket, at_ns),
+            Some(_) => {}
             None => return self.overflow(),
         }
-        let mut open = Open { sent_ns: at_ns, cycle, client, id: ALIEN, asked: 0, kind: op.kind, watch };
+        let mut open = Open { sent_ns: at_ns, cycle, client, id: ALIEN, asked: 0, kind: op.kind, is_in_flight: true };
         let is_noted = match watch.writes() {
-            true => self.write(ticket.0, &mut open, op),
-            false => self.question(ticket.0, &mut open, op),
+            true => self.write(ticket.0, &mut open, watch, op),
+            false => self.question(ticket.0, &mut open, watch, op),
         };
         match (is_noted, watch.writes()) {
-            (true, _) => self.open[ticket.0 as usize] = Some(open),
+            (true, _) => self.open[ticket.0 as usize] = open,
             (false, true) => self.overflow(),
             (false, false) => self.skip(op.kind),
         }
     }
 
     fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer) {
-        let Some(open) = self.open.get_mut(ticket.0 as usize).and_then(Option::take) else { return };
-        self.end(ticket.0, open, at_ns, outcome, answer);
+        if let Some(open) = self.open.get_mut(ticket.0 as usize).filter(|open| open.is_in_flight) {
+            open.is_in_flight = false;
+            let open = *open;
+            self.end(ticket.0, open, at_ns, outcome, answer);
+        }
     }
 
     // What reads and writes are the steps; the operation around them is ignored, so its ticket is free for them. A step
@@ -272,12 +301,11 @@ impl Observer for Witness {
 impl Drop for Witness {
     fn drop(&mut self) {
         let mut rest = Vec::new();
-        for (ticket, open) in (0u32..).zip(&mut self.open) {
-            let Some(open) = open.take() else { continue };
+        for (ticket, open) in (0u32..).zip(&self.open).filter(|(_, open)| open.is_in_flight) {
             let at_ns = open.sent_ns;
-            match open.watch.writes() {
+            match self.watch(open.kind).writes() {
                 true => rest.extend([header(Note::Ended, Outcome::Unknown, open.kind, ticket), at_ns]),
-                false => rest.extend(value_note(ticket, &open, at_ns, Outcome::Unknown, 0, NO_STAMP)),
+                false => rest.extend(value_note(ticket, open, at_ns, Outcome::Unknown, 0, NO_STAMP)),
             }
         }
         self.pen.close(&rest);

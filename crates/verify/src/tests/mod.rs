@@ -147,6 +147,22 @@ fn its_memory_does_not_grow_with_operations() {
 }
 
 #[test]
+fn a_record_that_is_written_often_between_two_drains_keeps_few_states() {
+    let workload = kv(RECORDS);
+    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
+    let mut observers = ledger.observers(0, 1, 1);
+    let mut params = ValueBuf::new();
+    for cycle in 0..1_000 {
+        params.clear();
+        workload.truth().unwrap().row(0, Version::Written { client: 0, cycle }, &mut params);
+        observers[0].sent(Ticket(0), 10_000 + cycle * 10_000, 0, cycle, &Op::new(PUT, params.values()));
+        observers[0].finished(Ticket(0), 13_000 + cycle * 10_000, Outcome::Ok, &Answer::default());
+    }
+    ledger.drain();
+    assert!(ledger.held() <= 3, "{} states", ledger.held());
+}
+
+#[test]
 fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobody() {
     let behind = |steps| {
         let workload = kv(RECORDS);
@@ -184,7 +200,7 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
         ledger.drain();
         (ledger.skipped(), ledger.answers(), ledger.verdict(&ledger.found(READ_BACK)))
     };
-    // 6 words a write, 7 an answer: 512 have room for 40 of each, and for 70 writes with fewer answers.
+    // 6 words a write, 5 an answer: 512 have room for 34 of each, as answers leave a quarter, and for more writes.
     let (skipped, answers, verdict) = behind(20);
     assert!(skipped == 0 && answers[0].answers == 20 && verdict.is_kept(), "{answers:?} {verdict:?}");
     let (skipped, answers, verdict) = behind(45);

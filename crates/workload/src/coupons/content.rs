@@ -100,6 +100,12 @@ impl Content {
         fixed as u64 + (campaign.len() as u64 + sample / 2) / sample
     }
 
+    /// Appends the code of record `id` to the parameters of an operation on it.
+    pub(super) fn name(&self, id: u64, params: &mut ValueBuf) {
+        params.push_text_with(|code| self.write_code(id, code));
+        params.name_record(id);
+    }
+
     pub(super) fn write_code(&self, id: u64, code: &mut String) {
         let bits = self.codes.apply(id);
         for place in (0..CODE_LEN).rev() {

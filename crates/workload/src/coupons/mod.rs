@@ -332,6 +332,9 @@ mod tests {
             let stream = coupons.stream(&StreamSpec::Mix { mix, clients }).unwrap();
             let mut owner = vec![None; records as usize];
             each_op(&*stream, 0..clients, 0..400, |(client, _), kind, params| {
+                if kind <= UPDATE {
+                    assert_eq!(params.values().record(), coupons.content.record_id(params.values().get(0)));
+                }
                 if kind == UPDATE {
                     let id = coupons.content.record_id(params.values().get(0)).unwrap();
                     assert_eq!(*owner[id as usize].get_or_insert(client), client);

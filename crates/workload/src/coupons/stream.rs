@@ -46,11 +46,11 @@ impl Stream for Mixed {
         match kind {
             READ => {
                 let id = below(bits, self.content.records);
-                params.push_text_with(|code| self.content.write_code(id, code));
+                self.content.name(id, params);
             }
             UPDATE => {
                 let id = self.content.id_of_rank(self.rank_to_update(u64::from(client), bits));
-                params.push_text_with(|code| self.content.write_code(id, code));
+                self.content.name(id, params);
                 params.push(Value::Int(self.content.redeemed_written(id, client, cycle)));
                 params.push(Value::Int(Version::Written { client, cycle }.stamp()));
             }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_core::Version;
+use plimsoll_core::{ValueBuf, Version};
 
 use crate::scramble::{Feistel, hash, mix};
 
@@ -50,6 +50,13 @@ impl Content {
         write_key(self.keys.apply(id), key);
     }
 
+    /// Appends the key of record `id` to the parameters of an operation on it.
+    #[inline]
+    pub(super) fn name(&self, id: u64, params: &mut ValueBuf) {
+        params.push_bytes_with(|key| self.write_key(id, key));
+        params.name_record(id);
+    }
+
     /// The record with this key; `None` for keys that no record has.
     pub fn id_of(&self, key: &[u8]) -> Option<u64> {
         number_of(key).map(|number| self.keys.invert(number))
@@ -87,14 +94,13 @@ impl Content {
     }
 
     /// Compares every byte, without making the value that it compares with.
+    // The number that the value claims is compared last, so that its characters are found without waiting for `number`.
     #[inline]
     fn version_in(&self, number: u64, value: &[u8]) -> Option<Version> {
         let version = Self::claim(value)?;
-        if value.len() != self.value_bytes || value.get(..8)? != number.to_le_bytes() {
-            return None;
-        }
-        let mut rest = value.get(HEADER_BYTES..)?;
-        let mut place = self.first_place(number, version.stamp());
+        let claimed = value.get(..8)?.try_into().map(u64::from_le_bytes).ok()?;
+        let mut rest = value.get(HEADER_BYTES..).filter(|_| value.len() == self.value_bytes)?;
+        let mut place = self.first_place(claimed, version.stamp());
         while !rest.is_empty() {
             let from = place as usize % CHARACTERS;
             let part = &self.characters[from..CHARACTERS.min(from + rest.len())];
@@ -105,7 +111,7 @@ impl Content {
             rest = after;
             place = mix(place);
         }
-        Some(version)
+        (claimed == number).then_some(version)
     }
 
     /// Returns the position in the characters at which the first part of a value begins.

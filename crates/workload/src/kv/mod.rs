@@ -203,6 +203,7 @@ mod tests {
         each_op(&*stream, 0..3, 0..u64::MAX, |_, kind, params| {
             assert_eq!((kind, params.len()), (INSERT, 2));
             let (key, value) = (bytes(params, 0), bytes(params, 1));
+            assert_eq!(params.values().record(), pairs.content.id_of(key));
             assert_eq!(pairs.content.version_of(key, value), Some(Version::Loaded));
             assert_eq!(key.len() + value.len(), pairs.record_bytes() as usize);
             assert!(seen.insert(pairs.content.id_of(key).unwrap()));
@@ -263,6 +264,7 @@ mod tests {
         each_op(&*stream, 1..2, 0..15_000, |_, kind, params| {
             let types = params.values().iter().map(|value| value.value_type().unwrap());
             assert!(types.eq(pairs.kinds[usize::from(kind)].params.iter().copied()));
+            assert_eq!(params.values().record(), pairs.content.id_of(bytes(params, 0)));
             if let Value::Int(length) = params.values().get(1) {
                 assert!((1..=100).contains(&length));
             }
@@ -282,7 +284,8 @@ mod tests {
             let kind = stream.op(0, cycle as u64, &mut begun).unwrap();
             steps.begin(cycle as u64, kind, begun.values());
             assert_eq!(steps.next(&mut params), Step::Send { kind: RMW_READ, more: false });
-            assert_eq!(bytes(&params, 0), bytes(&begun, 0));
+            let (asked, named) = ((bytes(&params, 0), params.values().record()), pairs.content.id_of(bytes(&begun, 0)));
+            assert_eq!(asked, (bytes(&begun, 0), named));
             steps.answered(read, &Answer::default());
             params.clear();
             if read == Outcome::Rejected {

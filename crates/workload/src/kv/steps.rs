@@ -11,6 +11,8 @@ pub(super) struct ReadModifyWrite {
     client: u32,
     cycle: u64,
     key: Vec<u8>,
+    /// Number of the record, if the operation named it.
+    record: Option<u64>,
     next: Next,
 }
 
@@ -23,7 +25,7 @@ enum Next {
 
 impl ReadModifyWrite {
     pub fn new(content: Content, client: u32) -> Self {
-        Self { content, client, cycle: 0, key: Vec::new(), next: Next::End(Outcome::Ok) }
+        Self { content, client, cycle: 0, key: Vec::new(), record: None, next: Next::End(Outcome::Ok) }
     }
 }
 
@@ -33,7 +35,7 @@ impl Steps for ReadModifyWrite {
         if let Value::Bytes(key) = params.get(0) {
             self.key.extend_from_slice(key);
         }
-        (self.cycle, self.next) = (cycle, Next::Read);
+        (self.cycle, self.record, self.next) = (cycle, params.record(), Next::Read);
     }
 
     fn next(&mut self, params: &mut ValueBuf) -> Step {
@@ -43,6 +45,7 @@ impl Steps for ReadModifyWrite {
             Next::End(outcome) => return Step::End { kind: READ_MODIFY_WRITE, outcome },
         };
         params.push(Value::Bytes(&self.key));
+        self.record.into_iter().for_each(|id| params.name_record(id));
         if kind == MODIFY {
             let version = Version::Written { client: self.client, cycle: self.cycle };
             params.push_bytes_with(|value| self.content.write_value_of(&self.key, version, value));

@@ -16,7 +16,10 @@ pub(super) fn stream(pairs: &Pairs, spec: &StreamSpec) -> Result<Box<dyn Stream>
     if let StreamSpec::Load { clients, .. } = spec {
         let content = pairs.content.clone();
         // A put writes one value, whatever the batch.
-        let push = move |id, params: &mut ValueBuf| content.row(id, Version::Loaded, params);
+        let push = move |id, params: &mut ValueBuf| {
+            content.row(id, Version::Loaded, params);
+            params.name_record(id);
+        };
         return Ok(in_turn(INSERT, pairs.records, 1, *clients, push));
     }
     let turns = Turns::new(pairs.seed ^ KIND_SALT, &shares("kv", &KINDS, spec)?);
@@ -53,10 +56,10 @@ impl Stream for Mixed {
         let bits = hash_from(self.hashing, u64::from(client), cycle);
         let id = self.asked_for(bits, u64::from(client), cycle);
         match turn.kind {
-            READ | READ_MODIFY_WRITE => params.push_bytes_with(|key| self.content.write_key(id, key)),
+            READ | READ_MODIFY_WRITE => self.content.name(id, params),
             UPDATE => self.write(id, client, cycle, params),
             SCAN => {
-                params.push_bytes_with(|key| self.content.write_key(id, key));
+                self.content.name(id, params);
                 params.push(Value::Int(1 + below(mix(bits ^ KIND_SALT), self.scan_length) as i64));
             }
             _ => return None,
@@ -92,7 +95,7 @@ impl Mixed {
 
     #[inline]
     fn write(&self, id: u64, client: u32, cycle: u64, params: &mut ValueBuf) {
-        params.push_bytes_with(|key| self.content.write_key(id, key));
+        self.content.name(id, params);
         params.push_bytes_with(|value| self.content.write_value(id, Version::Written { client, cycle }, value));
     }
 }
