@@ -130,6 +130,27 @@ fn what_makes_no_crash_images_is_refused() {
     }
     let slow = place.line(&format!("{images} --check sleep\u{a0}600 --limit 100ms --count 1"));
     slow.expect(1).says("not done within 0.1 s");
+    // Of one image the check cannot be run, which says nothing of the others; then another one fails.
+    let one_of = |rest: &str| {
+        let script = format!("[ $PLIMSOLL_CRASH_SURVIVORS != none ] || no-such-command; {rest}");
+        place.run(&[
+            "faultfs",
+            "images",
+            &mounted.directory,
+            "--count",
+            "4",
+            "--survivors",
+            "none,all",
+            "--check",
+            &script,
+        ])
+    };
+    let ran = one_of("[ $? -ne 127 ] || exit 127").expect(11);
+    ran.says("passed 2 … not checked 2").says("not checked, exit status: 127 … no-such-command: not found");
+    let ran = one_of("case $? in 127) exit 127;; esac; exit 3").expect(1).says("not checked 2");
+    ran.says("exit status: 3");
+    let ran = place.run(&["faultfs", "images", &mounted.directory, "--check", "no-such-command {}"]).expect(2);
+    ran.says("--check cannot be run: … → name a command that the shell of root finds");
     place.refuses(&[(
         "faultfs mount disk --fs ext4 --files files",
         "--fs ext4 makes a device, and --files names a directory",
