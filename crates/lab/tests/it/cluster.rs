@@ -252,6 +252,12 @@ fn a_node_joins_and_leaves() {
     assert_eq!(handle.kill(Nodes::One(7)).unwrap_err().kind, StoreErrorKind::Usage);
     cluster.restart(Nodes::All).unwrap();
     assert!(goes_on(&joined));
+    // Beside a node that does not run none joins or leaves; that one itself does.
+    handle.kill(Nodes::One(2)).unwrap();
+    let what = "node 3 of Shell does not run: a node joins or leaves while all others run";
+    assert_eq!([handle.add().unwrap_err().what, handle.remove(0).unwrap_err().what], [what; 2]);
+    assert_eq!(cluster.nodes().len(), 2);
+    handle.remove(2).unwrap();
     cluster.close().unwrap();
     assert!(!joined.data_dir.exists());
 }
