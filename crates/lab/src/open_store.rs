@@ -108,7 +108,8 @@ pub fn open(
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
             let (there, status) = (lab.enter()?, lab.status()?);
-            let is_away = |state| !matches!(state, NodeState::Running | NodeState::Starting | NodeState::NotReady);
+            use NodeState::{NotReady, Running, Starting, Unknown};
+            let is_away = |state| !matches!(state, Running | Starting | NotReady | Unknown);
             for node in status.nodes.iter().filter(|node| is_away(node.state)) {
                 let (number, state) = (node.number + 1, node.state.name());
                 progress(&format!(

@@ -44,6 +44,9 @@ impl Recipe for Shells {
     }
 
     fn ready(&self, node: &Node, _: &Waits) -> Result<(), StoreError> {
+        // A slow one answers after so many milliseconds.
+        let slow = fs::read_to_string(node.socket_dir.join("slow")).unwrap_or_default();
+        std::thread::sleep(Duration::from_millis(slow.parse().unwrap_or(0)));
         let is_there = node.socket_dir.join("socket").exists();
         is_there.then_some(()).ok_or_else(|| StoreError::new(StoreErrorKind::Unreachable, "no socket"))
     }
