@@ -11,7 +11,7 @@ use crate::told::{Seen, run_on};
 const PLAN: &str = r#"
 stores = ["sqlite"]
 samplers = ["store"]
-slice = "50ms"
+slice = "100ms"
 
 [workload]
 name = "kv"
@@ -30,7 +30,7 @@ do = "restart"
 [[phase]]
 do = "drive"
 clients = 2
-for = "150ms"
+for = "300ms"
 mix = { read = 2, update = 1 }
 durability = "buffered"
 "#;
@@ -154,6 +154,7 @@ fn a_panic_of_a_store_in_this_process_is_an_error_that_names_store_and_place_and
         "its maintenance",
         "opening its files again",
         "operations",
+        "reading its counters",
         "its closing",
     ] {
         let (result, run) = ran(at);
@@ -172,11 +173,7 @@ fn a_panic_of_a_store_in_this_process_is_an_error_that_names_store_and_place_and
 }
 
 #[test]
-fn a_panic_that_changes_nothing_of_a_run_does_not_end_it() {
+fn a_panic_when_a_store_is_dropped_does_not_end_the_run() {
     let (result, run) = ran("its drop");
     assert_eq!((result, run.state), (Ok(()), RunState::Complete));
-    let (result, run) = ran("reading its counters");
-    assert_eq!((result, run.state), (Ok(()), RunState::Complete));
-    let said = |text: &str| text.contains("sqlite panicked in this process during reading its counters");
-    assert!(run.events.iter().any(|event| said(&event.text)), "{:?}", run.events);
 }
