@@ -246,16 +246,22 @@ impl<'a> PhaseFacts<'a> {
         all
     }
 
+    /// Number of operations that count as errors because they were due and never sent. The user's wish for an end is no
+    /// failure of operations.
+    pub fn unsent_errors(&self) -> u64 {
+        if self.phase.end.state == PhaseState::Interrupted { 0 } else { self.unfinished_count() }
+    }
+
     /// Operations that were rejected, unknown or never sent.
     pub fn error_count(&self) -> u64 {
-        self.count(None, Outcome::is_error).saturating_sub(self.stopped_count()) + self.unfinished_count()
+        self.count(None, Outcome::is_error).saturating_sub(self.stopped_count()) + self.unsent_errors()
     }
 
     /// Share of operations that were rejected, unknown or never sent, in per cent; `None` when there were none. With an
     /// operation type `op` without what was never sent, which is of none.
     pub fn error_percent(&self, op: Option<&str>) -> Option<Quantity> {
         let (errors, n) = match op {
-            None => (self.error_count(), self.count(None, |_| true) + self.unfinished_count()),
+            None => (self.error_count(), self.count(None, |_| true) + self.unsent_errors()),
             Some(_) => (self.count(op, Outcome::is_error), self.count(op, |_| true)),
         };
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
@@ -330,7 +336,7 @@ impl<'a> PhaseFacts<'a> {
             && op.is_none_or(|op| kinds.any(|kind| self.is_kind(kind, Some(op)) && self.is_scheduled(kind)))
             && match name {
                 "rate" | "ops" | "unfinished" => true,
-                "errors" => self.unfinished_count() > 0,
+                "errors" => self.unsent_errors() > 0,
                 name => matches!(name, "mean" | "stddev") || is_percentile(name),
             }
     }

@@ -29,13 +29,17 @@ pub(crate) fn stages(facts: &PhaseFacts<'_>) -> Vec<StageView> {
                 && ((from_ns..until_ns).contains(&middle_ns) || (at == last && middle_ns >= until_ns))
         };
         let slices: Vec<_> = facts.phase.slices.iter().filter(is_in).collect();
-        stages.push(of_slices(facts, stage, &slices));
+        // What was in flight at an interrupt ended in the last slice.
+        let is_end =
+            slices.last().is_some_and(|one| facts.phase.slices.last().is_some_and(|last| one.ordinal == last.ordinal));
+        stages.push(of_slices(facts, stage, &slices, if is_end { facts.stopped_count() } else { 0 }));
         from_ns = until_ns;
     }
     stages
 }
 
-fn of_slices(facts: &PhaseFacts<'_>, stage: &Stage, slices: &[&Slice<Distribution>]) -> StageView {
+/// Returns the numbers of `slices`, in which the user's wish for an end left `stopped` operations unknown.
+fn of_slices(facts: &PhaseFacts<'_>, stage: &Stage, slices: &[&Slice<Distribution>], stopped: u64) -> StageView {
     let (mut ended, mut errors, mut done, mut counted_ns) = (0, 0, 0, 0);
     let mut times = Times::default();
     for slice in slices {
@@ -46,11 +50,12 @@ fn of_slices(facts: &PhaseFacts<'_>, stage: &Stage, slices: &[&Slice<Distributio
             errors += if one.outcome.is_error() { n } else { 0 };
             done += if one.outcome.is_error() || slice.drain { 0 } else { n };
         }
-        let unfinished = slice.unfinished.as_ref().map_or(0, Distribution::len);
-        ended += unfinished;
-        errors += unfinished;
+        let unsent = slice.unfinished.as_ref().map_or(0, |waited| waited.len().min(facts.unsent_errors()));
+        ended += unsent;
+        errors += unsent;
         counted_ns += if slice.drain { 0 } else { slice.end_ns.saturating_sub(slice.start_ns) };
     }
+    errors = errors.saturating_sub(stopped);
     let level = |level: f64| match facts.open_loop {
         true => number::with_unit(level, "1/s"),
         false => format!("{level} client{}", if level == 1.0 { "" } else { "s" }),

@@ -36,7 +36,7 @@ Exit codes: 0 all goals held · 1 a goal missed or not measured, or a promise br
 3 store unreachable · 4 credentials refused · 5 something is not installed · 6 address taken ·
 7 disk full · 8 no permission, or a path that cannot be written · 9 the store or its server failed ·
 10 no such run or not readable · 11 undecided: cannot be told from what was seen ·
-12 no more memory, threads or file descriptors · 130 interrupted"
+12 no more memory, threads or file descriptors · 101 a bug in Plimsoll · 130 interrupted"
 )]
 pub struct Cli {
     /// Verb.

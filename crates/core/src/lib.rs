@@ -23,6 +23,7 @@
 //! | [`study`] | kinds of phase, goals, figures: contents that a plan and a recording share |
 //! | [`mounts`] | [`mounts::Mount`]: a line of the kernel's table of mounts |
 //! | [`pace`] | start times of operations |
+//! | [`panics`] | [`panics::caught`]: panics of code in this process, as errors |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
 //! | [`tables`] | collections as SQL tables |
 //! | [`production`] | [`Production`]: statements that a running store executed before |
@@ -62,6 +63,7 @@ pub mod observer;
 pub mod op;
 mod owned;
 pub mod pace;
+pub mod panics;
 mod parameters;
 pub mod pause;
 pub mod production;

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::pace::WakeMode;
+use plimsoll_core::panics::Panic;
 use plimsoll_core::{AnswerTally, Observer, OpKind, Outcome, Sessions, Slice, StoreError, Stream, waits};
 
 use crate::board::{Board, GRACE_NS, Shared};
@@ -47,10 +48,7 @@ pub(crate) enum Message {
         worker: usize,
         report: Box<WorkerReport>,
     },
-    Panicked {
-        worker: usize,
-        message: String,
-    },
+    Panicked(Panic),
 }
 
 /// Final report of a worker.
@@ -267,9 +265,9 @@ impl<'a> RunningPhase<'a> {
     fn take(&mut self, message: Message) -> Result<(), DriveError> {
         match message {
             Message::Done { worker, report } => self.reports[worker] = Some(report),
-            Message::Panicked { worker, message } => {
+            Message::Panicked(panic) => {
                 self.shared.halt.store(true, Ordering::Relaxed);
-                return Err(DriveError::Panicked { worker, message });
+                return Err(DriveError::Panicked(panic));
             }
             Message::Opened(_) => {}
         }

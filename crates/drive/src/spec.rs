@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+use plimsoll_core::panics::Panic;
 use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError};
 
 use crate::group::Placed;
@@ -439,13 +440,8 @@ pub enum DriveError {
     #[error("{0}")]
     Store(StoreError),
     /// A thread of this program panicked, which is a bug here or in the store's session.
-    #[error("worker {worker} panicked: {message}")]
-    Panicked {
-        /// Number of the worker.
-        worker: usize,
-        /// Message of the panic.
-        message: String,
-    },
+    #[error("a thread panicked: {0}")]
+    Panicked(Panic),
     /// Sessions did not open or workers did not hand over their counts in any reasonable time.
     #[error("{what} took longer than {waited:?}")]
     Stuck {

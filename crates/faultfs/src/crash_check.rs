@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,8 @@ use crate::log::{LogEntry, LogKind, log_entries};
 use crate::loop_device::LOOK_INTERVAL;
 use crate::remove::mount_points;
 
+/// Images whose command could not be run, without another one before, after which it is taken for a mistake.
+const NOT_RUN_MAX: usize = 16;
 /// Most bytes that are kept of a command's last line.
 const SAID_BYTES_MAX: usize = 1024;
 
@@ -63,6 +65,8 @@ pub enum ImageState {
     Failed(String),
     /// The file system could not be mounted.
     NotMounted(String),
+    /// A command in the check could not be run: the shell's exit status 126 or 127. Nothing is known of the image.
+    NotRun(String),
 }
 
 /// An image that was looked at.
@@ -101,7 +105,8 @@ pub fn crash_moments(entries: &[LogEntry], from_ns: u64, count: usize) -> Vec<us
 /// Makes an image of each point, mounts it, and has the command look at it. Ends early with those that are done when `stop` is set.
 ///
 /// # Errors
-/// Where this is not root, the log does not have such a point, there is not enough memory, or programs are missing.
+/// Where this is not root, the log does not have such a point, there is not enough memory, programs are missing, or the command
+/// can be run for no image.
 pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<CheckedImage>, FaultError> {
     if !rustix::process::geteuid().is_root() {
         return Err(FaultError::NotRoot);
@@ -118,14 +123,14 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
     order.sort_by_key(|index| check.points[*index].entries);
     let replay = Replay::new(check.log, check.base, memory().map_err(FaultError::at(check.log))?)?;
     let all = Mutex::new((replay, order.into_iter()));
-    let gone_wrong = AtomicBool::new(false);
+    let (gone_wrong, ran, not_run) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
     let is_over = || stop.load(Ordering::SeqCst) || gone_wrong.load(Ordering::SeqCst);
     let run = || {
         own_mounts(check.over).map_err(FaultError::at(check.over))?;
         must_be_mountable(check.base, file_system, check.over)?;
         let worker = |number: usize| {
             let (all, entries, at) = (&all, &entries, check.over.join(number.to_string()));
-            let (is_over, gone_wrong) = (&is_over, &gone_wrong);
+            let (is_over, gone_wrong, ran, not_run) = (&is_over, &gone_wrong, &ran, &not_run);
             let work = move || {
                 let mut done = Vec::new();
                 while !is_over() {
@@ -143,6 +148,11 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
                         // Its command was killed for that, and says nothing about the image.
                         break;
                     }
+                    if !matches!(state, ImageState::NotRun(_)) {
+                        ran.store(true, Ordering::SeqCst);
+                    } else if not_run.fetch_add(1, Ordering::SeqCst) + 1 == NOT_RUN_MAX && !ran.load(Ordering::SeqCst) {
+                        return Err(cannot_be_run(&said));
+                    }
                     done.push((index, CheckedImage { point, at_ns, at_risk_writes, state, said }));
                 }
                 Ok(done)
@@ -158,7 +168,17 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
     let done = std::thread::scope(|scope| joined(scope.spawn(run)))?;
     let mut done: Vec<(usize, CheckedImage)> = done.into_iter().flatten().collect();
     done.sort_by_key(|(index, _)| *index);
+    if let Some((_, first)) = done.first()
+        && done.iter().all(|(_, one)| matches!(one.state, ImageState::NotRun(_)))
+    {
+        return Err(cannot_be_run(&first.said));
+    }
     Ok(done.into_iter().map(|(_, checked)| checked).collect())
+}
+
+/// Returns the error that the command can be run for no image; the shell has `said` so.
+fn cannot_be_run(said: &str) -> FaultError {
+    FaultError::Usage(format!("--check cannot be run: {said}; name a command that the shell of root finds"))
 }
 
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
@@ -275,10 +295,9 @@ fn looked_at(
         (ended, joined(reader))
     });
     let state = match ended.map_err(failed())? {
-        // As every shell has it: there is no such command, or it is none. That says nothing about an image.
+        // As every shell has it: there is no such command, or it is none.
         Some(status) if matches!(status.code(), Some(126 | 127)) => {
-            let what = format!("--check cannot be run: {said}; name a command that the shell of root finds");
-            return Err(FaultError::Usage(what));
+            ImageState::NotRun(format!("not checked, {status}"))
         }
         Some(status) if !status.success() => ImageState::Failed(status.to_string()),
         Some(_) if check.expected.is_some_and(|expected| said != expected) => {

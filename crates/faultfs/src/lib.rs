@@ -50,4 +50,4 @@ pub use error::FaultError;
 pub use log::{LogEntry, LogKind, log_entries};
 pub use plimsoll_core::FileSystem;
 pub use plimsoll_core::fault::{CutMoment, ErrorMode, Fault, RequestKind, Survivors};
-pub use remove::sweep_orphans;
+pub use remove::{mounted_devices, sweep_orphans};

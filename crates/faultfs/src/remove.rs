@@ -51,9 +51,13 @@ pub(crate) fn mark(directory: &Path) -> Option<(File, bool)> {
 
 /// Removes devices whose owner and daemon were both killed, and says where they were. They are found by their FUSE mounts.
 pub fn sweep_orphans() -> Vec<PathBuf> {
-    let devices = mount_points(|source, _| source == SOURCE);
-    let directories = devices.iter().filter_map(|at| Some(at.parent()?.to_owned()));
-    directories.filter(|directory| sweep(directory)).collect()
+    mounted_devices().into_iter().filter(|directory| sweep(directory)).collect()
+}
+
+/// Returns the directories of all devices that are mounted here.
+pub fn mounted_devices() -> Vec<PathBuf> {
+    let mounts = mount_points(|source, _| source == SOURCE);
+    mounts.iter().filter_map(|at| Some(at.parent()?.to_owned())).collect()
 }
 
 /// Returns the mount points, in order, that `is_meant` selects by source and place (proc_pid_mountinfo(5)).

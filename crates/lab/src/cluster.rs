@@ -402,6 +402,19 @@ impl Running {
         }
     }
 
+    /// Refuses to let a node join or leave while a node other than `but` does not run: that would wait in vain until all
+    /// are one cluster.
+    fn others_must_run(&self, but: Option<usize>) -> Result<(), StoreError> {
+        for member in self.members().iter().filter(|member| Some(member.node.number) != but) {
+            if let Err(ended) = locked(&member.server).check() {
+                let (number, name) = (member.node.number + 1, self.spec.name);
+                let what = format!("node {number} of {name} does not run: a node joins or leaves while all others run");
+                return Err(StoreError { what, detail: Some(ended.to_string()), ..ended });
+            }
+        }
+        Ok(())
+    }
+
     fn drop_member(&self, number: usize) -> Result<(), StoreError> {
         let member = self.find(number)?;
         self.members.write().unwrap_or_else(PoisonError::into_inner).retain(|member| member.node.number != number);
@@ -586,6 +599,7 @@ impl Servers for Running {
 
     fn add(&self) -> Result<usize, StoreError> {
         self.recipe.takes_more()?;
+        self.others_must_run(None)?;
         let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
         let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
         self.add_member(number, ports.into_iter())?;
@@ -601,6 +615,7 @@ impl Servers for Running {
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {
+        self.others_must_run(Some(number))?;
         let (nodes, _guard) = (self.nodes(), self.enter()?);
         self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
         self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;

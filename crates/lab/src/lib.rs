@@ -12,6 +12,7 @@
 //! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
 //! | [`holders`] | processes, mounts and devices that hold a port, a device or a directory |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
+//! | `caught` | a store whose panics are errors |
 //! | `limits` | limits of a server's processors, memory and I/O, by control groups |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it runs on; restarts it and makes it cold |
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that runs until it is ended by a command; `hold`, the process
@@ -31,6 +32,7 @@
 //! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, and counts what stayed
 //! |
 
+mod caught;
 pub mod cluster;
 pub mod described;
 mod directories;

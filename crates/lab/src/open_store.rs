@@ -10,6 +10,7 @@ use plimsoll_core::{
     StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
 };
 
+use crate::caught;
 use crate::cluster::{Bases, Cluster};
 use crate::described::{self, DescribedServer};
 use crate::directories::FALLBACK_BASES;
@@ -107,7 +108,8 @@ pub fn open(
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
             let (there, status) = (lab.enter()?, lab.status()?);
-            let is_away = |state| !matches!(state, NodeState::Running | NodeState::Starting | NodeState::NotReady);
+            use NodeState::{NotReady, Running, Starting, Unknown};
+            let is_away = |state| !matches!(state, Running | Starting | NotReady | Unknown);
             for node in status.nodes.iter().filter(|node| is_away(node.state)) {
                 let (number, state) = (node.number + 1, node.state.name());
                 progress(&format!(
@@ -126,7 +128,7 @@ pub fn open(
     };
     let is_in_lab = matches!(location, Location::Lab { .. });
     let mut tell = |note: &str| progress(if is_in_lab { Removal::without_command(note) } else { note });
-    let (spec, store) = (kind.spec().clone(), kind.open(options, &mut tell)?);
+    let (spec, store) = (kind.spec().clone(), caught::open(kind, options, &mut tell)?);
     if let Some(disks) = &disks {
         // A power cut must not lose files that Plimsoll itself has written.
         disks.0.sync()?;

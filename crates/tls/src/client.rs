@@ -43,6 +43,23 @@ pub struct ClientCertificate {
     pub key: PathBuf,
 }
 
+/// Names under which a user gives the files, for messages; by default those of `curl` and `redis-cli`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileNames {
+    /// Name of [`Roots::File`].
+    pub roots: &'static str,
+    /// Name of [`ClientCertificate::certificate`].
+    pub certificate: &'static str,
+    /// Name of [`ClientCertificate::key`].
+    pub key: &'static str,
+}
+
+impl Default for FileNames {
+    fn default() -> Self {
+        Self { roots: "cacert", certificate: "cert", key: "key" }
+    }
+}
+
 /// Options of a [`TlsClient`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsOptions {
@@ -54,6 +71,8 @@ pub struct TlsOptions {
     pub certificate: Option<ClientCertificate>,
     /// Protocols offered (ALPN, RFC 7301), the best first; empty to offer none.
     pub protocols: Vec<&'static str>,
+    /// Names of the files in messages.
+    pub names: FileNames,
 }
 
 /// A client's side of TLS. Cheap to clone.
@@ -75,14 +94,15 @@ impl TlsClient {
     /// Reads the files that `options` names.
     ///
     /// # Errors
-    /// `Usage`, with the file's name, when a file cannot be read or has the wrong contents; `Missing` when this
-    /// machine has no trusted roots.
+    /// `Usage`, with the file's path and parameter, when a file cannot be read or has the wrong contents; `Missing` when
+    /// this machine has no trusted roots.
     pub fn new(options: &TlsOptions) -> Result<TlsClient, StoreError> {
+        let names = &options.names;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let roots = match (options.verify, &options.roots) {
             (Verify::None, _) => Vec::new(),
             (_, Roots::System) => system_roots()?,
-            (_, Roots::File(path)) => certificates(path)?,
+            (_, Roots::File(path)) => certificates(path).map_err(given_as(names.roots))?,
         };
         let shown = match &options.roots {
             Roots::System => "this machine".to_owned(),
@@ -90,7 +110,7 @@ impl TlsClient {
         };
         let check = ServerCheck {
             verify: options.verify,
-            roots: root_store(&roots, &options.roots)?,
+            roots: root_store(&roots, &options.roots).map_err(given_as(names.roots))?,
             pinned: roots,
             algorithms: provider.signature_verification_algorithms,
         };
@@ -102,10 +122,13 @@ impl TlsClient {
         let mut config = match &options.certificate {
             None => config.with_no_client_auth(),
             Some(own) => {
-                let key = private_key(&own.key)?;
-                config.with_client_auth_cert(certificates(&own.certificate)?, key).map_err(|error| {
+                let key = private_key(&own.key).map_err(given_as(names.key))?;
+                let shown = certificates(&own.certificate).map_err(given_as(names.certificate))?;
+                config.with_client_auth_cert(shown, key).map_err(|error| {
                     let (certificate, key) = (own.certificate.display(), own.key.display());
-                    StoreError::usage(format!("the client certificate {certificate} and the key {key} do not match"))
+                    let given = format!("{}, {}", names.certificate, names.key);
+                    let what = format!("{given}: the client certificate {certificate} and the key {key} do not match");
+                    StoreError::usage(what)
                         .detail(error.to_string())
                         .next("Name the key that the certificate was made with.")
                 })?
@@ -135,6 +158,11 @@ impl TlsClient {
         let has_certificate = self.config.client_auth_cert_resolver.has_certs();
         Ok(Tls::new(connection, place, Arc::clone(&self.roots), has_certificate))
     }
+}
+
+/// Returns a function for `map_err` that adds the name of the parameter with the file.
+fn given_as(name: &str) -> impl FnOnce(StoreError) -> StoreError + '_ {
+    move |error| StoreError { what: format!("{name}: {}", error.what), ..error }
 }
 
 fn system_roots() -> Result<Vec<CertificateDer<'static>>, StoreError> {

@@ -22,7 +22,7 @@ mod end_point;
 mod failure;
 mod session;
 
-pub use client::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+pub use client::{ClientCertificate, FileNames, Roots, TlsClient, TlsOptions, Verify};
 pub use connection::Tls;
 pub use failure::{NAME_CERTIFICATE, NAME_ROOT};
 pub use session::{Answered, AtOnce, TlsSession, Upgrade};

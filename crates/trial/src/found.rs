@@ -32,7 +32,8 @@ pub fn fitted(
     let Some(extent) = workload.extent() else { return Ok(None) };
     context.sinks.show(&Told::Note(format!("reading the size of the data on {}", trial.store.label)));
     let durability = trial.drives().next().map_or(Durability::AsConfigured, |(_, drive)| drive.durability);
-    let mut asking = Asking { context, store, workload, extent: &extent, durability };
+    let label = &trial.store.label;
+    let mut asking = Asking { context, store, label, workload, extent: &extent, durability };
     let found = if extent.by_record { asking.records()? } else { asking.number()? };
     if context.is_stopped() {
         return Ok(None);
@@ -63,6 +64,7 @@ pub fn fitted(
 struct Asking<'a, 'b> {
     context: &'a RunContext<'b>,
     store: &'a mut dyn Store,
+    label: &'a str,
     workload: &'a Arc<dyn Workload>,
     extent: &'a Extent,
     durability: Durability,
@@ -142,7 +144,7 @@ impl Asking<'_, '_> {
             observers: vec![Box::new(Listener(Box::new(listen)))],
             stop: Arc::clone(self.context.spec.stop),
         };
-        let result = drive.run(&mut |_| {}).map_err(phase::drive_error)?;
+        let result = drive.run(&mut |_| {}).map_err(|error| phase::drive_error(self.label, error))?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error);
         }

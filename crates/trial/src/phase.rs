@@ -309,7 +309,7 @@ impl TrialRun<'_, '_> {
         let failed = failed.or(gone);
         match failed {
             Some(error) => Err(error),
-            None => result.map_err(drive_error),
+            None => result.map_err(|error| drive_error(label, error)),
         }
     }
 
@@ -421,10 +421,11 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
     }
 }
 
-/// Converts the error of a drive to an error for the user.
-pub fn drive_error(error: DriveError) -> TrialError {
+/// Converts the error of a drive of the store `label` to an error for the user.
+pub fn drive_error(label: &str, error: DriveError) -> TrialError {
     match error {
         DriveError::Store(error) => error,
+        DriveError::Panicked(panic) => panic.error(label, "operations"),
         DriveError::System { what, error } => io_error(what, &error),
         DriveError::Threads { .. } => {
             TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())

@@ -72,6 +72,11 @@ impl Client {
         Self { asks: true, ..Self::new(login, Durability::AtEnd) }
     }
 
+    /// Makes a client of a server that has answered `greeting`, and announced its number of streams if it speaks HTTP/2.
+    pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
+        Self { greeting: greeting.clone(), ..Self::new(login, durability) }
+    }
+
     /// Begins a connection. Returns true if the server is to be asked who it is.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use plimsoll_endpoint::tls::{TlsClient, session};
 use plimsoll_endpoint::{Asked, Channel, Connection, certified_host};
 use plimsoll_tls::TlsSession;
 
-use crate::client::Greeting;
+use crate::client::{Client, Greeting};
 use crate::endpoint::{Endpoint, Login, Version};
 use crate::http2::{Agreed, Http2Session};
 use crate::wire::HttpSession;
@@ -37,21 +37,21 @@ fn greeted_by(endpoint: &Endpoint, waits: impl Into<Waits>) -> Result<Greeting, 
     match login.version {
         Version::Http11 => {
             let session = HttpSession::asking(login);
-            greeted(endpoint.connect(place, waits)?, session, HttpSession::greeting)
+            greeted(endpoint.connect(place, waits)?, session, HttpSession::client)
         }
         Version::Http2 => {
             let session = Http2Session::asking(login);
             let session = inside(session, endpoint.tls_client()?.as_ref(), &endpoint.address, place)?;
             let channel = Channel::connect(&endpoint.address, place, waits)?;
-            greeted(channel, session, |session| session.inner().greeting())
+            greeted(channel, session, |session| session.inner().client())
         }
     }
 }
 
-fn greeted<S: Asked>(channel: Channel, session: S, said: impl Fn(&S) -> Greeting) -> Result<Greeting, StoreError> {
+fn greeted<S: Asked>(channel: Channel, session: S, client: impl Fn(&S) -> &Client) -> Result<Greeting, StoreError> {
     let mut connection = Connection::new(channel, session);
     connection.open(&[])?;
-    Ok(said(connection.session()))
+    Ok(client(connection.session()).greeting.clone())
 }
 
 /// A session for the drive loop, with a server that has said `greeting`.
@@ -62,14 +62,10 @@ pub(crate) fn driven(
     tls: Option<&TlsClient>,
     address: &Address,
 ) -> Result<Box<dyn WireSession>, StoreError> {
+    let client = Client::greeted(Arc::clone(login), durability, greeting);
     match login.version {
-        Version::Http11 => {
-            session(HttpSession::greeted(Arc::clone(login), durability, greeting), tls, address, &login.place)
-        }
-        Version::Http2 => {
-            let plain = Http2Session::greeted(Arc::clone(login), durability, greeting);
-            Ok(Box::new(inside(plain, tls, address, &login.place)?))
-        }
+        Version::Http11 => session(HttpSession::of(client), tls, address, &login.place),
+        Version::Http2 => Ok(Box::new(inside(Http2Session::of(client), tls, address, &login.place)?)),
     }
 }
 

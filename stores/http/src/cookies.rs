@@ -21,14 +21,10 @@ struct Cookie {
     until_s: Option<i64>,
 }
 
-impl Cookie {
-    fn is_valid(&self) -> bool {
-        self.until_s.is_none_or(|until_s| now_s() < until_s)
-    }
-}
-
 /// Seconds since 1970.
 fn now_s() -> i64 {
+    #[cfg(test)]
+    tests::CLOCK_READS.set(tests::CLOCK_READS.get() + 1);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
@@ -70,21 +66,20 @@ impl Cookies {
         }
     }
 
-    /// True if there is none to give back.
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.0.iter().any(Cookie::is_valid)
-    }
-
-    /// Appends what the field says that gives them back.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        for (at, cookie) in self.0.iter().filter(|cookie| cookie.is_valid()).enumerate() {
-            if at > 0 {
+    /// Appends what the field says that gives them back. Returns false if there is none to give back. Reads the clock once,
+    /// if one of them expires.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> bool {
+        let (mut now, mut any) = (None, false);
+        let mut is_valid = |until_s: i64| *now.get_or_insert_with(now_s) < until_s;
+        for cookie in self.0.iter().filter(|cookie| cookie.until_s.is_none_or(&mut is_valid)) {
+            if std::mem::replace(&mut any, true) {
                 out.extend_from_slice(b"; ");
             }
             out.extend_from_slice(&cookie.name);
             out.push(b'=');
             out.extend_from_slice(&cookie.value);
         }
+        any
     }
 }
 
@@ -124,7 +119,15 @@ fn date(text: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::part::{self, Part};
+
+    thread_local! {
+        /// Number of times that the clock was read.
+        pub static CLOCK_READS: Cell<u64> = const { Cell::new(0) };
+    }
 
     #[test]
     fn dates_are_read_in_every_form_that_servers_write() {
@@ -140,11 +143,31 @@ mod tests {
     fn a_cookie_is_given_back_until_it_expires() {
         let mut cookies = Cookies::default();
         cookies.take(b"a=1; Max-Age=1");
-        assert!(!cookies.is_empty());
         std::thread::sleep(std::time::Duration::from_millis(1_100));
         let mut out = Vec::new();
-        cookies.write(&mut out);
-        assert!(cookies.is_empty() && out.is_empty());
+        assert!(!cookies.write(&mut out) && out.is_empty());
+    }
+
+    #[test]
+    fn a_request_reads_the_clock_once_at_most_and_has_no_field_without_cookies() {
+        let mut cookies = Cookies::default();
+        let request = |cookies: &Cookies, part: Part| {
+            let (before, mut out) = (CLOCK_READS.get(), Vec::new());
+            part::write(&[Part::Bytes(b"x".to_vec()), part], Default::default(), cookies, 0, &mut out);
+            (CLOCK_READS.get() - before, out)
+        };
+        let sized = || Part::Sized(vec![Part::Cookies]);
+        assert_eq!(request(&cookies, Part::Cookies), (0, b"x".to_vec()));
+        cookies.take(b"a=1");
+        assert_eq!(request(&cookies, Part::Cookies), (0, b"xCookie: a=1\r\n".to_vec()));
+        cookies.take(b"b=2; Max-Age=60");
+        cookies.take(b"c=3; Max-Age=60");
+        assert_eq!(request(&cookies, Part::Cookies), (1, b"xCookie: a=1; b=2; c=3\r\n".to_vec()));
+        assert_eq!(request(&cookies, sized()).0, 1);
+        for name in ["a", "b", "c"] {
+            cookies.take(format!("{name}=; Max-Age=0").as_bytes());
+        }
+        assert_eq!(request(&cookies, sized()), (0, b"x".to_vec()));
     }
 
     #[test]

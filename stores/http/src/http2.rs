@@ -26,7 +26,7 @@ use plimsoll_tls::{Tls, Upgrade};
 
 use self::frame::{Frame, WINDOW_FIRST, WINDOW_MAX};
 use self::stream::Stream;
-use crate::client::{Client, Greeting};
+use crate::client::Client;
 use crate::endpoint::Login;
 use crate::request::Request;
 use crate::response::Malformed;
@@ -86,24 +86,22 @@ pub struct Http2Session {
 impl Http2Session {
     /// A session that asks as `login`. Writes are refused unless `durability` promises nothing.
     pub fn new(login: Arc<Login>, durability: Durability) -> Self {
-        Self { client: Client::new(login, durability), ..Self::default() }
+        Self::of(Client::new(login, durability))
     }
 
     /// Makes a session that asks the server at `login` who it is.
     pub fn asking(login: Arc<Login>) -> Self {
-        Self { client: Client::asking(login), ..Self::default() }
+        Self::of(Client::asking(login))
     }
 
-    /// Makes a session for a server that has greeted, and announced its number of streams.
-    pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
-        let mut session = Self::new(login, durability);
-        session.client.greeting = greeting.clone();
-        session
+    /// Makes the session of a client.
+    pub(crate) fn of(client: Client) -> Self {
+        Self { client, ..Self::default() }
     }
 
-    /// Returns the server's first answer.
-    pub(crate) fn greeting(&self) -> Greeting {
-        self.client.greeting.clone()
+    /// Returns the client.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// A place for a request. It stands in none of the lists.

@@ -64,15 +64,20 @@ pub(crate) fn write(all: &[Part], params: Values<'_>, cookies: &Cookies, body_by
             }
             Part::Body(at) => written(out, params.get(*at)),
             Part::Length => out.extend_from_slice(itoa::Buffer::new().format(body_bytes).as_bytes()),
-            Part::Cookies if cookies.is_empty() => {}
             Part::Cookies => {
+                let from = out.len();
                 out.extend_from_slice(b"Cookie: ");
-                cookies.write(out);
-                out.extend_from_slice(b"\r\n");
+                match cookies.write(out) {
+                    true => out.extend_from_slice(b"\r\n"),
+                    false => out.truncate(from),
+                }
             }
             Part::Sized(inner) => match &inner[..] {
-                [Part::Cookies] if cookies.is_empty() => {}
-                [Part::Cookies] => hpack::sized(out, Some(hpack::COOKIE), |out| cookies.write(out)),
+                [Part::Cookies] => {
+                    let (from, mut any) = (out.len(), false);
+                    hpack::sized(out, Some(hpack::COOKIE), |out| any = cookies.write(out));
+                    out.truncate(if any { out.len() } else { from });
+                }
                 inner => hpack::sized(out, None, |out| write(inner, params, cookies, body_bytes, out)),
             },
         }

@@ -15,7 +15,7 @@ use plimsoll_core::{
 };
 use plimsoll_endpoint::Asked;
 
-use crate::client::{Arrived, Client, Greeting, phrase};
+use crate::client::{Arrived, Client, phrase};
 use crate::endpoint::Login;
 use crate::request::Request;
 use crate::response::{self, Framing, Head, Malformed};
@@ -62,19 +62,17 @@ pub struct HttpSession {
 impl HttpSession {
     /// A session that asks as `login`. Writes are refused unless `durability` promises nothing.
     pub fn new(login: Arc<Login>, durability: Durability) -> Self {
-        Self { client: Client::new(login, durability), ..Self::default() }
+        Self::of(Client::new(login, durability))
     }
 
     /// Makes a session that asks the server at `login` who it is.
     pub fn asking(login: Arc<Login>) -> Self {
-        Self { client: Client::asking(login), ..Self::default() }
+        Self::of(Client::asking(login))
     }
 
-    /// Makes a session with a server that has greeted.
-    pub(crate) fn greeted(login: Arc<Login>, durability: Durability, greeting: &Greeting) -> Self {
-        let mut session = Self::new(login, durability);
-        session.client.greeting = greeting.clone();
-        session
+    /// Makes the session of a client.
+    pub(crate) fn of(client: Client) -> Self {
+        Self { client, ..Self::default() }
     }
 
     /// Returns the name that the server reports, once it was asked; empty without one.
@@ -82,9 +80,9 @@ impl HttpSession {
         &self.client.greeting.server
     }
 
-    /// Returns the server's first answer.
-    pub(crate) fn greeting(&self) -> Greeting {
-        self.client.greeting.clone()
+    /// Returns the client.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Handles a connection that the server closes gracefully. By RFC 9112, 9.6 it processes no request after the

@@ -342,7 +342,7 @@ pub struct OpsView {
     pub unfinished: u64,
     /// Operations that did not fail, a second.
     pub rate_per_s: f64,
-    /// Share that was rejected, unknown or unfinished, in per cent.
+    /// Share that was rejected, unknown or unfinished, in per cent; without what an interrupt left unsent or unanswered.
     pub error_percent: f64,
 }
 

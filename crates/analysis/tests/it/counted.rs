@@ -2,8 +2,9 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{RowOp, RunView};
-use plimsoll_core::Measure;
-use plimsoll_record::data::{PhaseKind, ResultName, Run};
+use plimsoll_core::pace::Stage;
+use plimsoll_core::{Measure, Outcome, SliceHistogram};
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run};
 
 use crate::study;
 
@@ -57,6 +58,31 @@ fn what_was_never_sent_stands_in_the_distribution() {
         "{behind:?}"
     );
     assert!(ops.error_percent > 10.0);
+}
+
+#[test]
+fn what_an_interrupt_left_unsent_or_unanswered_is_counted_and_is_no_error_of_phase_or_stage() {
+    let mut run = open_loop();
+    let phase = &mut run.trials[1].phases[5];
+    let last = phase.slices.last_mut().unwrap();
+    for measure in [Measure::Response, Measure::Service] {
+        let histogram = study::times([(500_000_000, 8_000)]);
+        last.histograms.push(SliceHistogram { outcome: Outcome::Unknown, measure, ..study::served(0, histogram) });
+    }
+    let length_ns = last.end_ns - phase.slices[0].start_ns;
+    phase.header.stages = vec![Stage::held(20_000.0, length_ns)];
+    let numbers = |run: &Run| {
+        let view = view(run);
+        let phase = &view.trials[1].phases[5];
+        let ops = phase.ops.clone().unwrap();
+        ((ops.unfinished, ops.unknown), ops.error_percent, phase.stages[0].error_percent)
+    };
+    let (counted, of_phase, of_stage) = numbers(&run);
+    assert!(counted == (40_000, 8_000) && of_phase > 10.0 && of_stage > 10.0, "{counted:?} {of_phase} {of_stage}");
+    let end = &mut run.trials[1].phases[5].end;
+    end.state = PhaseState::Interrupted;
+    end.push(ResultName::Stopped, 8_000.0);
+    assert_eq!(numbers(&run), (counted, 0.0, 0.0));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::{FileSystem, StoreError, StoreErrorKind as Kind, Survivors};
-use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, UnsyncedFile};
+use plimsoll_faultfs::{Control, DeviceSpec, FaultDevice, FaultError, HELP, UnsyncedFile, mounted_devices};
 use plimsoll_plan::Dimension;
 use plimsoll_trial::{TrialError, io_error, write_error};
 
@@ -116,12 +116,31 @@ fn control_of(path: &Path, first: &Path, words: &[String]) -> Result<Control, Tr
         // The verb was typed first, or the devices are the wrong way round.
         let (devices, others): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|word| Control::of_socket(Path::new(word)).is_ok());
-        let (first, rest) = match devices.split_first() {
-            Some((first, rest)) => (first.as_str(), [&others[..], rest].concat().join(" ")),
-            None => ("SOCKET", "COMMAND".to_owned()),
-        };
-        failed(error).next(format!("the control socket stands first: plimsoll faultfs ctl {first} {rest}"))
+        failed(error).next(match devices.split_first() {
+            Some((first, rest)) => {
+                let rest = [&others[..], rest].concat().join(" ");
+                format!("the control socket stands first: plimsoll faultfs ctl {first} {rest}")
+            }
+            None => without_device(&others, &mounted_devices()),
+        })
     })
+}
+
+/// Returns the advice for `words` behind `ctl` of which none is a device, while those in `mounted` are there.
+fn without_device(words: &[String], mounted: &[PathBuf]) -> String {
+    let wanted = "the control socket of a mounted device, or its directory, stands first";
+    let Some(first) = mounted.first() else {
+        return format!(
+            "{wanted}, and none is mounted here: plimsoll faultfs mount DIR makes one, with the socket DIR/control"
+        );
+    };
+    let verbs = HELP.lines().chain(POWER_CYCLE.lines()).filter_map(|line| line.split(' ').next());
+    let is_verb = |word: &&String| verbs.clone().any(|verb| verb == word.as_str());
+    // A path that is wrong stands for the device's.
+    let rest =
+        if words.first().is_some_and(|first| is_verb(&first)) { words } else { words.get(1..).unwrap_or_default() };
+    let all: Vec<String> = mounted.iter().map(|directory| directory.display().to_string()).collect();
+    format!("{wanted} (mounted: {}): plimsoll faultfs ctl {} {}", all.join(", "), first.display(), rest.join(" "))
 }
 
 /// Link to the control socket, removed at the end.

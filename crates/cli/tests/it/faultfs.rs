@@ -130,6 +130,27 @@ fn what_makes_no_crash_images_is_refused() {
     }
     let slow = place.line(&format!("{images} --check sleep\u{a0}600 --limit 100ms --count 1"));
     slow.expect(1).says("not done within 0.1 s");
+    // Of one image the check cannot be run, which says nothing of the others; then another one fails.
+    let one_of = |rest: &str| {
+        let script = format!("[ $PLIMSOLL_CRASH_SURVIVORS != none ] || no-such-command; {rest}");
+        place.run(&[
+            "faultfs",
+            "images",
+            &mounted.directory,
+            "--count",
+            "4",
+            "--survivors",
+            "none,all",
+            "--check",
+            &script,
+        ])
+    };
+    let ran = one_of("[ $? -ne 127 ] || exit 127").expect(11);
+    ran.says("passed 2 … not checked 2").says("not checked, exit status: 127 … no-such-command: not found");
+    let ran = one_of("case $? in 127) exit 127;; esac; exit 3").expect(1).says("not checked 2");
+    ran.says("exit status: 3");
+    let ran = place.run(&["faultfs", "images", &mounted.directory, "--check", "no-such-command {}"]).expect(2);
+    ran.says("--check cannot be run: … → name a command that the shell of root finds");
     place.refuses(&[(
         "faultfs mount disk --fs ext4 --files files",
         "--fs ext4 makes a device, and --files names a directory",
@@ -193,6 +214,15 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
         (format!("mount {other} --fs zfs"), "ext4, xfs, btrfs or files"),
     ] {
         place.refuses(&[(&format!("faultfs {line}"), words)]);
+    }
+    // Where no word is a device, all that are mounted are named; other tests may have some.
+    for (words, meant) in
+        [(format!("tell {other}"), format!("tell {other}")), (format!("{other} status"), "status".to_owned())]
+    {
+        let ran = place.line(&format!("faultfs ctl {words}")).expect(2).says("No such file or directory");
+        let ran = ran.says("→ the control socket of a mounted device, or its directory, stands first (mounted: /");
+        assert!(ran.err.contains(lying) && ran.err.trim_end().ends_with(&format!(" {meant}")), "{ran:?}");
+        assert!(ran.err.contains("): plimsoll faultfs ctl /"), "{ran:?}");
     }
     mounted.close();
     assert!(fs::symlink_metadata(&socket).is_err());

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
+use plimsoll_core::panics::caught;
 use plimsoll_core::{AsyncSession, OpKind, Sessions, StoreError, StoreErrorKind};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -119,18 +120,12 @@ impl<'a> RunningPhase<'a> {
         let thread = std::thread::Builder::new()
             .name(format!("drive-{worker}"))
             .spawn(move || {
-                let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    match processor.map_or(Ok(()), pin) {
-                        Ok(()) => work(&gone, &to_control),
-                        // A control thread that does not listen any more has gone on without this worker.
-                        Err(error) => drop(to_control.send(Message::Opened(Err(error)))),
-                    }
-                }));
-                if let Err(panic) = caught {
-                    let text = panic.downcast_ref::<String>().map(String::as_str);
-                    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-                    let _ = to_control.send(Message::Panicked { worker, message: text.to_owned() });
-                }
+                let worked = caught(|| match processor.map_or(Ok(()), pin) {
+                    Ok(()) => work(&gone, &to_control),
+                    // A control thread that does not listen any more has gone on without this worker.
+                    Err(error) => drop(to_control.send(Message::Opened(Err(error)))),
+                });
+                let _ = worked.map_err(|panic| to_control.send(Message::Panicked(panic)));
             })
             .map_err(|error| DriveError::Threads { running: worker, wanted: self.boards.len(), error })?;
         self.threads.push(thread);

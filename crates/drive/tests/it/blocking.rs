@@ -209,7 +209,7 @@ fn a_session_that_cannot_be_prepared_is_the_stores_error() {
 fn a_session_that_panics_is_an_error_that_says_so() {
     let session = sessions(2, |number, _| if number % 100 == 50 { panic!("number {number}") } else { Outcome::Ok });
     let error = refused(&for_ms(5_000), session, endless());
-    assert!(matches!(&error, DriveError::Panicked { message, .. } if message.contains("50")), "{error:?}");
+    assert!(matches!(&error, DriveError::Panicked(panic) if panic.message.contains("50")), "{error:?}");
 }
 
 #[test]

@@ -315,6 +315,12 @@ fn an_image_whose_command_is_stopped_is_not_accused() {
         let error = check_images(&check, &AtomicBool::new(false)).unwrap_err();
         assert!(matches!(&error, FaultError::Usage(what) if what.contains(words)), "{error:?}");
     }
+    // If it cannot be run for one image, that says nothing of the other.
+    let points = [Survivors::None, Survivors::All].map(|survivors| CrashPoint { entries, survivors });
+    let command = "[ $PLIMSOLL_CRASH_SURVIVORS = all ] || exec no-such-command";
+    let checked = check_images(&ImageCheck { command, points: &points, ..check }, &AtomicBool::new(false)).unwrap();
+    let states: Vec<_> = checked.iter().map(|one| &one.state).collect();
+    assert!(matches!(states[..], [ImageState::NotRun(_), ImageState::Passed]), "{checked:?}");
     for (path, _) in [half, odd, large, damaged] {
         fs::remove_file(path).unwrap();
     }

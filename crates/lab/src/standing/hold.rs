@@ -14,7 +14,7 @@ use plimsoll_core::{Launch, Node, Nodes, ParamValue, StoreError};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::long::Long;
+use super::long::{ASK_BOUND, Long, Said};
 use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus};
 use super::{ANSWER_BOUND, LabDirectory};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
@@ -226,7 +226,7 @@ impl Holder {
     fn must_run(&self, but: Option<usize>) -> Result<(), StoreError> {
         let mut down = Vec::new();
         for node in self.cluster.nodes() {
-            let state = self.node(&node, None)?.state;
+            let state = self.node(&node, Some(&Said::new()))?.state;
             if !matches!(state, NodeState::Running | NodeState::Starting | NodeState::NotReady) {
                 down.push((node.number, state));
             }
@@ -343,7 +343,7 @@ impl Holder {
     fn status(&self) -> Result<LabStatus, StoreError> {
         let (in_progress, said) = self.long.now();
         let nodes = self.cluster.nodes();
-        let nodes = nodes.iter().map(|node| self.node(node, said.get(&node.number))).collect::<Result<_, _>>()?;
+        let nodes = nodes.iter().map(|node| self.node(node, said.as_ref())).collect::<Result<_, _>>()?;
         let load = self.cluster.network();
         Ok(LabStatus {
             name: self.name.clone(),
@@ -360,10 +360,12 @@ impl Holder {
         })
     }
 
-    fn node(&self, node: &Node, said: Option<&Result<String, String>>) -> Result<NodeStatus, StoreError> {
+    /// Returns the status of a node. `said` has the nodes' own answers; `None` if not all have answered in time.
+    fn node(&self, node: &Node, said: Option<&Said>) -> Result<NodeStatus, StoreError> {
         let number = node.number;
-        let not_ready = said.and_then(|said| said.as_ref().err());
-        let own_state = said.and_then(|said| said.as_ref().ok()).cloned().unwrap_or_default();
+        let own = said.and_then(|said| said.get(&number));
+        let not_ready = own.and_then(|own| own.as_ref().err());
+        let own_state = own.and_then(|own| own.as_ref().ok()).cloned().unwrap_or_default();
         let is_left =
             self.needed_by().get(&number).is_some_and(|process| readable(process, Duration::ZERO).unwrap_or(false));
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
@@ -377,7 +379,15 @@ impl Holder {
             (NodeSupervision { given_up: Some(_), .. }, _) => NodeState::Maintenance,
             (_, Some(_)) => NodeState::Restarting,
             _ if not_ready.is_some() => NodeState::NotReady,
+            _ if said.is_none() => NodeState::Unknown,
             _ => NodeState::Running,
+        };
+        let of_state = match state {
+            NodeState::NotReady => not_ready.cloned(),
+            NodeState::Unknown => {
+                Some(format!("the nodes have not answered within {} s: ask again", ASK_BOUND.as_secs()))
+            }
+            _ => None,
         };
         let (log, directory) = self.cluster.files(number)?;
         let (processor_s, memory_bytes) = used_by(&directory);
@@ -392,7 +402,7 @@ impl Holder {
             socket_dir: node.socket_dir.clone(),
             process,
             state,
-            reason: kept.given_up.or(ended).or(not_ready.filter(|_| state == NodeState::NotReady).cloned()),
+            reason: kept.given_up.or(ended).or(of_state),
             own_state,
             is_left,
             restarts: kept.restart_count,

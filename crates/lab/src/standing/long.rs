@@ -2,7 +2,7 @@
 //! node is also asked if it is ready.
 //!
 //! Servers under measurement are not asked otherwise. A request is answered after at most [`ASK_BOUND`], with the
-//! latest result if the servers have not replied by then.
+//! latest operations, and without states of nodes, if the servers have not replied by then.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,12 +20,15 @@ use crate::cluster::ClusterHandle;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time-out of each reply of a server.
 const ANSWER_BOUND: Duration = Duration::from_millis(500);
-/// Longest time that a request waits for a look.
-const ASK_BOUND: Duration = Duration::from_secs(1);
+/// Longest time that a request waits for a look: several replies of a slow server.
+pub(super) const ASK_BOUND: Duration = Duration::from_secs(3);
 /// Bytes of a log's end that are read for its last line.
 const LOG_END_BYTES: u64 = 2048;
 /// Most characters of a log line that are shown.
 const LINE_LETTERS_MAX: usize = 120;
+
+/// States of ready nodes in their own words, and the reasons of those that are not ready, by their numbers.
+pub(super) type Said = BTreeMap<usize, Result<String, String>>;
 
 /// Shared state of the thread that looks, and of the requests.
 #[derive(Default)]
@@ -37,8 +40,7 @@ pub(super) struct Long {
 #[derive(Default)]
 struct State {
     known: Vec<TrackedOperation>,
-    /// States of ready nodes in their own words, and the reasons of those that are not ready, by their numbers.
-    said: BTreeMap<usize, Result<String, String>>,
+    said: Said,
     /// Number of requests, and the number of them that the last look answered.
     asked: u64,
     looked: u64,
@@ -70,8 +72,8 @@ impl Long {
         self.changed.notify_all();
     }
 
-    /// Returns the operations that run now, and what nodes said of themselves, or why they are not ready.
-    pub(super) fn now(&self) -> (Vec<OperationStatus>, BTreeMap<usize, Result<String, String>>) {
+    /// Returns the operations that run now, and what nodes said of themselves; `None` if not all have answered in time.
+    pub(super) fn now(&self) -> (Vec<OperationStatus>, Option<Said>) {
         let mut state = self.state();
         state.asked += 1;
         let mine = state.asked;
@@ -84,7 +86,7 @@ impl Long {
             let progress = Progress { for_s: Some(for_s), ..known.progress.clone() };
             OperationStatus { progress, still_s: known.moved.elapsed().as_secs() }
         };
-        (state.known.iter().map(shown).collect(), state.said.clone())
+        (state.known.iter().map(shown).collect(), (state.looked >= mine).then(|| state.said.clone()))
     }
 
     /// Looks, until [`Long::end`], at the nodes that `is_asked` selects.
@@ -140,7 +142,7 @@ impl TrackedOperation {
 }
 
 /// Asks all nodes together if they are ready. Returns their states in their own words, or why they are not ready.
-fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> BTreeMap<usize, Result<String, String>> {
+fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Said {
     let starting = cluster.starting();
     let nodes = cluster.nodes().into_iter().map(|node| node.number);
     let nodes = nodes.filter(|number| is_asked(*number) && !starting.contains_key(number));

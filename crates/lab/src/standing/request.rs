@@ -153,6 +153,8 @@ plimsoll_core::words! {
         Starting = "starting",
         /// Running as a process, and not answering as a client needs it.
         NotReady = "not ready",
+        /// Running as a process; if it answers as a client needs it was not found out in time.
+        Unknown = "not known",
         /// Paused by a command.
         Paused = "paused",
         /// Stopped by a command.

@@ -44,6 +44,9 @@ impl Recipe for Shells {
     }
 
     fn ready(&self, node: &Node, _: &Waits) -> Result<(), StoreError> {
+        // A slow one answers after so many milliseconds.
+        let slow = fs::read_to_string(node.socket_dir.join("slow")).unwrap_or_default();
+        std::thread::sleep(Duration::from_millis(slow.parse().unwrap_or(0)));
         let is_there = node.socket_dir.join("socket").exists();
         is_there.then_some(()).ok_or_else(|| StoreError::new(StoreErrorKind::Unreachable, "no socket"))
     }
@@ -252,6 +255,12 @@ fn a_node_joins_and_leaves() {
     assert_eq!(handle.kill(Nodes::One(7)).unwrap_err().kind, StoreErrorKind::Usage);
     cluster.restart(Nodes::All).unwrap();
     assert!(goes_on(&joined));
+    // Beside a node that does not run none joins or leaves; that one itself does.
+    handle.kill(Nodes::One(2)).unwrap();
+    let what = "node 3 of Shell does not run: a node joins or leaves while all others run";
+    assert_eq!([handle.add().unwrap_err().what, handle.remove(0).unwrap_err().what], [what; 2]);
+    assert_eq!(cluster.nodes().len(), 2);
+    handle.remove(2).unwrap();
     cluster.close().unwrap();
     assert!(!joined.data_dir.exists());
 }

@@ -114,6 +114,18 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
     let socket = lab.nodes()[1].socket_dir.join("socket");
     std::fs::remove_file(&socket).unwrap();
     assert_eq!((node().state, node().reason.as_deref()), (NodeState::NotReady, Some("no socket")));
+    // The first question, too, waits for slow answers, and says so if there are none in time.
+    let slow = socket.with_file_name("slow");
+    std::fs::write(&socket, "").unwrap();
+    assert_eq!(node().state, NodeState::Running);
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&slow, "1500").unwrap();
+    assert_eq!(node().state, NodeState::NotReady);
+    std::fs::write(&slow, "3500").unwrap();
+    let unknown = node();
+    assert_eq!(unknown.state, NodeState::Unknown);
+    assert!(unknown.reason.unwrap().contains("not answered within 3 s"));
+    std::fs::remove_file(slow).unwrap();
     std::fs::write(socket, "").unwrap();
     assert_eq!((node().state, node().reason), (NodeState::Running, None));
     std::fs::write(data.join("fail"), "").unwrap();

@@ -184,9 +184,13 @@ fn came_to(phase: &PhaseView) -> Text {
         let rate = number::marked(number::with_unit(ops.rate_per_s, "1/s"), phase.late.is_some());
         let rest = format!(", {} operations in {}", number::count(ops.count), number::seconds(ops.seconds));
         parts.push(Tone::Strong.text(rate).then(Tone::Plain, rest));
-        for (n, word) in [(ops.rejected, "rejected"), (ops.unknown, "unknown"), (ops.unfinished, "never sent")] {
+        let unsent = match phase.state {
+            EndState::Interrupted => (ops.unfinished, "due and not sent when it was interrupted", Tone::Plain),
+            _ => (ops.unfinished, "never sent", Tone::Bad),
+        };
+        for (n, word, tone) in [(ops.rejected, "rejected", Tone::Bad), (ops.unknown, "unknown", Tone::Bad), unsent] {
             if n > 0 {
-                parts.push(Tone::Bad.text(number::count(n)).then(Tone::Plain, format!(" {word}")));
+                parts.push(tone.text(number::count(n)).then(Tone::Plain, format!(" {word}")));
             }
         }
     }

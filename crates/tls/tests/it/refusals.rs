@@ -1,7 +1,7 @@
 //! Each failure is one error that says what is wrong.
 
 use plimsoll_core::{StoreError, StoreErrorKind};
-use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+use plimsoll_tls::{ClientCertificate, FileNames, Roots, TlsClient, TlsOptions, Verify};
 use rcgen::{CertificateParams, date_time_ymd};
 
 use crate::fixture::{Authority, Pair, Talk, server};
@@ -91,19 +91,25 @@ fn files_that_will_not_do_are_named() {
         certificate: Some(ClientCertificate { certificate, key }),
         ..TlsOptions::default()
     };
-    for (options, name, words) in [
-        (roots("/nowhere/root.crt".into()), "/nowhere/root.crt", "cannot be read"),
-        (roots(mine.key.clone()), "me.key", "holds no certificate"),
-        (roots(garbage), "garbage", "is no PEM file"),
-        (roots(not_der), "notder", "something other than root certificates"),
-        (shown(mine.certificate.clone(), other.key), "other.key", "do not match"),
-        (shown(mine.certificate.clone(), mine.certificate.clone()), "me.crt", "no private key"),
-        (shown(mine.certificate, encrypted), "encrypted", "is encrypted"),
+    for (options, given, path, words) in [
+        (roots("/nowhere/root.crt".into()), "cacert", "/nowhere/root.crt", "cannot be read"),
+        (roots(mine.key.clone()), "cacert", "me.key", "holds no certificate"),
+        (roots(garbage), "cacert", "garbage", "is no PEM file"),
+        (roots(not_der), "cacert", "notder", "something other than root certificates"),
+        (shown("/nowhere/me.crt".into(), mine.key.clone()), "cert", "/nowhere/me.crt", "cannot be read"),
+        (shown(mine.certificate.clone(), other.key), "cert, key", "other.key", "do not match"),
+        (shown(mine.certificate.clone(), mine.certificate.clone()), "key", "me.crt", "no private key"),
+        (shown(mine.certificate, encrypted), "key", "encrypted", "is encrypted"),
     ] {
         let error = TlsClient::new(&options).expect_err(words);
         assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
-        assert!(error.what.contains(name) && error.what.contains(words), "{error}");
+        assert!(error.what.starts_with(&format!("{given}: ")), "{error}");
+        assert!(error.what.contains(path) && error.what.contains(words), "{error}");
     }
+    // By the names that the user knows.
+    let names = FileNames { roots: "ssl-ca", ..FileNames::default() };
+    let error = TlsClient::new(&TlsOptions { names, ..roots("/nowhere/root.crt".into()) }).expect_err("no file");
+    assert_eq!(error.what, "ssl-ca: /nowhere/root.crt cannot be read");
     let full = TlsClient::new(&options(&authority)).unwrap();
     assert!(full.connect("not a host", "p").is_err_and(|error| error.what.contains("not a host")));
 }

@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 
+mod panics;
 mod told;

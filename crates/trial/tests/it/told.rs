@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use plimsoll_analysis::line::{asked_words, lines};
 use plimsoll_analysis::number;
-use plimsoll_core::{Catalogue, StoreErrorKind};
+use plimsoll_core::{Catalogue, StoreErrorKind, StoreKind};
 use plimsoll_record::data::{PhaseState, Run, RunState};
 use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
 
@@ -37,7 +37,7 @@ do = "check"
 
 /// Writes down what it is told, and wants an end once a phase of this name begins.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     told: Mutex<Vec<String>>,
     slices: Mutex<[usize; 2]>,
     samples: Mutex<usize>,
@@ -80,12 +80,12 @@ impl Sink for Seen {
 }
 
 fn run(text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
-    let catalogue = Catalogue {
-        labs: Vec::new(),
-        stores: vec![plimsoll_store_null::kind(), plimsoll_store_sqlite::kind()],
-        workloads: plimsoll_workload::all(),
-        samplers: plimsoll_sample::specs(),
-    };
+    run_on(vec![plimsoll_store_null::kind(), plimsoll_store_sqlite::kind()], text, runs_dir, seen)
+}
+
+pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen: &Seen) -> Result<Ended, TrialError> {
+    let catalogue =
+        Catalogue { labs: Vec::new(), stores, workloads: plimsoll_workload::all(), samplers: plimsoll_sample::specs() };
     let plan = plimsoll_plan::parse("small", text, &catalogue, &Default::default()).unwrap();
     let spec = RunSpec {
         text,

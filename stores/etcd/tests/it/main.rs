@@ -127,7 +127,7 @@ fn a_wrong_url_is_refused() {
     SUITE.refuses("etcd://h?x=1", "the URL has a parameter, and etcd takes none");
     SUITE.refuses("etcd://h?cacert=/ca", "the URL has a parameter of TLS, and no TLS");
     SUITE.refuses("etcds://h?x=1", "the URL has a parameter that is not known");
-    SUITE.refuses("etcds://h?cacert=/nowhere/ca", "/nowhere/ca cannot be read");
+    SUITE.refuses("etcds://h?cacert=/nowhere/ca", "cacert: /nowhere/ca cannot be read");
     SUITE.refuses("etcd://root@h", "the URL names a user, and there is no password");
 }
 

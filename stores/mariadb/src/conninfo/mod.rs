@@ -15,7 +15,7 @@ use std::time::Duration;
 use plimsoll_core::{Address, StoreError};
 pub use plimsoll_endpoint::Environment;
 use plimsoll_endpoint::{certified_host, one_host, port, shown_host, unknown, usage};
-use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+use plimsoll_tls::{ClientCertificate, FileNames, Roots, TlsClient, TlsOptions, Verify};
 
 use crate::wire::{Encryption, Login, Password};
 
@@ -171,7 +171,8 @@ fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<E
         (None, None) => None,
         _ => return Err(usage("there is only one of ssl-cert and ssl-key", "Give both, or neither.")),
     };
-    let client = TlsClient::new(&TlsOptions { verify, roots, certificate, ..TlsOptions::default() })?;
+    let names = FileNames { roots: "ssl-ca", certificate: "ssl-cert", key: "ssl-key" };
+    let client = TlsClient::new(&TlsOptions { verify, roots, certificate, names, ..TlsOptions::default() })?;
     Ok(Some(Encryption { client, host: certified_host(address).to_owned(), required: mode != "PREFERRED" }))
 }
 

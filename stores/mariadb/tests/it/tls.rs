@@ -108,7 +108,7 @@ fn what_cannot_be_trusted_is_refused(server: &Encrypted) {
     for (host, parameters, kind, words) in [
         ("127.0.0.1", ca(other.root(), "VERIFY_CA"), StoreErrorKind::Authentication, "root.crt"),
         ("127.0.0.1", ca(server.authority.root(), "VERIFY_IDENTITY"), StoreErrorKind::Authentication, "127.0.0.1"),
-        ("127.0.0.1", ca(other.dir().join("nowhere.pem"), "VERIFY_CA"), StoreErrorKind::Usage, "nowhere.pem"),
+        ("127.0.0.1", ca(other.dir().join("nowhere.pem"), "VERIFY_CA"), StoreErrorKind::Usage, "ssl-ca: /"),
         ("127.0.0.1", "ssl-cert=/x".to_owned(), StoreErrorKind::Usage, "ssl-key"),
     ] {
         let error = connect(&server.url("easy", host, &parameters), &[]).map(|_| ()).expect_err("refused");

@@ -142,7 +142,7 @@ fn a_wrong_url_is_refused() {
     SUITE.refuses("nats://h/a.b", "the URL's path is no name of a bucket");
     SUITE.refuses("nats://h?x=1", "the URL has a parameter, and NATS takes none");
     SUITE.refuses("nats://h?handshake_first=yes", "the URL has a parameter of TLS, and no TLS");
-    SUITE.refuses("natss://h?cacert=/nowhere/ca", "/nowhere/ca cannot be read");
+    SUITE.refuses("natss://h?cacert=/nowhere/ca", "cacert: /nowhere/ca cannot be read");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::{StoreError, shell_word};
-use plimsoll_tls::{ClientCertificate, Roots, TlsClient, TlsOptions, Verify};
+use plimsoll_tls::{ClientCertificate, FileNames, Roots, TlsClient, TlsOptions, Verify};
 
 use super::hosts::Place;
 use super::{Environment, Parameters, one_of, usage};
@@ -115,6 +115,7 @@ impl Settings {
             roots: self.trusted.clone().unwrap_or_default(),
             certificate: self.certificate.clone(),
             protocols: vec!["postgresql"],
+            names: FileNames { roots: "sslrootcert", certificate: "sslcert", key: "sslkey" },
         })?;
         // A name that no certificate can be for is told before anything is connected.
         client.connect(&place.host, "")?;
@@ -132,12 +133,12 @@ impl Settings {
 /// Checks a key as libpq does: a key that others can read is refused; root's may be readable by a group.
 fn check_key(key: &Path) -> Result<(), StoreError> {
     let metadata = std::fs::metadata(key).map_err(|error| {
-        usage(format!("the client key {} cannot be read", key.display()), "Name its file with sslkey=")
+        usage(format!("sslkey: {} cannot be read", key.display()), "Name a file that this user may read.")
             .detail(error.to_string())
     })?;
     let others = if metadata.uid() == 0 { 0o027 } else { 0o077 };
     if metadata.permissions().mode() & others != 0 {
-        let what = format!("the client key {} was not used, because others may read it", key.display());
+        let what = format!("sslkey: {} was not used, because others may read it", key.display());
         return Err(usage(what, format!("chmod 600 {}", shell_word(&key.to_string_lossy()))));
     }
     Ok(())

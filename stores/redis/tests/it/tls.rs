@@ -34,7 +34,7 @@ fn a_session_and_the_control_plane_speak_through_tls() {
     let untrusted = open(&url(&own), &[], None).err().unwrap();
     assert_eq!(untrusted.kind, StoreErrorKind::Authentication, "{untrusted:?}");
     let no_file = open(&url("cacert=/nonexistent/ca"), &[], None).err().unwrap();
-    assert!(no_file.to_string().contains("/nonexistent/ca"), "{no_file}");
+    assert!(no_file.to_string().contains("cacert: /nonexistent/ca"), "{no_file}");
     let plain = open(&format!("redis://127.0.0.1:{port}"), &[], None).err().unwrap();
     assert!(matches!(plain.kind, StoreErrorKind::Unreachable | StoreErrorKind::Broken), "{plain:?}");
 }

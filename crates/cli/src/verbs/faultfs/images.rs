@@ -79,10 +79,11 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         let _ = writeln!(text, "… and {} more", failures.len() - FAILURES_MAX);
     }
     crate::print(&text)?;
+    let is_checked = |one: &&CheckedImage| !matches!(one.state, ImageState::NotRun(_));
     Ok(match () {
-        () if !failures.is_empty() => exit::GOAL_MISSED,
+        () if failures.iter().any(|one| is_checked(one)) => exit::GOAL_MISSED,
         () if stop.load(Ordering::SeqCst) => exit::INTERRUPTED,
-        () if checked.iter().all(|one| one.at_risk_writes == 0) => exit::UNDECIDED,
+        () if !failures.is_empty() || checked.iter().all(|one| one.at_risk_writes == 0) => exit::UNDECIDED,
         () => exit::OK,
     })
 }
@@ -110,6 +111,7 @@ fn summary(checked: &[CheckedImage]) -> Table {
         ("passed", count(&|one| matches!(one.state, ImageState::Passed))),
         ("failed", count(&|one| matches!(one.state, ImageState::Failed(_)))),
         ("not mounted", count(&|one| matches!(one.state, ImageState::NotMounted(_)))),
+        ("not checked", count(&|one| matches!(one.state, ImageState::NotRun(_)))),
         ("nothing at risk", count(&|one| one.at_risk_writes == 0)),
         ("writes at risk", format!("{middle} in the middle, {most} at most")),
     ])
@@ -124,7 +126,9 @@ fn failure(text: &mut String, one: &CheckedImage, first_ns: u64, directory: &Pat
         _ => String::new(),
     };
     let after_s = one.at_ns.saturating_sub(first_ns) as f64 / 1e9;
-    let (ImageState::Failed(what) | ImageState::NotMounted(what)) = &one.state else { return };
+    let (ImageState::Failed(what) | ImageState::NotMounted(what) | ImageState::NotRun(what)) = &one.state else {
+        return;
+    };
     let _ = writeln!(
         text,
         "\nrecord {entries}, {after_s:.6} s after the first ({} ns), survivors {word}: {what}",
