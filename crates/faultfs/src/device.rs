@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::error::FaultError;
 use crate::fuse::FILE;
 use crate::image;
 use crate::loop_device::{LOOK_INTERVAL, mount_file, unmount};
-use crate::remove::{mark, remove, sweep, sweep_orphans};
+use crate::remove::{MADE, mark, remove, sweep, sweep_orphans};
 
 /// Entries of a device's directory.
 pub(crate) const MOUNT: &str = "mount";
@@ -61,7 +61,7 @@ pub fn cut_own_power() {
 /// Specification of a device.
 #[derive(Debug, Clone)]
 pub struct DeviceSpec {
-    /// Directory of its files and mounts. It is empty, or does not exist yet. It takes as much of its disk as is
+    /// Directory of its files and mounts. It is empty, or does not exist yet; then it is removed with the device. It takes as much of its disk as is
     /// written to the device, and as much again as is un-flushed or logged.
     pub directory: PathBuf,
     /// A multiple of 4096.
@@ -340,6 +340,7 @@ pub fn sync(mount_point: &Path) -> Result<(), FaultError> {
 
 /// The directory, which is ours from now on, and its mark, locked.
 fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
+    let is_new = !directory.exists();
     fs::create_dir_all(directory).map_err(FaultError::at(directory))?;
     let directory = directory.canonicalize().map_err(FaultError::at(directory))?;
     if matches!(mark(&directory), Some((_, false))) {
@@ -350,8 +351,11 @@ fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
         return Err(FaultError::NotEmpty(directory));
     }
     let path = directory.join(MARK);
-    let mark = File::create_new(&path).map_err(FaultError::at(&path))?;
+    let mut mark = File::create_new(&path).map_err(FaultError::at(&path))?;
     rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(&path))?;
+    if is_new {
+        mark.write_all(MADE).map_err(FaultError::at(&path))?;
+    }
     Ok((directory, mark))
 }
 

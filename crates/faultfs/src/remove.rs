@@ -18,6 +18,9 @@ use crate::loop_device::unmount;
 /// Time that processes may still use a mount before it is detached.
 const USE_BOUND: Duration = Duration::from_secs(5);
 
+/// Contents of the mark in a directory that the device made, and that goes with it.
+pub(crate) const MADE: &[u8] = b"made";
+
 /// Removes what is in a device's directory. Its power is off, or its daemon is dead: nothing here waits for a disk.
 pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     let mut limit = USE_BOUND;
@@ -38,7 +41,13 @@ pub(crate) fn remove(directory: &Path) -> io::Result<()> {
     for done in files.into_iter().chain(directories).chain(trees) {
         done.or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })?;
     }
-    fs::remove_file(directory.join(MARK)).or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })
+    let is_made = fs::read(directory.join(MARK)).is_ok_and(|mark| mark == MADE);
+    fs::remove_file(directory.join(MARK)).or_else(|error| if is_there(&error) { Err(error) } else { Ok(()) })?;
+    if is_made {
+        // It stays with what others put there.
+        let _ = fs::remove_dir(directory);
+    }
+    Ok(())
 }
 
 /// The mark of a device in `directory`, if there is one; locked, if neither its owner nor its daemon is alive.

@@ -4,6 +4,8 @@
 //! BASE/plimsoll-1a2b3c4d/          the caller's, 0711 (0700 where the server runs as the caller)
 //!     supervisor                   the mark and the lock: held by Plimsoll and its supervisor while they live
 //!     log                          the server's output
+//!     program                      the id of the program that was started last, and of the boot
+//!     disk                         link to the data directory, if that is on a disk of its own
 //!     data/                        the server's user's, 0700
 //!     sockets/                     as data/; in a directory elsewhere if this path is too long
 //! ```
@@ -24,6 +26,10 @@ use crate::user::ServerUser;
 pub(crate) const NAME_PREFIX: &str = "plimsoll-";
 /// File that marks and locks a server's directory.
 pub(crate) const MARK_FILE: &str = "supervisor";
+/// File with the id of the last program, by which a sweep finds what it left.
+pub(crate) const PROGRAM_FILE: &str = "program";
+/// Link to a data directory on a disk of its own.
+pub(crate) const DISK_LINK: &str = "disk";
 /// First line of the mark.
 pub(crate) const MARK: &str = "plimsoll: private server";
 /// Beginning of the mark's line with the id of the process that made it.

@@ -24,8 +24,8 @@
 //! | `power` | one such disk |
 //! | [`proxy`] | [`Proxied`](proxy::Proxied): a recipe with an HAProxy in front |
 //! | `directories` | directories of a private server: where they may be, and how they are recognised |
-//! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`before_removing`]: a store's own cleaning
-//! up before that |
+//! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`after_killing`]: a store's own cleaning
+//! up after its processes |
 //! | [`user`] | [`ServerUser`]: the user that a server runs as |
 //! | [`packages`] | [`Program`]: the path of a server's program, or the package that contains it |
 //! | [`ending`] | [`Ending`]: how a program ended, and the kind of error that this is |
@@ -59,7 +59,7 @@ pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
 pub use open_store::{OpenStore, open};
-pub use orphans::{before_removing, sweep_orphans};
+pub use orphans::{after_killing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};
 pub use power::{PowerCutState, PowerRecovery};

@@ -275,15 +275,15 @@ impl LimitUsage {
     }
 }
 
-/// Removes the groups of the server with the directory `root`, in which no process runs any more.
-pub(crate) fn remove_groups(root: &Path) -> io::Result<()> {
-    let name = root.file_name().unwrap_or_default();
+/// Returns the groups of the server with the directory `root`; none with another name, even if the file names it.
+pub(crate) fn groups_of(root: &Path) -> Vec<PathBuf> {
     let noted = fs::read_to_string(root.join(GROUPS_FILE)).unwrap_or_default();
-    // Groups with another name are not removed, even if the file names them.
-    let groups = noted
-        .lines()
-        .map(Path::new)
-        .filter(|group| group.file_name() == Some(name) && group.starts_with("/sys/fs/cgroup"));
+    let is_its = |group: &PathBuf| group.file_name() == root.file_name() && group.starts_with("/sys/fs/cgroup");
+    noted.lines().map(PathBuf::from).filter(is_its).collect()
+}
+
+/// Removes groups in which no process runs any more.
+pub(crate) fn remove_groups(groups: &[PathBuf]) -> io::Result<()> {
     let until = Instant::now() + LEAVE_BOUND;
     for group in groups {
         loop {

@@ -1,5 +1,6 @@
 //! Removal of private servers whose Plimsoll process and supervisor were both killed.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,7 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::directories::{MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, is_own_directory};
+use crate::directories::{
+    DISK_LINK, MARK, MARK_FILE, MARK_OWNER, MARK_SOCKETS, NAME_PREFIX, PROGRAM_FILE, is_own_directory,
+};
 use crate::limits;
 
 /// Longest time for processes to end after SIGKILL.
@@ -20,14 +23,14 @@ const KILL_BOUND: Duration = Duration::from_secs(5);
 /// Longest mark that is read.
 const MARK_BYTES_MAX: u64 = 8192;
 
-/// Removes files that a killed server left outside of its directories. The argument is its data directory.
-pub type CleanUp = fn(&Path) -> io::Result<()>;
+/// Removes what killed processes left outside of their directories. The argument is their process ids.
+pub type CleanUp = fn(&BTreeSet<i32>);
 
 static LEFT: Mutex<Vec<CleanUp>> = Mutex::new(Vec::new());
 
-/// Registers `remove`, which is called before the directories of any server are removed. A store registers before
-/// `main`, with a priority: a supervisor begins before `main` without one, and runs no other part of its program.
-pub fn before_removing(remove: CleanUp) {
+/// Registers `remove`, which is called after the processes of any server were killed. A store registers before `main`,
+/// with a priority: a supervisor begins before `main` without one, and runs no other part of its program.
+pub fn after_killing(remove: CleanUp) {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).push(remove);
 }
 
@@ -102,7 +105,7 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Ends all processes that work under `root`, then removes it, `sockets`, and files that the server left elsewhere.
+/// Ends all processes that work under `root`, then removes it, `sockets`, and what its program left elsewhere.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
     while !signal_those_in(root, Signal::KILL)?.is_empty() {
@@ -111,18 +114,34 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+    clean_up(&noted_program(root).into_iter().collect());
     remove_files(root, sockets)
 }
 
-/// Removes files elsewhere that a killed server with its data in `data` left.
-pub(crate) fn clean_up(data: &Path) -> io::Result<()> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(|remove| remove(data))
+/// Removes what these processes left outside of their directories. They have ended, and their ids are not yet others'.
+pub(crate) fn clean_up(pids: &BTreeSet<i32>) {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|remove| remove(pids));
+}
+
+/// Notes the id of the program that was started in `root`, for a sweep. On a later boot it belongs to another process.
+pub(crate) fn note_program(root: &Path, pid: Pid) -> io::Result<()> {
+    fs::write(root.join(PROGRAM_FILE), format!("{} {}", pid.as_raw_nonzero(), boot()))
+}
+
+fn noted_program(root: &Path) -> Option<i32> {
+    let text = fs::read_to_string(root.join(PROGRAM_FILE)).ok()?;
+    let (pid, noted_boot) = text.split_once(' ')?;
+    pid.parse().ok().filter(|_| noted_boot == boot())
+}
+
+/// Returns the kernel's id of this boot.
+fn boot() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
 
 fn remove_files(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
-    limits::remove_groups(root)?;
+    limits::remove_groups(&limits::groups_of(root))?;
     let data = root.join("data");
-    clean_up(&data)?;
     // The root with its mark goes last: if this process is killed meanwhile, the next sweep finds the rest by it.
     for directory in sockets.into_iter().chain([&*data, root]) {
         match fs::remove_dir_all(directory) {
@@ -163,20 +182,32 @@ fn stands_still(pid: Pid, among: &[Pid]) -> bool {
     }
 }
 
-/// Returns the state of a process, and the number of its parent (proc_pid_stat(5)).
+/// Returns the state of a process, and the number of its parent.
 fn state_and_parent(pid: Pid) -> Option<(char, i32)> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
-    // The name before the last bracket may contain any character.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let fields = fields_of(pid)?;
+    let mut fields = fields.split(' ');
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
-/// Sends a signal to every process whose working directory is under `root`, and returns these processes.
+/// Returns true if a process has a terminal, as a user's shell does; servers are in sessions of their own.
+fn has_terminal(pid: Pid) -> bool {
+    fields_of(pid).is_some_and(|fields| fields.split(' ').nth(4).is_some_and(|terminal| terminal != "0"))
+}
+
+/// Returns the fields of a process from its state on (proc_pid_stat(5)).
+fn fields_of(pid: Pid) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name before the last bracket may contain any character.
+    Some(stat.rsplit_once(") ")?.1.to_owned())
+}
+
+/// Sends a signal to every process of a server whose working directory is under `root`, and returns these processes.
 fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        let Some(pid) = pid.filter(|pid| works_in(*pid, root)) else { continue };
+        // A user may look at the files meanwhile.
+        let Some(pid) = pid.filter(|pid| works_in(*pid, root) && !has_terminal(*pid)) else { continue };
         // Opened, checked again, and then signalled: another process may have received the number meanwhile.
         if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             && works_in(pid, root)
@@ -188,9 +219,11 @@ fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
     Ok(found)
 }
 
-/// Returns true if the process has its working directory under `root`.
+/// Returns true if the process has its working directory under `root`, or in the data directory that is on a disk.
 pub(crate) fn works_in(pid: Pid, root: &Path) -> bool {
-    fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero())).is_ok_and(|cwd| cwd.starts_with(root))
+    let is_data = |cwd: &Path| fs::read_link(root.join(DISK_LINK)).is_ok_and(|data| cwd.starts_with(data));
+    let cwd = fs::read_link(format!("/proc/{}/cwd", pid.as_raw_nonzero()));
+    cwd.is_ok_and(|cwd| cwd.starts_with(root) || is_data(&cwd))
 }
 
 /// Returns the socket directory that a mark names if that is not below the root; `None` if this is no mark.
@@ -210,6 +243,16 @@ pub(crate) fn sockets_in_mark(text: &[u8]) -> Option<Option<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_of_an_earlier_boot_is_not_the_process_of_that_number() {
+        let root = tempfile::tempdir().unwrap();
+        let pid = rustix::process::getpid();
+        note_program(root.path(), pid).unwrap();
+        assert_eq!(noted_program(root.path()), Some(pid.as_raw_pid()));
+        fs::write(root.path().join(PROGRAM_FILE), format!("{} of another boot", pid.as_raw_pid())).unwrap();
+        assert_eq!(noted_program(root.path()), None);
+    }
 
     #[test]
     fn a_mark_names_a_socket_directory_of_its_own_only() {

@@ -1,9 +1,9 @@
 //! A disk that can lose power, for the data of a store or of one of its nodes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,18 +24,17 @@ const GOING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct PoweredDisk {
     device: FaultDevice,
-    /// Dropped last, when the directory is empty.
-    _directory: DiskDirectory,
+    _link: Option<DiskLink>,
 }
 
-/// Directory of a disk, or a link to it if it is elsewhere.
+/// Link to the directory of a disk that is elsewhere.
 #[derive(Debug)]
-struct DiskDirectory(PathBuf);
+struct DiskLink(PathBuf);
 
-impl Drop for DiskDirectory {
+impl Drop for DiskLink {
     fn drop(&mut self) {
         // The next start removes what is left.
-        let _ = remove_directory(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -61,34 +60,24 @@ impl PoweredDisk {
                     );
                     return Err(StoreError::new(StoreErrorKind::Permission, what).next(next));
                 }
-                Some(directory.to_owned())
+                let elsewhere = Path::new(FALLBACK_BASES[0]).join(random_name()).with_extension(ENDING);
+                std::os::unix::fs::symlink(&elsewhere, directory).map_err(|error| failed(&error))?;
+                Some((DiskLink(directory.to_owned()), elsewhere))
             }
             _ => None,
         };
-        let elsewhere = match &link {
-            Some(link) => {
-                let elsewhere = Path::new(FALLBACK_BASES[0]).join(random_name()).with_extension(ENDING);
-                std::os::unix::fs::symlink(&elsewhere, link).map_err(|error| failed(&error))?;
-                elsewhere
-            }
-            None => directory.to_owned(),
-        };
-        // Removed from here on if anything fails.
-        let disk_directory = DiskDirectory(link.unwrap_or_else(|| elsewhere.clone()));
-        DirBuilder::new()
-            .mode(0o711)
-            .create(&elsewhere)
-            .map_err(|error| StoreError::io(elsewhere.display(), &error))?;
-        let_through(&elsewhere).map_err(|error| StoreError::io(elsewhere.display(), &error))?;
-        let directory = &*elsewhere;
+        let (link, directory) = link.map_or((None, directory.to_owned()), |(link, at)| (Some(link), at));
         let spec = DeviceSpec {
-            directory: directory.to_owned(),
+            directory: directory.clone(),
             size_bytes: disk.size_bytes,
             file_system: disk.file_system,
             keep_log: false,
             files: None,
         };
-        Ok(Self { device: FaultDevice::start(&spec).map_err(told)?, _directory: disk_directory })
+        // It removes the directory, which it makes, though the link may be gone by then.
+        let device = FaultDevice::start(&spec).map_err(told)?;
+        let_through(&directory).map_err(|error| StoreError::io(directory.display(), &error))?;
+        Ok(Self { device, _link: link })
     }
 
     pub(crate) fn mount_point(&self) -> PathBuf {
@@ -261,4 +250,27 @@ pub(crate) fn told(error: FaultError) -> StoreError {
     let mut error = StoreError::from(error);
     error.what = format!("the disk that can lose power: {}", error.what);
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_elsewhere_goes_with_its_directory_though_the_link_was_removed() {
+        let run = tempfile::tempdir().unwrap();
+        fs::set_permissions(run.path(), Permissions::from_mode(0o700)).unwrap();
+        let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+        let (size_bytes, flush_time) = (32 << 20, Duration::ZERO);
+        let file_system = plimsoll_core::FileSystem::Ext4;
+        let spec = DiskSpec { file_system, size_bytes, flush_time, ignores_flushes: false };
+        let link = run.path().join("disk");
+        let disk = PoweredDisk::start(&spec, &link, Some(&user)).unwrap();
+        let elsewhere = fs::read_link(&link).unwrap();
+        assert!(disk.mount_point().starts_with(&elsewhere));
+        assert_eq!(elsewhere.metadata().unwrap().permissions().mode() & 0o777, 0o711);
+        fs::remove_file(link).unwrap();
+        disk.close().unwrap();
+        assert!(!elsewhere.exists());
+    }
 }

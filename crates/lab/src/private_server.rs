@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use crate::directories::{self, NAME_PREFIX, ServerDirectories};
+use crate::directories::{self, DISK_LINK, NAME_PREFIX, ServerDirectories};
 use crate::ending::{self, Ending};
 use crate::limits::LimitUsage;
 use crate::orphans;
@@ -107,7 +107,10 @@ impl PrivateServer {
     /// Errors of the operating system.
     pub fn keep_data_in(&mut self, base: &Path) -> Result<(), StoreError> {
         let data = base.join(self.directories.root.file_name().unwrap_or_default());
-        directories::make_directory(&data, &self.user).map_err(|error| StoreError::io(data.display(), &error))?;
+        directories::make_directory(&data, &self.user)
+            // Processes that work there are found by the link.
+            .and_then(|()| std::os::unix::fs::symlink(&data, self.directories.root.join(DISK_LINK)))
+            .map_err(|error| StoreError::io(data.display(), &error))?;
         self.directories.data = data;
         Ok(())
     }
@@ -273,10 +276,6 @@ impl PrivateServer {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
-        if self.has_data_elsewhere() {
-            // The supervisor ends the program once more, and says what is wrong.
-            let _ = self.forget();
-        }
         let root = &self.directories.root;
         if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
             return Ok(());
@@ -314,17 +313,7 @@ impl PrivateServer {
     fn forget(&mut self) -> Result<(), StoreError> {
         self.end_program()?;
         self.running = None;
-        if self.has_data_elsewhere() {
-            // After a power cut the disk may no longer say what is left.
-            orphans::clean_up(&self.directories.data)
-                .map_err(|error| StoreError::io(self.directories.data.display(), &error))?;
-        }
         Ok(())
-    }
-
-    /// Returns true if the data are on a disk of their own, so that they are not removed with the server.
-    fn has_data_elsewhere(&self) -> bool {
-        !self.directories.data.starts_with(&self.directories.root)
     }
 
     /// Returns the ending of the ended program, and the error that reports it.

@@ -26,5 +26,5 @@ mod writer;
 pub use distribution::{Distribution, packed};
 pub use error::RecordError;
 pub use reader::{Glance, glance};
-pub use runs::{Listed, RunSummary, default_runs_dir, find, ids, is_live, list, remove, run_id};
+pub use runs::{Listed, RunSummary, default_runs_dir, find, ids, is_live, list, removable, remove, run_id};
 pub use writer::Recorder;

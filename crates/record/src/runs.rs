@@ -194,9 +194,17 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<PathBuf, RecordError> {
 /// Removes the run `id` with everything in its directory.
 ///
 /// # Errors
-/// There is no such run, it is still going on, or the directory is not one that a recorder made: then nothing
-/// is removed.
+/// As [`removable`]: then nothing is removed.
 pub fn remove(runs_dir: &Path, id: &str) -> Result<(), RecordError> {
+    let path = removable(runs_dir, id)?;
+    std::fs::remove_dir_all(&path).map_err(|error| RecordError::writing(&path, &error))
+}
+
+/// Returns the directory of the run `id`, which can be removed.
+///
+/// # Errors
+/// There is no such run, it is still going on, or the directory is not one that a recorder made.
+pub fn removable(runs_dir: &Path, id: &str) -> Result<PathBuf, RecordError> {
     let path = runs_dir.join(id);
     let is_directory = is_run_id(id) && path.symlink_metadata().is_ok_and(|found| found.is_dir());
     if !is_directory {
@@ -210,7 +218,7 @@ pub fn remove(runs_dir: &Path, id: &str) -> Result<(), RecordError> {
     if !empty && !is_recording(&path.join(FILE_NAME)) {
         return Err(RecordError::NotOurs { path, why: format!("there is no recording called {FILE_NAME} in it") });
     }
-    std::fs::remove_dir_all(&path).map_err(failed)
+    Ok(path)
 }
 
 /// Looks at a file's first bytes only, so that a damaged recording can be removed too (SQLite's file format,

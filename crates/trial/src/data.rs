@@ -1,11 +1,13 @@
 //! Place of the data of a run's private stores: `data` in its directory, or a new directory within the one that the
-//! plan names. In that case `data` is a link to it, so that the next start finds it if this one is killed.
+//! plan names. In that case `data` is a link to it, so that the next start finds it if this one is killed. The run locks
+//! the new directory, so that it is found without the link, too: a user may remove the run's directory.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::is_run_id;
 use plimsoll_plan::model::Plan;
 
 use crate::error::{TrialError, io_error, write_error};
@@ -19,20 +21,71 @@ pub fn place<'a>(plan: &'a Plan, spec: &'a RunSpec<'_>) -> &'a Path {
     plan.dir.as_ref().map_or(spec.runs_dir, Path::new)
 }
 
-/// Makes it in `dir`, the plan's, for the run in `directory`.
-///
-/// # Errors
-/// It cannot be made there.
-pub fn make(directory: &Path, dir: Option<&str>) -> Result<(), TrialError> {
-    let Some(dir) = dir else { return Ok(()) };
-    let make = || {
-        let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));
-        std::os::unix::fs::symlink(&place, &link)?;
-        // The end of the run must not remove a directory that it did not make.
-        fs::create_dir(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
-        let_others_through(&place)
+/// Data of the run that is going on.
+#[derive(Debug)]
+pub struct RunData {
+    directory: PathBuf,
+    elsewhere: Option<Elsewhere>,
+}
+
+/// Directory in the one that a plan names, and its lock, if the file system has locks.
+type Elsewhere = (PathBuf, Option<File>);
+
+impl RunData {
+    /// Makes the place in `dir`, the plan's, for the run in `directory`.
+    ///
+    /// # Errors
+    /// It cannot be made there.
+    pub fn make(directory: &Path, dir: Option<&str>) -> Result<Self, TrialError> {
+        let make = |dir: &str| {
+            let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));
+            std::os::unix::fs::symlink(&place, &link)?;
+            // The end of the run must not remove a directory that it did not make.
+            let lock = make_locked(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
+            let_others_through(&place)?;
+            Ok((place, lock))
+        };
+        let failed = |error: io::Error| {
+            write_error(dir.unwrap_or_default(), &error).next("name a directory that can be written to")
+        };
+        let elsewhere = dir.map(make).transpose().map_err(failed)?;
+        Ok(Self { directory: directory.to_owned(), elsewhere })
+    }
+
+    /// Removes all of it, also if the user has removed the run's directory with the link.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    pub fn remove(self) -> Result<(), TrialError> {
+        remove(&self.directory)?;
+        let Some((place, _lock)) = self.elsewhere.filter(|(place, _)| place.exists()) else { return Ok(()) };
+        fs::remove_dir_all(&place).map_err(|error| io_error(place.display(), &error))
+    }
+}
+
+/// Makes the directory `place` and locks it.
+fn make_locked(place: &Path) -> io::Result<Option<File>> {
+    loop {
+        fs::create_dir(place)?;
+        let lock = File::open(place).ok().filter(|lock| lock.lock_shared().is_ok());
+        // A sweep may have removed it before it was locked.
+        if place.exists() {
+            return Ok(lock);
+        }
+    }
+}
+
+/// Returns the directories in `dir` with data of this user's runs that were killed, and their locks.
+pub fn left_in(dir: &Path) -> Vec<(PathBuf, File)> {
+    let lock = |entry: fs::DirEntry| {
+        let is_named = entry.file_name().to_str()?.strip_prefix(NAME_PREFIX).is_some_and(is_run_id);
+        // Of a link these are its own.
+        let about = entry.metadata().ok()?;
+        let is_own = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
+        let lock = File::open(entry.path()).ok().filter(|_| is_named && is_own)?;
+        lock.try_lock().is_ok().then(|| (entry.path(), lock))
     };
-    make().map_err(|error| write_error(dir, &error).next("name a directory that can be written to"))
+    fs::read_dir(dir).into_iter().flatten().flatten().filter_map(lock).collect()
 }
 
 /// Directory of one store. Dropping removes it with all that is in it.
@@ -48,6 +101,8 @@ impl StoreDir {
     pub fn make(data: &Path) -> Result<Self, TrialError> {
         let make = || {
             fs::create_dir_all(data)?;
+            // A user may remove the link.
+            let data = data.canonicalize()?;
             let mut number = 1_u32;
             loop {
                 let path = data.join(number.to_string());
@@ -98,6 +153,12 @@ pub fn remove(directory: &Path) -> Result<(), TrialError> {
 /// As the operating system says.
 fn let_others_through(directory: &Path) -> io::Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
+}
+
+/// Returns the id of the run that made `place`.
+pub fn run_of(place: &Path) -> String {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    name.trim_start_matches(NAME_PREFIX).to_owned()
 }
 
 fn name(directory: &Path) -> PathBuf {

@@ -50,10 +50,9 @@ mod writes;
 mod written;
 
 pub use cells::{Cells, kept};
-pub use data::data_elsewhere;
 pub use error::{TrialError, io_error, write_error};
 pub use needs::{Needs, bound_sessions, needs};
 pub use open::possible;
-pub use run::{Ended, RunSpec, run};
+pub use run::{Ended, RunSpec, remove_data, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;

@@ -16,7 +16,7 @@ use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
 
 use crate::ab;
 use crate::cells::{self, Cells};
-use crate::data;
+use crate::data::{self, RunData};
 use crate::error::{TrialError, io_error};
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, reach};
@@ -65,7 +65,7 @@ pub struct Ended {
 /// # Errors
 /// What kept it from being recorded: it was refused before anything was started, or the recording failed.
 pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
-    sweep(spec.runs_dir, sink);
+    sweep(plan, spec.runs_dir, sink);
     let before = spec.cells.and_then(|cells| cells.before);
     let id = before.map_or_else(|| plimsoll_record::run_id(wall_ns(), random()), |run| run.header.id.clone());
     announce(plan, catalogue, spec, &spec.runs_dir.join(&id), sink)?;
@@ -138,12 +138,12 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
 /// Runs all trials, and afterwards removes everything but the recording, however they ended.
 fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     let mut open = None;
-    let made = data::make(context.directory(), context.plan.dir.as_deref());
-    let mut result = made.and_then(|()| match (context.spec.ab, context.spec.cells) {
+    let data = RunData::make(context.directory(), context.plan.dir.as_deref())?;
+    let mut result = match (context.spec.ab, context.spec.cells) {
         (Some(spec), _) => ab::run(context, spec),
         (None, Some(spec)) => cells::run(context, spec),
         (None, None) => each_trial(context, &mut open),
-    });
+    };
     if let Some(open) = open {
         let left = leave(context, open, result.is_err());
         result = result.and(left);
@@ -151,7 +151,7 @@ fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     // Wherever a server was waited for when the user wanted an end: that is no error.
     result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
     // Stores remove their own files; the directories they were given are ours.
-    result.and(data::remove(context.directory()))
+    result.and(data.remove())
 }
 
 /// Runs the trials in order; one store serves the consecutive trials that use it. The last one stays in `open`.
@@ -193,22 +193,41 @@ fn trial_name(plan: &Plan, trial: &PlannedTrial) -> String {
 
 /// Removes the data of runs whose Plimsoll was killed; their recordings stay. What cannot be removed is left for
 /// the next time.
-fn sweep(runs_dir: &Path, sink: &dyn Sink) {
+fn sweep(plan: &Plan, runs_dir: &Path, sink: &dyn Sink) {
+    let told = |id: &str| sink.take(&Told::Notice(format!("removed the data of the killed run {id}")));
     for id in plimsoll_record::ids(runs_dir).unwrap_or_default().into_iter().rev() {
         let path = runs_dir.join(&id);
-        let data = path.join("data");
-        if plimsoll_record::is_live(&path) || data.symlink_metadata().is_err() {
-            continue;
+        let is_over = !plimsoll_record::is_live(&path) && path.join("data").symlink_metadata().is_ok();
+        if is_over && remove_data(&path).is_ok() {
+            told(&id);
         }
-        // A link to anything but a directory made for this run is not followed.
-        let made = data::data_elsewhere(&path).or_else(|| Some(data).filter(|data| !data.is_symlink()));
-        for store in made.into_iter().flat_map(std::fs::read_dir).flatten().flatten() {
-            plimsoll_lab::sweep_disks(&store.path());
-            let _ = plimsoll_lab::sweep_orphans(&store.path());
+    }
+    for (place, _lock) in plan.dir.iter().flat_map(|dir| data::left_in(Path::new(dir))) {
+        sweep_stores(&place);
+        if std::fs::remove_dir_all(&place).is_ok() {
+            told(&data::run_of(&place));
         }
-        if data::remove(&path).is_ok() {
-            sink.take(&Told::Notice(format!("removed the data of the killed run {id}")));
-        }
+    }
+}
+
+/// Removes the data of the run in `directory`, which was killed, with its servers and disks.
+///
+/// # Errors
+/// As the operating system says.
+pub fn remove_data(directory: &Path) -> Result<(), TrialError> {
+    let data = directory.join("data");
+    // A link to anything but a directory made for this run is not followed.
+    if let Some(made) = data::data_elsewhere(directory).or_else(|| Some(data).filter(|data| !data.is_symlink())) {
+        sweep_stores(&made);
+    }
+    data::remove(directory)
+}
+
+/// Removes servers and disks of killed runs from the directories of stores in `data`.
+fn sweep_stores(data: &Path) {
+    for store in std::fs::read_dir(data).into_iter().flatten().flatten() {
+        plimsoll_lab::sweep_disks(&store.path());
+        let _ = plimsoll_lab::sweep_orphans(&store.path());
     }
 }
 

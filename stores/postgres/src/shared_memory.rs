@@ -1,14 +1,15 @@
 //! Shared memory that a killed PostgreSQL leaves behind, outside its directories.
 //!
-//! A postmaster has one System V segment, which `postmaster.pid` names. Its header (`PGShmemHeader`, `storage/pg_shmem.h`) says
-//! which data directory it is of, by device and inode, and which POSIX segment lists the others
-//! (`dsm_control_header`, `storage/ipc/dsm.c`), all of them files in `/dev/shm`. A postmaster that is started again on the same data
-//! removes them in the same way; one whose data are removed never is.
+//! A postmaster makes one System V segment. Its header (`PGShmemHeader`, `storage/pg_shmem.h`) names the POSIX segment
+//! that lists the others (`dsm_control_header`, `storage/ipc/dsm.c`), all of them files in `/dev/shm`. A postmaster that
+//! is started again on the same data removes them by its `postmaster.pid`; one whose data are removed never is, and a
+//! power cut may take that file. The kernel knows the process that made a System V segment, so that is asked.
 
-use std::fs::{self, File, Metadata};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Runs before `main` of every program with this store in it, and before the supervisor's part of that: its number comes
 /// before none.
@@ -18,19 +19,16 @@ use std::path::{Path, PathBuf};
 pub(crate) static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    plimsoll_lab::before_removing(|data| {
-        remove_left_by(data)?;
-        remove_left_by(&data.join(crate::server::CLUSTER_DATA))
-    });
+    plimsoll_lab::after_killing(remove_left_by);
 }
 
+/// System V segments of this machine (proc_sysvipc(5)).
+const SEGMENTS_FILE: &str = "/proc/sysvipc/shm";
 /// `PGShmemMagic`.
 const HEADER_MAGIC: u32 = 679_834_894;
-/// Bytes of the header up to the data directory's inode, with the places of what is read.
-const HEADER_BYTES: usize = 56;
+/// Bytes of the header that are read, and the place in them of the control segment's handle.
+const HEADER_BYTES: usize = 32;
 const DSM_CONTROL_AT: usize = 24;
-const DEVICE_AT: usize = 40;
-const INODE_AT: usize = 48;
 /// `PG_DYNSHMEM_CONTROL_MAGIC`.
 const CONTROL_MAGIC: u32 = 0x9a50_3d32;
 /// Bytes before the control segment's first item: magic, number of items and most items, aligned.
@@ -38,36 +36,33 @@ const CONTROL_HEAD_BYTES: usize = 16;
 /// Longest control segment that is read.
 const CONTROL_BYTES_MAX: u64 = 64 << 20;
 
-/// Removes what the PostgreSQL with its data in `data` left when it was killed; nothing where there is no such segment,
-/// or where it is of another data directory or in use.
-///
-/// # Errors
-/// When a segment of this data directory cannot be removed.
-fn remove_left_by(data: &Path) -> io::Result<()> {
-    let (Ok(directory), Some(id)) = (data.metadata(), segment_in_lock_file(data)) else { return Ok(()) };
-    let Some(header) = header_of(id) else { return Ok(()) };
-    let at = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes);
-    if word(&header, 0) != Some(HEADER_MAGIC) || (at(DEVICE_AT), at(INODE_AT)) != (directory.dev(), directory.ino()) {
-        return Ok(());
-    }
-    if let Some(control) = word(&header, DSM_CONTROL_AT).filter(|control| *control != 0) {
-        remove_listed(control, &directory)?;
-    }
-    // SAFETY: no memory is touched; the segment is marked for removal.
-    match unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+/// Removes what the postmasters among these ended processes left. Segments in use, and those of other programs, stay.
+fn remove_left_by(pids: &BTreeSet<i32>) {
+    for id in segments_of(pids, &fs::read_to_string(SEGMENTS_FILE).unwrap_or_default()) {
+        let Some((header, user)) = header_of(id).filter(|(header, _)| word(header, 0) == Some(HEADER_MAGIC)) else {
+            continue;
+        };
+        if let Some(control) = word(&header, DSM_CONTROL_AT).filter(|control| *control != 0) {
+            // What cannot be read or removed is no reason to keep the rest.
+            let _ = remove_listed(control, user);
+        }
+        // SAFETY: no memory is touched; the segment is marked for removal.
+        unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }
 
-/// The id of the System V segment in `postmaster.pid`: its seventh line is a key and an id.
-fn segment_in_lock_file(data: &Path) -> Option<i32> {
-    let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
-    text.lines().nth(6)?.split_whitespace().nth(1)?.parse().ok()
+/// Returns the ids of segments in `table` that one of these processes made.
+fn segments_of(pids: &BTreeSet<i32>, table: &str) -> Vec<i32> {
+    let made = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (id, maker) = (fields.nth(1)?.parse().ok()?, fields.nth(2)?.parse().ok()?);
+        pids.contains(&maker).then_some(id)
+    };
+    table.lines().filter_map(made).collect()
 }
 
-/// Reads the first bytes of a segment that no process is attached to.
-fn header_of(id: i32) -> Option<[u8; HEADER_BYTES]> {
+/// Returns the first bytes and the user of a segment that no process is attached to.
+fn header_of(id: i32) -> Option<([u8; HEADER_BYTES], u32)> {
     // SAFETY: an all-zero `shmid_ds` is a valid one, and the call fills it.
     let about = unsafe {
         let mut about: libc::shmid_ds = std::mem::zeroed();
@@ -85,16 +80,16 @@ fn header_of(id: i32) -> Option<[u8; HEADER_BYTES]> {
         }
         let header = place.cast::<[u8; HEADER_BYTES]>().read_unaligned();
         libc::shmdt(place);
-        Some(header)
+        Some((header, about.shm_perm.uid))
     }
 }
 
-/// Removes the POSIX segments that the one with this handle lists, then itself.
-fn remove_listed(control: u32, directory: &Metadata) -> io::Result<()> {
+/// Removes the POSIX segments of this user that the one with this handle lists, then itself.
+fn remove_listed(control: u32, user: u32) -> io::Result<()> {
     let mut bytes = Vec::new();
     let read = || -> io::Result<File> {
         let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path_of(control))?;
-        let is_theirs = file.metadata().is_ok_and(|file| file.is_file() && file.uid() == directory.uid());
+        let is_theirs = file.metadata().is_ok_and(|file| file.is_file() && file.uid() == user);
         is_theirs.then_some(file).ok_or_else(|| io::ErrorKind::NotFound.into())
     };
     // Another way of sharing memory was set, or it is gone.
@@ -104,9 +99,9 @@ fn remove_listed(control: u32, directory: &Metadata) -> io::Result<()> {
         return Ok(());
     }
     for handle in handles(&bytes) {
-        remove_one(handle, directory)?;
+        remove_one(handle, user)?;
     }
-    remove_one(control, directory)
+    remove_one(control, user)
 }
 
 /// Handles of the segments in use that are files of their own: those that lie in the main segment are odd. The length
@@ -122,9 +117,9 @@ fn handles(control: &[u8]) -> Vec<u32> {
         .collect()
 }
 
-fn remove_one(handle: u32, directory: &Metadata) -> io::Result<()> {
+fn remove_one(handle: u32, user: u32) -> io::Result<()> {
     let path = path_of(handle);
-    if !path.symlink_metadata().is_ok_and(|file| file.is_file() && file.uid() == directory.uid()) {
+    if !path.symlink_metadata().is_ok_and(|file| file.is_file() && file.uid() == user) {
         return Ok(());
     }
     match fs::remove_file(path) {
@@ -162,30 +157,29 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_of_another_data_directory_is_left_alone() {
-        let data = tempfile::tempdir().unwrap();
-        // SAFETY: a segment of our own, detached before it is looked at.
-        let id = unsafe {
-            let id = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600);
-            let place = libc::shmat(id, std::ptr::null(), 0);
-            place.cast::<u32>().write_unaligned(HEADER_MAGIC);
-            libc::shmdt(place);
-            id
+    fn a_segment_of_another_process_or_program_or_in_use_is_left_alone() {
+        let own = BTreeSet::from([std::process::id() as i32]);
+        let make = |magic: u32| {
+            // SAFETY: a segment of our own.
+            unsafe {
+                let id = libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600);
+                let place = libc::shmat(id, std::ptr::null(), 0);
+                place.cast::<u32>().write_unaligned(magic);
+                (id, place)
+            }
         };
-        fs::write(data.path().join("postmaster.pid"), format!("1\n\n\n\n\n\n  77 {id}\nready\n")).unwrap();
-        remove_left_by(data.path()).unwrap();
-        assert!(header_of(id).is_some(), "it stands");
-        // SAFETY: as above, with what is to be there for it to be taken for this directory's.
-        unsafe {
-            let place = libc::shmat(id, std::ptr::null(), 0).cast::<u8>();
-            let directory = data.path().metadata().unwrap();
-            place.add(DEVICE_AT).cast::<u64>().write_unaligned(directory.dev());
-            place.add(INODE_AT).cast::<u64>().write_unaligned(directory.ino());
-            remove_left_by(data.path()).unwrap();
-            libc::shmdt(place.cast());
-        }
-        assert!(header_of(id).is_some(), "somebody was attached to it");
-        remove_left_by(data.path()).unwrap();
-        assert!(header_of(id).is_none());
+        // SAFETY: as above; the address is not used after that.
+        let leave = |place| unsafe { libc::shmdt(place) };
+        let ((ours, at), (others, at_others)) = (make(HEADER_MAGIC), make(1));
+        leave(at_others);
+        remove_left_by(&own);
+        leave(at);
+        assert!(header_of(ours).is_some(), "a process was attached to it");
+        remove_left_by(&BTreeSet::from([1, i32::MAX]));
+        assert!(header_of(ours).is_some(), "they did not make it");
+        remove_left_by(&own);
+        assert!(header_of(ours).is_none() && header_of(others).is_some(), "only PostgreSQL's is removed");
+        // SAFETY: no memory is touched.
+        unsafe { libc::shmctl(others, libc::IPC_RMID, std::ptr::null_mut()) };
     }
 }

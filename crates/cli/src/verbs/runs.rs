@@ -8,7 +8,7 @@ use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
 use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
-use plimsoll_trial::{TrialError, io_error};
+use plimsoll_trial::TrialError;
 use serde_json::json;
 
 use crate::args::{RunsAction, RunsArgs, RunsList};
@@ -169,11 +169,11 @@ fn remove(run: &str, dry_run: bool) -> Result<(), TrialError> {
         plimsoll_record::find(&runs_dir, run)?;
         return crate::print(&format!("would remove {run}\n")).map(drop);
     }
-    let elsewhere = plimsoll_trial::data_elsewhere(&runs_dir.join(run));
-    plimsoll_record::remove(&runs_dir, run)?;
-    // What a kill has left.
-    if let Some(place) = elsewhere.filter(|place| place.exists()) {
-        std::fs::remove_dir_all(&place).map_err(|error| io_error(place.display(), &error))?;
+    let directory = plimsoll_record::removable(&runs_dir, run)?;
+    // What a kill has left. A link may lead to a disk that is not there.
+    if directory.join("data").exists() {
+        plimsoll_trial::remove_data(&directory)?;
     }
+    plimsoll_record::remove(&runs_dir, run)?;
     crate::print(&format!("removed {run}\n")).map(drop)
 }

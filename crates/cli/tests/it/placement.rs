@@ -5,6 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::process::Signal;
+
 use crate::bench::{Guarded, Place, small_coupons, wait_for};
 
 /// Longest time that a busy machine takes to start a server.
@@ -73,6 +75,33 @@ fn the_next_start_removes_what_a_killed_run_left_elsewhere() {
     run.kill();
     assert_eq!(entries(&dir).len(), 1);
     place.line("drive kv --on null --mix read=1 --ops 1").says("removed the data of the killed");
+    assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
+}
+
+#[test]
+fn data_elsewhere_is_removed_though_a_user_removed_the_run_and_never_while_it_is_used() {
+    let place = Place::new();
+    let dir = directory(&place);
+    let drive = format!("drive kv --on sqlite --mix read=1 --set records=100 --dir {}", dir.display());
+    let long = format!("{drive} --for 60s --slice 100ms --quiet");
+    let long: Vec<&str> = long.split(' ').collect();
+    // While it goes on.
+    let run = place.started(&long, 3);
+    let data = below(&dir, 2);
+    place.line(&format!("{drive} --ops 1")).expect(0);
+    assert_eq!(below(&dir, 2), data, "another run removes its own only");
+    let is_its = |run: &PathBuf| run.join("data").exists();
+    let directory = place.all_runs().into_iter().find(is_its).unwrap();
+    fs::remove_dir_all(directory).unwrap();
+    run.signal(Signal::INT);
+    run.ended().says("was removed or moved while it was written");
+    assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
+    // After it was killed.
+    let mut run = place.started(&long, 3);
+    run.kill();
+    fs::remove_dir_all(place.runs()).unwrap();
+    assert_eq!(entries(&dir).len(), 1);
+    place.line(&format!("{drive} --ops 1")).expect(0).says("removed the data of the killed run");
     assert!(entries(&dir).is_empty(), "{:?}", entries(&dir));
 }
 

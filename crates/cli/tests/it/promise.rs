@@ -1,6 +1,7 @@
 //! Writes kept through a power cut, and parallel cells of promises: independent, over when decided, resumed after a kill, and nothing
 //! left behind.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -298,9 +299,27 @@ fn disks(place: &Place) -> Vec<PathBuf> {
     stores.filter_map(|store| store.path().join("disk").canonicalize().ok()).collect()
 }
 
+/// Returns the ids of the processes that work on `disks`.
+fn workers(disks: &[PathBuf]) -> BTreeSet<String> {
+    let works = |process: &fs::DirEntry| {
+        let cwd = fs::read_link(process.path().join("cwd"));
+        cwd.is_ok_and(|cwd| disks.iter().any(|disk| cwd.starts_with(disk)))
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten().filter(works);
+    processes.map(|process| process.file_name().into_string().unwrap()).collect()
+}
+
+/// Returns the System V segments of this machine: the id and the process that made it.
+fn segments() -> BTreeSet<(String, String)> {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap();
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.map(|row| (row[1].to_owned(), row[4].to_owned())).collect()
+}
+
 #[test]
 fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
     let (place, mut draw) = (Place::new(), Draw::new("promise"));
+    let segments_before = segments();
     let (mut met, kills) = (0, repeats(5, 200));
     for kill in 0..kills {
         let args = ["promise", "postgres,sqlite", "--quiet", "--cuts", "3", "--durability", "durable", "--jobs", "3"];
@@ -313,6 +332,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         std::thread::sleep(Duration::from_millis(draw.below(2_500)));
         met += usize::from(mounted() > 1);
         let disks = disks(&place);
+        let workers = workers(&disks);
         child.kill();
         for disk in disks.iter().map(PathBuf::as_path).chain([place.path()]) {
             let mut still = Vec::new();
@@ -321,6 +341,10 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
                 still.is_empty()
             });
         }
+        let is_left = |(id, maker): &(String, String)| {
+            workers.contains(maker) && !segments_before.contains(&(id.clone(), maker.clone()))
+        };
+        wait_for("the end of shared memory", Duration::from_secs(10), || !segments().iter().any(is_left));
     }
     assert!(met > kills / 3, "only {met} of {kills} kills met several disks");
     // Files go with the next start.

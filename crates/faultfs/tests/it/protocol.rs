@@ -59,5 +59,5 @@ fn a_device_is_cycled_by_its_socket_alone_however_long_its_path_is() {
     let device = FaultDevice::start(&spec).unwrap();
     device.control().counters().unwrap();
     device.close().unwrap();
-    crate::assert_nothing_left(&long.canonicalize().unwrap());
+    assert!(!long.exists() && elsewhere.path().exists(), "the directory that it made goes with it");
 }

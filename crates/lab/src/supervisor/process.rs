@@ -1,5 +1,6 @@
 //! Code that runs in the supervisor's process, which has one thread.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -19,7 +20,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use super::{REQUEST_BYTES_MAX, readable};
 use crate::directories::MARK_FILE;
 use crate::hosts;
-use crate::limits::CgroupGuard;
+use crate::limits::{self, CgroupGuard};
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::standing::LOCK;
@@ -123,6 +124,8 @@ struct GuardedServer {
     lock: Option<File>,
     /// Socket directory, if it is not below the root: a process that removes the root meanwhile also removes the mark.
     sockets: Option<PathBuf>,
+    /// Control groups, of which the root has the only note.
+    groups: Vec<PathBuf>,
     program: Option<Program>,
 }
 
@@ -143,7 +146,8 @@ impl Guard {
         match *words {
             [b"guard", root] => {
                 let root = path(root).to_owned();
-                self.servers.push(GuardedServer { root, lock: None, sockets: None, program: None });
+                let (lock, sockets, groups, program) = (None, None, Vec::new(), None);
+                self.servers.push(GuardedServer { root, lock, sockets, groups, program });
                 Ok(0)
             }
             [b"start", root, leave, uid, gid, network, ref command @ ..] => {
@@ -173,6 +177,7 @@ impl Guard {
             let mut text = Vec::new();
             mark.read_to_end(&mut text)?;
             server.sockets = orphans::sockets_in_mark(&text).flatten();
+            server.groups = limits::groups_of(root);
             server.lock = Some(mark);
         }
         let log = OpenOptions::new().append(true).open(root.join("log"))?;
@@ -193,6 +198,8 @@ impl Guard {
         ends_with_us(&mut command, leave);
         let pid = Pid::from_child(&command.spawn()?);
         server.program = Some(Program { pid, leave });
+        // Only a sweep needs the note: this process knows the id.
+        let _ = orphans::note_program(root, pid);
         Ok(pid.as_raw_nonzero().get())
     }
 
@@ -220,6 +227,7 @@ impl Guard {
         let meant: Vec<GuardedServer> = meant;
         let remove = |server: GuardedServer| {
             let removed = orphans::remove_made_by(&self.owner, &server.root);
+            let removed = limits::remove_groups(&server.groups).and(removed);
             match server.sockets.map(fs::remove_dir_all) {
                 Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => removed.and(Err(error)),
                 _ => removed,
@@ -229,21 +237,31 @@ impl Guard {
     }
 
     /// Kills all processes below, one generation a round, because the children of a killed process become children of
-    /// this one.
+    /// this one. Removes what they left outside of their directories, before a program's id can be another's.
     fn kill(&self, of: Option<&Path>) -> io::Result<()> {
-        let kill = |pid| _ = rustix::process::kill_process(pid, Signal::KILL);
-        if self.wait(of, KILL_BOUND, kill) { Ok(()) } else { Err(Errno::BUSY.into()) }
+        let meant = self.servers.iter().filter(|server| of.is_none_or(|of| server.root == of));
+        let programs = meant.filter_map(|server| server.program);
+        let mut ended: BTreeSet<i32> = programs.map(|program| program.pid.as_raw_pid()).collect();
+        let kill = |pid: Pid| {
+            ended.insert(pid.as_raw_pid());
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        };
+        if !self.wait(of, KILL_BOUND, kill) {
+            return Err(Errno::BUSY.into());
+        }
+        orphans::clean_up(&ended);
+        Ok(())
     }
 
     /// Calls `each` for the remaining processes until none is left; returns false if one is left after `bound`.
-    fn wait(&self, of: Option<&Path>, bound: Duration, each: impl Fn(Pid)) -> bool {
+    fn wait(&self, of: Option<&Path>, bound: Duration, mut each: impl FnMut(Pid)) -> bool {
         let until = Instant::now() + bound;
         loop {
             let below = self.below(of);
             if below.is_empty() || Instant::now() > until {
                 return below.is_empty();
             }
-            below.into_iter().for_each(&each);
+            below.into_iter().for_each(&mut each);
             std::thread::sleep(LOOK_INTERVAL);
         }
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Launch, ServerDescription, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
@@ -162,6 +163,35 @@ fn servers_under_one_supervisor_end_each_alone_with_what_they_left() {
     second.check().unwrap();
     second.close().unwrap();
     assert!(!roots[1].exists() && !lives(&orphans[1]));
+}
+
+#[test]
+fn a_server_that_works_on_a_disk_of_its_own_is_paused_as_others_are() {
+    let (base, disk) = (base(), base());
+    let mut server = server(base.path());
+    server.keep_data_in(disk.path()).unwrap();
+    let there = server.data_dir().join("there");
+    let script = format!("cd {}; echo >there; sleep 100", server.data_dir().display());
+    let pid = start_shell(&mut server, &script);
+    wait_for("the shell", BOUND, || there.exists());
+    // A user's shell there, with a terminal.
+    let at = base.path().join("user");
+    let script = format!("cd {} && echo $$ >{} && exec sleep 100", server.root_dir().display(), at.display());
+    let mut user = Command::new("script");
+    user.args(["-qec", &script, "/dev/null"]).current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut user = user.spawn().unwrap();
+    wait_for("the user", BOUND, || fs::read_to_string(&at).is_ok_and(|text| text.ends_with('\n')));
+    let users = fs::read_to_string(&at).unwrap().trim().to_owned();
+
+    let is_stopped = |pid: &str| fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ");
+    server.pause(true).unwrap();
+    let stopped = [&pid.to_string(), &users].map(|pid| is_stopped(pid));
+    server.pause(false).unwrap();
+    user.kill().unwrap();
+    user.wait().unwrap();
+    assert_eq!(stopped, [true, false]);
+    assert!(!is_stopped(&pid.to_string()));
+    server.close().unwrap();
 }
 
 #[test]
