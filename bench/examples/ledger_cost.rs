@@ -136,7 +136,7 @@ impl<'a> Phase<'a> {
         self.made.len()
     }
 
-    /// Has the first `count` of the batch observed.
+    /// Observes the first `count` of the batch.
     fn observe(&mut self, count: usize) {
         let cycle = self.first + self.next;
         self.next += count as u64;
