@@ -79,9 +79,9 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         let _ = writeln!(text, "… and {} more", failures.len() - FAILURES_MAX);
     }
     crate::print(&text)?;
-    let is_checked = |one: &CheckedImage| !matches!(one.state, ImageState::NotRun(_));
+    let is_checked = |one: &&CheckedImage| !matches!(one.state, ImageState::NotRun(_));
     Ok(match () {
-        () if failures.iter().copied().any(is_checked) => exit::GOAL_MISSED,
+        () if failures.iter().any(is_checked) => exit::GOAL_MISSED,
         () if stop.load(Ordering::SeqCst) => exit::INTERRUPTED,
         () if !failures.is_empty() || checked.iter().all(|one| one.at_risk_writes == 0) => exit::UNDECIDED,
         () => exit::OK,
