@@ -145,7 +145,10 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
             let ended = plimsoll_trial::run(&plan, &catalogue, &spec, &Nobody).expect(&when);
             assert_eq!(ended.result.unwrap_err().what, "it is not to be opened", "{when}");
             let (given, run) = (given.lock().unwrap().pop().expect(&when), ended.recording.parent().unwrap());
-            assert_eq!(given, run.join("data/1"), "{when}");
+            let of_run = format!("plimsoll-data-{}", run.file_name().unwrap().display());
+            let data = dir.map_or(run.join("data"), |dir| dir.join(of_run));
+            assert_eq!(given, data.join("1"), "{when}");
+            assert!(data.symlink_metadata().is_err(), "{when}: nothing is left");
             assert!(run.join("data").symlink_metadata().is_err(), "{when}: nothing is left");
             [&absolute, &beside, &of_plan, &above].iter().for_each(|canary| canary.is_whole(&when));
         }
