@@ -259,7 +259,8 @@ impl<'a> Values<'a> {
     /// Number of the record that these values name, if their writer noted it: [`ValueBuf::name_record`].
     #[inline]
     pub fn record(&self) -> Option<u64> {
-        if self.start == 0 { self.buf.record } else { None }
+        // Not of a part: a buffer may hold several records, and its name is that of the last.
+        if self.start == 0 && self.end == self.buf.slots.len() { self.buf.record } else { None }
     }
 
     /// The value at `index`; null if there is none.

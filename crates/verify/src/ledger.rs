@@ -65,6 +65,8 @@ pub struct Ledger {
     skipped: u64,
     /// Observers that had not gone when their notes were taken over last.
     at_work: u64,
+    /// Time of the last note before the notes were taken over last.
+    before_ns: u64,
     /// Words of one ring, at least and at most.
     ring_words: (usize, usize),
     trials: u32,
@@ -101,6 +103,7 @@ impl Ledger {
             operations: 0,
             skipped: 0,
             at_work: 0,
+            before_ns: 0,
             ring_words,
             trials: 0,
         })
@@ -184,6 +187,8 @@ impl Ledger {
     fn take_over(&mut self) {
         // First, for what an observer notes before it goes is taken over now.
         self.at_work = self.post.shared.at_work.load(Ordering::Acquire);
+        // What is asked after an inbox was looked at is asked after this.
+        self.before_ns = self.now_ns();
         for inbox in &mut self.inboxes {
             inbox.take(&mut self.words, &mut self.judge.aliens);
             for (kind, count) in inbox.ring.take_skipped().filter(|(_, count)| *count > 0) {
@@ -205,19 +210,24 @@ impl Ledger {
     /// Returns the time up to which all notes have arrived, for certain and as far as silent workers have none.
     fn told(&self) -> (u64, u64) {
         let open = || self.inboxes.iter().filter(|inbox| !inbox.is_closed);
-        let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
+        let now_ns = self.now_ns();
         let certain = open().map(|inbox| inbox.last_ns).min().unwrap_or(NEVER);
         (certain, if certain == NEVER { NEVER } else { certain.max(now_ns.saturating_sub(SILENCE_NS)) })
     }
 
+    /// Returns the time of the last note.
+    fn now_ns(&self) -> u64 {
+        self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0)
+    }
+
     /// Returns the time before which no question can begin any more.
     fn horizon_ns(&self) -> u64 {
-        let now_ns = self.inboxes.iter().map(|inbox| inbox.last_ns).max().unwrap_or(0);
+        let now_ns = self.now_ns();
         let of_inbox = |inbox: &Inbox| {
             if inbox.is_closed {
                 return inbox.earliest_ns();
             }
-            let floor_ns = inbox.floor_ns.max(now_ns.saturating_sub(SILENCE_NS));
+            let floor_ns = inbox.floor_ns.max(self.before_ns.saturating_sub(SILENCE_NS));
             // What is open is known to be open however long its worker says nothing. It is not looked for anew: the worker
             // would have to fetch each of those words again.
             inbox.earliest_ns().min(floor_ns).min(inbox.open_ns)

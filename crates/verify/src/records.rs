@@ -96,8 +96,9 @@ impl Records {
     pub fn new(workload: Arc<dyn Workload>, watches: &[Watch]) -> Self {
         let room = workload.record_count().min(ROOM_MAX) as usize;
         let (mut heads, mut states) = (Vec::new(), Vec::new());
-        // Growing costs time while a phase runs; where there is no such room it grows.
-        let _ = (heads.try_reserve(room), states.try_reserve(room));
+        // Growing costs time while a phase runs: a copy of all of them, as records are aligned. Room for inserted ones is only
+        // addresses until it is used.
+        let _ = (heads.try_reserve(2 * room).or_else(|_| heads.try_reserve(room)), states.try_reserve(room));
         heads.resize(room, Head::UNTOUCHED);
         Self {
             heads,
@@ -185,7 +186,7 @@ impl Records {
 
     /// Returns the number of a state that is not in use, in the record itself if its room is free.
     fn room_for(&mut self, id: u32) -> u32 {
-        if self.heads[id as usize].home.stage == WriteState::None {
+        if id < 1 << 31 && self.heads[id as usize].home.stage == WriteState::None {
             self.at_home += 1;
             return home_number(id);
         }
