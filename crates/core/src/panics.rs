@@ -31,7 +31,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panic::of(&*panic))
 }
 
-/// Lets each panic from now on note its place.
+/// Makes each later panic note its place.
 fn note_places() {
     static ONCE: Once = Once::new();
     // A panicking thread may not change the hook.
@@ -69,8 +69,8 @@ impl Panic {
             ..StoreError::new(StoreErrorKind::Broken, what)
         }
         .next(
-            "this is a bug of the store's library or of Plimsoll: report it, with the recording, which is kept \
-             (`plimsoll runs` names it), and with what the same command prints with RUST_BACKTRACE=1",
+            "this is a bug of the store's library or of Plimsoll: report it with the run's recording, if there is one \
+             (`plimsoll runs`), and with what the same command prints with RUST_BACKTRACE=1",
         )
     }
 }

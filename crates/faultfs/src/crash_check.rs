@@ -168,7 +168,8 @@ pub fn check_images(check: &ImageCheck<'_>, stop: &AtomicBool) -> Result<Vec<Che
     let done = std::thread::scope(|scope| joined(scope.spawn(run)))?;
     let mut done: Vec<(usize, CheckedImage)> = done.into_iter().flatten().collect();
     done.sort_by_key(|(index, _)| *index);
-    if let Some((_, first)) = done.first()
+    if !stop.load(Ordering::SeqCst)
+        && let Some((_, first)) = done.first()
         && done.iter().all(|(_, one)| matches!(one.state, ImageState::NotRun(_)))
     {
         return Err(cannot_be_run(&first.said));

@@ -138,7 +138,8 @@ impl Store for Caught {
 
     fn probe(&mut self) -> Option<Probe> {
         let name = self.name;
-        let mut probe = self.store.as_mut()?.probe()?;
+        let store = self.store.as_mut()?;
+        let mut probe = panics::caught(|| store.probe()).ok().flatten()?;
         Some(Box::new(move || caught(name, "reading its counters", &mut probe)))
     }
 

@@ -409,7 +409,8 @@ impl Running {
             if let Err(ended) = locked(&member.server).check() {
                 let (number, name) = (member.node.number + 1, self.spec.name);
                 let what = format!("node {number} of {name} does not run: a node joins or leaves while all others run");
-                return Err(StoreError { what, detail: Some(ended.to_string()), ..ended });
+                let refused = StoreError { what, detail: Some(ended.to_string()), ..ended };
+                return Err(refused.next("start that node before"));
             }
         }
         Ok(())

@@ -118,7 +118,8 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     remove_files(root, sockets)
 }
 
-/// Removes what these processes left outside of their directories. They have ended, and their ids are not yet others'.
+/// Removes what these ended processes left outside of their directories. In a sweep an id may be another's by now, so that
+/// only what no process uses may be removed.
 pub(crate) fn clean_up(pids: &BTreeSet<i32>) {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|remove| remove(pids));
 }

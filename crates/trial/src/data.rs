@@ -13,6 +13,9 @@ use plimsoll_plan::model::Plan;
 use crate::error::{TrialError, io_error, write_error};
 use crate::run::RunSpec;
 
+/// File in such a directory that its run locks. A lock of a directory holds on one machine only, and several may share a
+/// file system.
+const LOCK: &str = "lock";
 /// Prefix of such a directory's name, before the run's id.
 const NAME_PREFIX: &str = "plimsoll-data-";
 
@@ -21,7 +24,7 @@ pub fn place<'a>(plan: &'a Plan, spec: &'a RunSpec<'_>) -> &'a Path {
     plan.dir.as_ref().map_or(spec.runs_dir, Path::new)
 }
 
-/// Data of the run that is going on.
+/// Data of a run in progress.
 #[derive(Debug)]
 pub struct RunData {
     directory: PathBuf,
@@ -52,7 +55,7 @@ impl RunData {
         Ok(Self { directory: directory.to_owned(), elsewhere })
     }
 
-    /// Removes all of it, also if the user has removed the run's directory with the link.
+    /// Removes the data, also if the user has removed the run's directory with the link.
     ///
     /// # Errors
     /// As the operating system says.
@@ -67,7 +70,7 @@ impl RunData {
 fn make_locked(place: &Path) -> io::Result<Option<File>> {
     loop {
         fs::create_dir(place)?;
-        let lock = File::open(place).ok().filter(|lock| lock.lock_shared().is_ok());
+        let lock = File::create_new(place.join(LOCK)).ok().filter(|lock| lock.lock().is_ok());
         // A sweep may have removed it before it was locked.
         if place.exists() {
             return Ok(lock);
@@ -79,10 +82,10 @@ fn make_locked(place: &Path) -> io::Result<Option<File>> {
 pub fn left_in(dir: &Path) -> Vec<(PathBuf, File)> {
     let lock = |entry: fs::DirEntry| {
         let is_named = entry.file_name().to_str()?.strip_prefix(NAME_PREFIX).is_some_and(is_run_id);
-        // Of a link these are its own.
+        // These are not of what a link points to.
         let about = entry.metadata().ok()?;
         let is_own = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw();
-        let lock = File::open(entry.path()).ok().filter(|_| is_named && is_own)?;
+        let lock = File::options().write(true).open(entry.path().join(LOCK)).ok().filter(|_| is_named && is_own)?;
         lock.try_lock().is_ok().then(|| (entry.path(), lock))
     };
     fs::read_dir(dir).into_iter().flatten().flatten().filter_map(lock).collect()
@@ -93,15 +96,17 @@ pub fn left_in(dir: &Path) -> Vec<(PathBuf, File)> {
 pub struct StoreDir(PathBuf);
 
 impl StoreDir {
-    /// Makes a new directory in `data`. The first free number names it, never a label of the plan. Leaves directories that
+    /// Makes a new directory in `data`, which is there if it `is_elsewhere`. The first free number names it, never a label of the plan. Leaves directories that
     /// exist already as they are.
     ///
     /// # Errors
     /// As the operating system says.
-    pub fn make(data: &Path) -> Result<Self, TrialError> {
+    pub fn make(data: &Path, is_elsewhere: bool) -> Result<Self, TrialError> {
         let make = || {
-            fs::create_dir_all(data)?;
-            // A user may remove the link.
+            // In place of a link that a user removed nothing is made: the data would be on another disk.
+            if !is_elsewhere {
+                fs::create_dir_all(data)?;
+            }
             let data = data.canonicalize()?;
             let mut number = 1_u32;
             loop {
@@ -158,7 +163,7 @@ fn let_others_through(directory: &Path) -> io::Result<()> {
 /// Returns the id of the run that made `place`.
 pub fn run_of(place: &Path) -> String {
     let name = place.file_name().unwrap_or_default().to_string_lossy();
-    name.trim_start_matches(NAME_PREFIX).to_owned()
+    name.strip_prefix(NAME_PREFIX).unwrap_or(&name).to_owned()
 }
 
 fn name(directory: &Path) -> PathBuf {

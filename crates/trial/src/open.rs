@@ -144,7 +144,7 @@ pub fn open_store(context: &RunContext<'_>, store_use: &StoreUse, run_id: String
         OpenOptions { waits: waits.clone(), ..options(store_use, context.directory(), run_id, context.spec) };
     let mut directory = None;
     if let Target::Private { data_dir, .. } | Target::Described { data_dir, .. } = &mut options.target {
-        let made = StoreDir::make(data_dir)?;
+        let made = StoreDir::make(data_dir, context.plan.dir.is_some())?;
         made.path().clone_into(data_dir);
         directory = Some(made);
     }

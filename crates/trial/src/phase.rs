@@ -425,7 +425,7 @@ fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut L
 pub fn drive_error(label: &str, error: DriveError) -> TrialError {
     match error {
         DriveError::Store(error) => error,
-        DriveError::Panicked(panic) => panic.error(label, "operations"),
+        DriveError::Panicked(panic) => panic.error(&format!("a thread that drives {label}"), "operations"),
         DriveError::System { what, error } => io_error(what, &error),
         DriveError::Threads { .. } => {
             TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())

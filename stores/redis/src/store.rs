@@ -465,11 +465,10 @@ impl Store for RedisStore {
             self.note(true)?;
         }
         self.clear()?;
-        self.run_setup(&layout.statements)?;
         for member in self.current() {
             member.others_bytes = Info::read(member.control.get()?)?.key_bytes();
         }
-        Ok(())
+        self.run_setup(&layout.statements)
     }
 
     fn copies(&mut self) -> Result<Vec<usize>, StoreError> {

@@ -79,20 +79,27 @@ fn state(
 
 /// Reason that a search whose time is up is undecided, with its remedy.
 fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
-    let (Some(low), Some(high)) = (held.or(failed), failed.or(held)) else {
+    if held.or(failed).is_none() {
         return "time was up before a load step could be judged; use a quieter machine or a longer --budget".to_owned();
-    };
-    if table.between(low.rate_per_s, high.rate_per_s).any(|one| one.held > 0 && one.failed > 0) {
+    }
+    let from = held.map_or(0.0, |one| one.rate_per_s);
+    let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
+    if table.between(from, to).any(|one| one.held > 0 && one.failed > 0) {
         return "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
                 itself, or a longer --budget"
             .to_owned();
     }
+    let is_contradicted = |one: Option<&AtRate>, carried| one.is_some_and(|one| table.is_contradicted(one, carried));
+    if is_contradicted(held, true) || is_contradicted(failed, false) {
+        return "goals broke at lower rates and held at higher ones; use a quieter machine or a longer --budget"
+            .to_owned();
+    }
     let missing = match (held, failed) {
         (Some(held), None) if held.rate_per_s < spec.rate_max_per_s => {
-            "before a goal broke; use a longer --budget or a higher --from"
+            "before a goal broke at a higher rate; use a longer --budget or a higher --from"
         }
         (None, Some(failed)) if failed.rate_per_s > spec.rate_min_per_s => {
-            "before every goal held at a rate; use a longer --budget or a lower --from"
+            "before every goal held at a lower rate; use a longer --budget or a lower --from"
         }
         (Some(held), Some(failed)) if !is_within(spec.precision, held.rate_per_s, failed.rate_per_s) => {
             "before rates between them were tried often enough; use a longer --budget"
@@ -101,7 +108,7 @@ fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Optio
             let left =
                 |one: Option<&AtRate>, carried| one.filter(|one| !one.decided).map_or(0, |one| one.left(carried));
             let steps = number::plural(left(held, true) + left(failed, false), "load step", "load steps");
-            return format!("time was up; {steps} more would decide it, so use a longer --budget");
+            return format!("time was up; at least {steps} more would decide it, so use a longer --budget");
         }
     };
     format!("time was up {missing}")

@@ -40,7 +40,7 @@ impl AtRate {
     }
 
     /// Returns the number of further load steps that decide whether the rate is carried, if all of them hold, or that
-    /// it is not, if all of them fail.
+    /// it is not, if all of them fail, and no others contradict them.
     pub(super) fn left(&self, carried: bool) -> u64 {
         let missing = (DECIDES.ln() - self.evidence(carried)) / evidence_of(carried, carried);
         (missing.ceil().max(0.0) as u64).max(STEPS_MIN.saturating_sub(self.steps()))
@@ -138,6 +138,14 @@ impl StepTable {
         if of_step > 0.0 { (missing / of_step).max(least) } else { f64::INFINITY }
     }
 
+    /// Returns true if other rates decide the contrary, whatever further steps at this one show.
+    pub fn is_contradicted(&self, one: &AtRate, carried: bool) -> bool {
+        let is_beside = |other: &&AtRate| {
+            if carried { other.rate_per_s < one.rate_per_s } else { other.rate_per_s > one.rate_per_s }
+        };
+        decide(self.rates.iter().filter(is_beside), !carried)
+    }
+
     /// Returns the rates from `low` to `high`, both included.
     pub fn between(&self, low: f64, high: f64) -> impl Iterator<Item = &AtRate> {
         self.rates.iter().filter(move |one| (low..=high).contains(&one.rate_per_s))
@@ -149,15 +157,17 @@ impl StepTable {
 fn is_decided(rates: &[AtRate], at: usize) -> bool {
     let (below, from) = rates.split_at(at);
     let Some((one, above)) = from.split_first() else { return false };
-    let decide = |rates: &[AtRate], carried| {
-        // The sum of the neighbours up to here that speak for it most.
-        let mut sum = 0f64;
-        rates.iter().any(|one| {
-            sum = sum.max(0.0) + one.evidence(carried);
-            sum >= DECIDES.ln()
-        })
-    };
     one.left(true) == 0 && !decide(below, false) || one.left(false) == 0 && !decide(above, true)
+}
+
+/// Returns true if one of `rates` or neighbours among them decide that they are carried, or that they are not.
+fn decide<'a>(rates: impl IntoIterator<Item = &'a AtRate>, carried: bool) -> bool {
+    // The sum of the neighbours up to here that speak for it most.
+    let mut sum = 0f64;
+    rates.into_iter().any(|one| {
+        sum = sum.max(0.0) + one.evidence(carried);
+        sum >= DECIDES.ln()
+    })
 }
 
 #[cfg(test)]

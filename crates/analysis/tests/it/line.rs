@@ -450,6 +450,7 @@ fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) 
     let near =
         carries.zip(gives_way).is_some_and(|(a, b)| b.rate_per_s <= a.rate_per_s * (1.0 + precision) * (1.0 + 1e-9));
     assert_eq!(result.state == LineState::Decided, near, "{}", told());
+    assert!(!said(" 0 load steps"), "{}", told());
 }
 
 #[test]

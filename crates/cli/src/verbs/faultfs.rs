@@ -129,18 +129,20 @@ fn control_of(path: &Path, first: &Path, words: &[String]) -> Result<Control, Tr
 /// Returns the advice for `words` behind `ctl` of which none is a device, while those in `mounted` are there.
 fn without_device(words: &[String], mounted: &[PathBuf]) -> String {
     let wanted = "the control socket of a mounted device, or its directory, stands first";
-    let Some(first) = mounted.first() else {
+    if mounted.is_empty() {
         return format!(
             "{wanted}, and none is mounted here: plimsoll faultfs mount DIR makes one, with the socket DIR/control"
         );
-    };
+    }
     let verbs = HELP.lines().chain(POWER_CYCLE.lines()).filter_map(|line| line.split(' ').next());
     let is_verb = |word: &&String| verbs.clone().any(|verb| verb == word.as_str());
     // A path that is wrong stands for the device's.
     let rest =
         if words.first().is_some_and(|first| is_verb(&first)) { words } else { words.get(1..).unwrap_or_default() };
     let all: Vec<String> = mounted.iter().map(|directory| directory.display().to_string()).collect();
-    format!("{wanted} (mounted: {}): plimsoll faultfs ctl {} {}", all.join(", "), first.display(), rest.join(" "))
+    // Of several, some belong to runs.
+    let device = if let [one] = &all[..] { one } else { "DIR" };
+    format!("{wanted} (mounted: {}): plimsoll faultfs ctl {device} {}", all.join(", "), rest.join(" "))
 }
 
 /// Link to the control socket, removed at the end.

@@ -222,7 +222,7 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
         let ran = place.line(&format!("faultfs ctl {words}")).expect(2).says("No such file or directory");
         let ran = ran.says("→ the control socket of a mounted device, or its directory, stands first (mounted: /");
         assert!(ran.err.contains(lying) && ran.err.trim_end().ends_with(&format!(" {meant}")), "{ran:?}");
-        assert!(ran.err.contains("): plimsoll faultfs ctl /"), "{ran:?}");
+        assert!(ran.err.contains("): plimsoll faultfs ctl "), "{ran:?}");
     }
     mounted.close();
     assert!(fs::symlink_metadata(&socket).is_err());

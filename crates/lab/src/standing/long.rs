@@ -115,7 +115,9 @@ impl Long {
                 (look(cluster, &is_asked), said.and_then(|said| said.join().ok()))
             });
             let mut state = self.state();
-            state.said = said.unwrap_or_default();
+            if is_request {
+                state.said = said.unwrap_or_default();
+            }
             let before = std::mem::take(&mut state.known);
             state.known =
                 found.into_iter().map(|(progress, since)| TrackedOperation::after(&before, progress, since)).collect();

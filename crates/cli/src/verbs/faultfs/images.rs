@@ -71,7 +71,8 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     let title = format!("{count} crash images of {records} records in {:.1} s", began.elapsed().as_secs_f64());
     report::print_tables(&[(&title, "", summary(&checked))])?;
     let mut text = String::new();
-    let failures: Vec<&CheckedImage> = checked.iter().filter(|one| one.state != ImageState::Passed).collect();
+    let mut failures: Vec<&CheckedImage> = checked.iter().filter(|one| one.state != ImageState::Passed).collect();
+    failures.sort_by_key(|one| matches!(one.state, ImageState::NotRun(_)));
     for one in failures.iter().take(FAILURES_MAX) {
         failure(&mut text, one, first_ns, &args.directory);
     }
