@@ -4,11 +4,11 @@
 //! with it, too. So nothing is left, however this process ends.
 
 use std::fs::{self, File};
-use std::io::{self, PipeReader, Read};
+use std::io::{self, PipeReader, PipeWriter, Read, Write as _};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -265,8 +265,10 @@ fn looked_at(
     };
     let failed = || FaultError::at(Path::new("/usr/bin/setpriv"));
     let (said, theirs) = io::pipe().map_err(failed())?;
+    let (awaited, go) = io::pipe().map_err(failed())?;
     let command = check.command.replace("{}", &at.display().to_string());
     // Whatever it starts dies with the first process of its namespace, that one with `unshare`, and `unshare` with this thread.
+    // Each asks for that only after its start, so the shell that they start waits for a word of this thread, or its end.
     let child = Command::new("/usr/bin/setpriv")
         .args([
             "--pdeathsig",
@@ -278,12 +280,13 @@ fn looked_at(
             "--mount-proc",
             "sh",
             "-c",
+            "echo; read -r _ && exec sh -c \"$0\" </dev/null",
         ])
         .arg(command)
         .env("PLIMSOLL_CRASH_NS", at_ns.to_string())
         .env("PLIMSOLL_CRASH_RECORD", point.entries.to_string())
         .env("PLIMSOLL_CRASH_SURVIVORS", point.survivors.to_string())
-        .stdin(Stdio::null())
+        .stdin(awaited)
         .stdout(theirs.try_clone().map_err(failed())?)
         .stderr(theirs)
         // So that Ctrl-C in a terminal does not reach it.
@@ -291,7 +294,7 @@ fn looked_at(
         .spawn();
     let mut child = child.map_err(failed())?;
     let (ended, said) = std::thread::scope(|scope| {
-        let reader = scope.spawn(move || last_line(said));
+        let reader = scope.spawn(move || last_line(said, go));
         let ended = ended(&mut child, check.limit, is_over);
         (ended, joined(reader))
     });
@@ -330,10 +333,12 @@ fn ended(
     }
 }
 
-/// Returns the last non-empty line from a pipe, after its writers have closed it.
-fn last_line(mut from: PipeReader) -> String {
-    let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
+/// Returns the last non-empty line from a pipe, after its writers have closed it. Answers the first of them with a line.
+fn last_line(mut from: PipeReader, answer: PipeWriter) -> String {
+    let (mut kept, mut buffer, mut answer) = (Vec::new(), [0; 4096], Some(answer));
     while let Ok(length @ 1..) = from.read(&mut buffer) {
+        // An error means that nothing waits for it.
+        let _ = answer.take().map(|mut answer| answer.write_all(b"\n"));
         kept.extend_from_slice(&buffer[..length]);
         kept.drain(..kept.len().saturating_sub(SAID_BYTES_MAX));
     }
