@@ -38,7 +38,7 @@ impl RunData {
     /// Makes the place in `dir`, the plan's, for the run in `directory`.
     ///
     /// # Errors
-    /// It cannot be made there.
+    /// If the place cannot be made there.
     pub fn make(directory: &Path, dir: Option<&str>) -> Result<Self, TrialError> {
         let make = |dir: &str| {
             let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));

@@ -172,7 +172,7 @@ impl Judge {
     }
 
     /// Judges an answer of one value if it is plain: the value of the write that was told last, and nothing to be weighed.
-    /// Its result is the same as that of [`Judge::take`]. False if it is not plain; nothing is counted then.
+    /// [`Judge::take`] would judge such an answer as right, too. False if it is not plain; nothing is counted then.
     #[inline]
     pub fn take_plain(&mut self, records: &mut Records, event: &LoggedOperation) -> bool {
         let is_one = event.outcome == Outcome::Ok && event.row_count == 1;
