@@ -19,7 +19,7 @@ const MARK: &str = "PLIMSOLL_TEST";
 /// them.
 const STARTED_BY: [&str; 2] = ["PLIMSOLL_SUPERVISOR_OF", "PLIMSOLL_FAULT_DEVICE_OF"];
 /// Beginning of the names of temporary directories of tests. Short, since the paths of sockets are.
-const SCRATCH: &str = "pt-";
+pub const SCRATCH: &str = "pt-";
 /// Longest time that the processes of a test may take to end after it: supervisors clean up behind killed programs.
 const GRACE: Duration = Duration::from_secs(10);
 /// Longest time for them to end after SIGTERM. The scheduler kills an interrupted test after 10 s.
@@ -54,9 +54,12 @@ pub fn test_program(arguments: &[String]) -> Result<u8> {
         command.env(MARK, &mark).env("TMPDIR", &scratch).spawn().map_err(|error| format!("{program}: {error}"))?;
     let status = child.wait().map_err(|error| format!("{program}: {error}"))?;
     let took = Took { seconds: started.elapsed().as_secs_f64(), processor: processor_seconds() };
-    let left = if is_interrupted() { Vec::new() } else { settled(GRACE, || left_by(&mark, child.id(), &scratch)) };
-    end(|| marked(|of| of == mark), &ENDS);
-    end(|| of_test(&mark, child.id(), &scratch), &[KILLED]);
+    let was_interrupted = is_interrupted();
+    let left = if was_interrupted { Vec::new() } else { settled(GRACE, || left_by(&mark, child.id(), &scratch)) };
+    if was_interrupted || !left.is_empty() {
+        end(|| marked(|of| of == mark), &ENDS);
+        end(|| of_test(&mark, child.id(), &scratch), &[KILLED]);
+    }
     let _ = remove(&scratch);
     left.iter().for_each(|left| eprintln!("left behind by {test}: {left}"));
     // The time of a test that failed is not its usual one.
@@ -192,7 +195,11 @@ const ENDS: [(&str, Duration); 2] = [("TERM", ENDING), KILLED];
 fn end<T: IntoIterator<Item = u32>>(which: impl Fn() -> T, ways: Ways<'_>) {
     let which = || which().into_iter().collect::<Vec<_>>();
     for (name, bound) in ways {
-        which().into_iter().for_each(|process| signal(name, process));
+        let found = which();
+        if found.is_empty() {
+            return;
+        }
+        found.into_iter().for_each(|process| signal(name, process));
         settled(*bound, which);
     }
 }

@@ -15,6 +15,7 @@
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | finds what tests leave behind; removes what killed tests have left |
+//! | `templates` | makes data directories of servers once a run |
 //! | `process` | runs other programs |
 
 #![allow(clippy::print_stdout, reason = "these are programs for a terminal")]
@@ -33,6 +34,7 @@ mod leftovers;
 mod lines;
 mod process;
 mod setup;
+mod templates;
 mod test;
 mod tidy;
 mod times;

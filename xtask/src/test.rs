@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
 use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
+use crate::templates::{self, Templates};
 use crate::times::{self, Ran, Times};
 use crate::{Result, alone, changed, setup};
 
@@ -63,11 +64,18 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     unproved.extend(wanted.goes_on(setup::install_stores_needs(&target.join("debug/plimsoll")).err())?);
     leftovers::sweep(&target);
 
+    let templates = Templates::make(Path::new(templates::BASE));
     let before = Snapshot::take(&target);
     let record = target.join("test-times.run");
     let _ = std::fs::remove_file(&record);
     let mut command = tests(&nextest, root)?;
     command.args(&wanted.arguments).env(TIMES, &record).env(SEED, &seed);
+    match &templates {
+        Ok(templates) => {
+            command.env(templates::SET_UP, templates.program());
+        }
+        Err(what) => println!("{what}\neach server of a test is set up anew, which takes longer"),
+    }
     if wanted.heavy {
         command.env(HEAVY, "1");
     }

@@ -462,7 +462,8 @@ impl Running {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
         self.on(node.number, |server| {
             files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
-            program.map_or(Ok(()), |launch| server.run(&launch, SET_UP_BOUND))
+            let run = |launch| server.run(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND);
+            program.map_or(Ok(()), run)
         })
     }
 

@@ -1,13 +1,17 @@
-//! Resources that a cluster needs before it begins: memory, ports, and a secret shared by its nodes.
+//! Resources that a cluster needs before it begins: memory, ports, a secret shared by its nodes, and data directories.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plimsoll_core::{ServerSpec, StoreError, StoreErrorKind};
+use plimsoll_core::{Launch, ServerSpec, StoreError, StoreErrorKind};
 
 /// Length of the secret that only the nodes and Plimsoll know.
 const SECRET_BYTES: usize = 24;
+/// Environment variable with a program that runs set-up programs. `cargo xtask test` sets it: its program copies what
+/// the same command line made before.
+const SET_UP_BY: &str = "PLIMSOLL_TEST_SET_UP";
 
 /// Returns an error if there is not enough memory for the nodes.
 pub(super) fn fits(spec: ServerSpec) -> Result<(), StoreError> {
@@ -63,6 +67,21 @@ pub(super) fn give_back(ports: &[u16]) {
     given().retain(|port| !ports.contains(port));
 }
 
+/// Returns the launch that fills the data directory `data`: `launch`, unless a test run names a program for that.
+pub(super) fn set_up_by(launch: Launch, data: &Path) -> Launch {
+    match std::env::var_os(SET_UP_BY) {
+        Some(by) => run_by(by.into(), launch, data),
+        None => launch,
+    }
+}
+
+/// Returns the launch of `by` with the data directory and the command line of `launch`.
+fn run_by(by: PathBuf, launch: Launch, data: &Path) -> Launch {
+    let Launch { name, program, arguments } = launch;
+    let words = [data, &program].map(|path| path.display().to_string());
+    Launch::new(name, by, words.into_iter().chain(arguments))
+}
+
 pub(super) fn secret() -> Result<String, StoreError> {
     let mut bytes = [0; SECRET_BYTES];
     getrandom::fill(&mut bytes)
@@ -83,5 +102,13 @@ mod tests {
         let different: BTreeSet<u16> = all.iter().copied().collect();
         assert_eq!(different.len(), all.len());
         give_back(&all);
+    }
+
+    #[test]
+    fn a_program_of_a_test_run_receives_the_directory_and_the_command_line() {
+        let launch = Launch::new("making", "/bin/make".into(), ["-D", "/data/db"]);
+        let by = run_by("/run/set-up".into(), launch, Path::new("/data"));
+        let words = ["/data", "/bin/make", "-D", "/data/db"];
+        assert_eq!(by, Launch::new("making", "/run/set-up".into(), words), "called as before in messages");
     }
 }

@@ -31,8 +31,11 @@ pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 /// Longest time for killed processes to end. Only processes that SIGKILL does not end take longer.
 const KILL_BOUND: Duration = Duration::from_secs(10);
-/// Time between two checks whether processes have ended.
+/// Shortest and longest time between two checks whether processes have ended. A check reads all of `/proc`.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(50);
+/// Share of the time waited so far that passes until the next check.
+const LOOK_SHARE: u32 = 8;
 /// Time without a request after which ended processes are reaped that no request will name.
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 /// Largest number of a signal.
@@ -255,14 +258,14 @@ impl Guard {
 
     /// Calls `each` for the remaining processes until none is left; returns false if one is left after `bound`.
     fn wait(&self, of: Option<&Path>, bound: Duration, mut each: impl FnMut(Pid)) -> bool {
-        let until = Instant::now() + bound;
+        let began = Instant::now();
         loop {
             let below = self.below(of);
-            if below.is_empty() || Instant::now() > until {
+            if below.is_empty() || began.elapsed() > bound {
                 return below.is_empty();
             }
             below.into_iter().for_each(&mut each);
-            std::thread::sleep(LOOK_INTERVAL);
+            std::thread::sleep((began.elapsed() / LOOK_SHARE).clamp(LOOK_INTERVAL, LOOK_INTERVAL_MAX));
         }
     }
 

@@ -31,6 +31,7 @@ use std::path::Path;
 use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, StoreKind, StoreSpec, Target};
 use plimsoll_lab::OpenStore;
 
+use crate::draw::repeats;
 use crate::params::defaults;
 
 /// Result of a check.
@@ -108,7 +109,7 @@ pub fn run_with(kind: &dyn StoreKind, params: &[(&str, ParamValue)]) -> Report {
     insist(kind.spec(), report)
 }
 
-/// Runs all checks on a running store at `url`.
+/// Runs all checks on a running store at `url`; those of records with one index mode, unless the run is heavy.
 ///
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
@@ -116,7 +117,7 @@ pub fn run_attached(kind: &dyn StoreKind, url: &str, password: Option<&str>) -> 
     run_attached_with(kind, url, password, &[])
 }
 
-/// Runs all checks on a running store at `url` with these parameters.
+/// Runs the checks of [`run_attached`] with these parameters.
 ///
 /// # Panics
 /// As [`run_attached`].
@@ -166,7 +167,8 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     let (params, run_id) = (params.clone(), "conformance".to_owned());
     let options = OpenOptions { target, params, run_id, waits: Default::default() };
     let mut report = Report::default();
-    if options.target.url().is_ok() {
+    let is_attached = options.target.url().is_ok();
+    if is_attached {
         let announced = kind.announce(&options).is_ok_and(|lines| !lines.is_empty());
         report.add("it says what it will do", announced.then_some(()).ok_or_else(|| "it announces nothing".to_owned()));
     }
@@ -180,7 +182,7 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     if !spec.keeps_data {
         report.skip("everything about data", "it keeps none");
     } else if spec.interfaces.contains(&Interface::Records) {
-        for mode in spec.index_modes {
+        for mode in asked_modes(spec, is_attached) {
             records_checks(&mut subject, *mode, &mut report);
         }
     } else {
@@ -209,6 +211,15 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     report.add("its counters are read while it is at work", life::counters_are_read_beside(&mut subject));
     report.add("it closes", subject.store.close().map_err(|error| error.to_string()));
     report
+}
+
+/// Returns the index modes that are asked: all, or the first that has indexes. The way to an attached server, TLS and
+/// the protocol are independent of them; a private store and a heavy run are asked in all.
+fn asked_modes(spec: &StoreSpec, is_attached: bool) -> &'static [IndexMode] {
+    let all = spec.index_modes;
+    let count = if is_attached { repeats(1, all.len()) } else { all.len() };
+    let first = all.iter().position(|mode| *mode != IndexMode::None).unwrap_or(0);
+    if count < all.len() { all.get(first..=first).unwrap_or(all) } else { all }
 }
 
 /// Keys and values live in one key space, which a layout without collections and statements has.
@@ -255,5 +266,19 @@ fn records_checks(subject: &mut Subject<'_>, mode: IndexMode, report: &mut Repor
     ];
     for (name, check) in checks {
         report.add(format!("{name} (index: {})", mode.name()), check(subject, mode));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attached_server_is_asked_with_indexes_and_a_private_one_in_every_index_mode() {
+        let spec = |index_modes| StoreSpec { index_modes, ..StoreSpec::PLAIN };
+        let all = &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex];
+        assert_eq!(asked_modes(&spec(all), false), all);
+        assert_eq!(asked_modes(&spec(all), true), if repeats(1, 2) == 1 { &all[1..2] } else { all });
+        assert_eq!(asked_modes(&spec(&[IndexMode::None]), true), [IndexMode::None]);
     }
 }

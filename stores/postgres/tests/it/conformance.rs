@@ -32,7 +32,7 @@ fn a_run_in_an_attached_server_leaves_it_as_it_was() {
 }
 
 #[test]
-#[ignore = "needs a server of another version, whose URL is in PLIMSOLL_TEST_POSTGRES"]
+#[ignore = "needs a server of another version, whose URL is in PLIMSOLL_TEST_POSTGRES; PLIMSOLL_HEAVY=1 asks all"]
 fn a_server_of_another_version_conforms() {
     let url = std::env::var("PLIMSOLL_TEST_POSTGRES").expect("PLIMSOLL_TEST_POSTGRES=postgres:///postgres?host=/dir");
     println!("{}", conformance::run_attached(&*kind(), &url, None));
