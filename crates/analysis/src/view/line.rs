@@ -63,7 +63,7 @@ pub struct RungView {
 }
 
 /// A rung: a rate to hold for a time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// Position in the search, from 0.
     pub ordinal: u32,
@@ -85,6 +85,8 @@ pub enum Ending {
     Found,
     /// Time was up before the line was shown as precisely as asked.
     TimeUp,
+    /// The most load steps of a search were driven before the line was shown as precisely as asked.
+    StepsUp,
     /// Every goal held at the highest rate that may be tried.
     NoFailure,
     /// A goal was broken at the lowest rate that may be tried.
