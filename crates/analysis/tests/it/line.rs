@@ -159,6 +159,28 @@ fn bounds_are_kept_and_said() {
 }
 
 #[test]
+fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_one_decides() {
+    let bounds = [(1.0, 900.0, Ending::NoFailure), (900.0, 1e8, Ending::NoPass), (1.0, 1e8, Ending::StepsUp)];
+    for (rate_min_per_s, rate_max_per_s, ending) in bounds {
+        let spec = LineSpec { rate_min_per_s, rate_max_per_s, budget_s: 36_000.0, ..spec(Vec::new()) };
+        let mut search = LineSearch::new(spec);
+        for n in 0..200 {
+            search.take(step(900.0, ending == Ending::NoFailure || ending == Ending::StepsUp && n % 2 == 0));
+        }
+        let Next::Done(result) = search.next() else { panic!("load step 201: {ending:?}") };
+        assert_eq!(result.ending, ending, "{}", result.sentence);
+        if ending == Ending::StepsUp {
+            assert_eq!(
+                result.sentence,
+                "Gives way at 900 op/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; 200 load \
+                 steps, the most that a search drives, did not decide it; use a quieter machine or a goal further from \
+                 what the machine does by itself."
+            );
+        }
+    }
+}
+
+#[test]
 fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_knows() {
     let store = Store::exponential(2_000.0);
     let spec = spec(vec![p99(20.0)]);
@@ -447,8 +469,8 @@ fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) 
 }
 
 #[test]
-fn no_statement_is_one_that_the_load_steps_contradict() {
-    let mut dice = Dice(1);
+fn no_statement_is_one_that_the_load_steps_contradict_and_no_gap_is_left_untried() {
+    let (mut dice, mut contradictions, mut gaps) = (Dice(1), 0, 0);
     let below = |n: usize, dice: &mut Dice| (dice.unit() * n as f64) as usize;
     for table in 0..10_000 {
         let rates: Vec<f64> = (0..1 + below(8, &mut dice)).map(|_| (100.0 + dice.unit() * 100.0).round()).collect();
@@ -468,8 +490,43 @@ fn no_statement_is_one_that_the_load_steps_contradict() {
         let spec = spec(Vec::new());
         let mut search = LineSearch::new(spec.clone());
         steps.iter().for_each(|(rate, holds)| search.take(step(*rate, *holds)));
-        not_contradicted(&search.result(Ending::TimeUp), &steps, spec.precision);
+        let result = search.result(Ending::TimeUp);
+        not_contradicted(&result, &steps, spec.precision);
+        let (low, high) = contradiction(&steps);
+        if let Next::Rung(rung) = search.next() {
+            // Between rates that contradict each other nothing can be shown before one of them is undecided again.
+            let is_open = rung.purpose == Purpose::Decide && high > low * (1.0 + spec.precision) * (1.0 + 1e-9);
+            assert!(!is_open || [low, high].map(Some).contains(&rung.rate_per_s), "{low} {high} {rung:?}\n{steps:?}");
+            contradictions += usize::from(is_open);
+        }
+        if let (Some(held), Some(failed), None) = (&result.held, &result.failed, &result.between)
+            && failed.rate_per_s > held.rate_per_s * (1.0 + spec.precision) * 1.001
+        {
+            let Next::Rung(rung) = search.next() else { panic!("a gap is left untried: {}", result.sentence) };
+            let is_inside = rung.rate_per_s.is_some_and(|rate| held.rate_per_s < rate && rate < failed.rate_per_s);
+            assert!(is_inside, "{rung:?}: {}\n{steps:?}", result.sentence);
+            gaps += 1;
+        }
     }
+    assert!(contradictions > 0 && gaps > 0, "{contradictions} contradictions, {gaps} gaps");
+}
+
+/// The lowest rate up to which neighbours show that they are not carried, and the highest from which on they show that
+/// they are.
+fn contradiction(steps: &[(f64, bool)]) -> (f64, f64) {
+    let (mut low, mut high) = (f64::INFINITY, 0f64);
+    let mut rates: Vec<f64> = steps.iter().map(|(rate, _)| *rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    for (first, from) in rates.iter().enumerate() {
+        for to in &rates[first..] {
+            let within = steps.iter().filter(|(rate, _)| (from..=to).contains(&rate));
+            let ln = within.map(|(_, holds)| if *holds { 1.8f64.ln() } else { 0.2f64.ln() }).sum::<f64>();
+            low = if ln < -18f64.ln() { low.min(*to) } else { low };
+            high = if ln > 18f64.ln() { high.max(*from) } else { high };
+        }
+    }
+    (low, high)
 }
 
 #[test]
