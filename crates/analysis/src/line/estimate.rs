@@ -38,7 +38,9 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         state: state(spec, &table, held, failed, &ending),
         ending,
         rate_per_s: held_per_s.filter(|_| held.is_some_and(|one| one.decided)),
-        between: held.zip(failed).and_then(|(held, failed)| between(&table, held, failed)),
+        between: held.zip(failed).and_then(|(low, high)| {
+            together(table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high))
+        }),
         broken: failed_per_s.and_then(|rate| broken(steps, rate)),
         causes: failed_per_s.map_or(Vec::new(), |failed| explain::causes(steps, held_per_s, failed)),
         beyond,
@@ -112,11 +114,6 @@ fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Optio
         }
     };
     why.to_owned()
-}
-
-/// Returns the load steps between the two rates, together; `None` if there were none.
-fn between(table: &StepTable, held: &AtRate, failed: &AtRate) -> Option<AtRate> {
-    together(table.between(held.rate_per_s, failed.rate_per_s).filter(|one| *one != held && *one != failed))
 }
 
 /// Returns the maintenance cycles that ended in load steps at the `deciding` rates, by counter; `None` without counters.

@@ -165,13 +165,11 @@ fn view(step: &LoadStep, waited: &Times) -> RungView {
 fn taken(steps: &[LoadStep]) -> Option<String> {
     let judged = || steps.iter().filter(|step| !step.is_taken());
     let taken_s: f64 = judged().map(|step| step.taken_s).sum();
-    let all_s: f64 = judged().map(|step| step.rung.seconds).sum();
+    let (taken, all) = (number::seconds(taken_s), number::seconds(judged().map(|step| step.rung.seconds).sum()));
     (taken_s > 0.0).then(|| {
         format!(
-            "In {} of {} other programs or the hypervisor used the processors, or the queue from that time was worked off: \
-             goals are not judged on this time.",
-            number::seconds(taken_s),
-            number::seconds(all_s)
+            "In {taken} of {all} other programs or the hypervisor used the processors, or the queue from that time was \
+             worked off: goals are not judged on this time."
         )
     })
 }
@@ -188,21 +186,17 @@ fn beside(steps: &[LoadStep]) -> Option<String> {
 /// `load step 3`, `load steps 3, 4 and 7`; `None` without any.
 fn named(rungs: &[&Rung]) -> Option<String> {
     let numbers: Vec<String> = rungs.iter().map(|rung| (rung.ordinal + 1).to_string()).collect();
-    match rungs.len() {
-        0 => None,
-        1 => Some(format!("load step {}", number::list(&numbers))),
-        _ => Some(format!("load steps {}", number::list(&numbers))),
-    }
+    let plural = if rungs.len() == 1 { "" } else { "s" };
+    (!rungs.is_empty()).then(|| format!("load step{plural} {}", number::list(&numbers)))
 }
 
 /// The line as a share of processors: two searches on processors of different speed agree on it.
 fn in_processors(result: &LineResult) -> Option<String> {
     let (rate_per_s, cpu_s) = (result.rate_per_s?, result.server_cpu_per_op_s?);
+    let (cpu, processors) = (number::seconds(cpu_s), number::significant(rate_per_s * cpu_s));
     Some(format!(
-        "An operation costs the server {} of processor time at the line: that is {} processors. On slower processors \
-         the line is lower, and this number hardly changes.",
-        number::seconds(cpu_s),
-        number::significant(rate_per_s * cpu_s)
+        "An operation costs the server {cpu} of processor time at the line: that is {processors} processors. On slower \
+         processors the line is lower, and this number hardly changes."
     ))
 }
 
@@ -232,11 +226,11 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
     let how = how.split_once(": ").map_or(how, |(_, how)| how);
-    let unsent = match number::with_unit(unsent_share * 100.0, "%") {
-        share if unsent_share > 0.0 => format!(" {share} of the due operations were not sent."),
-        _ => String::new(),
-    };
-    format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
+    let all_the_same = "The goals held all the same, and lateness makes response times longer, never shorter.";
+    match number::with_unit(unsent_share * 100.0, "%") {
+        share if unsent_share > 0.0 => format!("{how}. {all_the_same} {share} of the due operations were not sent."),
+        _ => format!("{how}. {all_the_same}"),
+    }
 }
 
 /// `1,770/s`, or that it goes as fast as it can.

@@ -91,17 +91,22 @@ impl LoadStep {
         };
         let result = |name| end.result(name).map(|result| result.value);
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
-        let taken = taken(samples, series, end.end_ns);
-        let parts = parts(facts, taken.as_deref().unwrap_or_default());
-        let (n, taken_n) = (parts.len(), parts.iter().filter(|part| part.taken).count());
-        let is_taken = taken_n * 2 > n;
-        let by_others = is_taken.then(|| {
+        let spans = taken(samples, series, end.end_ns);
+        let counted: Vec<_> = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).collect();
+        let overlaps =
+            |slice: &Slice<Distribution>, (from, until): &Span| *from < slice.end_ns && slice.start_ns < *until;
+        let is_taken = |part: &&[&Slice<Distribution>]| {
+            part.first().is_some_and(|slice| spans.iter().flatten().any(|span| overlaps(slice, span)))
+        };
+        let ends_taken = parts(&counted).last().is_some_and(|part| is_taken(&part));
+        let (taken, free): (Vec<_>, Vec<_>) = parts(&counted).partition(is_taken);
+        let (n, taken_n) = (taken.len() + free.len(), taken.len());
+        let by_others = (taken_n * 2 > n).then(|| {
             format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
         });
-        let judged = parts.iter().filter(|part| is_taken || !part.taken);
-        let judged: Vec<_> = judged.flat_map(|part| &part.slices).copied().collect();
+        let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
         let goals = spec.goals.iter().filter(|goal| goal.what.is_searchable());
-        let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
+        let unsent = if ends_taken { 0 } else { facts.unfinished_count() };
         let ended = facts.count(None, |_| true);
         let counted_s = facts.counted_s.max(1e-9);
         LoadStep {
@@ -114,7 +119,7 @@ impl LoadStep {
             goals: goals.map(|goal| seen(facts, &judged, goal)).collect(),
             void: late.map(str::to_string).or(by_others),
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
-            beside_others: taken.is_none(),
+            beside_others: spans.is_none(),
             failed,
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
@@ -189,28 +194,11 @@ impl LoadStep {
     }
 }
 
-/// A whole slice of a load step with what follows it and is none: the remainder, and answers after the planned end.
-struct Part<'a> {
-    slices: Vec<&'a Slice<Distribution>>,
-    /// Other programs had the processors.
-    taken: bool,
-}
-
-/// Returns the slices that count.
-fn parts<'a>(facts: &PhaseFacts<'a>, taken: &[Span]) -> Vec<Part<'a>> {
+/// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.
+fn parts<'s, 'a>(slices: &'s [&'a Slice<Distribution>]) -> impl Iterator<Item = &'s [&'a Slice<Distribution>]> {
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
-    let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
-    let longest_ns = counted().map(length_ns).max().unwrap_or(0);
-    let mut parts: Vec<Part<'_>> = Vec::new();
-    for slice in counted() {
-        let is_whole = !slice.drain && length_ns(slice) * 2 > longest_ns;
-        let is_taken = || taken.iter().any(|(from, until)| *from < slice.end_ns && slice.start_ns < *until);
-        match parts.last_mut() {
-            Some(part) if !is_whole => part.slices.push(slice),
-            _ => parts.push(Part { slices: vec![slice], taken: is_taken() }),
-        }
-    }
-    parts
+    let longest_ns = slices.iter().map(|slice| length_ns(slice)).max().unwrap_or(0);
+    slices.chunk_by(move |_, next| next.drain || length_ns(next) * 2 <= longest_ns)
 }
 
 /// Measures a goal over these slices, without operations that a pause of the machine disturbed. What was due and never
@@ -233,7 +221,5 @@ fn seen(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], goal: &Goal) ->
             (all.percentile(&percentile.name()).map(|ns| ns as f64), all.len())
         }
     };
-    let missing = value.as_ref().err().cloned();
-    let Goal { what, of, limit, unit } = goal.clone();
-    GoalSeen { what, of, limit, unit, value: value.ok(), missing, n }
+    GoalSeen::new(goal, value, n)
 }

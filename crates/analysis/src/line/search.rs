@@ -113,10 +113,9 @@ impl LineSearch {
         let nothing_is_known = StepTable::of(&self.steps).carries().is_none();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
             Some((rate, (goal, needed_s))) if nothing_is_known && needed_s + beside_s > all_s => {
-                let (rate, needed, all) =
-                    (number::with_unit(rate, "1/s"), number::seconds(needed_s), number::seconds(all_s));
-                let why = format!("at {rate} it takes {needed} to measure {goal}, and the whole search had {all}");
-                Err(Ending::NotMeasured(why))
+                let (needed, all) = (number::seconds(needed_s), number::seconds(all_s));
+                let why = format!("it takes {needed} to measure {goal}, and the whole search had {all}");
+                Err(Ending::NotMeasured(format!("at {} {why}", number::with_unit(rate, "1/s"))))
             }
             // The first is driven however short the time is.
             _ if self.steps.is_empty() => Ok(rung),

@@ -249,9 +249,8 @@ fn a_rung_lasts_as_long_as_a_goal_of_a_rare_operation_type_needs() {
     let one = |rung: &Rung| {
         let rate = rung.rate_per_s.unwrap_or(2_000.0);
         let n = (rate * rung.seconds / 500.0) as u64;
-        let value = (n >= 1_000).then_some(if rate > 1_000.0 { 30e6 } else { 10e6 });
-        let Goal { what, of, limit, unit } = goal.clone();
-        let seen = GoalSeen { what, of, limit, unit, value, missing: None, n };
+        let value = if rate > 1_000.0 { 30e6 } else { 10e6 };
+        let seen = GoalSeen::new(&goal, (n >= 1_000).then_some(value).ok_or_else(|| "too few".to_owned()), n);
         let (took_s, rung) = (rung.seconds + rung.warmup_s, rung.clone());
         LoadStep { rung, took_s, rate_per_s: rate, ended_per_s: rate, goals: vec![seen], ..Default::default() }
     };
@@ -415,15 +414,7 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
 
 /// A load step of which all that is known is if it held.
 fn step(rate: f64, holds: bool) -> LoadStep {
-    let goal = GoalSeen {
-        what: GoalKind::named("p99").unwrap(),
-        of: None,
-        limit: 1e6,
-        unit: "ns".into(),
-        value: Some(if holds { 5e5 } else { 2e6 }),
-        missing: None,
-        n: 1_000,
-    };
+    let goal = GoalSeen::new(&p99(1.0), Ok(if holds { 5e5 } else { 2e6 }), 1_000);
     let rung = Rung { ordinal: 0, rate_per_s: Some(rate), purpose: Purpose::Decide, warmup_s: 1.0, seconds: 2.0 };
     LoadStep { rung, took_s: 3.0, goals: vec![goal], ..LoadStep::default() }
 }

@@ -259,16 +259,9 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
     let seen = store.drive(rate, rung.warmup_s, rung.seconds, dice);
     let goals = spec.goals.iter().map(|goal| {
         let n = seen.waits_s.len() as u64;
-        let enough = goal.what == GoalKind::Errors || n >= 1_000;
-        GoalSeen {
-            what: goal.what,
-            of: goal.of.clone(),
-            limit: goal.limit,
-            unit: goal.unit.clone(),
-            value: enough.then(|| seen.value(&goal.what.name())),
-            missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
-            n,
-        }
+        let is_enough = goal.what == GoalKind::Errors || n >= 1_000;
+        let value = is_enough.then(|| seen.value(&goal.what.name()));
+        GoalSeen::new(goal, value.ok_or_else(|| format!("needs 1,000 samples, has {n}")), n)
     });
     let whole = seen.seconds.iter().zip(&seen.stalls).take((rung.warmup_s + rung.seconds) as usize);
     let whole: Vec<_> = whole.skip(rung.warmup_s.ceil() as usize).collect();
