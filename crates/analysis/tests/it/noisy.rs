@@ -144,15 +144,8 @@ struct Seen {
 impl Seen {
     fn goal(&self, goal: &Goal) -> GoalSeen {
         let n = self.waits_s.len() as u64;
-        GoalSeen {
-            what: goal.what,
-            of: goal.of.clone(),
-            limit: goal.limit,
-            unit: goal.unit.clone(),
-            value: (n >= 1_000).then(|| worst(&self.waits_s, 100) * 1e9),
-            missing: (n < 1_000).then(|| format!("needs 1,000 samples, has {n}")),
-            n,
-        }
+        let value = (n >= 1_000).then(|| worst(&self.waits_s, 100) * 1e9);
+        GoalSeen::new(goal, value.ok_or_else(|| format!("needs 1,000 samples, has {n}")), n)
     }
 }
 
