@@ -24,8 +24,8 @@ pub(super) fn whole_s(steps: &[LoadStep], rate: f64) -> Option<f64> {
     Some(length_s * MARGIN + MARGIN_S)
 }
 
-/// Time between two cycles as load steps saw them, of the counter that counts the most. If they come `by_work`, the time
-/// at other rates is converted to this one.
+/// Time between two cycles as load steps saw them, of the counter that counts the most. If they come `by_work`, the
+/// time at other rates is converted to this one.
 fn seen_s(steps: &[LoadStep], rate: f64, by_work: bool) -> Option<f64> {
     let is_like = |step: &&LoadStep| step.rung.rate_per_s.unwrap_or(step.rate_per_s) >= LIKE * rate;
     let (mut time_s, mut n) = (0.0, 0.0);

@@ -16,6 +16,9 @@ const COLLAPSED: f64 = 0.9;
 /// Factor on the rate at which goals break, from which a load step shows the behaviour beyond.
 pub(super) const FAR_BEYOND: f64 = 1.2;
 
+/// Highest rate that is carried, or is below the line, and lowest at which the store gives way, or that is above it.
+type Rates<'a> = (Option<&'a AtRate>, Option<&'a AtRate>);
+
 /// Returns true if `gives_way` is at most `precision` above `carries`.
 pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
     gives_way <= carries * (1.0 + precision) * (1.0 + 1e-9)
@@ -35,7 +38,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     let start = steps.iter().find(|step| step.rung.purpose == Purpose::Start);
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
     let mut result = LineResult {
-        state: state(spec, &table, held, failed, &ending),
+        state: state(spec, &table, (held, failed), &ending),
         ending,
         rate_per_s: held_per_s.filter(|_| held.is_some_and(|one| one.decided)),
         between: held.zip(failed).and_then(|(low, high)| {
@@ -62,13 +65,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
 
 /// Returns the state of the search: decided only with a rate that is carried and one at which it gives way, as near to
 /// each other as asked, or with the highest rate that may be tried.
-fn state(
-    spec: &LineSpec,
-    table: &StepTable,
-    held: Option<&AtRate>,
-    failed: Option<&AtRate>,
-    ending: &Ending,
-) -> LineState {
+fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: &Ending) -> LineState {
     let both = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
     match ending {
         Ending::NoPass | Ending::Failed(_) | Ending::Stopped => LineState::NoLine,
@@ -79,20 +76,20 @@ fn state(
             "{STEPS_MAX} load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
              further from what the machine does by itself"
         )),
-        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, held, failed)),
+        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, (held, failed))),
     }
 }
 
 /// Reason that a search whose time is up is undecided, with its remedy.
-fn open(spec: &LineSpec, table: &StepTable, held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
+fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String {
     let from = held.map_or(0.0, |one| one.rate_per_s);
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
     let differ = |one: &AtRate| one.held > 0 && one.failed > 0;
     let why = match (held, failed) {
         (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
         _ if table.between(from, to).any(differ) => {
-            "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by itself, \
-             or a longer --budget"
+            "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
+             itself, or a longer --budget"
         }
         _ if table.contradiction().is_some() => {
             "goals broke at lower rates and held at higher ones; use a quieter machine or a longer --budget"

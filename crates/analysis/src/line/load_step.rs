@@ -73,8 +73,8 @@ pub struct LoadStep {
 }
 
 impl LoadStep {
-    /// Converts a phase that drove `rung`. `samples` are those of the whole run, or those taken since shortly before its
-    /// trial; `started_ns` is when its preparations began.
+    /// Converts a phase that drove `rung`. `samples` are those of the whole run, or those taken since shortly before
+    /// its trial; `started_ns` is when its preparations began.
     pub(super) fn of(
         rung: Rung,
         spec: &LineSpec,
@@ -158,8 +158,8 @@ impl LoadStep {
     /// Returns the largest share of its limit that a goal used, with keeping up as one of the goals; over 1 is broken.
     /// Returns `None` without evidence.
     ///
-    /// If it is void by a late generator, only a broken goal says nothing: response time starts when an operation is due,
-    /// so lateness makes it longer and never shorter, and goals that held all the same did hold.
+    /// If it is void by a late generator, only a broken goal says nothing: response time starts when an operation is
+    /// due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
     pub(super) fn worst_ratio(&self) -> Option<f64> {
         self.rung.rate_per_s?;
         let ratio = self.goals.iter().filter_map(GoalSeen::ratio).fold(self.unsent_ratio(), f64::max);

@@ -8,8 +8,8 @@
 //! 2. *Climb*: rates grow by a constant factor until a goal breaks (or shrink until all hold).
 //! 3. *Bisect*: the rate in the middle, until a rate that held and one that failed are as near to each other as asked.
 //! 4. *Decide*: these two in turn, until a test decides both. A rate at which load steps differ is left for one beside
-//!    it, where the precision allows that. Load steps that decide the contrary of one another are repeated. Then one load step at the rate that is carried lasts through a cycle of
-//!    the store's maintenance, where its length is known and there is time.
+//!    it, where the precision allows that; rates that contradict each other are driven again. Then one load step at the
+//!    rate that is carried lasts through a cycle of the store's maintenance, where its length is known and there is time.
 //! 5. *Beyond*: one load step far above, if there was none: does the store keep its rate, shed load, or collapse?
 //!
 //! Nothing is stated but what load steps at that very rate decided and no others contradict.

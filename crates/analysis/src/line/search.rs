@@ -123,7 +123,7 @@ impl LineSearch {
         }
     }
 
-    /// Returns the reason that the last load step ends the search. If one gave no evidence, the ladder asks for it again.
+    /// Returns the reason that the last load step ends the search. One without evidence is asked for again.
     fn ended(&self) -> Option<Ending> {
         // What a store does with far too much is worth a look, and no reason to end.
         let last = self.steps.last().filter(|step| step.rung.purpose != Purpose::Beyond)?;
@@ -206,7 +206,7 @@ impl LineSearch {
     }
 
     /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
-    /// fewest load steps. Without such a pair, one of two rates that contradict each other, or of those `around` the line.
+    /// fewest load steps. Without such a pair, one of two that contradict each other, or of those `around` the line.
     fn deciding(&self, table: &StepTable, around: (f64, f64)) -> f64 {
         // Rates are rounded, and must not come to lie too far apart by that.
         let factor = 1.0 + 0.98 * self.spec.precision;
@@ -294,7 +294,7 @@ impl LineSearch {
         Some((goal, operations * 1.2 / rate * 2f64.powi(again.count() as i32)))
     }
 
-    /// Returns the share of operations that a goal is about: of one operation type the largest that was seen, and 1 before.
+    /// Returns the share of operations that a goal is about: of one operation type the largest that was seen, else 1.
     fn share(&self, goal: &Goal) -> f64 {
         let of_step = |step: &LoadStep| {
             let seen = step.goals.iter().find(|seen| seen.what == goal.what && seen.of == goal.of)?;

@@ -142,8 +142,8 @@ impl StepTable {
         if is_possible { (missing / of_step).max(least) } else { f64::INFINITY }
     }
 
-    /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is not
-    /// carried, or higher ones that it is.
+    /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is
+    /// not carried, or higher ones that it is.
     fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
         let contrary = if carried { self.broken_to } else { self.held_from };
         contrary.is_some_and(|other| if carried { other < rate_per_s } else { other > rate_per_s })

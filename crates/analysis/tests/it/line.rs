@@ -172,9 +172,9 @@ fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_o
         if ending == Ending::StepsUp {
             assert_eq!(
                 result.sentence,
-                "Gives way at 900 op/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; 200 load \
-                 steps, the most that a search drives, did not decide it; use a quieter machine or a goal further from \
-                 what the machine does by itself."
+                "Gives way at 900 op/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; \
+                 200 load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
+                 further from what the machine does by itself."
             );
         }
     }
