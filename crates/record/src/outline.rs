@@ -94,8 +94,10 @@ impl Default for LineSpec {
 
 plimsoll_core::words! {
     /// Purpose of a rung of a search.
+    #[derive(Default)]
     pub enum Purpose {
         /// Finds the rate that a closed loop reaches.
+        #[default]
         Start = "start",
         /// On the ladder.
         Climb = "climb",

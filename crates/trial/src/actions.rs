@@ -167,7 +167,8 @@ impl Acting<'_> {
         Ok(self.sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level, class, subject, text }))?)
     }
 
-    /// Removes the nodes that were added, so that the next trial starts with the same cluster.
+    /// Removes the nodes that were added, so that the next trial starts with the same cluster. All other nodes have to
+    /// run.
     ///
     /// # Errors
     /// What the recording fails with; that a node does not leave is an event.

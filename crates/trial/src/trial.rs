@@ -193,8 +193,8 @@ fn with_unit(value: i64, units: &[(&str, i64)]) -> String {
     }
 }
 
-/// Starts a server of our own again where it has died, and records that; how it died, or `None` where it has not.
-/// `has_failed`: something on it has.
+/// Restarts the private servers if one has ended that should run, and records that. Returns how it ended, or `None` if
+/// all run. `has_failed` is true if an operation failed.
 ///
 /// # Errors
 /// It cannot be started again, or that cannot be recorded.
@@ -206,7 +206,7 @@ pub fn revived(
     has_failed: bool,
 ) -> Result<Option<TrialError>, TrialError> {
     let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
-    let text = format!("{ended}; it was started again to look for the writes that it had acknowledged");
+    let text = format!("{ended}; the servers were started again");
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
     Ok(Some(ended))
 }
@@ -222,7 +222,7 @@ impl TrialRun<'_, '_> {
                 break;
             }
             let is_check = matches!(phase.step, PhaseStep::Check) && !self.acted.has_fault;
-            let died = if is_check { self.revive(failed.is_some()).err() } else { None };
+            let died = if is_check { self.revive(failed.is_some()).unwrap_or_else(Some) } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
             }
@@ -237,9 +237,16 @@ impl TrialRun<'_, '_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes the nodes that joined during the trial.
+    /// Removes the nodes that joined during the trial. A node leaves only while all others run, so private servers that
+    /// have ended are started before.
     fn take_back(&mut self) -> Result<(), TrialError> {
-        let Some(servers) = self.store.servers().filter(|_| !self.acted.added.is_empty()) else { return Ok(()) };
+        if self.acted.added.is_empty() {
+            return Ok(());
+        }
+        if !self.is_dead && !self.store.is_dead() && !self.context.is_stopped() {
+            self.revive(false)?;
+        }
+        let Some(servers) = self.store.servers() else { return Ok(()) };
         let (sinks, processes) = (self.context.sinks, self.context.server);
         let (trial, label) = (self.trial.ordinal, &self.trial.store.label);
         let server_pin = &self.context.plan.server_pin;
@@ -247,12 +254,14 @@ impl TrialRun<'_, '_> {
         acting.take_back(&self.acted.added)
     }
 
-    /// Starts a private server that has died again, and returns its end as an error.
-    fn revive(&mut self, has_failed: bool) -> Result<(), TrialError> {
+    /// Restarts the private servers if one has ended, and returns how it ended.
+    fn revive(&mut self, has_failed: bool) -> Result<Option<TrialError>, TrialError> {
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
-        let Some(ended) = revived(self.context.sinks, self.store, trial, label, has_failed)? else { return Ok(()) };
-        self.server_is_new()?;
-        Err(ended)
+        let ended = revived(self.context.sinks, self.store, trial, label, has_failed)?;
+        if ended.is_some() {
+            self.server_is_new()?;
+        }
+        Ok(ended)
     }
 
     fn phase(&mut self, ordinal: u32, phase: &model::PlannedPhase) -> Result<(), TrialError> {

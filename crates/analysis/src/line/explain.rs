@@ -13,7 +13,7 @@ use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, fit};
 
-use super::{Cause, Resource, Rung, RungSummary};
+use super::{Cause, LoadStep, Resource};
 
 /// Share of a capacity from which on a resource counts as used up.
 const USED_UP: f64 = 0.85;
@@ -32,7 +32,7 @@ const SERVER_CPU: &str = "the server's CPU";
 /// Width around one core within which a server counts as working on one thread.
 const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 
-/// Distance from the line, as a share, within which rungs' operations cost what they cost at the line.
+/// Distance from the line, as a share, within which operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
 
 /// Returns all series sampled during a phase's drive, without the warm-up. The generator's own use explains nothing
@@ -112,42 +112,41 @@ fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     (!times.is_empty()).then_some(slowest_ns as f64 / 1e9)
 }
 
-/// Time that the server's processors worked for an operation, in seconds: the median of the rungs next to `line`.
-pub(super) fn server_cpu_per_op_s(rungs: &[(Rung, RungSummary)], line: f64) -> Option<f64> {
-    let is_next = |rung: &Rung| rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
-    let of_rung = |(_, seen): &(Rung, RungSummary)| {
-        let used = seen.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")?;
-        let known: Vec<f64> = used.values.iter().copied().filter(|value| !value.is_nan()).collect();
-        Some(stat::median(&known)? / 100.0 / seen.ended_per_s)
+/// Time that the server's processors worked for an operation, in seconds: the median of the load steps next to `line`.
+pub(super) fn server_cpu_per_op_s(steps: &[LoadStep], line: f64) -> Option<f64> {
+    let is_next = |step: &&LoadStep| step.rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
+    let of_step = |step: &LoadStep| {
+        let used = step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")?;
+        Some(middle([used])? / 100.0 / step.ended_per_s)
     };
-    let each: Vec<f64> = rungs.iter().filter(|(rung, _)| is_next(rung)).filter_map(of_rung).collect();
-    stat::median(&each)
+    stat::median(&steps.iter().filter(is_next).filter_map(of_step).collect::<Vec<f64>>())
+}
+
+/// Returns the median of all samples of these.
+fn middle<'a>(of: impl IntoIterator<Item = &'a Resource>) -> Option<f64> {
+    let values = of.into_iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan());
+    stat::median(&values.collect::<Vec<f64>>())
 }
 
 /// Returns the explanations of goals that held at `held` and not at `failed`, likeliest first.
-pub(super) fn causes(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64) -> Vec<Cause> {
+pub(super) fn causes(steps: &[LoadStep], held: Option<f64>, failed: f64) -> Vec<Cause> {
     let mut known = BTreeSet::new();
-    let all = rungs.iter().flat_map(|(_, seen)| &seen.resources);
+    let all = steps.iter().flat_map(|step| &step.resources);
     let each = all.filter(|resource| known.insert((&resource.name, &resource.unit)));
-    let mut causes: Vec<Cause> = each.filter_map(|resource| cause(rungs, held, failed, resource)).collect();
+    let mut causes: Vec<Cause> = each.filter_map(|resource| cause(steps, held, failed, resource)).collect();
     causes.sort_by(|a, b| b.score.total_cmp(&a.score));
     causes
 }
 
-fn cause(rungs: &[(Rung, RungSummary)], held: Option<f64>, failed: f64, resource: &Resource) -> Option<Cause> {
+fn cause(steps: &[LoadStep], held: Option<f64>, failed: f64, resource: &Resource) -> Option<Cause> {
     let at = |wanted: &dyn Fn(f64) -> bool| {
-        let fits = rungs.iter().filter(|(rung, seen)| rung.rate_per_s.is_some_and(wanted) && seen.void.is_none());
-        let all = fits.flat_map(|(_, seen)| &seen.resources);
+        let all = steps.iter().filter(|step| step.offered_per_s().is_some_and(wanted)).flat_map(|step| &step.resources);
         all.filter(|one| one.name == resource.name && one.unit == resource.unit).collect::<Vec<&Resource>>()
     };
-    let middle = |of: &[&Resource]| {
-        let values: Vec<f64> = of.iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()).collect();
-        stat::median(&values)
-    };
-    let used = middle(&at(&|rate| rate == failed))?;
+    let used = middle(at(&|rate| rate == failed))?;
     // Where goals held well below the line: a resource that was used up there already is not what broke them.
-    let lowest = rungs.iter().filter_map(|(rung, _)| rung.rate_per_s).fold(f64::INFINITY, f64::min);
-    let grown = used - middle(&at(&|rate| rate == lowest && rate < failed)).unwrap_or(0.0);
+    let lowest = steps.iter().filter_map(|step| step.rung.rate_per_s).fold(f64::INFINITY, f64::min);
+    let grown = used - middle(at(&|rate| rate == lowest && rate < failed)).unwrap_or(0.0);
     let name = &resource.name;
     let (text, score) = match resource.capacity {
         Some(capacity) if resource.waiting => {

@@ -8,7 +8,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{AtRate, Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
-use super::{Ending, LineSearch, LineSpec, Next, Rung, RungSummary, goal_name};
+use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name};
 
 /// The search on one store, up to the last rung.
 #[derive(Debug)]
@@ -49,10 +49,10 @@ impl LineFold {
             };
             // The first was prepared by the load; what lies between two of them is the later one's.
             let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
-            let seen = RungSummary::of(self.search.spec(), &facts, samples, series, started_ns);
-            self.rungs.push(view(&rung, &seen, &facts.waited(None)));
+            let step = LoadStep::of(rung, self.search.spec(), &facts, samples, series, started_ns);
+            self.rungs.push(view(&step, &facts.waited(None)));
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
-            self.search.take(rung, seen);
+            self.search.take(step);
             self.next = self.search.next();
         }
     }
@@ -86,8 +86,8 @@ impl LineFold {
         let undisturbed = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the \
                            chart and the notes have all of them, as seen.";
         notes.extend(self.is_watched.then(|| undisturbed.to_string()));
-        notes.extend(taken(&self.search));
-        notes.extend(beside(&self.search));
+        notes.extend(taken(self.search.steps()));
+        notes.extend(beside(self.search.steps()));
         notes.extend(in_processors(&result));
         let mark = |(one, name): (&Option<AtRate>, &str)| {
             let shown = one.as_ref().filter(|one| one.decided)?;
@@ -144,42 +144,40 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
     )
 }
 
-fn view(rung: &Rung, seen: &RungSummary, waited: &Times) -> RungView {
-    let state = seen.state(rung);
+fn view(step: &LoadStep, waited: &Times) -> RungView {
+    let state = step.state();
     let held = state == RungState::Held;
-    let void = seen.void.as_ref();
+    let void = step.void.as_ref();
     RungView {
-        rung: rung.clone(),
+        rung: step.rung.clone(),
         state,
-        reason: void.filter(|_| !held).or(seen.failed.as_ref()).cloned(),
-        note: void.filter(|_| held && !seen.is_taken()).map(|why| late(why, seen.unsent_share)),
-        cycles: seen.cycles.iter().map(|(_, n)| n).sum(),
-        rate_per_s: seen.rate_per_s,
-        goals: seen.goals.clone(),
+        reason: void.filter(|_| !held).or(step.failed.as_ref()).cloned(),
+        note: void.filter(|_| held && !step.is_taken()).map(|why| late(why, step.unsent_share)),
+        cycles: step.cycles_ended(),
+        rate_per_s: step.rate_per_s,
+        goals: step.goals.clone(),
         percentiles_ns: latency::SHOWN.iter().map(|name| waited.percentile(name).ok()).collect(),
         n: waited.len(),
     }
 }
 
-/// Describes the time that other programs had the processors, if rungs are not judged on that time.
-fn taken(search: &LineSearch) -> Option<String> {
-    let judged = || search.rungs().iter().map(|(_, seen)| seen).filter(|seen| !seen.is_taken());
-    let taken_s: f64 = judged().map(|seen| seen.taken_s).sum();
-    let all_s: f64 = judged().map(|seen| seen.seconds).sum();
+/// Describes the time that other programs had the processors, if load steps are not judged on that time.
+fn taken(steps: &[LoadStep]) -> Option<String> {
+    let judged = || steps.iter().filter(|step| !step.is_taken());
+    let taken_s: f64 = judged().map(|step| step.taken_s).sum();
+    let (taken, all) = (number::seconds(taken_s), number::seconds(judged().map(|step| step.rung.seconds).sum()));
     (taken_s > 0.0).then(|| {
         format!(
-            "In {} of {} other programs or the hypervisor used the processors, or the queue from that time was worked off: \
-             goals are not judged on this time.",
-            number::seconds(taken_s),
-            number::seconds(all_s)
+            "In {taken} of {all} other programs or the hypervisor used the processors, or the queue from that time was \
+             worked off: goals are not judged on this time."
         )
     })
 }
 
-/// Notes that rungs are judged on time that other programs used, too.
-fn beside(search: &LineSearch) -> Option<String> {
-    let rungs = search.rungs().iter().filter(|(_, seen)| seen.beside_others);
-    let which = named(&rungs.map(|(rung, _)| rung).collect::<Vec<_>>())?;
+/// Notes that load steps are judged on time that other programs used, too.
+fn beside(steps: &[LoadStep]) -> Option<String> {
+    let those = steps.iter().filter(|step| step.beside_others);
+    let which = named(&those.map(|step| &step.rung).collect::<Vec<_>>())?;
     Some(format!(
         "Other programs or the hypervisor used the processors nearly all the time before the end of {which}: goals are judged on all of the time, and the line is that of the store beside them."
     ))
@@ -188,21 +186,17 @@ fn beside(search: &LineSearch) -> Option<String> {
 /// `load step 3`, `load steps 3, 4 and 7`; `None` without any.
 fn named(rungs: &[&Rung]) -> Option<String> {
     let numbers: Vec<String> = rungs.iter().map(|rung| (rung.ordinal + 1).to_string()).collect();
-    match rungs.len() {
-        0 => None,
-        1 => Some(format!("load step {}", number::list(&numbers))),
-        _ => Some(format!("load steps {}", number::list(&numbers))),
-    }
+    let plural = if rungs.len() == 1 { "" } else { "s" };
+    (!rungs.is_empty()).then(|| format!("load step{plural} {}", number::list(&numbers)))
 }
 
 /// The line as a share of processors: two searches on processors of different speed agree on it.
 fn in_processors(result: &LineResult) -> Option<String> {
     let (rate_per_s, cpu_s) = (result.rate_per_s?, result.server_cpu_per_op_s?);
+    let (cpu, processors) = (number::seconds(cpu_s), number::significant(rate_per_s * cpu_s));
     Some(format!(
-        "An operation costs the server {} of processor time at the line: that is {} processors. On slower processors \
-         the line is lower, and this number hardly changes.",
-        number::seconds(cpu_s),
-        number::significant(rate_per_s * cpu_s)
+        "An operation costs the server {cpu} of processor time at the line: that is {processors} processors. On slower \
+         processors the line is lower, and this number hardly changes."
     ))
 }
 
@@ -232,11 +226,11 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
     let how = how.split_once(": ").map_or(how, |(_, how)| how);
-    let unsent = match number::with_unit(unsent_share * 100.0, "%") {
-        share if unsent_share > 0.0 => format!(" {share} of the due operations were not sent."),
-        _ => String::new(),
-    };
-    format!("{how}. The goals held all the same, and lateness makes response times longer, never shorter.{unsent}")
+    let all_the_same = "The goals held all the same, and lateness makes response times longer, never shorter.";
+    match number::with_unit(unsent_share * 100.0, "%") {
+        share if unsent_share > 0.0 => format!("{how}. {all_the_same} {share} of the due operations were not sent."),
+        _ => format!("{how}. {all_the_same}"),
+    }
 }
 
 /// `1,770/s`, or that it goes as fast as it can.

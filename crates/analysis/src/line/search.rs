@@ -1,4 +1,4 @@
-//! Choice of the next rung, and of its duration.
+//! Choice of the next load step, and of its duration.
 
 use plimsoll_record::data::{Goal, GoalKind};
 
@@ -8,7 +8,7 @@ use crate::view::AtRate;
 
 use super::estimate::{self, FAR_BEYOND, farthest, is_within};
 use super::steps::StepTable;
-use super::{Ending, LineResult, LineSpec, Next, Purpose, Rung, RungSummary, cycle};
+use super::{Ending, LineResult, LineSpec, LoadStep, Next, Purpose, Rung, cycle};
 
 /// Rungs without evidence in a row that end a search.
 const SILENT_MAX: usize = 3;
@@ -48,25 +48,25 @@ const BESIDE_CYCLES_S: f64 = 300.0;
 /// Rungs through a cycle that a thorough search has time for, where nothing else tells what is carried.
 const WHOLE_RUNGS: f64 = 9.0;
 
-/// Rungs in all: a search that moves about is stopped.
-const RUNGS_MAX: usize = 200;
+/// Most load steps of a search: one that moves about is stopped.
+pub(super) const STEPS_MAX: usize = 200;
 
 /// The search. See the module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineSearch {
     spec: LineSpec,
-    rungs: Vec<(Rung, RungSummary)>,
+    steps: Vec<LoadStep>,
 }
 
 impl LineSearch {
     /// A search that has not begun.
     pub fn new(spec: LineSpec) -> Self {
-        LineSearch { spec, rungs: Vec::new() }
+        LineSearch { spec, steps: Vec::new() }
     }
 
-    /// The rungs so far.
-    pub fn rungs(&self) -> &[(Rung, RungSummary)] {
-        &self.rungs
+    /// The load steps so far.
+    pub fn steps(&self) -> &[LoadStep] {
+        &self.steps
     }
 
     /// Returns the specification of the search.
@@ -74,14 +74,14 @@ impl LineSearch {
         &self.spec
     }
 
-    /// Takes what a rung came to, asked for or not: a recording may be of a version that went by other rules.
-    pub fn take(&mut self, rung: Rung, summary: RungSummary) {
-        self.rungs.push((rung, summary));
+    /// Takes a load step, asked for or not: a recording may be of a version that went by other rules.
+    pub fn take(&mut self, step: LoadStep) {
+        self.steps.push(step);
     }
 
     /// Returns the result of a search that ends so.
     pub fn result(&self, ending: Ending) -> LineResult {
-        estimate::result(&self.spec, &self.rungs, ending)
+        estimate::result(&self.spec, &self.steps, ending)
     }
 
     /// Returns the next action.
@@ -99,40 +99,40 @@ impl LineSearch {
         (PUT_OFF * rung.seconds).min(self.left_s() - self.beside_s() - rung.warmup_s).max(rung.seconds)
     }
 
-    /// Returns `rung` if there is time for it; otherwise results until then stand. Without results, a goal that needs
-    /// more samples than there was time for is the reason.
+    /// Returns `rung` if one more is permitted and there is time for it; otherwise results until then stand. Without
+    /// results, a goal that needs more samples than there was time for is the reason.
     fn in_time(&self, rung: Rung) -> Result<Rung, Ending> {
+        if self.steps.len() >= STEPS_MAX {
+            return Err(Ending::StepsUp);
+        }
         let beside_s = rung.warmup_s + self.beside_s();
         if rung.seconds + beside_s <= self.left_s() + 1e-6 {
             return Ok(rung);
         }
         let all_s = self.left_s() + self.spent_s();
-        let nothing_is_known = StepTable::of(&self.rungs).carries().is_none();
+        let nothing_is_known = StepTable::of(&self.steps).carries().is_none();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
             Some((rate, (goal, needed_s))) if nothing_is_known && needed_s + beside_s > all_s => {
-                let (rate, needed, all) =
-                    (number::with_unit(rate, "1/s"), number::seconds(needed_s), number::seconds(all_s));
-                let why = format!("at {rate} it takes {needed} to measure {goal}, and the whole search had {all}");
-                Err(Ending::NotMeasured(why))
+                let (needed, all) = (number::seconds(needed_s), number::seconds(all_s));
+                let why = format!("it takes {needed} to measure {goal}, and the whole search had {all}");
+                Err(Ending::NotMeasured(format!("at {} {why}", number::with_unit(rate, "1/s"))))
             }
             // The first is driven however short the time is.
-            _ if self.rungs.is_empty() => Ok(rung),
+            _ if self.steps.is_empty() => Ok(rung),
             _ => Err(Ending::TimeUp),
         }
     }
 
-    /// Returns the reason that the last rung ends the search. If a rung gave no evidence, the ladder asks for it again.
+    /// Returns the reason that the last load step ends the search. One without evidence is asked for again.
     fn ended(&self) -> Option<Ending> {
         // What a store does with far too much is worth a look, and no reason to end.
-        let (_, seen) = self.rungs.last().filter(|(rung, _)| rung.purpose != Purpose::Beyond)?;
+        let last = self.steps.last().filter(|step| step.rung.purpose != Purpose::Beyond)?;
         // If others had the processors, that passes, or the time does.
-        let is_silent = |(rung, seen): &&(Rung, RungSummary)| {
-            rung.rate_per_s.is_some() && seen.worst_ratio(rung).is_none() && !seen.is_taken()
-        };
-        let is_again = self.rungs.iter().rev().take_while(is_silent).count() < SILENT_MAX;
-        match (&seen.failed, &seen.void, seen.unmeasured()) {
+        let is_silent =
+            |step: &&LoadStep| step.rung.rate_per_s.is_some() && step.worst_ratio().is_none() && !step.is_taken();
+        let is_again = self.steps.iter().rev().take_while(is_silent).count() < SILENT_MAX;
+        match (&last.failed, &last.void, last.unmeasured()) {
             (Some(why), ..) => Some(Ending::Failed(why.clone())),
-            _ if self.rungs.len() >= RUNGS_MAX => Some(Ending::TimeUp),
             _ if is_again => None,
             (_, Some(why), _) => Some(Ending::Generator(why.clone())),
             (.., Some(goal)) => {
@@ -145,13 +145,13 @@ impl LineSearch {
 
     /// Returns the rate of the next rung (`None`: as fast as it goes) and its purpose, or the reason that there is none.
     fn on_the_ladder(&self) -> Result<(Option<f64>, Purpose), Ending> {
-        let table = StepTable::of(&self.rungs);
+        let table = StepTable::of(&self.steps);
         let step = if self.spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
         let (rate, purpose) = match table.around() {
-            (None, None) => match (self.spec.start_rate_per_s, self.rungs.first()) {
+            (None, None) => match (self.spec.start_rate_per_s, self.steps.first()) {
                 (Some(rate), _) => (rate, Purpose::Climb),
                 (None, None) => return Ok((None, Purpose::Start)),
-                (None, Some((_, seen))) if seen.rate_per_s > 0.0 => (seen.rate_per_s * FIRST_STEP, Purpose::Climb),
+                (None, Some(start)) if start.rate_per_s > 0.0 => (start.rate_per_s * FIRST_STEP, Purpose::Climb),
                 _ => return Err(Ending::Failed("no operation of the closed loop succeeded".to_owned())),
             },
             (Some(held), None) if held.rate_per_s < self.spec.rate_max_per_s => {
@@ -160,11 +160,14 @@ impl LineSearch {
             (Some(held), None) if held.decided => return Err(Ending::NoFailure),
             (None, Some(failed)) if failed.rate_per_s > self.spec.rate_min_per_s => {
                 // What held without a cycle of the store is not far from what holds with one.
-                let step = if cycle::matters(&self.rungs) { STEP_MEASURED } else { STEP_DOWN };
+                let step = if cycle::matters(&self.steps) { STEP_MEASURED } else { STEP_DOWN };
                 (failed.rate_per_s / step, Purpose::Climb)
             }
             (None, Some(failed)) if failed.decided => return Err(Ending::NoPass),
-            (Some(bound), None) | (None, Some(bound)) => (bound.rate_per_s, Purpose::Decide),
+            (Some(bound), None) | (None, Some(bound)) => {
+                let bounds = (bound.rate_per_s, bound.rate_per_s);
+                (table.in_turn(table.contradiction().unwrap_or(bounds)), Purpose::Decide)
+            }
             (Some(held), Some(failed)) => self.between(&table, held, failed)?,
         };
         Ok((Some(self.bounded(rate)), purpose))
@@ -177,12 +180,12 @@ impl LineSearch {
             return self.besides(carries.rate_per_s, gives_way.rate_per_s);
         }
         let (held_per_s, failed_per_s) = (held.rate_per_s, failed.rate_per_s);
-        let saw_whole = || self.rungs.iter().any(|(rung, _)| rung.purpose == Purpose::Cycle);
+        let saw_whole = || self.steps.iter().any(|step| step.rung.purpose == Purpose::Cycle);
         Ok(match is_near(held, failed) {
             false => ((held_per_s * failed_per_s).sqrt(), Purpose::Bisect),
             // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
             true if !saw_whole() && self.lacks_cycle(held_per_s) => (held_per_s, Purpose::Cycle),
-            true => (self.deciding(table, held_per_s, failed_per_s), Purpose::Decide),
+            true => (self.deciding(table, (held_per_s, failed_per_s)), Purpose::Decide),
         })
     }
 
@@ -194,8 +197,8 @@ impl LineSearch {
         let beyond = self.bounded(gives_way * BEYOND);
         let rung = self.rung(Some(beyond), Purpose::Beyond);
         // Something else on the machine may have been in the way once.
-        let is_tried = self.rungs.iter().filter(|(rung, _)| rung.purpose == Purpose::Beyond).count() >= 2;
-        let is_wanted = !is_tried && farthest(&self.rungs, Some(gives_way)).is_none();
+        let is_tried = self.steps.iter().filter(|step| step.rung.purpose == Purpose::Beyond).count() >= 2;
+        let is_wanted = !is_tried && farthest(&self.steps, Some(gives_way)).is_none();
         match self.in_time(rung) {
             Ok(_) if is_wanted && beyond >= FAR_BEYOND * gives_way => Ok((beyond, Purpose::Beyond)),
             _ => Err(Ending::Found),
@@ -203,8 +206,8 @@ impl LineSearch {
     }
 
     /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
-    /// fewest load steps. Both are driven in turn. `held` and `failed` are the rates around the line.
-    fn deciding(&self, table: &StepTable, held: f64, failed: f64) -> f64 {
+    /// fewest load steps. Without such a pair, one of two that contradict each other, or of those `around` the line.
+    fn deciding(&self, table: &StepTable, around: (f64, f64)) -> f64 {
         // Rates are rounded, and must not come to lie too far apart by that.
         let factor = 1.0 + 0.98 * self.spec.precision;
         let tried = table.between(0.0, f64::INFINITY).map(|one| one.rate_per_s);
@@ -216,33 +219,30 @@ impl LineSearch {
             above.map(move |(high, [_, fail])| (*low, *high, hold + fail))
         });
         let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite());
-        let (held, failed) = best.map_or((held, failed), |(low, high, _)| (low, high));
-        let (held, failed) = (table.at(held), table.at(failed));
-        let is_held_next = failed.is_shown(false) || held.steps() < failed.steps() && !held.is_shown(true);
-        if is_held_next { held.rate_per_s } else { failed.rate_per_s }
+        table.in_turn(best.map(|(low, high, _)| (low, high)).or(table.contradiction()).unwrap_or(around))
     }
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
     fn lacks_cycle(&self, rate: f64) -> bool {
         self.whole_s(rate).is_some_and(|whole_s| {
-            !cycle::covers(&self.rungs, rate, whole_s) && whole_s + self.beside_s() <= self.left_s()
+            !cycle::covers(&self.steps, rate, whole_s) && whole_s + self.beside_s() <= self.left_s()
         })
     }
 
     /// Time, warm-up included, in which a cycle of the store ends.
     fn whole_s(&self, rate: f64) -> Option<f64> {
-        let counts = || self.rungs.last().is_some_and(|(_, seen)| !seen.cycles.is_empty());
-        let known = cycle::whole_s(&self.rungs, rate);
+        let counts = || self.steps.last().is_some_and(|step| !step.cycles.is_empty());
+        let known = cycle::whole_s(&self.steps, rate);
         known.or_else(|| (self.spec.thorough && counts()).then_some(UNKNOWN_CYCLE_S))
     }
 
     /// Time that is left of the budget. A thorough search takes what a rung through a cycle needs, and more where
     /// it turns out that only such rungs count.
     fn left_s(&self) -> f64 {
-        let reached = self.rungs.iter().map(|(_, seen)| seen.rate_per_s).fold(0.0, f64::max);
-        let held = StepTable::of(&self.rungs).around().0.map_or(reached, |held| held.rate_per_s);
+        let reached = self.steps.iter().map(|step| step.rate_per_s).fold(0.0, f64::max);
+        let held = StepTable::of(&self.steps).around().0.map_or(reached, |held| held.rate_per_s);
         let whole_s = self.whole_s(held).filter(|_| self.spec.thorough);
-        let rungs = if cycle::matters(&self.rungs) { WHOLE_RUNGS } else { 2.0 };
+        let rungs = if cycle::matters(&self.steps) { WHOLE_RUNGS } else { 2.0 };
         let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
         self.spec.budget_s.max(least_s) - self.spent_s()
     }
@@ -252,13 +252,13 @@ impl LineSearch {
     }
 
     fn spent_s(&self) -> f64 {
-        self.rungs.iter().map(|(_, summary)| summary.took_s).sum()
+        self.steps.iter().map(|step| step.took_s).sum()
     }
 
     /// Returns the time of a rung besides warm-up and the time that counts: the mean of the rungs so far.
     fn beside_s(&self) -> f64 {
-        let beside = |(rung, seen): &(Rung, RungSummary)| (seen.took_s - seen.seconds - rung.warmup_s).max(0.0);
-        let seen: Vec<f64> = self.rungs.iter().map(beside).collect();
+        let beside = |step: &LoadStep| (step.took_s - step.with_warmup_s()).max(0.0);
+        let seen: Vec<f64> = self.steps.iter().map(beside).collect();
         if seen.is_empty() { BESIDE_S } else { stat::mean(&seen) }
     }
 
@@ -266,7 +266,7 @@ impl LineSearch {
     fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
         let is_whole = match purpose {
             Purpose::Cycle => true,
-            Purpose::Climb | Purpose::Bisect | Purpose::Decide => cycle::matters(&self.rungs),
+            Purpose::Climb | Purpose::Bisect | Purpose::Decide => cycle::matters(&self.steps),
             Purpose::Start | Purpose::Beyond => false,
         };
         let whole_s = rate_per_s.filter(|_| is_whole).and_then(|rate| self.whole_s(rate)).unwrap_or(0.0);
@@ -275,11 +275,11 @@ impl LineSearch {
         let seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
         let warmup_s = match self.spec.warmup_s {
             Some(warmup_s) => warmup_s,
-            None if self.rungs.is_empty() => WARMUP_S.1,
+            None if self.steps.is_empty() => WARMUP_S.1,
             None => (WARMUP_SHARE * seconds.max(whole_s)).clamp(WARMUP_S.0, WARMUP_S.1),
         };
         let seconds = (seconds.max(whole_s - warmup_s) * 10.0).ceil() / 10.0;
-        Rung { ordinal: self.rungs.len() as u32, rate_per_s, purpose, warmup_s, seconds }
+        Rung { ordinal: self.steps.len() as u32, rate_per_s, purpose, warmup_s, seconds }
     }
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,
@@ -290,20 +290,18 @@ impl LineSearch {
             Some((goal.name(), percentile.samples(crate::latency::SAMPLES_ABOVE) as f64 / self.share(goal)))
         });
         let (goal, operations) = needed.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-        let again =
-            self.rungs.iter().filter(|(rung, seen)| rung.rate_per_s == Some(rate) && seen.unmeasured().is_some());
+        let again = self.steps.iter().filter(|step| step.is_at(rate) && step.unmeasured().is_some());
         Some((goal, operations * 1.2 / rate * 2f64.powi(again.count() as i32)))
     }
 
-    /// Returns the share of operations that a goal is about: of one operation type the largest that a rung saw, and 1 before
-    /// that.
+    /// Returns the share of operations that a goal is about: of one operation type the largest that was seen, else 1.
     fn share(&self, goal: &Goal) -> f64 {
-        let of_rung = |(_, summary): &(Rung, RungSummary)| {
-            let seen = summary.goals.iter().find(|seen| seen.what == goal.what && seen.of == goal.of)?;
-            (seen.n > 0).then(|| seen.n as f64 / (summary.ended_per_s * summary.seconds))
+        let of_step = |step: &LoadStep| {
+            let seen = step.goals.iter().find(|seen| seen.what == goal.what && seen.of == goal.of)?;
+            (seen.n > 0).then(|| seen.n as f64 / (step.ended_per_s * step.rung.seconds))
         };
-        let of_rungs = self.rungs.iter().filter(|_| goal.of.is_some()).filter_map(of_rung);
-        of_rungs.reduce(f64::max).map_or(1.0, |share| share.min(1.0))
+        let of_steps = self.steps.iter().filter(|_| goal.of.is_some()).filter_map(of_step);
+        of_steps.reduce(f64::max).map_or(1.0, |share| share.min(1.0))
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
         (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
             format!("{ended}: {why}; until then it {}; it {}.", carries(held), gives_way(failed))
         }
-        (Ending::Failed(why), Some(held), _) => format!("{ended} after goals {}: {why}.", held_at(held)),
+        (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
         (Ending::NoFailure, Some(held), _) => {
             let rate = op_per_s(held);
@@ -60,8 +60,10 @@ fn in_steps(n: u64, of: &AtRate) -> String {
     format!("{n} of {steps} of {}{longer}", number::seconds(of.seconds))
 }
 
-fn held_at(one: &AtRate) -> String {
-    format!("held at {} in {}", op_per_s(one), in_steps(one.held, one))
+/// `goals held at 24,000 op/s in 4 of 5 load steps of 6.00 s`, or `goals broke at …`.
+fn goals(one: &AtRate, held: bool) -> String {
+    let (what, n) = if held { ("held", one.held) } else { ("broke", one.failed) };
+    format!("goals {what} at {} in {}", op_per_s(one), in_steps(n, one))
 }
 
 /// `carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`.
@@ -113,14 +115,9 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
         (None, Some(failed)) => vec![begin(store, &gives_way(failed)), "what it carries is undecided".to_owned()],
         (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
-    parts.extend(held.filter(|one| !one.decided).map(|one| format!("goals {}", held_at(one))));
-    parts.extend(
-        failed
-            .filter(|one| !one.decided)
-            .map(|one| format!("goals broke at {} in {}", op_per_s(one), in_steps(one.failed, one))),
-    );
-    let between = result.between.as_ref();
-    parts.extend(between.map(|between| format!("between them goals held in {}", in_steps(between.held, between))));
+    parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
+    parts.extend(failed.filter(|one| !one.decided).map(|one| goals(one, false)));
+    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one.held, one))));
     parts.push(why);
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
     format!("{}{cycles}.", parts.join("; "))

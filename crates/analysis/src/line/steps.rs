@@ -9,7 +9,7 @@
 
 use crate::view::AtRate;
 
-use super::{Rung, RungSummary, cycle};
+use super::{LoadStep, cycle};
 
 /// Share of load steps that hold at a rate that is carried, and at one that is not.
 const CARRIED: f64 = 0.9;
@@ -50,14 +50,17 @@ impl AtRate {
     pub(super) fn is_shown(&self, carried: bool) -> bool {
         self.decided && self.left(carried) == 0
     }
+}
 
-    /// Adds load steps at another rate, or at the same one.
-    pub(super) fn add(&mut self, other: &AtRate) {
-        self.held += other.held;
-        self.failed += other.failed;
-        self.seconds = self.seconds.min(other.seconds);
-        self.seconds_max = self.seconds_max.max(other.seconds_max);
-    }
+/// Returns load steps together, at the rate of the first; `None` without any.
+pub(super) fn together<'a>(steps: impl IntoIterator<Item = &'a AtRate>) -> Option<AtRate> {
+    steps.into_iter().cloned().reduce(|sum, one| AtRate {
+        held: sum.held + one.held,
+        failed: sum.failed + one.failed,
+        seconds: sum.seconds.min(one.seconds),
+        seconds_max: sum.seconds_max.max(one.seconds_max),
+        ..sum
+    })
 }
 
 /// All load steps that say something, by rate in ascending order.
@@ -65,28 +68,25 @@ pub(super) struct StepTable {
     rates: Vec<AtRate>,
     /// Number of rates below the line, as far as it is known.
     below: usize,
+    /// Lowest rate up to which neighbours decide that they are not carried: they contradict that a higher one is.
+    broken_to: Option<f64>,
+    /// Highest rate from which on neighbours decide that they are carried: they contradict that a lower one is not.
+    held_from: Option<f64>,
 }
 
 impl StepTable {
     /// Sorts the load steps by rate. If goals break in a maintenance cycle, steps without one that held do not count.
-    pub fn of(rungs: &[(Rung, RungSummary)]) -> StepTable {
-        let only_whole = cycle::matters(rungs);
-        let step = |(rung, seen): &(Rung, RungSummary)| {
-            let (rate_per_s, holds) = (rung.rate_per_s?, seen.worst_ratio(rung)? <= 1.0);
-            let (held, failed) = (u64::from(holds), u64::from(!holds));
-            let one =
-                AtRate { rate_per_s, held, failed, seconds: seen.seconds, seconds_max: seen.seconds, decided: false };
-            (!only_whole || !holds || seen.saw_cycle()).then_some(one)
+    pub fn of(steps: &[LoadStep]) -> StepTable {
+        let only_whole = cycle::matters(steps);
+        let one = |step: &LoadStep| {
+            let (rate_per_s, holds) = (step.rung.rate_per_s?, step.worst_ratio()? <= 1.0);
+            let (held, failed, seconds) = (u64::from(holds), u64::from(!holds), step.rung.seconds);
+            let one = AtRate { rate_per_s, held, failed, seconds, seconds_max: seconds, decided: false };
+            (!only_whole || !holds || step.saw_cycle()).then_some(one)
         };
-        let mut rates: Vec<AtRate> = rungs.iter().filter_map(step).collect();
-        rates.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-        rates.dedup_by(|next, kept| {
-            let is_same = next.rate_per_s == kept.rate_per_s;
-            if is_same {
-                kept.add(next);
-            }
-            is_same
-        });
+        let mut each: Vec<AtRate> = steps.iter().filter_map(one).collect();
+        each.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+        let rates: Vec<AtRate> = each.chunk_by(|a, b| a.rate_per_s == b.rate_per_s).filter_map(together).collect();
         let (mut below, mut best, mut sum) = (0, 0.0, 0.0);
         for (one, number) in rates.iter().zip(1..) {
             sum += one.evidence(true);
@@ -94,9 +94,12 @@ impl StepTable {
                 (below, best) = (number, sum);
             }
         }
-        let decided: Vec<bool> = (0..rates.len()).map(|at| is_decided(&rates, at)).collect();
-        rates.iter_mut().zip(decided).for_each(|(one, decided)| one.decided = decided);
-        StepTable { rates, below }
+        let (broken_to, held_from) = (deciding(&rates, false), deciding(rates.iter().rev(), true));
+        let mut table = StepTable { rates, below, broken_to, held_from };
+        let shows = |one: &AtRate, carried| one.left(carried) == 0 && !table.is_contradicted(one.rate_per_s, carried);
+        let decided: Vec<bool> = table.rates.iter().map(|one| shows(one, true) || shows(one, false)).collect();
+        table.rates.iter_mut().zip(decided).for_each(|(one, decided)| one.decided = decided);
+        table
     }
 
     /// Returns the highest rate below the line, and the lowest one above it: where the evidence changes sides.
@@ -121,8 +124,8 @@ impl StepTable {
     }
 
     /// Estimates the number of further load steps that show this rate to be carried, or not to be carried. Infinite if
-    /// that is not to be expected: steps at higher rates that held speak for the rate, those at lower ones that failed
-    /// against it.
+    /// other rates contradict it, or if that is not to be expected: steps at higher rates that held speak for the rate,
+    /// those at lower ones that failed against it.
     pub fn steps_left(&self, rate_per_s: f64, carried: bool) -> f64 {
         let own = self.at(rate_per_s);
         if own.is_shown(carried) {
@@ -135,15 +138,29 @@ impl StepTable {
         let of_step = share * evidence_of(carried, carried) + (1.0 - share) * evidence_of(!carried, carried);
         let least = STEPS_MIN.saturating_sub(own.steps()).max(1) as f64;
         let missing = DECIDES.ln() - own.evidence(carried);
-        if of_step > 0.0 { (missing / of_step).max(least) } else { f64::INFINITY }
+        let is_possible = of_step > 0.0 && !self.is_contradicted(rate_per_s, carried);
+        if is_possible { (missing / of_step).max(least) } else { f64::INFINITY }
     }
 
-    /// Returns true if other rates decide the contrary, whatever further steps at this one show.
-    pub fn is_contradicted(&self, one: &AtRate, carried: bool) -> bool {
-        let is_beside = |other: &&AtRate| {
-            if carried { other.rate_per_s < one.rate_per_s } else { other.rate_per_s > one.rate_per_s }
-        };
-        decide(self.rates.iter().filter(is_beside), !carried)
+    /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is
+    /// not carried, or higher ones that it is.
+    fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
+        let contrary = if carried { self.broken_to } else { self.held_from };
+        contrary.is_some_and(|other| if carried { other < rate_per_s } else { other > rate_per_s })
+    }
+
+    /// Returns two rates that contradict each other: the lower is decided not to be carried, by itself or with its
+    /// neighbours, and the higher is decided to be.
+    pub fn contradiction(&self) -> Option<(f64, f64)> {
+        self.broken_to.zip(self.held_from).filter(|(low, high)| low < high)
+    }
+
+    /// Returns the rate to drive next of these two. Both are driven in turn, until the lower is shown to be carried or
+    /// the higher not to be.
+    pub fn in_turn(&self, (low, high): (f64, f64)) -> f64 {
+        let (held, failed) = (self.at(low), self.at(high));
+        let is_low = failed.is_shown(false) || held.steps() < failed.steps() && !held.is_shown(true);
+        if is_low { low } else { high }
     }
 
     /// Returns the rates from `low` to `high`, both included.
@@ -152,22 +169,15 @@ impl StepTable {
     }
 }
 
-/// Returns true if the rate at this position is decided and no others contradict it: those below a rate that is carried
-/// would decide the contrary, or those above one that is not, each alone or neighbours together.
-fn is_decided(rates: &[AtRate], at: usize) -> bool {
-    let (below, from) = rates.split_at(at);
-    let Some((one, above)) = from.split_first() else { return false };
-    one.left(true) == 0 && !decide(below, false) || one.left(false) == 0 && !decide(above, true)
-}
-
-/// Returns true if one of `rates` or neighbours among them decide that they are carried, or that they are not.
-fn decide<'a>(rates: impl IntoIterator<Item = &'a AtRate>, carried: bool) -> bool {
+/// Returns the first of `rates` up to which neighbours, or that one alone, decide that they are carried, or are not.
+fn deciding<'a>(rates: impl IntoIterator<Item = &'a AtRate>, carried: bool) -> Option<f64> {
     // The sum of the neighbours up to here that speak for it most.
     let mut sum = 0f64;
-    rates.into_iter().any(|one| {
+    let first = rates.into_iter().find(|one| {
         sum = sum.max(0.0) + one.evidence(carried);
         sum >= DECIDES.ln()
-    })
+    });
+    first.map(|one| one.rate_per_s)
 }
 
 #[cfg(test)]

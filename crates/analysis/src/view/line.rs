@@ -1,7 +1,7 @@
 //! A search for the load line as reports show it.
 
 use plimsoll_core::study::goal_name;
-use plimsoll_record::data::{GoalKind, Purpose};
+use plimsoll_record::data::{Goal, GoalKind, Purpose};
 use serde::{Deserialize, Serialize};
 
 use super::Chart;
@@ -63,7 +63,7 @@ pub struct RungView {
 }
 
 /// A rung: a rate to hold for a time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
     /// Position in the search, from 0.
     pub ordinal: u32,
@@ -85,6 +85,8 @@ pub enum Ending {
     Found,
     /// Time was up before the line was shown as precisely as asked.
     TimeUp,
+    /// The most load steps of a search were driven before the line was shown as precisely as asked.
+    StepsUp,
     /// Every goal held at the highest rate that may be tried.
     NoFailure,
     /// A goal was broken at the lowest rate that may be tried.
@@ -228,6 +230,13 @@ pub struct GoalSeen {
 }
 
 impl GoalSeen {
+    /// Returns `goal` with its value, or the reason that it is missing, of `n` observations.
+    pub fn new(goal: &Goal, value: Result<f64, String>, n: u64) -> GoalSeen {
+        let Goal { what, of, limit, unit } = goal.clone();
+        let missing = value.as_ref().err().cloned();
+        GoalSeen { what, of, limit, unit, value: value.ok(), missing, n }
+    }
+
     /// Returns the name: `p99.9`, `read.p99`.
     pub fn name(&self) -> String {
         goal_name(self.what, self.of.as_deref())

@@ -1,6 +1,6 @@
 //! The search for the load line against simulated stores of known capacity.
 
-use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Purpose, RungSummary};
+use plimsoll_analysis::line::{LineSearch, LineSpec, LoadStep, Next, Purpose};
 use plimsoll_analysis::view::{AtRate, Beyond, Ending, GoalSeen, LineResult, LineState, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
@@ -36,14 +36,12 @@ fn right_within_three_per_cent(store: &Store, spec: &LineSpec, sampled: Sampled,
 }
 
 fn rungs(search: &LineSearch) -> String {
-    let line = |(rung, seen): &(Rung, RungSummary)| {
-        let ratios: Vec<_> = seen.goals.iter().map(|goal| goal.ratio()).collect();
-        format!(
-            "{:?} {:?} {:.1} s: {ratios:.3?} {:.0}/s\n",
-            rung.purpose, rung.rate_per_s, rung.seconds, seen.ended_per_s
-        )
+    let line = |step: &LoadStep| {
+        let ratios: Vec<_> = step.goals.iter().map(|goal| goal.ratio()).collect();
+        let Rung { purpose, rate_per_s, seconds, .. } = step.rung;
+        format!("{purpose:?} {rate_per_s:?} {seconds:.1} s: {ratios:.3?} {:.0}/s\n", step.ended_per_s)
     };
-    search.rungs().iter().map(line).collect()
+    search.steps().iter().map(line).collect()
 }
 
 #[test]
@@ -148,7 +146,7 @@ fn bounds_are_kept_and_said() {
         result.sentence,
         "Carries at least 900 op/s, the most that was tried: held in 5 of 5 load steps of 10.0 s."
     );
-    assert!(search_low.rungs().iter().all(|(rung, _)| rung.rate_per_s.is_none_or(|rate| rate <= 900.0)));
+    assert!(search_low.steps().iter().all(|step| step.rung.rate_per_s.is_none_or(|rate| rate <= 900.0)));
     let high = LineSpec { rate_min_per_s: 3_000.0, ..spec(vec![p99(20.0)]) };
     let (result, _) = search(&store, &high, Sampled::ServerCpu, 1);
     assert_eq!(result.ending, Ending::NoPass);
@@ -161,23 +159,44 @@ fn bounds_are_kept_and_said() {
 }
 
 #[test]
-fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows() {
+fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_one_decides() {
+    let bounds = [(1.0, 900.0, Ending::NoFailure), (900.0, 1e8, Ending::NoPass), (1.0, 1e8, Ending::StepsUp)];
+    for (rate_min_per_s, rate_max_per_s, ending) in bounds {
+        let spec = LineSpec { rate_min_per_s, rate_max_per_s, budget_s: 36_000.0, ..spec(Vec::new()) };
+        let mut search = LineSearch::new(spec);
+        for n in 0..200 {
+            search.take(step(900.0, ending == Ending::NoFailure || ending == Ending::StepsUp && n % 2 == 0));
+        }
+        let Next::Done(result) = search.next() else { panic!("load step 201: {ending:?}") };
+        assert_eq!(result.ending, ending, "{}", result.sentence);
+        if ending == Ending::StepsUp {
+            assert_eq!(
+                result.sentence,
+                "Gives way at 900 op/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; \
+                 200 load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
+                 further from what the machine does by itself."
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_knows() {
     let store = Store::exponential(2_000.0);
     let spec = spec(vec![p99(20.0)]);
     let (result, first) = search(&store, &spec, Sampled::ServerCpu, 5);
-    let mut summaries = first.rungs().iter();
+    let mut driven = first.steps().iter();
     let (replayed, _) = searched(&spec, |rung| {
-        let (asked, summary) = summaries.next().unwrap();
-        assert_eq!(asked, rung);
-        summary.clone()
+        let step = driven.next().unwrap();
+        assert_eq!(step.rung, *rung);
+        step.clone()
     });
     assert_eq!(replayed, result);
     let mut stopped = LineSearch::new(spec.clone());
     let mut dice = Dice(1);
     for _ in 0..2 {
         let Next::Rung(rung) = stopped.next() else { panic!("too early") };
-        let summary = answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice);
-        stopped.take(rung, summary);
+        stopped.take(answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice));
     }
     let known = stopped.result(Ending::Stopped).sentence;
     let held =
@@ -188,9 +207,9 @@ fn the_same_summaries_give_the_same_line_and_a_stopped_search_says_what_it_knows
 #[test]
 fn it_goes_past_the_line_and_repeats_what_decides() {
     let (result, search) = search(&Store::exponential(2_000.0), &spec(vec![p99(20.0)]), Sampled::ServerCpu, 2);
-    let count = |purpose| search.rungs().iter().filter(|(rung, _)| rung.purpose == purpose).count();
+    let count = |purpose| search.steps().iter().filter(|step| step.rung.purpose == purpose).count();
     assert_eq!((count(Purpose::Start), count(Purpose::Beyond)), (1, 1));
-    let steps = |rate| search.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(rate)).count() as u64;
+    let steps = |rate| search.steps().iter().filter(|step| step.rung.rate_per_s == Some(rate)).count() as u64;
     for one in [result.held.unwrap(), result.failed.unwrap()] {
         assert!(one.held + one.failed == steps(one.rate_per_s) && one.held.max(one.failed) >= 3, "{}", rungs(&search));
     }
@@ -204,8 +223,8 @@ fn no_rung_is_too_short_for_its_percentiles() {
         let spec = LineSpec { budget_s, ..spec(vec![p99(200.0)]) };
         for seed in 0..seeds() {
             let (result, search) = search(&store, &spec, Sampled::ServerCpu, seed);
-            let fails = |n: &(Rung, RungSummary)| n.1.goals.iter().any(|goal| goal.value.is_none());
-            assert!(!search.rungs().iter().any(fails), "seed {seed}, {budget_s} s: {}", rungs(&search));
+            let fails = |step: &LoadStep| step.goals.iter().any(|goal| goal.value.is_none());
+            assert!(!search.steps().iter().any(fails), "seed {seed}, {budget_s} s: {}", rungs(&search));
             assert!(!result.sentence.contains("No line"), "seed {seed}, {budget_s} s: {}", result.sentence);
             assert!(result.took_s <= budget_s, "seed {seed}: {} s", result.took_s);
         }
@@ -230,26 +249,24 @@ fn a_rung_lasts_as_long_as_a_goal_of_a_rare_operation_type_needs() {
     let one = |rung: &Rung| {
         let rate = rung.rate_per_s.unwrap_or(2_000.0);
         let n = (rate * rung.seconds / 500.0) as u64;
-        let value = (n >= 1_000).then_some(if rate > 1_000.0 { 30e6 } else { 10e6 });
-        let Goal { what, of, limit, unit } = goal.clone();
-        let seen = GoalSeen { what, of, limit, unit, value, missing: None, n };
-        let (seconds, took_s) = (rung.seconds, rung.seconds + rung.warmup_s);
-        RungSummary { seconds, took_s, rate_per_s: rate, ended_per_s: rate, goals: vec![seen], ..Default::default() }
+        let value = if rate > 1_000.0 { 30e6 } else { 10e6 };
+        let seen = GoalSeen::new(&goal, (n >= 1_000).then_some(value).ok_or_else(|| "too few".to_owned()), n);
+        let (took_s, rung) = (rung.seconds + rung.warmup_s, rung.clone());
+        LoadStep { rung, took_s, rate_per_s: rate, ended_per_s: rate, goals: vec![seen], ..Default::default() }
     };
     let (result, search) = searched(&spec, one);
-    let at_rates = || search.rungs().iter().filter(|(rung, _)| rung.rate_per_s.is_some());
-    assert!(at_rates().all(|(_, seen)| seen.goals[0].value.is_some()), "{}", rungs(&search));
+    let at_rates = || search.steps().iter().filter(|step| step.rung.rate_per_s.is_some());
+    assert!(at_rates().all(|step| step.goals[0].value.is_some()), "{}", rungs(&search));
     assert!(at_rates().count() > 3 && result.rate_per_s.is_some(), "{}", result.sentence);
 }
 
 #[test]
 fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_milliseconds_to_measure() {
     let mut search = LineSearch::new(LineSpec { budget_s: 30.0, ..spec(vec![p99(20.0)]) });
-    let Next::Rung(first) = search.next() else { panic!("there is time for the first") };
+    let Next::Rung(rung) = search.next() else { panic!("there is time for the first") };
     // Settling and opening sessions took most of it: there is no time for another rung.
-    let start =
-        RungSummary { seconds: 3.0, took_s: 26.0, rate_per_s: 61_800.0, ended_per_s: 61_800.0, ..Default::default() };
-    search.take(first, start);
+    let (took_s, rate_per_s) = (26.0, 61_800.0);
+    search.take(LoadStep { rung, took_s, rate_per_s, ended_per_s: rate_per_s, ..LoadStep::default() });
     let Next::Done(result) = search.next() else { panic!("it takes 23 s to prepare a rung") };
     assert_eq!(result.ending, Ending::TimeUp);
     let why = "time was up before a load step could be judged; use a quieter machine or a longer --budget";
@@ -259,7 +276,7 @@ fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_millisec
 
 #[test]
 fn a_closed_loop_in_which_nothing_succeeds_ends_a_search() {
-    let none = |_: &Rung| RungSummary { seconds: 2.0, took_s: 3.0, ..RungSummary::default() };
+    let none = |rung: &Rung| LoadStep { rung: rung.clone(), took_s: 3.0, ..LoadStep::default() };
     let (result, _) = searched(&spec(vec![p99(20.0)]), none);
     assert_eq!(result.sentence, "The search ended: no operation of the closed loop succeeded.");
 }
@@ -269,11 +286,10 @@ fn a_load_step_far_beyond_that_fails_to_run_leaves_the_line_as_it_is() {
     let (mut dice, store) = (Dice(9), Store::exponential(2_000.0));
     let spec = spec(vec![p99(20.0)]);
     let (result, search) = searched(&spec, |rung| {
-        let seen = answer(&store, &spec, rung, Sampled::Nothing, &mut dice);
         let failed = (rung.purpose == Purpose::Beyond).then(|| "an operation did not return".to_owned());
-        RungSummary { failed, ..seen }
+        LoadStep { failed, ..answer(&store, &spec, rung, Sampled::Nothing, &mut dice) }
     });
-    assert!(search.rungs().iter().any(|(_, seen)| seen.failed.is_some()), "{}", rungs(&search));
+    assert!(search.steps().iter().any(|step| step.failed.is_some()), "{}", rungs(&search));
     assert_eq!((result.ending, result.state), (Ending::Found, LineState::Decided));
 }
 
@@ -283,10 +299,10 @@ fn a_load_step_far_beyond_that_others_disturbed_is_driven_once_more() {
     let spec = spec(vec![p99(20.0)]);
     let mut beyond = 0;
     let (result, _) = searched(&spec, |rung| {
-        let seen = answer(&store, &spec, rung, Sampled::Nothing, &mut dice);
+        let step = answer(&store, &spec, rung, Sampled::Nothing, &mut dice);
         beyond += u32::from(rung.purpose == Purpose::Beyond);
         let is_disturbed = rung.purpose == Purpose::Beyond && beyond == 1;
-        RungSummary { void: is_disturbed.then(|| "others had the processors".to_owned()), ..seen }
+        LoadStep { void: is_disturbed.then(|| "others had the processors".to_owned()), ..step }
     });
     assert_eq!((beyond, result.beyond, result.ending), (2, Beyond::Queues, Ending::Found));
 }
@@ -345,8 +361,8 @@ fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_fo
     let (result, search_all) = search(&store, &thorough, Sampled::Nothing, 1);
     assert!(result.cycles_held >= 1.0, "{}\n{}", result.sentence, rungs(&search_all));
     let held = result.held.as_ref().unwrap().rate_per_s;
-    let whole = |(rung, _): &&(Rung, RungSummary)| rung.seconds > 500.0;
-    assert!(search_all.rungs().iter().filter(|(rung, _)| rung.rate_per_s == Some(held)).any(|one| whole(&one)));
+    let is_whole = |rung: &Rung| rung.rate_per_s == Some(held) && rung.seconds > 500.0;
+    assert!(search_all.steps().iter().any(|step| is_whole(&step.rung)), "{}", rungs(&search_all));
     assert!(result.took_s <= 300.0 + 9.0 * 657.0, "{} s", result.took_s);
 }
 
@@ -362,7 +378,7 @@ fn a_generator_that_is_late_now_and_then_is_in_the_way_of_no_goal_that_held() {
         // What goes out late goes out together: the store has it harder than on time, never easier.
         let share = result.rate_per_s.unwrap() / truth;
         assert!((0.85..=1.01).contains(&share), "{share}: {}\n{}", result.sentence, rungs(&search));
-        let void = search.rungs().iter().filter(|(rung, seen)| rung.rate_per_s.is_some() && seen.void.is_some());
+        let void = search.steps().iter().filter(|step| step.rung.rate_per_s.is_some() && step.void.is_some());
         assert!(void.count() > 2, "{}", rungs(&search));
     }
 }
@@ -381,36 +397,26 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
             Next::Rung(rung) => {
                 let most_s = search.may_last_s(&rung);
                 assert!((rung.seconds..=2.0 * rung.seconds).contains(&most_s), "{most_s} of {}", rung.seconds);
-                let longer = Rung { seconds: most_s, ..rung.clone() };
-                search.take(rung, answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
+                let longer = Rung { seconds: most_s, ..rung };
+                search.take(answer(&store, &spec, &longer, Sampled::ServerCpu, &mut dice));
             }
             Next::Done(result) => break result,
         }
     };
     assert!(result.took_s <= 60.0 && result.n >= 6, "{} s, {}", result.took_s, rungs(&search));
     // Only the first load step has a long warm-up, where none was asked for.
-    let warmups_s: Vec<f64> = search.rungs().iter().map(|(rung, _)| rung.warmup_s).collect();
+    let warmups_s: Vec<f64> = search.steps().iter().map(|step| step.rung.warmup_s).collect();
     assert!(warmups_s[0] == 1.0 && warmups_s[1..].iter().all(|warmup_s| *warmup_s == 0.5), "{warmups_s:?}");
     let asked = LineSpec { warmup_s: Some(3.0), ..spec };
     let (_, search) = searched(&asked, |rung| answer(&store, &asked, rung, Sampled::Nothing, &mut dice));
-    assert!(search.rungs().iter().all(|(rung, _)| rung.warmup_s == 3.0), "{}", rungs(&search));
+    assert!(search.steps().iter().all(|step| step.rung.warmup_s == 3.0), "{}", rungs(&search));
 }
 
 /// A load step of which all that is known is if it held.
-fn step(rate: f64, holds: bool) -> (Rung, RungSummary) {
-    let goal = GoalSeen {
-        what: GoalKind::named("p99").unwrap(),
-        of: None,
-        limit: 1e6,
-        unit: "ns".into(),
-        value: Some(if holds { 5e5 } else { 2e6 }),
-        missing: None,
-        n: 1_000,
-    };
-    (
-        Rung { ordinal: 0, rate_per_s: Some(rate), purpose: Purpose::Decide, warmup_s: 1.0, seconds: 2.0 },
-        RungSummary { seconds: 2.0, took_s: 3.0, goals: vec![goal], ..RungSummary::default() },
-    )
+fn step(rate: f64, holds: bool) -> LoadStep {
+    let goal = GoalSeen::new(&p99(1.0), Ok(if holds { 5e5 } else { 2e6 }), 1_000);
+    let rung = Rung { ordinal: 0, rate_per_s: Some(rate), purpose: Purpose::Decide, warmup_s: 1.0, seconds: 2.0 };
+    LoadStep { rung, took_s: 3.0, goals: vec![goal], ..LoadStep::default() }
 }
 
 /// Holds the statements of a result against its load steps: a rate is carried, or is not, only if steps at that very rate
@@ -454,8 +460,8 @@ fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) 
 }
 
 #[test]
-fn no_statement_is_one_that_the_load_steps_contradict() {
-    let mut dice = Dice(1);
+fn no_statement_is_one_that_the_load_steps_contradict_and_no_gap_is_left_untried() {
+    let (mut dice, mut contradictions, mut gaps) = (Dice(1), 0, 0);
     let below = |n: usize, dice: &mut Dice| (dice.unit() * n as f64) as usize;
     for table in 0..10_000 {
         let rates: Vec<f64> = (0..1 + below(8, &mut dice)).map(|_| (100.0 + dice.unit() * 100.0).round()).collect();
@@ -474,9 +480,44 @@ fn no_statement_is_one_that_the_load_steps_contradict() {
             .collect();
         let spec = spec(Vec::new());
         let mut search = LineSearch::new(spec.clone());
-        steps.iter().map(|(rate, holds)| step(*rate, *holds)).for_each(|(rung, seen)| search.take(rung, seen));
-        not_contradicted(&search.result(Ending::TimeUp), &steps, spec.precision);
+        steps.iter().for_each(|(rate, holds)| search.take(step(*rate, *holds)));
+        let result = search.result(Ending::TimeUp);
+        not_contradicted(&result, &steps, spec.precision);
+        let (low, high) = contradiction(&steps);
+        if let Next::Rung(rung) = search.next() {
+            // Between rates that contradict each other nothing can be shown before one of them is undecided again.
+            let is_open = rung.purpose == Purpose::Decide && high > low * (1.0 + spec.precision) * (1.0 + 1e-9);
+            assert!(!is_open || [low, high].map(Some).contains(&rung.rate_per_s), "{low} {high} {rung:?}\n{steps:?}");
+            contradictions += usize::from(is_open);
+        }
+        if let (Some(held), Some(failed), None) = (&result.held, &result.failed, &result.between)
+            && failed.rate_per_s > held.rate_per_s * (1.0 + spec.precision) * 1.001
+        {
+            let Next::Rung(rung) = search.next() else { panic!("a gap is left untried: {}", result.sentence) };
+            let is_inside = rung.rate_per_s.is_some_and(|rate| held.rate_per_s < rate && rate < failed.rate_per_s);
+            assert!(is_inside, "{rung:?}: {}\n{steps:?}", result.sentence);
+            gaps += 1;
+        }
     }
+    assert!(contradictions > 0 && gaps > 0, "{contradictions} contradictions, {gaps} gaps");
+}
+
+/// The lowest rate up to which neighbours show that they are not carried, and the highest from which on they show that
+/// they are.
+fn contradiction(steps: &[(f64, bool)]) -> (f64, f64) {
+    let (mut low, mut high) = (f64::INFINITY, 0f64);
+    let mut rates: Vec<f64> = steps.iter().map(|(rate, _)| *rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    for (first, from) in rates.iter().enumerate() {
+        for to in &rates[first..] {
+            let within = steps.iter().filter(|(rate, _)| (from..=to).contains(&rate));
+            let ln = within.map(|(_, holds)| if *holds { 1.8f64.ln() } else { 0.2f64.ln() }).sum::<f64>();
+            low = if ln < -18f64.ln() { low.min(*to) } else { low };
+            high = if ln > 18f64.ln() { high.max(*from) } else { high };
+        }
+    }
+    (low, high)
 }
 
 #[test]
@@ -498,13 +539,12 @@ fn the_line_is_stated_only_where_it_is_and_nothing_between_its_two_rates_is_left
             let spec = LineSpec { budget_s: 60.0, ..spec(vec![p99(1.0)]) };
             let mut steps = Vec::new();
             let (result, search) = searched(&spec, |rung| {
-                let took_s = rung.warmup_s + rung.seconds + 0.2;
+                let (took_s, rung) = (rung.warmup_s + rung.seconds + 0.2, rung.clone());
                 let Some(rate) = rung.rate_per_s else {
-                    return RungSummary { seconds: 2.0, took_s, rate_per_s: reached, ..RungSummary::default() };
+                    return LoadStep { rung, took_s, rate_per_s: reached, ..LoadStep::default() };
                 };
                 steps.push((rate, dice.unit() < holds(rate)));
-                let (_, seen) = step(rate, steps[steps.len() - 1].1);
-                RungSummary { took_s, ..seen }
+                LoadStep { rung, took_s, ..step(rate, steps[steps.len() - 1].1) }
             });
             not_contradicted(&result, &steps, spec.precision);
             let shown = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| holds(one.rate_per_s));

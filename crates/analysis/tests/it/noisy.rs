@@ -1,7 +1,7 @@
 //! Searches on simulated stores on a machine that stands still now and then: whether statements about the line of the
 //! undisturbed store are right, and how many searches decide.
 
-use plimsoll_analysis::line::{LineSpec, RungSummary};
+use plimsoll_analysis::line::{LineSpec, LoadStep};
 use plimsoll_analysis::view::{AtRate, GoalSeen, LineResult, LineState, Rung};
 use plimsoll_record::data::Goal;
 
@@ -96,16 +96,16 @@ impl Store {
         seen
     }
 
-    fn answer(&self, spec: &LineSpec, rung: &Rung, dice: &mut Dice) -> RungSummary {
-        let base =
-            RungSummary { seconds: rung.seconds, took_s: rung.seconds + rung.warmup_s + 0.5, ..RungSummary::default() };
+    fn answer(&self, spec: &LineSpec, rung: &Rung, dice: &mut Dice) -> LoadStep {
+        let took_s = rung.seconds + rung.warmup_s + 0.5;
+        let base = LoadStep { rung: rung.clone(), took_s, ..LoadStep::default() };
         let Some(rate) = rung.rate_per_s else {
             let rate = self.capacity_per_s * (0.8 + 0.15 * dice.unit());
-            return RungSummary { rate_per_s: rate, ended_per_s: rate, ..base };
+            return LoadStep { rate_per_s: rate, ended_per_s: rate, ..base };
         };
         let pauses = pauses(rung.warmup_s + rung.seconds, BAD, dice);
         let seen = self.drive(rate, (rung.warmup_s, rung.seconds), &pauses, dice);
-        RungSummary {
+        LoadStep {
             rate_per_s: seen.sent as f64 / rung.seconds,
             ended_per_s: seen.sent as f64 / rung.seconds,
             unsent_share: (seen.due - seen.sent) as f64 / seen.due.max(1) as f64,
@@ -144,15 +144,8 @@ struct Seen {
 impl Seen {
     fn goal(&self, goal: &Goal) -> GoalSeen {
         let n = self.waits_s.len() as u64;
-        GoalSeen {
-            what: goal.what,
-            of: goal.of.clone(),
-            limit: goal.limit,
-            unit: goal.unit.clone(),
-            value: (n >= 1_000).then(|| worst(&self.waits_s, 100) * 1e9),
-            missing: (n < 1_000).then(|| format!("needs 1,000 samples, has {n}")),
-            n,
-        }
+        let value = (n >= 1_000).then(|| worst(&self.waits_s, 100) * 1e9);
+        GoalSeen::new(goal, value.ok_or_else(|| format!("needs 1,000 samples, has {n}")), n)
     }
 }
 

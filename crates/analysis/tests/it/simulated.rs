@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_analysis::line::{LineSearch, LineSpec, Next, Resource, RungSummary};
+use plimsoll_analysis::line::{LineSearch, LineSpec, LoadStep, Next, Resource};
 use plimsoll_analysis::view::{GoalSeen, LineResult, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
@@ -235,12 +235,12 @@ pub fn errors(limit_percent: f64) -> Goal {
 }
 
 /// Answers a rung as a store would.
-pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dice: &mut Dice) -> RungSummary {
+pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dice: &mut Dice) -> LoadStep {
     let overhead_s = 0.4;
     let capacity = store.servers as f64 / store.service_s;
     let cycle = store.cycle.map(|cycle| cycle.at(rung.rate_per_s.unwrap_or(capacity)));
-    let base = RungSummary {
-        seconds: rung.seconds,
+    let base = LoadStep {
+        rung: rung.clone(),
         took_s: rung.seconds + rung.warmup_s + overhead_s,
         cycles: vec![(
             "checkpoints".into(),
@@ -249,26 +249,19 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
         cycle_s: store.cycle.filter(|cycle| cycle.is_known).map(|cycle| cycle.every_s),
         cycle_ops: store.cycle.and_then(|cycle| cycle.every_ops),
         cycle_words: store.cycle.map(|_| "checkpoint_timeout is long".into()),
-        ..RungSummary::default()
+        ..LoadStep::default()
     };
     let Some(rate) = rung.rate_per_s else {
         let rate = (capacity * (0.97 + 0.04 * dice.unit())).min(store.generator_per_s);
         let void = (rate >= store.generator_per_s).then(|| "its workers were busy 97 % of the time".to_string());
-        return RungSummary { rate_per_s: rate, ended_per_s: rate, void, ..base };
+        return LoadStep { rate_per_s: rate, ended_per_s: rate, void, ..base };
     };
     let seen = store.drive(rate, rung.warmup_s, rung.seconds, dice);
     let goals = spec.goals.iter().map(|goal| {
         let n = seen.waits_s.len() as u64;
-        let enough = goal.what == GoalKind::Errors || n >= 1_000;
-        GoalSeen {
-            what: goal.what,
-            of: goal.of.clone(),
-            limit: goal.limit,
-            unit: goal.unit.clone(),
-            value: enough.then(|| seen.value(&goal.what.name())),
-            missing: (!enough).then(|| format!("needs 1,000 samples, has {n}")),
-            n,
-        }
+        let is_enough = goal.what == GoalKind::Errors || n >= 1_000;
+        let value = is_enough.then(|| seen.value(&goal.what.name()));
+        GoalSeen::new(goal, value.ok_or_else(|| format!("needs 1,000 samples, has {n}")), n)
     });
     let whole = seen.seconds.iter().zip(&seen.stalls).take((rung.warmup_s + rung.seconds) as usize);
     let whole: Vec<_> = whole.skip(rung.warmup_s.ceil() as usize).collect();
@@ -299,7 +292,7 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
         }
     }
     let void = seen.void();
-    RungSummary {
+    LoadStep {
         rate_per_s: seen.ended as f64 / rung.seconds,
         ended_per_s: (seen.ended + seen.refused) as f64 / rung.seconds,
         // What is being served is sent.
@@ -320,14 +313,11 @@ pub fn search(store: &Store, spec: &LineSpec, sampled: Sampled, seed: u64) -> (L
 }
 
 /// A whole search whose rungs come to what `answer` says.
-pub fn searched(spec: &LineSpec, mut answer: impl FnMut(&Rung) -> RungSummary) -> (LineResult, LineSearch) {
+pub fn searched(spec: &LineSpec, mut answer: impl FnMut(&Rung) -> LoadStep) -> (LineResult, LineSearch) {
     let mut search = LineSearch::new(spec.clone());
     loop {
         match search.next() {
-            Next::Rung(rung) => {
-                let summary = answer(&rung);
-                search.take(rung, summary);
-            }
+            Next::Rung(rung) => search.take(answer(&rung)),
             Next::Done(result) => return (*result, search),
         }
     }

@@ -6,7 +6,7 @@ use std::io::Read;
 use plimsoll_record::data::{LedgerCheck, PhaseKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{Guarded, Place};
+use crate::bench::{Guarded, Place, servers};
 
 /// Two private Redis servers, of which one syncs each write and one does not; turns as short as can be.
 const SYNCED: &str = "ab kv --on redis --mix update=1 --clients 4 --set records=500 --slice 100ms --turn 400ms \
@@ -123,28 +123,6 @@ fn what_cannot_be_compared_is_said_before_anything_starts() {
     assert!(ran.err.contains("this was side B (redis://127.0.0.1:1), as it was opened"), "{ran:?}");
 }
 
-/// The private Redis servers that `plimsoll` has running, in the order in which they were started: A's, B's.
-fn servers(plimsoll: u32) -> Vec<u32> {
-    // Of a process: its parent, and when it started.
-    let stat = |pid: u32| -> Option<(u32, u64)> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-        Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
-    };
-    let is_ours = |pid: u32| {
-        std::iter::successors(Some(pid), |pid| stat(*pid).map(|(parent, _)| parent)).any(|pid| pid == plimsoll)
-    };
-    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let is_server = String::from_utf8_lossy(&command).contains("redis-server");
-        Some((stat(pid)?.1, pid)).filter(|_| is_server && is_ours(pid))
-    });
-    let mut all: Vec<(u64, u32)> = all.collect();
-    all.sort_unstable();
-    all.into_iter().map(|(_, pid)| pid).collect()
-}
-
 /// Starts a comparison and waits for its first pair.
 fn at_work(place: &Place) -> Guarded {
     let args = format!("{SYNCED} {SIDES} --difference 0.1% --metric rate --metric p50 --metric errors");
@@ -162,7 +140,8 @@ fn at_work(place: &Place) -> Guarded {
 fn a_side_that_fails_is_named_and_what_was_measured_is_kept() {
     let place = Place::new();
     let child = at_work(&place);
-    let pid = *servers(child.0.id()).last().unwrap();
+    // Started in the order of the sides.
+    let pid = *servers(child.0.id(), "redis-server").last().unwrap();
     kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
     let ran = child.ended().says("this was side B (durability=buffered), pair ");
     // In its turn it broke off; between two it is not reached any more.

@@ -235,6 +235,29 @@ pub fn left_below(below: &Path) -> Vec<String> {
     left
 }
 
+/// The private servers of this `program` that `plimsoll` has running, in the order in which they were started.
+pub fn servers(plimsoll: u32, program: &str) -> Vec<u32> {
+    // Of a process: its parent, and when it started.
+    let stat = |pid: u32| -> Option<(u32, u64)> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
+    };
+    let is_ours = |pid: u32| {
+        std::iter::successors(Some(pid), |pid| stat(*pid).map(|(parent, _)| parent)).any(|pid| pid == plimsoll)
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let command = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let name = command.split(|byte| matches!(byte, 0 | b' ')).next()?;
+        let is_server = name.ends_with(program.as_bytes());
+        Some((stat(pid)?.1, pid)).filter(|_| is_server && is_ours(pid))
+    });
+    let mut all: Vec<(u64, u32)> = all.collect();
+    all.sort_unstable();
+    all.into_iter().map(|(_, pid)| pid).collect()
+}
+
 /// A child that is killed when the test ends, however it ends.
 pub struct Guarded(pub Child);
 

@@ -1,4 +1,4 @@
-//! Result of a rung, from the recording.
+//! A load step and its result, from the recording.
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
@@ -16,7 +16,7 @@ use super::{GoalSeen, LineSpec, Rung};
 const UNSENT_MAX: f64 = 0.005;
 const UNSENT_MAX_S: f64 = 0.1;
 
-/// A sampled resource during a rung.
+/// A sampled resource during a load step.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Resource {
     /// Name in a sentence: `the server's CPU`.
@@ -33,11 +33,11 @@ pub struct Resource {
     pub waits_s: Vec<Option<f64>>,
 }
 
-/// Result of a rung.
+/// Load step that was driven, with its result.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct RungSummary {
-    /// Counted time.
-    pub seconds: f64,
+pub struct LoadStep {
+    /// Rung as it was driven.
+    pub rung: Rung,
     /// Total duration, including settling before it.
     pub took_s: f64,
     /// Operations that did not fail, a second.
@@ -49,7 +49,7 @@ pub struct RungSummary {
     pub unsent_share: f64,
     /// Operations that the store refused, a second.
     pub rejected_per_s: f64,
-    /// The goals of the spec that one rung can measure, in their order.
+    /// The goals of the spec that one load step can measure, in their order.
     pub goals: Vec<GoalSeen>,
     /// Reason that a missed goal is no evidence about the store: the generator was late, or other programs had the
     /// processors for most of it.
@@ -72,16 +72,17 @@ pub struct RungSummary {
     pub cycle_words: Option<String>,
 }
 
-impl RungSummary {
-    /// Converts a phase to the result of a rung. `samples` are those of the whole run, or those taken since shortly
-    /// before its trial; `started_ns` is when the rung's preparations began.
+impl LoadStep {
+    /// Converts a phase that drove `rung`. `samples` are those of the whole run, or those taken since shortly before
+    /// its trial; `started_ns` is when its preparations began.
     pub(super) fn of(
+        rung: Rung,
         spec: &LineSpec,
         facts: &PhaseFacts<'_>,
         samples: &[Sample],
         series: &[Series],
         started_ns: u64,
-    ) -> RungSummary {
+    ) -> LoadStep {
         let end = &facts.phase.end;
         let (late, failed) = match &end.state {
             PhaseState::Void(why) => (Some(why.as_str()), None),
@@ -90,21 +91,26 @@ impl RungSummary {
         };
         let result = |name| end.result(name).map(|result| result.value);
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
-        let taken = taken(samples, series, end.end_ns);
-        let parts = parts(facts, taken.as_deref().unwrap_or_default());
-        let (n, taken_n) = (parts.len(), parts.iter().filter(|part| part.taken).count());
-        let is_taken = taken_n * 2 > n;
-        let by_others = is_taken.then(|| {
+        let spans = taken(samples, series, end.end_ns);
+        let counted: Vec<_> = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).collect();
+        let overlaps =
+            |slice: &Slice<Distribution>, (from, until): &Span| *from < slice.end_ns && slice.start_ns < *until;
+        let is_taken = |part: &&[&Slice<Distribution>]| {
+            part.first().is_some_and(|slice| spans.iter().flatten().any(|span| overlaps(slice, span)))
+        };
+        let ends_taken = parts(&counted).last().is_some_and(|part| is_taken(&part));
+        let (taken, free): (Vec<_>, Vec<_>) = parts(&counted).partition(is_taken);
+        let (n, taken_n) = (taken.len() + free.len(), taken.len());
+        let by_others = (taken_n * 2 > n).then(|| {
             format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
         });
-        let judged = parts.iter().filter(|part| is_taken || !part.taken);
-        let judged: Vec<_> = judged.flat_map(|part| &part.slices).copied().collect();
+        let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
         let goals = spec.goals.iter().filter(|goal| goal.what.is_searchable());
-        let unsent = if parts.last().is_some_and(|part| part.taken) { 0 } else { facts.unfinished_count() };
+        let unsent = if ends_taken { 0 } else { facts.unfinished_count() };
         let ended = facts.count(None, |_| true);
         let counted_s = facts.counted_s.max(1e-9);
-        RungSummary {
-            seconds: facts.counted_s,
+        LoadStep {
+            rung,
             took_s: end.end_ns.saturating_sub(started_ns) as f64 / 1e9,
             rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
             ended_per_s: ended as f64 / counted_s,
@@ -113,7 +119,7 @@ impl RungSummary {
             goals: goals.map(|goal| seen(facts, &judged, goal)).collect(),
             void: late.map(str::to_string).or(by_others),
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
-            beside_others: taken.is_none(),
+            beside_others: spans.is_none(),
             failed,
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
@@ -123,24 +129,39 @@ impl RungSummary {
         }
     }
 
-    /// Returns the state of `rung`, which had this result.
-    pub(super) fn state(&self, rung: &Rung) -> RungState {
-        match self.worst_ratio(rung) {
+    /// Returns true if it was driven at `rate_per_s`.
+    pub(super) fn is_at(&self, rate_per_s: f64) -> bool {
+        self.rung.rate_per_s == Some(rate_per_s)
+    }
+
+    /// Returns the rate that was offered; `None` for a closed loop, and if a reason makes it void.
+    pub(super) fn offered_per_s(&self) -> Option<f64> {
+        self.rung.rate_per_s.filter(|_| self.void.is_none())
+    }
+
+    /// Returns the time that counts together with the warm-up.
+    pub(super) fn with_warmup_s(&self) -> f64 {
+        self.rung.warmup_s + self.rung.seconds
+    }
+
+    /// Returns its state.
+    pub(super) fn state(&self) -> RungState {
+        match self.worst_ratio() {
             Some(ratio) if ratio <= 1.0 => RungState::Held,
             Some(_) => RungState::Failed,
             None if self.void.is_some() => RungState::Undecided,
-            None if rung.rate_per_s.is_none() => RungState::Start,
+            None if self.rung.rate_per_s.is_none() => RungState::Start,
             None => RungState::NotMeasured,
         }
     }
 
     /// Returns the largest share of its limit that a goal used, with keeping up as one of the goals; over 1 is broken.
-    /// Returns `None` if `rung`, which had this result, has no evidence.
+    /// Returns `None` without evidence.
     ///
-    /// Of a rung that is void by a late generator only a broken goal says nothing: response time starts when an operation
-    /// is due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
-    pub(super) fn worst_ratio(&self, rung: &Rung) -> Option<f64> {
-        rung.rate_per_s?;
+    /// If it is void by a late generator, only a broken goal says nothing: response time starts when an operation is
+    /// due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
+    pub(super) fn worst_ratio(&self) -> Option<f64> {
+        self.rung.rate_per_s?;
         let ratio = self.goals.iter().filter_map(GoalSeen::ratio).fold(self.unsent_ratio(), f64::max);
         // A goal that is broken is broken whatever else was not measured.
         let is_told = ratio > 1.0 || self.unmeasured().is_none();
@@ -149,17 +170,22 @@ impl RungSummary {
 
     /// Returns the unsent operations as a share of the permitted ones: over 1 the store did not keep up.
     pub(super) fn unsent_ratio(&self) -> f64 {
-        self.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / self.seconds.max(UNSENT_MAX_S))
+        self.unsent_share / UNSENT_MAX.max(UNSENT_MAX_S / self.rung.seconds.max(UNSENT_MAX_S))
     }
 
     /// True when others had the processors in most of it.
     pub(super) fn is_taken(&self) -> bool {
-        self.taken_s * 2.0 > self.seconds
+        self.taken_s * 2.0 > self.rung.seconds
     }
 
     /// True when a maintenance cycle ended in it.
     pub(super) fn saw_cycle(&self) -> bool {
         self.cycles.iter().any(|(_, n)| *n >= 1.0)
+    }
+
+    /// Returns the number of maintenance cycles that ended in it, of all counters.
+    pub(super) fn cycles_ended(&self) -> f64 {
+        self.cycles.iter().map(|(_, n)| n).sum()
     }
 
     /// The first goal that was not measured.
@@ -168,28 +194,11 @@ impl RungSummary {
     }
 }
 
-/// A whole slice of a rung with what follows it and is none: the remainder, and answers after the planned end.
-struct Part<'a> {
-    slices: Vec<&'a Slice<Distribution>>,
-    /// Other programs had the processors.
-    taken: bool,
-}
-
-/// Returns the slices that count.
-fn parts<'a>(facts: &PhaseFacts<'a>, taken: &[Span]) -> Vec<Part<'a>> {
+/// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.
+fn parts<'s, 'a>(slices: &'s [&'a Slice<Distribution>]) -> impl Iterator<Item = &'s [&'a Slice<Distribution>]> {
     let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
-    let counted = || facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice));
-    let longest_ns = counted().map(length_ns).max().unwrap_or(0);
-    let mut parts: Vec<Part<'_>> = Vec::new();
-    for slice in counted() {
-        let is_whole = !slice.drain && length_ns(slice) * 2 > longest_ns;
-        let is_taken = || taken.iter().any(|(from, until)| *from < slice.end_ns && slice.start_ns < *until);
-        match parts.last_mut() {
-            Some(part) if !is_whole => part.slices.push(slice),
-            _ => parts.push(Part { slices: vec![slice], taken: is_taken() }),
-        }
-    }
-    parts
+    let longest_ns = slices.iter().map(|slice| length_ns(slice)).max().unwrap_or(0);
+    slices.chunk_by(move |_, next| next.drain || length_ns(next) * 2 <= longest_ns)
 }
 
 /// Measures a goal over these slices, without operations that a pause of the machine disturbed. What was due and never
@@ -212,7 +221,5 @@ fn seen(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], goal: &Goal) ->
             (all.percentile(&percentile.name()).map(|ns| ns as f64), all.len())
         }
     };
-    let missing = value.as_ref().err().cloned();
-    let Goal { what, of, limit, unit } = goal.clone();
-    GoalSeen { what, of, limit, unit, value: value.ok(), missing, n }
+    GoalSeen::new(goal, value, n)
 }
