@@ -1,11 +1,14 @@
-//! `cargo xtask lines N ARGUMENTS …`: the same search for the load line N times, and whether the searches agree.
+//! `cargo xtask lines N STEPS.csv ARGUMENTS …`: the same search for the load line N times, and whether they agree.
 //!
-//! Every search runs `plimsoll line ARGUMENTS --seed n` in a directory of its own for its recording, one after the other. Printed are each
-//! search's line, its 95 % interval and its exit code, and of all that were decided the median, the quartiles over the
-//! median, and how many intervals hold the median.
+//! Each search runs `plimsoll line ARGUMENTS --seed n` with recordings in a directory of its own, one after the other.
+//! Printed are each search's rates and sentence, and of those that decided the quartiles, and how many have a rate in
+//! common. `STEPS.csv` receives every load step.
 
+use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+
+use serde_json::Value;
 
 use crate::Result;
 use crate::process::{cargo, output, run};
@@ -16,41 +19,32 @@ const DECIDED: i32 = 0;
 /// Result of a search.
 struct Searched {
     code: i32,
-    rate_per_s: Option<f64>,
-    low_per_s: f64,
-    high_per_s: f64,
-    took_s: f64,
-    sentence: String,
+    /// Rate that is carried and rate at which the store gives way, where both are shown.
+    shown: Option<(f64, f64)>,
 }
 
 /// Searches as often as the first of `arguments` says.
 pub fn lines(root: &Path, arguments: &[String]) -> Result {
-    let usage = || "cargo xtask lines N WORKLOAD --on STORE … : N searches with seeds 1 … N".to_owned();
-    let (n, rest) = arguments.split_first().ok_or_else(usage)?;
+    let usage = || "cargo xtask lines N STEPS.csv WORKLOAD --on STORE … : N searches with seeds 1 … N".to_owned();
+    let [n, steps, rest @ ..] = arguments else { return Err(usage()) };
     let n: u64 = n.parse().map_err(|_| usage())?;
     run(cargo().args(["build", "--release", "--package", "plimsoll"]).current_dir(root))?;
+    let failed = |error: std::io::Error| format!("{steps}: {error}");
+    let mut table = "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,goal,limit,seen\n".to_owned();
+    std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
-    println!("| seed | line, op/s | 95 % interval | exit | took, s | |");
-    println!("|---|---|---|---|---|---|");
+    println!("| seed | exit | took, s | load steps | |\n|---|---|---|---|---|");
     let mut all = Vec::new();
     for seed in 1..=n {
-        let one = search(root, rest, seed)?;
-        println!(
-            "| {seed} | {} | {:.0} … {:.0} | {} | {:.0} | {} |",
-            one.rate_per_s.map_or("–".to_owned(), |rate| format!("{rate:.0}")),
-            one.low_per_s,
-            one.high_per_s,
-            one.code,
-            one.took_s,
-            one.sentence
-        );
-        all.push(one);
+        all.push(search(root, rest, seed, &mut table)?);
+        std::fs::write(steps, &table).map_err(failed)?;
     }
     summarise(&all);
     Ok(())
 }
 
-fn search(root: &Path, arguments: &[String], seed: u64) -> Result<Searched> {
+/// Searches once, prints the result and adds the load steps to `table`.
+fn search(root: &Path, arguments: &[String], seed: u64, table: &mut String) -> Result<Searched> {
     let place = std::env::temp_dir().join(format!("plimsoll-lines-{}-{seed}", std::process::id()));
     let plimsoll = |verb: &str| {
         let mut command = Command::new(root.join("target/release/plimsoll"));
@@ -66,40 +60,44 @@ fn search(root: &Path, arguments: &[String], seed: u64) -> Result<Searched> {
     let text = output(plimsoll("report").args(["latest", "--format", "json"]))
         .map_err(|what| format!("{what}\n{}", String::from_utf8_lossy(&done.stderr)))?;
     std::fs::remove_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-    let report: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let result = report.pointer("/lines/0/result").ok_or("the report has no line")?;
-    let number = |name: &str| result.get(name).and_then(serde_json::Value::as_f64);
-    let (rate_per_s, half) = (number("rate_per_s"), number("uncertainty_per_s").unwrap_or(0.0));
-    Ok(Searched {
-        code,
-        rate_per_s,
-        low_per_s: number("low_per_s").or_else(|| Some(rate_per_s? - half)).unwrap_or(0.0),
-        high_per_s: number("high_per_s").or_else(|| Some(rate_per_s? + half)).unwrap_or(0.0),
-        took_s: number("took_s").unwrap_or(0.0),
-        sentence: result.get("sentence").and_then(|text| text.as_str()).unwrap_or_default().to_owned(),
-    })
+    let report: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let line = report.pointer("/lines/0").ok_or("the report has no line")?;
+    let result = &line["result"];
+    let shown = |side: &str| result[side]["rate_per_s"].as_f64().filter(|_| result[side]["decided"] == true);
+    let sentence = result["sentence"].as_str().unwrap_or_default();
+    println!("| {seed} | {code} | {:.0} | {} | {sentence} |", result["took_s"].as_f64().unwrap_or(0.0), result["n"]);
+    for step in line["rungs"].as_array().into_iter().flatten() {
+        for goal in step["goals"].as_array().into_iter().flatten() {
+            let rung = &step["rung"];
+            let words = [&rung["ordinal"], &rung["purpose"], &rung["rate_per_s"], &rung["warmup_s"], &rung["seconds"]];
+            let seen = [&step["state"], &step["rate_per_s"], &goal["what"], &goal["limit"], &goal["value"]];
+            let words = words.into_iter().chain(seen).map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let _ = writeln!(table, "{seed},{}", words.replace('"', "").replace("null", ""));
+        }
+    }
+    Ok(Searched { code, shown: shown("held").zip(shown("failed")) })
 }
 
 fn summarise(all: &[Searched]) {
-    let decided: Vec<&Searched> = all.iter().filter(|one| one.code == DECIDED).collect();
-    let mut rates: Vec<f64> = decided.iter().filter_map(|one| one.rate_per_s).collect();
+    let decided: Vec<(f64, f64)> = all.iter().filter(|one| one.code == DECIDED).filter_map(|one| one.shown).collect();
+    let mut rates: Vec<f64> = decided.iter().map(|(carries, _)| *carries).collect();
     rates.sort_by(f64::total_cmp);
     let at = |share: f64| {
         let place = share * (rates.len().saturating_sub(1)) as f64;
         let (low, high) = (rates.get(place.floor() as usize), rates.get(place.ceil() as usize));
         low.zip(high).map_or(f64::NAN, |(low, high)| low + (high - low) * place.fract())
     };
-    let median = at(0.5);
-    let holds = decided.iter().filter(|one| one.low_per_s <= median && median <= one.high_per_s).count();
-    println!();
+    let holding = |rate: f64| decided.iter().filter(|(low, high)| (*low..=*high).contains(&rate)).count();
+    // A rate that most have in common is the lower end of one of them.
+    let common = rates.iter().map(|rate| (holding(*rate), *rate)).max_by(|a, b| a.0.cmp(&b.0));
+    let (median, (n, rate)) = (at(0.5), common.unwrap_or_default());
     println!(
-        "{} of {} decided; median {median:.0}/s; quartiles {:.0} … {:.0}, {:.1} % of the median; {holds} of {} intervals \
-         hold the median",
+        "\n{} of {} decided; carried: median {median:.0}/s, quartiles {:.0} … {:.0}, {:.1} % of the median; {rate:.0}/s \
+         lies between both rates of {n}",
         decided.len(),
         all.len(),
         at(0.25),
         at(0.75),
         (at(0.75) - at(0.25)) * 100.0 / median,
-        decided.len()
     );
 }

