@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plimsoll_core::pause::BEFORE_NS;
 use plimsoll_core::{Measure, Outcome, Pause, Slice};
 use plimsoll_drive::{Clock, DriveError, DriveSpec, Limit, Pace, StopReason, Undisturbed, Witness};
 
@@ -78,11 +79,16 @@ impl Driven {
     }
 
     /// Least and most operations that can be disturbed by `pauses`, whose ends are known to a fraction of a millisecond. Each
-    /// of four workers may have been stopped by one just after it had asked for an operation's end.
+    /// of four workers may have been stopped by one just after it had asked for an operation's end. The machine may stop a
+    /// witness before it tells of a pause. A later pause may begin anew, and takes those that waited longer for the store's.
     fn disturbed_by(&self, pauses: &[Pause]) -> (u64, u64) {
         let (mut least, mut most) = (0, 0);
         for op in &self.result.each {
-            let surely = |pause: &Pause| op.end_ns > pause.end_ns + MS_NS && op.scheduled_ns + MS_NS < pause.until_ns();
+            let surely = |pause: &Pause| {
+                op.end_ns > pause.end_ns + 10 * MS_NS
+                    && op.scheduled_ns + MS_NS < pause.until_ns()
+                    && op.end_ns < op.scheduled_ns + BEFORE_NS
+            };
             let perhaps =
                 |pause: &Pause| op.end_ns + MS_NS > pause.end_ns && op.scheduled_ns < pause.until_ns() + MS_NS;
             least += u64::from(pauses.iter().any(surely));
