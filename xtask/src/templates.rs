@@ -56,7 +56,7 @@ fi
 cp -a --reflink=auto "$template/." "$data"
 if [ "$holes" = always ]; then
     # Space that the program reserved is reserved in a copy, too.
-    reserve='for file; do fallocate --posix --length "$(stat -c %s "$file")" "$file" || exit 1; done'
+    reserve='for file; do fallocate --length "$(stat -c %s "$file")" "$file" || exit 1; done'
     find "$data" -type f -size +1023k -exec sh -c "$reserve" sh {} +
 fi
 "#;

@@ -74,7 +74,7 @@ fn what_a_postgres_counted_and_logged_is_driven() {
     capture(&place, &url, &[]).expect(2).says("no pg_stat_statements").says("CREATE EXTENSION");
     postgres.sql("CREATE EXTENSION pg_stat_statements");
     postgres.sql(TABLES);
-    postgres.sql("INSERT INTO customers SELECT i, (1000000 + i)::text FROM generate_series(1, 5000) i");
+    postgres.sql("INSERT INTO customers SELECT i, (1000000 + i)::text FROM generate_series(1, 1000) i");
     capture(&place, &url, &[]).expect(2).says("no statement for a workload");
     for statement in ASKED {
         postgres.sql(statement);
@@ -86,7 +86,7 @@ fn what_a_postgres_counted_and_logged_is_driven() {
     let ran = capture(&place, &url, &[]).expect(0);
     ran.says("2 statements with 4 of").says("the table orders has no row to draw values from").says("--allow-writes");
     driven(&place, 2);
-    postgres.sql("INSERT INTO orders SELECT i, i, CASE i % 2 WHEN 0 THEN 'paid' ELSE 'it''s' END, '2026-01-01'::date + i % 300 FROM generate_series(1, 5000) i");
+    postgres.sql("INSERT INTO orders SELECT i, i, CASE i % 2 WHEN 0 THEN 'paid' ELSE 'it''s' END, '2026-01-01'::date + i % 300 FROM generate_series(1, 1000) i");
     postgres.sql("ANALYZE");
     capture(&place, &url, &["--values", "50"]).expect(0).says("5 statements with");
     // Only who captured may read them.
@@ -129,8 +129,8 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
     let url = mariadb.url();
     mariadb.sql("CREATE TABLE customers (id int PRIMARY KEY, phone varchar(20), KEY (phone))");
     mariadb.sql("CREATE TABLE orders (id int PRIMARY KEY, customer int, status varchar(10), placed date)");
-    mariadb.sql("INSERT INTO customers SELECT seq, concat(1000000 + seq) FROM seq_1_to_5000");
-    mariadb.sql("INSERT INTO orders SELECT seq, seq, if(seq % 2, 'paid', 'it''s'), '2026-01-01' + INTERVAL seq % 300 DAY FROM seq_1_to_5000");
+    mariadb.sql("INSERT INTO customers SELECT seq, concat(1000000 + seq) FROM seq_1_to_1000");
+    mariadb.sql("INSERT INTO orders SELECT seq, seq, if(seq % 2, 'paid', 'it''s'), '2026-01-01' + INTERVAL seq % 300 DAY FROM seq_1_to_1000");
     mariadb.sql("CREATE TABLE visits (id int AUTO_INCREMENT PRIMARY KEY, customer int, n int)");
     for statement in ASKED.iter().chain(&["INSERT INTO visits (customer, n) VALUES (5, 2)"]) {
         mariadb.sql(statement);

@@ -14,6 +14,7 @@ use plimsoll_lab::{Cluster, FALLBACK_BASES};
 use super::Subject;
 use super::things::{ALL, COUNT, Model, all_came_to, asked, find, gave, kinds, made_and_asked};
 use crate::ask::{Script, ask};
+use crate::draw::repeats;
 use crate::trial::{Trial, workload};
 
 const CLIENTS: u32 = 8;
@@ -80,7 +81,7 @@ pub(super) fn made_again_is_empty(subject: &mut Subject<'_>, mode: IndexMode) ->
 }
 
 pub(super) fn data_outlives(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
-    let model = filled(subject, mode, 400, 12)?;
+    let model = filled(subject, mode, repeats(100, 400) as u64, 12)?;
     outlives(subject, |subject, when| holds(subject, &model, when))
 }
 
@@ -155,8 +156,9 @@ pub(super) fn explains(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(),
 
 pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
     let mix = [("update", 4), ("read", 4), ("query", 2)].map(|(kind, share)| (kind.to_owned(), share));
+    let records = repeats(500, 2_000) as i64;
     let trial = Trial {
-        workload: workload("coupons", 16, &[("records", 2_000), ("below", 300)], &[("index", mode.name())]),
+        workload: workload("coupons", 16, &[("records", records), ("below", 300)], &[("index", mode.name())]),
         clients: CLIENTS,
         ops_per_client: 60,
         mix: mix.into(),
@@ -171,7 +173,7 @@ pub(super) fn many_sessions(subject: &mut Subject<'_>, mode: IndexMode) -> Resul
     if let Some(kind) = outcomes.answers.iter().find(|kind| kind.unanswered > 0 || kind.answers == 0) {
         return Err(format!("`{}` had {} answers and {} times none", kind.kind_name, kind.answers, kind.unanswered));
     }
-    if unknown > 0 || rejected > 0 || acknowledged <= 2_000 {
+    if unknown > 0 || rejected > 0 || acknowledged <= records as u64 {
         return Err(format!("{acknowledged} writes acknowledged, {rejected} refused, {unknown} without an answer"));
     }
     subject.store.check_integrity().map(drop).map_err(said("its own integrity check"))
