@@ -33,7 +33,7 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
     let mut table = "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,goal,limit,seen\n".to_owned();
     std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
-    println!("| seed | exit | took, s | load steps | |\n|---|---|---|---|---|");
+    println!("| seed | exit | took, s | load steps | server, µs an operation | |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for seed in 1..=n {
         all.push(search(root, rest, seed, &mut table)?);
@@ -65,7 +65,10 @@ fn search(root: &Path, arguments: &[String], seed: u64, table: &mut String) -> R
     let result = &line["result"];
     let shown = |side: &str| result[side]["rate_per_s"].as_f64().filter(|_| result[side]["decided"] == true);
     let sentence = result["sentence"].as_str().unwrap_or_default();
-    println!("| {seed} | {code} | {:.0} | {} | {sentence} |", result["took_s"].as_f64().unwrap_or(0.0), result["n"]);
+    let took_s = result["took_s"].as_f64().unwrap_or(0.0);
+    // Tells whether the machine was as fast in one search as in another.
+    let server = result["server_cpu_per_op_s"].as_f64().map_or("–".to_owned(), |s| format!("{:.2}", s * 1e6));
+    println!("| {seed} | {code} | {took_s:.0} | {} | {server} | {sentence} |", result["n"]);
     for step in line["rungs"].as_array().into_iter().flatten() {
         for goal in step["goals"].as_array().into_iter().flatten() {
             let rung = &step["rung"];

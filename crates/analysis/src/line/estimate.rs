@@ -13,6 +13,9 @@ use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, P
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
 
+/// Largest `--precision`.
+const COARSEST_PERCENT: f64 = 50.0;
+
 /// Factor on the rate at which goals break, from which a load step shows the behaviour beyond.
 pub(super) const FAR_BEYOND: f64 = 1.2;
 
@@ -110,7 +113,15 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
             return format!("time was up; at least {steps} more would decide it, so use a longer --budget");
         }
     };
-    why.to_owned()
+    format!("{why}{}", coarser(held, failed))
+}
+
+/// Words on the precision at which two decided rates are near enough to each other; empty if it may not be asked for.
+fn coarser(held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
+    let decided = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
+    let percent = decided.map(|(held, failed)| (100.0 * (failed.rate_per_s / held.rate_per_s - 1.0)).ceil());
+    let words = |percent| format!("; these load steps decide it at --precision {percent}%");
+    percent.filter(|percent| *percent <= COARSEST_PERCENT).map_or(String::new(), words)
 }
 
 /// Returns the maintenance cycles that ended in load steps at the `deciding` rates, by counter; `None` without counters.

@@ -181,6 +181,18 @@ fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_o
 }
 
 #[test]
+fn two_decided_rates_that_are_too_far_apart_say_at_which_precision_they_are_not() {
+    for (failed, said) in [(114.5, "; these load steps decide it at --precision 15%"), (160.0, "--budget")] {
+        let mut search = LineSearch::new(spec(Vec::new()));
+        for (rate, holds, n) in [(100.0, true, 5), (failed, false, 3)] {
+            (0..n).for_each(|_| search.take(step(rate, holds)));
+        }
+        let result = search.result(Ending::TimeUp);
+        assert!(result.sentence.ends_with(&format!("{said}.")), "{}", result.sentence);
+    }
+}
+
+#[test]
 fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_knows() {
     let store = Store::exponential(2_000.0);
     let spec = spec(vec![p99(20.0)]);
