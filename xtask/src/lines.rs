@@ -30,7 +30,8 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
     let n: u64 = n.parse().map_err(|_| usage())?;
     run(cargo().args(["build", "--release", "--package", "plimsoll"]).current_dir(root))?;
     let failed = |error: std::io::Error| format!("{steps}: {error}");
-    let mut table = "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,goal,limit,seen\n".to_owned();
+    let mut table =
+        "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,reason,goal,limit,seen\n".to_owned();
     std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
     println!("| seed | exit | took, s | load steps | server, µs an operation | |\n|---|---|---|---|---|---|");
@@ -70,15 +71,28 @@ fn search(root: &Path, arguments: &[String], seed: u64, table: &mut String) -> R
     let server = result["server_cpu_per_op_s"].as_f64().map_or("–".to_owned(), |s| format!("{:.2}", s * 1e6));
     println!("| {seed} | {code} | {took_s:.0} | {} | {server} | {sentence} |", result["n"]);
     for step in line["rungs"].as_array().into_iter().flatten() {
-        for goal in step["goals"].as_array().into_iter().flatten() {
-            let rung = &step["rung"];
-            let words = [&rung["ordinal"], &rung["purpose"], &rung["rate_per_s"], &rung["warmup_s"], &rung["seconds"]];
-            let seen = [&step["state"], &step["rate_per_s"], &goal["what"], &goal["limit"], &goal["value"]];
-            let words = words.into_iter().chain(seen).map(ToString::to_string).collect::<Vec<_>>().join(",");
-            let _ = writeln!(table, "{seed},{}", words.replace('"', "").replace("null", ""));
+        let rung = &step["rung"];
+        let words = [&rung["ordinal"], &rung["purpose"], &rung["rate_per_s"], &rung["warmup_s"], &rung["seconds"]];
+        let words = words.into_iter().chain([&step["state"], &step["rate_per_s"], &step["reason"]]).map(cell);
+        let step_words = words.collect::<Vec<_>>().join(",");
+        // A step without goals has one row all the same.
+        let none = [Value::Null];
+        let goals = step["goals"].as_array().filter(|goals| !goals.is_empty()).map_or(&none[..], Vec::as_slice);
+        for goal in goals {
+            let seen = [&goal["what"], &goal["limit"], &goal["value"]].map(cell).join(",");
+            let _ = writeln!(table, "{seed},{step_words},{seen}");
         }
     }
     Ok(Searched { code, shown: shown("held").zip(shown("failed")) })
+}
+
+/// Returns a value as a cell of a CSV table: without quotes and commas, and empty if there is none.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.replace(['"', '\n'], " ").replace(',', ";"),
+        other => other.to_string(),
+    }
 }
 
 fn summarise(all: &[Searched]) {

@@ -1,4 +1,4 @@
-//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | assets`.
+//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | assets`.
 //!
 //! | module | task |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
+//! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | finds what tests leave behind; removes what killed tests have left |
 //! | `templates` | makes data directories of servers once a run |
@@ -27,6 +28,7 @@ mod alone;
 mod assets;
 mod bench;
 mod changed;
+mod dist;
 mod gate;
 mod git;
 mod labs;
@@ -48,6 +50,8 @@ cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
+cargo xtask dist [--target TRIPLE] [--twice]
+                               make a release of HEAD in target/dist; --twice builds it again elsewhere and compares
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         ["peers", ..] => bench::bench(&root, &["peers"], rest),
         ["labs", ..] => labs::labs(&root, rest),
         ["lines", ..] => lines::lines(&root, rest),
+        ["dist", ..] => dist::dist(&root, rest),
         ["mysql"] => setup::mysql(&root),
         ["assets"] => assets::refresh(&root),
         _ => {

@@ -17,7 +17,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 6] = [
+const NEEDS: [Need; 8] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
@@ -37,6 +37,16 @@ const NEEDS: [Need; 6] = [
         any_of: &["/usr/bin/sqlite3"],
         package: "sqlite3",
         why: "crash images are looked at by a program of others",
+    },
+    Need {
+        any_of: &["/usr/bin/etcdctl"],
+        package: "etcd-client",
+        why: "users and keys of etcd are made by its own client, and advice is followed",
+    },
+    Need {
+        any_of: &["/usr/bin/ldapdelete"],
+        package: "ldap-utils",
+        why: "advice on entries that are left is followed",
     },
     Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
     Need {

@@ -8,6 +8,7 @@ mod trace;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -19,11 +20,17 @@ pub use trace::TraceArgs;
 
 use crate::options::Given;
 
+/// Version, commit of a release (others have none), and format of recordings.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let commit = option_env!("PLIMSOLL_COMMIT").map_or_else(|| "not a release".to_owned(), |of| format!("commit {of}"));
+    format!("{} ({commit}, recording format {})", env!("CARGO_PKG_VERSION"), plimsoll_record::schema::FORMAT)
+});
+
 /// Finds how much load a data store can safely carry.
 #[derive(Debug, Parser)]
 #[command(
     name = "plimsoll",
-    version,
+    version = VERSION.as_str(),
     about,
     max_term_width = 100,
     after_help = "Examples:

@@ -20,7 +20,9 @@ fn is_told(place: &Place, lab: &Lab<'_>, parameter: &str, [workload, right]: [&s
     drive("read=1 --set records=500", "any").expect(0).says(right);
     assert_eq!(nodes(place), [node(1), node(2), node(3)]);
     lab.does("link", "2 --loss 10%");
-    drive("read=1,update=1 --set records=50", "replicas").expect(1).says("wrong … it shows");
+    // How many reads are late depends on which packets are lost: in few drives none is.
+    let failed = |_| Some(drive("read=1,update=1 --set records=50", "replicas")).filter(|ran| ran.code != Some(0));
+    (0..20).find_map(failed).expect("none of 20 drives read the past").expect(1).says("wrong … it shows");
     drive("read=1,update=1 --set records=50", "primary").expect(0).says(right);
     lab.does("link", "--plain");
 }
