@@ -66,8 +66,8 @@ fn the_workflow_of_the_book_runs() {
     let checkout = place.path().join("checkout");
     std::fs::create_dir_all(checkout.join("bench")).unwrap();
     let commit = |seed: u32| {
-        // As many operations as a p99 needs, however busy the machine is.
-        let counted = small_coupons(r#"["sqlite"]"#, 300, 1).replace("for = \"1s\"", "ops = 2_000");
+        // Of all 8 clients as many operations as a p99 needs, however busy the machine is.
+        let counted = small_coupons(r#"["sqlite"]"#, 300, 1).replace("for = \"1s\"", "ops = 250");
         let plan = format!("seed = {seed}\n{counted}");
         std::fs::write(checkout.join("bench/plan.toml"), plan).unwrap();
         let who = "-c user.name=me -c user.email=me@example.org -c commit.gpgsign=false";
@@ -90,11 +90,17 @@ fn the_workflow_of_the_book_runs() {
         let err = String::from_utf8_lossy(&output.stderr);
         let code = output.status.code();
         if script.contains("plimsoll compare") {
-            // A few seconds on a busy machine may well differ by more than the conditions allow: both sides must agree.
+            // So few operations may differ by more than the conditions allow, or decide nothing: code and file must agree.
             let junit =
                 std::fs::read_to_string(checkout.join("compare.xml")).unwrap_or_else(|_| panic!("{script}\n{err}"));
-            let failed = junit.contains("<failure");
-            assert_eq!(code, Some(i32::from(failed)), "{script}\n{err}\n{junit}");
+            let told = if junit.contains("<failure") {
+                1
+            } else if junit.contains("UNDECIDED") {
+                11
+            } else {
+                0
+            };
+            assert_eq!(code, Some(told), "{script}\n{err}\n{junit}");
         } else {
             assert_eq!(code, Some(0), "{script}\n{err}");
         }
