@@ -59,6 +59,7 @@ pub mod line;
 mod name;
 mod nodes;
 pub mod number;
+mod outage;
 mod outcomes;
 mod pauses;
 mod phase;

@@ -12,12 +12,14 @@ use crate::ab::SIDES;
 use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
+use crate::outage::outage;
+use crate::outcomes;
 use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
 use crate::view::{
-    AbView, DiskFaultView, LineView, PercentileView, PromiseState, PromiseView, RungState, RungView, SummaryPart,
-    SummaryView,
+    AbView, DiskFaultView, LineView, OutageView, PercentileView, PromiseState, PromiseView, RungState, RungView,
+    SummaryPart, SummaryView,
 };
 
 /// Most lines with a driven phase each; of more there is one for each store.
@@ -215,6 +217,8 @@ fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) ->
         rate_per_s: point.rate_per_s(),
         unit: point.trial().map_or("", |trial| unit(&trial.header.kinds)).to_string(),
         percentiles: PERCENTILES.map(percentile).to_vec(),
+        outage: longest(judged.iter().filter_map(|facts| outage(facts))),
+        retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
@@ -319,6 +323,11 @@ fn of_side(run: &Run, ab: &AbView, side: usize, label: &str) -> SummaryView {
     })
 }
 
+/// Returns the longest of these outages.
+pub fn longest(outages: impl Iterator<Item = OutageView>) -> Option<OutageView> {
+    outages.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
 /// Acknowledged writes that are not there, where ledgers looked and none had a gap: the worst of each trial.
 fn lost<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     let (mut sum, mut looked, mut vouched) = (0, false, true);
@@ -351,6 +360,10 @@ fn told(mut summary: SummaryView) -> SummaryView {
         let value = one.ns.map_or("–".to_string(), |ns| late(number::nanoseconds(ns)));
         parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
     }
+    if let Some(one) = &summary.outage {
+        let value = format!("{} at {}", number::seconds(one.seconds), number::seconds(one.at_s));
+        parts.push(part("no answer", value.clone(), format!("no answer for {value}"), true));
+    }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
     match summary.errors {
         Some(0) => parts.push(part("errors", "0".to_string(), "0 errors".to_string(), false)),
@@ -366,6 +379,9 @@ fn told(mut summary: SummaryView) -> SummaryView {
             let share = percent().map(|share| part("errors", share.clone(), format!("{share} errors"), true));
             parts.extend(share);
         }
+    }
+    if summary.retried > 0 {
+        parts.push(counted("tried again", number::count(summary.retried), false));
     }
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
         let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));

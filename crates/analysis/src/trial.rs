@@ -11,6 +11,7 @@ use crate::latency::Times;
 use crate::name;
 use crate::nodes;
 use crate::number;
+use crate::outage::outage;
 use crate::outcomes;
 use crate::phase::{PhaseFacts, is_overload};
 use crate::shortfall::shortfall;
@@ -253,6 +254,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         is_overloaded: is_overload(&end.state),
         late: facts.late().map(str::to_string),
         shortfall: shortfall(facts),
+        outage: outage(facts),
         results: end
             .results
             .iter()

@@ -467,6 +467,14 @@ fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
         0 => String::new(),
         n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
+    // No promise to answer is kept while nothing is answered.
+    let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage?)));
+    if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
+        let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
+        let [length, at] = [one.seconds, one.at_s].map(number::seconds);
+        return format!("{} answered nothing for {length} at {at}, in phase {}{kept}{late}.", trial.name, phase.name);
+    }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
     if kept.is_empty() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::PercentileView;
+use super::{OutageView, PercentileView};
 
 /// Result of a driven part: a phase, the median of its repeats, the best point of a sweep, a load line, a side of a
 /// comparison.
@@ -16,6 +16,11 @@ pub struct SummaryView {
     pub unit: String,
     /// p50, p95 and p99 of the response times, all operations together.
     pub percentiles: Vec<PercentileView>,
+    /// Longest time without any answer, of all phases together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage: Option<OutageView>,
+    /// Operations that were tried again after a conflict.
+    pub retried: u64,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
     /// Errors as a share of all operations, in per cent.

@@ -187,6 +187,9 @@ pub struct PhaseView {
     /// Statement that the phase did far fewer operations than its load requires, although it had connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<String>,
+    /// Longest time without any answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage: Option<OutageView>,
     /// Results of the phase as recorded.
     pub results: Vec<ResultView>,
     /// Records that a complete load inserted a second, its sync included.
@@ -344,6 +347,15 @@ pub struct OpsView {
     pub rate_per_s: f64,
     /// Share that was rejected, unknown or unfinished, in per cent; without what an interrupt left unsent or unanswered.
     pub error_percent: f64,
+}
+
+/// Time in which no operation was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct OutageView {
+    /// Start on the run's clock.
+    pub at_s: f64,
+    /// Length in seconds: exact to two slices at worst, to the longest response time if that lies within.
+    pub seconds: f64,
 }
 
 /// Operations of a type that found nothing.

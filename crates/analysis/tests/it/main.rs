@@ -14,6 +14,7 @@ mod kinds_of_run;
 mod late;
 mod line;
 mod noisy;
+mod outage;
 mod pauses;
 mod promise;
 mod recorded;

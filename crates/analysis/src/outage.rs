@@ -1,0 +1,71 @@
+//! Outages: times in which a driven phase got no answer to any operation.
+//!
+//! Slices tell when operations ended. A silence lies between the last slice with an answer and the next one. Within the
+//! bounds that these slices set, the longest response time in the next one tells its length: that operation had waited.
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName};
+
+use crate::phase::PhaseFacts;
+use crate::stat;
+use crate::view::OutageView;
+
+/// Shortest outage that is told, in seconds.
+const LEAST_S: f64 = 1.0;
+/// Answers that would usually have come meanwhile: with fewer, silence may be chance.
+const ANSWERS_MIN: f64 = 20.0;
+
+/// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
+pub fn outage(facts: &PhaseFacts<'_>) -> Option<OutageView> {
+    let header = &facts.phase.header;
+    let has_cut = facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Power);
+    let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
+    if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut || is_void {
+        return None;
+    }
+    let slices: Vec<&Slice<Distribution>> = facts.counted().collect();
+    let answers: Vec<(u64, u64)> = slices.iter().map(|slice| answers(facts, slice)).collect();
+    let with_answers = || slices.iter().zip(&answers).filter(|(_, (n, _))| *n > 0);
+    let rates: Vec<f64> =
+        with_answers().map(|(slice, (n, _))| *n as f64 / seconds(slice.start_ns, slice.end_ns)).collect();
+    let usual_per_s = stat::median(&rates)?;
+    let (begin_ns, end_ns) = (slices.first()?.start_ns, slices.last()?.end_ns);
+    let mut longest: Option<OutageView> = None;
+    let (mut from, mut from_end) = (begin_ns, begin_ns);
+    let not_silent = slices.iter().zip(&answers).filter(|(slice, (n, _))| *n > 0 || !is_waiting(facts, slice));
+    let not_silent = not_silent.map(|(slice, (_, max_ns))| (slice.start_ns, slice.end_ns, *max_ns));
+    for (to, to_end, max_ns) in not_silent.chain([(end_ns, end_ns, 0)]) {
+        let least_s = seconds(from_end, to);
+        let length_s = (max_ns as f64 / 1e9).clamp(least_s, seconds(from, to_end).max(least_s));
+        // What is longer than the empty slices lies before and after them alike.
+        let at_s = (from_end as f64 / 1e9 - (length_s - least_s) / 2.0).max(from as f64 / 1e9);
+        let is_longer = longest.is_none_or(|one| length_s > one.seconds);
+        // Answers in slices side by side leave nothing that is known to be a silence.
+        if least_s > 0.0 && length_s >= LEAST_S && least_s * usual_per_s >= ANSWERS_MIN && is_longer {
+            longest = Some(OutageView { at_s, seconds: length_s });
+        }
+        (from, from_end) = (to, to_end);
+    }
+    longest
+}
+
+/// Returns true if operations without an answer in `slice` waited for one: clients may think, and a schedule may rest.
+fn is_waiting(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> bool {
+    let thinks = facts.phase.end.result(ResultName::ThinkSeconds).is_some_and(|think| think.value > 0.0);
+    let has_errors = facts.ended(slice).any(|one| !one.histogram.is_empty());
+    slice.in_flight + slice.due_unsent > 0 || has_errors || !(facts.open_loop || thinks)
+}
+
+/// Number of operations that did not fail and ended in `slice`, and the longest response time of those.
+fn answers(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> (u64, u64) {
+    let answered = facts.ended(slice).filter(|one| !one.outcome.is_error());
+    answered.fold((0, 0), |(n, max_ns), one| {
+        let longest = one.histogram.counts().last().map_or(0, |(ns, _)| *ns);
+        (n + one.histogram.len(), max_ns.max(longest))
+    })
+}
+
+fn seconds(from_ns: u64, to_ns: u64) -> f64 {
+    to_ns.saturating_sub(from_ns) as f64 / 1e9
+}

@@ -1,0 +1,72 @@
+//! Times without any answer, in the first line.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{OutageView, RunView, VerdictState};
+use plimsoll_core::Measure;
+use plimsoll_record::data::{PhaseResult, ResultName, Run};
+
+use crate::driven::{START_S, driven};
+use crate::study::{served, times};
+
+/// Twenty seconds with 1,000 answers each, and none from second 7 to 10.
+fn silent() -> Run {
+    let rates: Vec<u64> = (0..20).map(|second| if (7..10).contains(&second) { 0 } else { 1_000 }).collect();
+    driven(&rates)
+}
+
+fn outage(view: &RunView) -> Option<OutageView> {
+    view.trials[0].phases[0].outage
+}
+
+#[test]
+fn a_time_without_answers_is_in_the_first_line_and_no_promise_is_kept_over_it() {
+    let mut run = silent();
+    // One of the operations that ended in the first second with answers had waited since shortly before.
+    run.trials[0].phases[0].slices[10].histograms = vec![served(1, times([(1_000_000, 900), (3_400_000_000, 4)]))];
+    let view = view(&run);
+    let found = outage(&view).unwrap();
+    assert!((found.seconds - 3.4).abs() < 0.05, "{found:?}");
+    assert!((found.at_s - (START_S as f64 + 6.8)).abs() < 0.05, "{found:?}");
+    assert!(view.summary[0].text.contains("no answer for 3.4"), "{}", view.summary[0].text);
+    assert_eq!(view.verdict.state, VerdictState::Pass);
+    assert!(view.verdict.sentence.contains("answered nothing for 3.4"), "{}", view.verdict.sentence);
+    assert!(!view.verdict.sentence.contains("kept every promise"), "{}", view.verdict.sentence);
+}
+
+#[test]
+fn a_silence_lasts_as_long_as_its_slices_tell_and_up_to_the_end() {
+    // Answers of a millisecond tell nothing: the empty slices do.
+    assert_eq!(outage(&view(&silent())).unwrap().seconds, 3.0);
+    let rates: Vec<u64> = (0..20).map(|second| if second < 15 { 1_000 } else { 0 }).collect();
+    let to_the_end = outage(&view(&driven(&rates))).unwrap();
+    assert_eq!((to_the_end.at_s, to_the_end.seconds), (START_S as f64 + 15.0, 5.0));
+}
+
+#[test]
+fn clients_that_think_and_answers_that_come_now_and_then_are_no_outage() {
+    let mut thinking = silent();
+    let think = PhaseResult { name: ResultName::ThinkSeconds, subject: String::new(), value: 5.0, n: 8 };
+    thinking.trials[0].phases[0].end.results.push(think);
+    assert_eq!(outage(&view(&thinking)), None);
+    // Those that have sent an operation wait.
+    for slice in &mut thinking.trials[0].phases[0].slices {
+        slice.in_flight = 8;
+    }
+    assert_eq!(outage(&view(&thinking)).unwrap().seconds, 3.0);
+    let seldom: Vec<u64> = (0..20).map(|second| u64::from(second % 4 == 0)).collect();
+    assert_eq!(outage(&view(&driven(&seldom))), None);
+    assert_eq!(outage(&view(&driven(&[1_000; 20]))), None);
+}
+
+#[test]
+fn failed_operations_are_no_answers() {
+    let mut run = silent();
+    let failed = |of: &mut plimsoll_core::Slice<plimsoll_record::Distribution>| {
+        let mut histogram = served(1, times([(1_000_000, 50)]));
+        histogram.outcome = plimsoll_core::Outcome::Rejected;
+        histogram.measure = Measure::Service;
+        of.histograms = vec![histogram];
+    };
+    run.trials[0].phases[0].slices[7..10].iter_mut().for_each(failed);
+    assert_eq!(outage(&view(&run)).unwrap().seconds, 3.0);
+}
