@@ -20,10 +20,12 @@ const STALLED: f64 = 0.5;
 const SLICES_MIN: usize = 8;
 /// Operations of a usual slice below which a slow one may be chance.
 const OPS_MIN: f64 = 50.0;
-/// Per cent that a share of time or of a capacity is higher by in a stall, to be named.
-const HIGHER_PERCENT: f64 = 20.0;
-/// Times the usual value that what has no capacity is higher by.
-const HIGHER_TIMES: f64 = 3.0;
+/// Per cent that a share of time or of a capacity is higher or lower by in a stall, to be named.
+const DIFFERS_PERCENT: f64 = 20.0;
+/// Factor by which a value without a capacity is higher or lower.
+const DIFFERS_TIMES: f64 = 3.0;
+/// Orders of magnitude from which a difference is no larger than others.
+const ORDERS_MAX: f64 = 5.0;
 /// Most deviations that are named for one phase.
 const NAMED_MAX: usize = 3;
 /// Stalls whose times are said.
@@ -163,13 +165,39 @@ fn what_else(run: &Run, facts: &PhaseFacts<'_>, stalls: &[Stall], slice_ns: u64)
         let (now, usual) = (stat::mean(&inside), stat::median(&outside).unwrap_or(0.0));
         let shown = |value: f64| number::with_unit(value, &series.unit);
         let (stands_out, by) = match series.unit.as_str() {
-            "%" => (now - usual > HIGHER_PERCENT, (now - usual) / 100.0),
-            _ => (usual > 0.0 && now > HIGHER_TIMES * usual, 0.1 * (now / usual).log10().min(5.0)),
+            "%" => ((now - usual).abs() > DIFFERS_PERCENT, (now - usual) / 100.0),
+            _ => {
+                let differs = now > DIFFERS_TIMES * usual || DIFFERS_TIMES * now < usual;
+                (usual > 0.0 && differs, 0.1 * (now / usual).log10().clamp(-ORDERS_MAX, ORDERS_MAX))
+            }
         };
         if stands_out {
             found.push((by, format!("{what} was {} (usually {})", shown(now), shown(usual))));
         }
     }
+    found.extend(errors(facts, stalls));
+    // What fell comes last: with fewer operations most does.
+    let (more, mut less): (Vec<_>, Vec<_>) = found.into_iter().partition(|(by, _)| *by >= 0.0);
+    let mut found = more;
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    less.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.extend(less);
     found.into_iter().take(NAMED_MAX).map(|(_, text)| text).collect()
+}
+
+/// Describes errors, if there were more of them a second in the stalls than in the rest of the phase.
+fn errors(facts: &PhaseFacts<'_>, stalls: &[Stall]) -> Option<(f64, String)> {
+    let is_in = |slice: &&Slice<Distribution>| {
+        stalls.iter().any(|stall| slice.start_ns >= stall.start_ns && slice.end_ns <= stall.end_ns)
+    };
+    let (inside, outside): (Vec<_>, Vec<_>) = facts.counted().partition(is_in);
+    let count = |slices: &[&Slice<Distribution>]| -> u64 {
+        let ended = slices.iter().flat_map(|slice| facts.ended(slice));
+        ended.filter(|one| one.outcome.is_error()).map(|one| one.histogram.len()).sum()
+    };
+    let per_slice = |slices: &[&Slice<Distribution>]| count(slices) as f64 / slices.len().max(1) as f64;
+    let (now, usual) = (per_slice(&inside), per_slice(&outside));
+    let usually = if usual == 0.0 { " (otherwise none)" } else { "" };
+    let what = || format!("{} failed{usually}", number::plural(count(&inside), "operation", "operations"));
+    (now > DIFFERS_TIMES * usual).then(|| (ORDERS_MAX, what()))
 }

@@ -77,7 +77,26 @@ fn what_was_otherwise_in_these_seconds_is_named_and_what_was_not_is_not() {
     let text = sentence(&run);
     assert!(text.contains("in these seconds disk vda was 97.0 % (usually 12.0 %)"), "{text}");
     assert!(text.contains("waiting for io (some) was 64.0 % (usually 3.00 %)"), "{text}");
-    assert!(!text.contains("CPU") && !text.contains("dirty") && !text.contains("no sampled series"), "{text}");
+    assert!(!text.contains("dirty") && !text.contains("no sampled series"), "{text}");
+    // Less is named as well, and last: with fewer operations most is.
+    assert!(text.ends_with("and the server's CPU was 9.00 % (usually 80.0 %)."), "{text}");
+}
+
+#[test]
+fn errors_that_began_in_these_seconds_are_named() {
+    let mut run = driven(&rates(40, 1_000, 50, &[7]));
+    let slices = &mut run.trials[0].phases[0].slices;
+    let mut failed = slices[7].histograms[0].clone();
+    failed.outcome = plimsoll_core::Outcome::Rejected;
+    slices[7].histograms.push(failed.clone());
+    let began = sentence(&run);
+    assert!(began.contains("in these seconds 50 operations failed (otherwise none)"), "{began}");
+    for slice in &mut run.trials[0].phases[0].slices {
+        slice.histograms.truncate(1);
+        slice.histograms.push(failed.clone());
+    }
+    let always = sentence(&run);
+    assert!(!always.contains("failed"), "{always}");
 }
 
 #[test]
