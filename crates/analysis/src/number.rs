@@ -84,7 +84,7 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     }
 }
 
-/// Formats a published value, with all digits, in the unit given: `1,025 s`, `1.91 ×`.
+/// Formats a published value, with all digits, in the unit given: `1,025 s`, `1.91 ×`, `1,300/s`.
 pub fn exact(value: f64, unit: &str) -> String {
     let sign = if value < 0.0 { "−" } else { "" };
     let digits = value.abs().to_string();
@@ -92,7 +92,11 @@ pub fn exact(value: f64, unit: &str) -> String {
         Some((whole, rest)) => format!("{}.{rest}", grouped(whole)),
         None => grouped(&digits),
     };
-    if unit.is_empty() { format!("{sign}{digits}") } else { format!("{sign}{digits} {unit}") }
+    match unit {
+        "" => format!("{sign}{digits}"),
+        "1/s" => format!("{sign}{digits}/s"),
+        unit => format!("{sign}{digits} {unit}"),
+    }
 }
 
 /// Wall time as text: `2026-11-21 20:41:07 UTC`. `wall_ns` is nanoseconds since 1970.
@@ -170,6 +174,7 @@ mod tests {
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(exact(1025.0, "s"), "1,025 s");
         assert_eq!(exact(-1.91, "×"), "−1.91 ×");
+        assert_eq!(exact(1300.0, "1/s"), "1,300/s");
         assert_eq!(["flushes", "log_checkpoints", "sync"].map(singular), ["flush", "log checkpoint", "sync"]);
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
     }
