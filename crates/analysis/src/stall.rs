@@ -120,7 +120,7 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &[String
     };
     let with = match with {
         [] => "no sampled series changed in these seconds".to_string(),
-        with => format!("in these seconds {}", number::list(with)),
+        with => format!("at the same time: {}", number::list(with)),
     };
     format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))
 }

@@ -75,7 +75,7 @@ fn what_was_otherwise_in_these_seconds_is_named_and_what_was_not_is_not() {
     sampled(&mut run, "server", "", "user", "%", &values(40, 80.0, 9.0, &at));
     sampled(&mut run, "memory", "", "dirty", "B", &values(40, 1e7, 1.1e7, &at));
     let text = sentence(&run);
-    assert!(text.contains("in these seconds disk vda was 97.0 % (usually 12.0 %)"), "{text}");
+    assert!(text.contains("at the same time: disk vda was 97.0 % (usually 12.0 %)"), "{text}");
     assert!(text.contains("waiting for io (some) was 64.0 % (usually 3.00 %)"), "{text}");
     assert!(!text.contains("dirty") && !text.contains("no sampled series"), "{text}");
     // Less is named as well, and last: with fewer operations most is.
@@ -90,7 +90,7 @@ fn errors_that_began_in_these_seconds_are_named() {
     failed.outcome = plimsoll_core::Outcome::Rejected;
     slices[7].histograms.push(failed.clone());
     let began = sentence(&run);
-    assert!(began.contains("in these seconds 50 operations failed (otherwise none)"), "{began}");
+    assert!(began.contains("at the same time: 50 operations failed (otherwise none)"), "{began}");
     for slice in &mut run.trials[0].phases[0].slices {
         slice.histograms.truncate(1);
         slice.histograms.push(failed.clone());
@@ -129,12 +129,12 @@ fn a_cycle_of_the_store_that_ended_in_the_stalls_is_named_with_how_many_of_them(
     sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &at[..2]));
     run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
     let text = sentence(&run);
-    assert!(text.contains("in these seconds a checkpoint of postgres ended (in 2 of 3)"), "{text}");
+    assert!(text.contains("at the same time: a checkpoint of postgres ended (in 2 of 3)"), "{text}");
 
     let flushes = run.series.last_mut().unwrap();
     (flushes.subject, flushes.name) = ("fjall".into(), "flushes".into());
     let text = sentence(&run);
-    assert!(text.contains("in these seconds a flush of fjall ended (in 2 of 3)"), "{text}");
+    assert!(text.contains("at the same time: a flush of fjall ended (in 2 of 3)"), "{text}");
     assert_eq!(view(&run).plots.cycles[0].name, "flush");
 
     let mut run = driven(&rates(40, 1_000, 50, &[17]));
