@@ -102,7 +102,7 @@ impl Open {
         if self.ops > 0 {
             let ns = (self.ops as f64 / ASSUMED_PER_S as f64 * 1e9) as u64;
             let ops = many(self.ops, "operation");
-            words.push(format!("{ops} of phases that end by a count (at {ASSUMED_PER_S}/s: {})", show_ns(ns)));
+            words.push(format!("{ops} of phases that end by a count (at {}/s: {})", count(ASSUMED_PER_S), show_ns(ns)));
         }
         if self.cut > 0 {
             let drives = many(self.cut, "drive");

@@ -52,7 +52,7 @@ pub struct StorePart<'a> {
     pub spec: Option<&'a StoreSpec>,
     /// Location of the element.
     whole: Range<usize>,
-    /// Its table; `None` for a name alone.
+    /// Table of the element; `None` for a name alone.
     pub place: Option<Place<'a>>,
 }
 

@@ -78,7 +78,7 @@ fn a_plan_that_ends_by_a_count_is_not_said_to_take_no_time() {
     let plan = place.plan(&PLAN.replace("ops = 50", "ops = 123200"));
     let told = place.run(&["check", &plan]).expect(0).out;
     // 2 stores × 15 clients × 123,200.
-    assert!(told.contains("3,696,000 operations of phases that end by a count (at 1000/s: 61.6min)"), "{told}");
+    assert!(told.contains("3,696,000 operations of phases that end by a count (at 1,000/s: 61.6min)"), "{told}");
     assert!(told.contains("8 loads of 4,000 records in all"), "{told}");
     assert!(!told.contains("0s of driven load"), "{told}");
 }
