@@ -16,7 +16,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue {
 
 fuzz_target!(|text: &str| {
     match parse("fuzz", text, &CATALOGUE, &Overrides::default()) {
-        Ok(plan) => assert!(!plan.trials.is_empty() && !plan.outline().is_empty()),
+        Ok(plan) => assert!(!plan.trials.is_empty() && !plan.outline(&|_| None).is_empty()),
         Err(error) => {
             assert!(error.problems().iter().all(|problem| text.get(problem.span()).is_some()));
             assert!(!format!("{:?}", miette::Report::new(error)).is_empty());

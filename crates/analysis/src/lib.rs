@@ -118,6 +118,7 @@ pub fn view(run: &data::Run) -> RunView {
         format: view::FORMAT,
         summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises, &disk_faults),
         verdict,
+        notices: run.header.notices.clone(),
         run: trial::run_facts(run, figure::answer(&run.header.answer, &figures), end_ns),
         goals,
         stores: run.stores(),

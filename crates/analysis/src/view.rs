@@ -40,6 +40,8 @@ pub struct RunView {
     pub summary: Vec<SummaryView>,
     /// The verdict.
     pub verdict: Verdict,
+    /// Sentences before everything else: changes of the plan, and stores that could not run.
+    pub notices: Vec<String>,
     /// Subject of the run, its time and its program.
     pub run: RunFacts,
     /// Goals, and their results.

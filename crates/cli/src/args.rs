@@ -3,6 +3,7 @@
 mod faultfs;
 mod files;
 mod promise;
+mod smaller;
 mod sync;
 mod trace;
 
@@ -15,6 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use promise::PromiseArgs;
+pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use trace::TraceArgs;
 
@@ -60,9 +62,16 @@ pub enum Verb {
   plimsoll run coupons --on fjall
   plimsoll run coupons --on postgres://bench@localhost/test --password-file ~/.bench-password
   plimsoll run my-plan.toml --seed 7
+  plimsoll run pgbench --clients 16 --set ops=100 --set scale=1
+  plimsoll run clusters --stores galera --nodes 2,4
+  plimsoll run coupons --quick                        seconds, to see whether everything works
+  plimsoll run --resume latest                        continues a run that was killed or stopped
+
+--set, --clients, --nodes and --stores make a plan smaller; `plimsoll check` takes them too, and --print shows the plan.
+Stores of the plan whose programs are missing here are left out; those named by --on or --stores are not.
 
 A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or --password-file.")]
-    Run(RunArgs),
+    Run(Box<RunArgs>),
     /// Drive one workload, or scripts, on a store: a plan made from options.
     #[command(after_help = "Examples:
   plimsoll drive tpcb --on postgres --set scale=10 --clients 8 --for 60s
@@ -117,8 +126,10 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
     /// Read a plan and print what would run and for how long, or what `run` would refuse; run nothing.
     #[command(after_help = "Examples:
   plimsoll check my-plan.toml
-  plimsoll check coupons --on sqlite,postgres")]
-    Check(CheckArgs),
+  plimsoll check coupons --on sqlite,postgres
+  plimsoll check pgbench --clients 16 --set ops=100
+  plimsoll check pgbench --quick --print > small.toml")]
+    Check(Box<CheckArgs>),
     /// Make the report of a run from its recording.
     #[command(after_help = "Examples:
   plimsoll report latest                       writes the page beside the recording
@@ -195,6 +206,7 @@ only one lab stands. A node that fails is started again, after a delay, unless -
   plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
   plimsoll doctor --honesty postgres       stops a private server for a second: is the pause fully visible?
   plimsoll doctor --for galera --install   installs what a cluster lacks here
+  plimsoll doctor --for clusters           what a study or plan file lacks here
   plimsoll doctor --holds 5432             which process listens there")]
     Doctor(DoctorArgs),
     /// Trace the calls that make the kernel write data to a device (fsync and the like): processes, times and files.
@@ -357,8 +369,9 @@ pub struct DoctorArgs {
     /// Stop a private server for a second under load, and compare measured with expected response times.
     #[arg(long, value_name = "STORE")]
     pub honesty: Option<String>,
-    /// Show what a store or cluster lacks on this machine: galera, redis-cluster, postgres; `all` for every one.
-    #[arg(long = "for", value_name = "STORE")]
+    /// Show what a store, cluster, study or plan file lacks on this machine: galera, postgres, coupons; `all` for every
+    /// store and cluster.
+    #[arg(long = "for", value_name = "STORE|STUDY|FILE")]
     pub store: Option<String>,
     /// Install the packages that are missing, by apt-get.
     #[arg(long, requires = "store")]
@@ -372,11 +385,11 @@ pub struct DoctorArgs {
 }
 
 /// A plan and its replacements.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct PlanArgs {
     /// A built-in study (see `plimsoll list studies`) or a plan file.
-    #[arg(value_name = "STUDY|FILE")]
-    pub plan: String,
+    #[arg(value_name = "STUDY|FILE", required = true)]
+    pub plan: Option<String>,
     /// Replace the plan's stores: names or URLs, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
     pub on: Vec<String>,
@@ -386,11 +399,14 @@ pub struct PlanArgs {
 }
 
 /// A plan, and what it may do here: options of `check`, and of `run`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+pub struct PlannedArgs {
     /// The plan.
     #[command(flatten)]
     pub plan: PlanArgs,
+    /// Changes that make it smaller.
+    #[command(flatten)]
+    pub smaller: SmallerArgs,
     /// Permit operations to change existing data of an attached store.
     #[arg(long)]
     pub allow_writes: bool,
@@ -399,12 +415,28 @@ pub struct CheckArgs {
     pub dir: Option<String>,
 }
 
-/// Options of `run`.
+/// Options of `check`.
 #[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The plan, and what it may do.
+    #[command(flatten)]
+    pub planned: PlannedArgs,
+    /// Print the plan as it would run, and nothing else.
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// Options of `run`.
+#[derive(Debug, Clone, Args)]
+#[command(mut_arg("plan", |plan| plan.required(false).required_unless_present("resume")))]
 pub struct RunArgs {
     /// The plan, and what it may do.
     #[command(flatten)]
-    pub check: CheckArgs,
+    pub planned: PlannedArgs,
+    /// Continue a run that was killed or stopped: its name, or `latest`. Completed trials stay. Without a plan, the run's
+    /// own options apply.
+    #[arg(long, value_name = "RUN")]
+    pub resume: Option<String>,
     /// File whose first line is the password for attached stores.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,

@@ -65,11 +65,13 @@ fn offering(verb: Command, catalogue: &Catalogue, typed: &[String]) -> Command {
             (_, "plan") => {
                 with(option, studies::ALL.iter().map(|study| owned((study.name, study.title()))).collect(), true)
             }
-            ("doctor", "honesty") | (_, "on") => with(option, stores(catalogue), false),
+            ("doctor", "honesty") | ("run" | "check", "stores") | (_, "on") => with(option, stores(catalogue), false),
             (_, "set") => with(option, settings(catalogue, typed), false),
             ("ab", "a" | "b") => with(option, [stores(catalogue), settings(catalogue, typed)].concat(), true),
             ("ab", "other") | (_, "file" | "csv") => with(option, Vec::new(), true),
-            ("report" | "compare", "run" | "a" | "b") => with(option, vec![owned(("latest", "the newest run"))], true),
+            ("report" | "compare", "run" | "a" | "b") | ("run", "resume") => {
+                with(option, vec![owned(("latest", "the newest run"))], true)
+            }
             (_, "mix") => with(option, kinds(catalogue, typed), false),
             (_, "goal") => with(option, GOALS.iter().map(|key| (format!("{}=", key.name), key.help)).collect(), false),
             (_, id) => {

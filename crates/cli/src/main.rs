@@ -9,6 +9,7 @@
 //! | `memory` | message when no memory is left |
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
+//! | `smaller` | a plan's text with other values, as options ask |
 //! | `progress`, `interrupt` | progress and JSON Lines; Ctrl-C |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
@@ -27,6 +28,7 @@ mod options;
 mod plans;
 mod progress;
 mod secrets;
+mod smaller;
 mod studies;
 mod verbs;
 
@@ -113,7 +115,9 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     let is_plan = |word: &str| studies::ALL.iter().any(|study| study.name == word) || word.ends_with(".toml");
     // `doctor` tests hosts as a lab would make them.
     let asks = words.first() == Some(&"doctor") && !words.contains(&"--holds");
-    if makes_lab || asks || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
+    // The plan of a resumed run is known only from its recording.
+    let resumes = words.iter().any(|word| word.starts_with("--resume"));
+    if makes_lab || asks || resumes || words.iter().any(|word| is_cluster(word) || is_plan(word)) {
         let _ = plimsoll_lab::hosts::become_owner();
     }
 }

@@ -126,7 +126,10 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
 }
 
 /// Writes the value given for `key`, as `typed` behind its name, as it stands in a plan.
-fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError> {
+///
+/// # Errors
+/// Fails if a time has no unit, or `given` is no value of this type.
+pub fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError> {
     if matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think) {
         with_unit(typed, given)?;
     }

@@ -11,8 +11,8 @@ use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
 use plimsoll_trial::{TrialError, io_error};
 
-use crate::args::CheckArgs;
-use crate::{secrets, studies};
+use crate::args::{PlannedArgs, SmallerArgs};
+use crate::{secrets, smaller, studies};
 
 /// Largest plan file that is read.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
@@ -53,17 +53,40 @@ impl Passwords {
     }
 }
 
-/// The plan that `args` name, and its text.
-pub fn load(catalogue: &Catalogue, args: &CheckArgs, passwords: &mut Passwords) -> Result<(Plan, String), TrialError> {
+/// Returns the plan that `args` name, changed as they ask, and the text of that plan.
+pub fn load(
+    catalogue: &Catalogue,
+    args: &PlannedArgs,
+    passwords: &mut Passwords,
+) -> Result<(Plan, String), TrialError> {
     let named = &args.plan;
-    let (mut plan, text) = read_plan(catalogue, read(&named.plan)?, &named.on, named.seed, passwords)?;
+    let mut from = read(named.plan.as_deref().unwrap_or_default())?;
+    let mut left_out = Vec::new();
+    if args.smaller != SmallerArgs::default() {
+        // Mistakes of the plan itself come first.
+        read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
+        smaller::apply(catalogue, &mut from, &args.smaller)?;
+        left_out = smaller::leave_out_figures(catalogue, &mut from, &overrides(&named.on, named.seed, passwords));
+    }
+    let (mut plan, text) = read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
+    plan.left_out.extend(left_out);
+    plan.notices = smaller::notices(&args.smaller);
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
-    Ok((plan, text))
+    let stores = passwords.taken_from(&named.on);
+    Ok((plan, smaller::with_options(catalogue, PlanText { text, ..from }, args, &stores)))
+}
+
+/// Leaves out the stores of `plan` that cannot run here, unless the command line names the stores.
+pub fn leave_out(catalogue: &Catalogue, plan: &mut Plan, args: &PlannedArgs) -> Result<(), TrialError> {
+    match args.plan.on.is_empty() && args.smaller.stores.is_empty() {
+        true => plimsoll_trial::here::leave_out(plan, catalogue),
+        false => Ok(()),
+    }
 }
 
 /// The text of a plan.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PlanText {
     /// Name of the study or path of the file, as typed.
     pub name: String,
@@ -73,9 +96,36 @@ pub struct PlanText {
     pub beside: PathBuf,
     /// Pieces of the text, and the options that they were written from, as those were typed.
     pub options: Vec<(Range<usize>, String)>,
+    /// The text is a study's or a file's. Otherwise all of it was written from options.
+    pub is_read: bool,
+}
+
+/// A change of a plan's text.
+#[derive(Debug)]
+pub struct Edit {
+    /// Piece to replace.
+    pub at: Range<usize>,
+    /// New text.
+    pub text: String,
+    /// Option that asks for it, as typed.
+    pub from: String,
 }
 
 impl PlanText {
+    /// Changes the text. The edits do not overlap.
+    pub fn splice(&mut self, mut edits: Vec<Edit>) {
+        // From the end on, so that the other places stay.
+        edits.sort_by_key(|edit| std::cmp::Reverse(edit.at.start));
+        for Edit { at, text, from } in edits {
+            self.options.retain(|(range, _)| range.end <= at.start || range.start >= at.end);
+            for (range, _) in self.options.iter_mut().filter(|(range, _)| range.start >= at.end) {
+                *range = range.start + text.len() - at.len()..range.end + text.len() - at.len();
+            }
+            self.options.push((at.start..at.start + text.len(), from));
+            self.text.replace_range(at, &text);
+        }
+    }
+
     /// Appends text that the option `from` led to.
     pub fn push(&mut self, text: &str, from: &str) {
         let start = self.text.len();
@@ -97,10 +147,7 @@ pub fn read_plan(
     seed: Option<u64>,
     passwords: &mut Passwords,
 ) -> Result<(Plan, String), TrialError> {
-    let on = passwords.taken_from(stores);
-    let overrides = Overrides { on: (!on.is_empty()).then_some(on), seed };
-    let files = |path: &str| text_of(&from.beside.join(path), FILE_BYTES_MAX);
-    match plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, &overrides, &files) {
+    match parsed(catalogue, &from, &overrides(stores, seed, passwords)) {
         Ok(mut plan) => {
             plimsoll_trial::bound_sessions(catalogue, &mut plan)?;
             from.text = plimsoll_plan::without_secrets(&from.text);
@@ -108,6 +155,18 @@ pub fn read_plan(
         }
         Err(error) => Err(plan_error(&from, &error)),
     }
+}
+
+/// Parses the plan in `from`.
+pub fn parsed(catalogue: &Catalogue, from: &PlanText, overrides: &Overrides) -> Result<Plan, PlanError> {
+    let files = |path: &str| text_of(&from.beside.join(path), FILE_BYTES_MAX);
+    plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, overrides, &files)
+}
+
+/// The stores and the seed that replace a plan's; passwords in URLs are kept in `passwords`.
+fn overrides(stores: &[String], seed: Option<u64>, passwords: &mut Passwords) -> Overrides {
+    let on = passwords.taken_from(stores);
+    Overrides { on: (!on.is_empty()).then_some(on), seed }
 }
 
 /// Returns the stores in `from`, which contains nothing else.
@@ -156,7 +215,8 @@ pub fn whole_urls(pieces: &[String]) -> Vec<String> {
 /// The text of the study or file `plan`.
 pub fn read(plan: &str) -> Result<PlanText, TrialError> {
     if let Some(study) = studies::ALL.iter().find(|study| study.name == plan) {
-        return Ok(PlanText { name: study.name.to_owned(), text: study.text.to_owned(), ..PlanText::default() });
+        let (name, text) = (study.name.to_owned(), study.text.to_owned());
+        return Ok(PlanText { name, text, is_read: true, ..PlanText::default() });
     }
     let path = Path::new(plan);
     let names: Vec<&str> = studies::ALL.iter().map(|study| study.name).collect();
@@ -172,7 +232,7 @@ pub fn read(plan: &str) -> Result<PlanText, TrialError> {
         _ => io_error(plan, &error),
     })?;
     let beside = path.parent().unwrap_or(Path::new("")).to_owned();
-    Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new() })
+    Ok(PlanText { name: plan.to_owned(), text, beside, options: Vec::new(), is_read: true })
 }
 
 /// Returns a plan's error: with the option for text from options, otherwise with lines of the file.
@@ -193,8 +253,12 @@ fn told(from: &PlanText, problem: &Problem) -> Option<TrialError> {
     let place = match problem.source_name() {
         "--on" => format!("--on {}: ", problem.meant()),
         name if name == from.name && !from.options.is_empty() => {
-            let option = from.options.iter().find(|(range, _)| range.contains(&at));
-            option.map_or(String::new(), |(_, option)| format!("{option}: "))
+            match from.options.iter().find(|(range, _)| range.contains(&at)) {
+                Some((_, option)) => format!("{option}: "),
+                // The lines of the file are shown instead.
+                None if from.is_read => return None,
+                None => String::new(),
+            }
         }
         _ => return None,
     };

@@ -14,10 +14,11 @@
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; suggestions for mistyped words |
-//! | `outline`, `schema` | a plan as plain text; a JSON Schema of plans, for editors |
+//! | `outline`, `duration`, `schema` | a plan as plain text; its duration, as far as known; a JSON Schema of plans, for editors |
 
 mod actions;
 mod document;
+mod duration;
 pub mod error;
 mod expand;
 mod formulas;
@@ -58,6 +59,7 @@ pub use model::{
     PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode, WorkloadUse,
 };
 pub use params::{defaults, defaults_but};
+pub use phases::free_name;
 pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::{Choices, Dimensions};
@@ -71,6 +73,15 @@ pub struct Overrides {
     pub on: Option<Vec<String>>,
     /// Seed to use instead of the plan's.
     pub seed: Option<u64>,
+}
+
+impl Plan {
+    /// Removes the trials for which `is_kept` is false.
+    pub fn retain(&mut self, is_kept: impl FnMut(&PlannedTrial) -> bool) {
+        self.trials.retain(is_kept);
+        self.trials.iter_mut().zip(0..).for_each(|(trial, ordinal)| trial.ordinal = ordinal);
+        self.timed_s = self.trials.iter().map(duration::timed_s).sum();
+    }
 }
 
 /// Reads the text of a file that a plan names.
@@ -221,7 +232,7 @@ impl<'c> PlanReader<'c> {
         let [setup_ns, load_ns, work_ns] = timeouts;
         let timeouts = Timeouts { setup_ns: setup_ns?, load_ns: load_ns?, work_ns: work_ns? };
         let (trials, left_out) = self.expand(&drafts, &series);
-        let timed_s = trials.iter().map(timed_s).sum();
+        let timed_s = trials.iter().map(duration::timed_s).sum();
         let name = Path::new(name).file_stem().map_or(String::new(), |stem| clean(&stem.to_string_lossy()));
         let plan = Plan {
             title: if title.is_empty() { name.clone() } else { title },
@@ -231,6 +242,7 @@ impl<'c> PlanReader<'c> {
             source,
             trials,
             left_out,
+            notices: Vec::new(),
             goals,
             figures,
             samplers: samplers?,
@@ -284,13 +296,4 @@ impl<'c> PlanReader<'c> {
         }
         Some(samplers)
     }
-}
-
-/// Sums the fixed durations of a trial's phases, in seconds.
-fn timed_s(trial: &PlannedTrial) -> f64 {
-    let of = |drive: &Drive| match drive.limit {
-        DriveLimit::DurationNs(ns) => drive.warmup_ns + ns,
-        DriveLimit::OpsPerClient(_) => drive.warmup_ns,
-    };
-    trial.drives().map(|(_, drive)| of(drive) as f64 / 1e9).sum()
 }

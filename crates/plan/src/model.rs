@@ -27,8 +27,12 @@ pub struct Plan {
     pub source: String,
     /// The trials, in the order in which they run.
     pub trials: Vec<PlannedTrial>,
-    /// Combinations of the sweep that are impossible, each with the reason.
+    /// Combinations of the sweep that are impossible, and figures that need points which are not run, each with the
+    /// reason.
     pub left_out: Vec<String>,
+    /// Sentences for the first lines of progress and report: changes of the plan, and stores that cannot run here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notices: Vec<String>,
     /// Goals of every trial.
     pub goals: Vec<Goal>,
     /// Named numbers to derive from the results, per store.

@@ -2,6 +2,7 @@
 
 use plimsoll_core::Mix;
 
+use crate::duration;
 use crate::model::{
     Arrivals, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate, Scenario,
     Stage, ThinkTime,
@@ -10,8 +11,10 @@ use crate::quantity::show_ns;
 
 impl Plan {
     /// Describes the trials and their duration, line by line. Trials with the same phases share one list of them.
-    pub fn outline(&self) -> Vec<String> {
-        let mut lines = vec![self.title.clone()];
+    /// `records` returns the number of records that a trial loads.
+    pub fn outline(&self, records: &dyn Fn(&PlannedTrial) -> Option<u64>) -> Vec<String> {
+        let mut lines = self.notices.clone();
+        lines.push(self.title.clone());
         if !self.question.is_empty() {
             lines.push(self.question.clone());
         }
@@ -33,19 +36,7 @@ impl Plan {
         }
         // The search itself determines the duration of load steps.
         if self.line.is_none() {
-            let has = |wanted: fn(&PhaseStep) -> bool| {
-                self.trials.iter().flat_map(|trial| &trial.phases).any(|phase| wanted(&phase.step))
-            };
-            let on_top = match (
-                has(|step| matches!(step, PhaseStep::Load { .. })),
-                has(|step| matches!(step, PhaseStep::Ask { .. })),
-            ) {
-                (true, true) => "loading, questions and the stores' own work come on top",
-                (true, false) => "loading and the stores' own work come on top",
-                (false, true) => "questions and the stores' own work come on top",
-                (false, false) => "the stores' own work comes on top",
-            };
-            lines.push(format!("{} of driven load; {on_top}", show_ns((self.timed_s * 1e9) as u64)));
+            lines.extend(duration::lines(self, records));
         }
         let mut groups: Vec<(Vec<String>, Vec<&PlannedTrial>)> = Vec::new();
         for trial in &self.trials {

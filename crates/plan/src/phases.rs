@@ -391,8 +391,9 @@ impl PlanReader<'_> {
     }
 }
 
-/// Returns `step`, or `step` with the first number that makes it a name that no phase has.
-fn free_name(step: &str, taken: &mut Vec<String>) -> String {
+/// Returns the name of a phase without one: `step`, or `step` with the first number that makes it a name that no phase
+/// has. Adds it to `taken`, which begins as the names that the plan gives.
+pub fn free_name(step: &str, taken: &mut Vec<String>) -> String {
     let numbered = |number: u32| if number == 1 { step.to_owned() } else { format!("{step}_{number}") };
     let name = (1..).map(numbered).find(|name| !taken.contains(name)).unwrap_or_default();
     taken.push(name.clone());

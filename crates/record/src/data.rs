@@ -54,6 +54,9 @@ pub struct RunHeader {
     pub environment: Vec<(String, String)>,
     /// Combinations of the sweep that were left out, each with the reason.
     pub left_out: Vec<String>,
+    /// Sentences for the first lines of reports: changes of the plan, and stores that could not run.
+    #[serde(default)]
+    pub notices: Vec<String>,
     /// Goals of the plan.
     pub goals: Vec<Goal>,
     /// Figures that are wanted.

@@ -14,6 +14,7 @@ pub fn document(document: &Document<'_>) -> String {
     };
     let word = if icon.is_empty() { String::new() } else { format!("{icon} {}: ", verdict.word.to_lowercase()) };
     let mut out = format!("### {word}{}\n\n", escaped(&verdict.title));
+    verdict.notices.iter().for_each(|notice| out.push_str(&format!("**{}**\n\n", escaped(notice))));
     for (place, answer) in &verdict.answer {
         let place = if place.is_empty() { String::new() } else { format!("{}: ", escaped(place)) };
         let mark = if verdict.answer.len() > 1 { "- " } else { "" };

@@ -44,6 +44,9 @@ struct Writer {
 
 impl Writer {
     fn verdict(&mut self, verdict: &Verdict) {
+        for notice in &verdict.notices {
+            self.paragraph(&Text::default(), &Tone::Open.text(notice));
+        }
         let word = verdict.word.to_uppercase();
         let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));

@@ -1,5 +1,5 @@
 //! Independent trials: several at once, each on a store of its own. A cell is tried again until a loss is seen; a cell
-//! that fails does not stop the others; and a run that was killed can be resumed.
+//! that fails does not stop the others.
 //!
 //! Each job is a thread with everything of its own that a trial changes: store, ledger, fold, the server's processes. They share
 //! the clock, the recording, which takes entries of any trial, and the user's wish for an end.
@@ -13,7 +13,7 @@ use plimsoll_analysis::{number, promise};
 use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_drive::Io;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
-use plimsoll_record::data::{self, Cell, EventClass, Level, PhaseState, Run};
+use plimsoll_record::data::{Cell, EventClass, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::error::{TrialError, io_error};
@@ -22,9 +22,6 @@ use crate::phase::RunContext;
 use crate::run::RunSpec;
 use crate::sink::{CellsSoFar, Sink, Sinks, Told};
 use crate::trial::{self, TrialStart};
-
-/// Time between the last moment of a run that was killed and the first of its going on.
-const GAP_NS: u64 = 1_000_000_000;
 
 /// Options of a run of cells besides its plan.
 #[derive(Debug)]
@@ -35,41 +32,6 @@ pub struct Cells<'a> {
     pub jobs: usize,
     /// Trials run also when their cell has lost something already.
     pub all_cuts: bool,
-    /// Run that is resumed.
-    pub before: Option<&'a Run>,
-}
-
-/// Trials of `run` that came to their end, with all that they were to find out.
-pub fn kept(run: &Run) -> Vec<u32> {
-    let is_whole = |trial: &&data::Trial| {
-        let mut phases = trial.phases.iter();
-        // What could not be read may be read another time; what was seen to be lost stays lost.
-        let mut ledgers = trial.ledgers.iter();
-        trial.end_ns.is_some()
-            && !trial.ledgers.is_empty()
-            && ledgers.all(|one| one.complete || promise::is_broken(one))
-            && phases.all(|one| one.end.state == PhaseState::Complete)
-    };
-    run.trials.iter().filter(is_whole).map(|trial| trial.header.ordinal).collect()
-}
-
-/// Returns the time at which the clock of `run` continues.
-pub(crate) fn goes_on_ns(run: &Run) -> u64 {
-    let trials = run.trials.iter().flat_map(|trial| trial.end_ns.into_iter().chain([trial.header.start_ns]));
-    let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| phase.end.end_ns));
-    let rest = run.events.iter().map(|event| event.until_ns).chain(run.samples.iter().map(|sample| sample.at_ns));
-    trials.chain(phases).chain(rest).chain(run.end_ns).max().unwrap_or(0) + GAP_NS
-}
-
-/// Returns the message about resuming `run`.
-pub(crate) fn goes_on_words(run: &Run) -> String {
-    let (kept, of) = (kept(run).len() as u64, u64::from(run.header.outline.trials));
-    format!(
-        "resuming run {}: {} of {} are recorded",
-        run.header.id,
-        number::count(kept),
-        number::plural(of, "cut", "cuts")
-    )
 }
 
 /// Runs all trials of the plan.
@@ -173,8 +135,8 @@ impl<'b> Board<'b> {
             started: Instant::now(),
             state: Mutex::default(),
         };
-        let kept: BTreeSet<u32> = spec.before.map(kept).unwrap_or_default().into_iter().collect();
-        let before = spec.before.into_iter().flat_map(|run| &run.trials);
+        let kept: BTreeSet<u32> = context.kept().into_iter().collect();
+        let before = context.spec.before.into_iter().flat_map(|run| &run.trials);
         let whole = before.filter(|trial| kept.contains(&trial.header.ordinal));
         let broken: BTreeSet<usize> = whole
             .filter(|trial| trial.ledgers.iter().any(promise::is_broken))

@@ -5,20 +5,22 @@
 //! |---|---|
 //! | `run`, `open` | a run from start to end; stores: announcements and refusals, opening, leaving |
 //! | `sink` | events of a run, for the recording and a [`Sink`] |
-//! | `cells` | independent trials: several at once, over after a loss, resumable |
+//! | `cells` | independent trials: several at once, over after a loss |
+//! | `again` | continuation of a run that was killed or stopped |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
 //! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, the work of each, one driven phase, the check afterwards |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
-//! | `precheck`, `needs`, `writes` | errors that can be detected before anything is started, and required permissions |
+//! | `precheck`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
 //! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |
 //! | `data` | place of the data of private stores |
 //! | `error` | errors of a run |
 
 mod ab;
 mod actions;
+mod again;
 mod alive;
 mod at_once;
 mod cells;
@@ -31,6 +33,7 @@ mod error;
 mod expected;
 mod faulted;
 mod found;
+pub mod here;
 mod line;
 mod needs;
 mod open;
@@ -49,10 +52,10 @@ mod watch;
 mod writes;
 mod written;
 
-pub use cells::{Cells, kept};
+pub use cells::Cells;
 pub use error::{TrialError, io_error, write_error};
 pub use needs::{Needs, bound_sessions, needs};
-pub use open::possible;
+pub use open::{possible, record_count};
 pub use run::{Ended, RunSpec, remove_data, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;

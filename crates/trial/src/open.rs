@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, DiskSpec, OpenOptions, Store, Target, Waits, Workload};
+use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
@@ -18,6 +18,7 @@ use crate::drive_spec;
 use crate::durability;
 use crate::error::TrialError;
 use crate::found;
+use crate::here;
 use crate::needs::needs;
 use crate::phase::RunContext;
 use crate::precheck;
@@ -56,6 +57,7 @@ pub fn announce(
     sink: &dyn Sink,
 ) -> Result<(), TrialError> {
     let mut said = BTreeSet::new();
+    let mut before: Option<&StoreUse> = None;
     let run_id = |label: &str| match spec.ab {
         Some(_) => ab::side_run_id(&run_id_of(directory), label),
         None => run_id_of(directory),
@@ -72,16 +74,15 @@ pub fn announce(
         if trial.store.lab().is_some() {
             continue;
         }
-        if trial.store.is_private() {
-            DiskSpec::of(&trial.store.params).map_or(Ok(()), |disk| plimsoll_lab::must_be_possible(&disk))?;
+        // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
+        if trial.store.is_private() && before.replace(&trial.store) != Some(&trial.store) {
+            here::found(catalogue, &trial.store)?;
         }
         if trial.store.server.is_some() {
             precheck::power_node(trial, None)?;
             continue;
         }
         if trial.store.url.is_none() {
-            // What is missing for a private server, or cannot be, is said before anything is loaded anywhere.
-            kind.installed()?;
             precheck::power_node(trial, kind.recipe(&trial.store.params)?.as_deref())?;
             continue;
         }
@@ -118,6 +119,7 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(
         runs_dir,
         ab: None,
         cells: None,
+        before: None,
         password_of: &|_| None,
         strict: false,
         stop: &Arc::default(),
@@ -242,6 +244,11 @@ pub fn fitted(
     let fitted = fitted.or_else(|| set.clone());
     let workload = fitted.as_ref().map_or(Ok(workload), |fitted| make_workload(context.catalogue, fitted))?;
     Ok((fitted, workload))
+}
+
+/// Returns the number of records that the load of `trial` inserts; `None` for a workload that cannot be made.
+pub fn record_count(catalogue: &Catalogue, trial: &PlannedTrial) -> Option<u64> {
+    make_workload(catalogue, trial).ok().map(|workload| workload.record_count())
 }
 
 /// Makes the workload of `trial`.

@@ -12,9 +12,10 @@ use plimsoll_core::Catalogue;
 use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{Plan, PlannedTrial, Start};
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{EventClass, Level, Outline, RunHeader, RunState};
+use plimsoll_record::data::{EventClass, Level, Outline, Run, RunHeader, RunState};
 
 use crate::ab;
+use crate::again;
 use crate::cells::{self, Cells};
 use crate::data::{self, RunData};
 use crate::error::{TrialError, io_error};
@@ -36,6 +37,8 @@ pub struct RunSpec<'a> {
     pub ab: Option<&'a AbSpec>,
     /// The plan's trials are each for itself: cells, to be tried at once.
     pub cells: Option<&'a Cells<'a>>,
+    /// Run of the same plan that is continued.
+    pub before: Option<&'a Run>,
     /// The password for a store's URL; `None` leaves it to the store's own places.
     pub password_of: &'a (dyn Fn(&str) -> Option<String> + Sync),
     /// A phase in which the generator was late is void.
@@ -66,11 +69,11 @@ pub struct Ended {
 /// What kept it from being recorded: it was refused before anything was started, or the recording failed.
 pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     sweep(plan, spec.runs_dir, sink);
-    let before = spec.cells.and_then(|cells| cells.before);
+    let before = spec.before;
     let id = before.map_or_else(|| plimsoll_record::run_id(wall_ns(), random()), |run| run.header.id.clone());
     announce(plan, catalogue, spec, &spec.runs_dir.join(&id), sink)?;
 
-    let clock = Clock::start_at(before.map_or(0, cells::goes_on_ns));
+    let clock = Clock::start_at(before.map_or(0, again::goes_on_ns));
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
@@ -78,13 +81,17 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let header = before.map_or_else(|| header(plan, spec, id, started_wall_ns, io), |run| run.header.clone());
     let fold = Mutex::new(Fold::new(plan.line.is_some() || spec.ab.is_some()));
     let recorder = match before {
-        Some(run) => Recorder::resume(&spec.runs_dir.join(&header.id), &cells::kept(run), run.series.clone())?,
+        Some(run) => {
+            let kept = again::kept(run, plan);
+            Recorder::resume(&spec.runs_dir.join(&header.id), &kept, run.series.clone())?
+        }
         None => Recorder::create(spec.runs_dir, &header)?,
     };
     let sinks = Sinks { clock, recorder: &recorder, sink, fold };
     sinks.show(&Told::BeginRun(Box::new(header)));
+    plan.notices.iter().for_each(|notice| sinks.show(&Told::Notice(notice.clone())));
     if let Some(run) = before {
-        let text = cells::goes_on_words(run);
+        let text = again::goes_on_words(run, plan);
         sinks.show(&Told::Notice(text.clone()));
         sinks.event(None, Level::Info, EventClass::Drive, "", text)?;
     }
@@ -159,8 +166,9 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
     let plan = context.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
     let mut rungs = 0;
+    let kept = context.kept();
     let mut before: Option<&PlannedTrial> = None;
-    for trial in &plan.trials {
+    for trial in plan.trials.iter().filter(|trial| !kept.contains(&trial.ordinal)) {
         if context.is_stopped() {
             break;
         }
@@ -258,6 +266,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
         started_wall_ns,
         environment,
         left_out: plan.left_out.clone(),
+        notices: plan.notices.clone(),
         goals: plan.goals.clone(),
         figures: plan.figures.clone(),
     }

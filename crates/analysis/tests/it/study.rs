@@ -283,6 +283,7 @@ fn header() -> RunHeader {
         .map(|(name, value)| (name.to_string(), value.to_string()))
         .to_vec(),
         left_out: vec!["fjall, index = own: fjall has no index of its own".into()],
+        notices: Vec::new(),
         goals: vec![
             Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() },
             Goal { what: GoalKind::Wrong, of: None, limit: 0.0, unit: String::new() },

@@ -8,13 +8,16 @@ use plimsoll_core::{Catalogue, Recipe, StoreError, StoreErrorKind, StoreKind, St
 use plimsoll_drive::Io;
 use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
+use plimsoll_plan::{StoreUse, defaults_but};
 use plimsoll_report::document::{Table, Tone};
 use plimsoll_sample::environment::{self, gib};
-use plimsoll_trial::TrialError;
+use plimsoll_trial::{TrialError, here};
 
-use crate::args::DoctorArgs;
+use crate::args::{DoctorArgs, PlanArgs, PlannedArgs};
 use crate::calibration::{self, Calibration};
 use crate::error::exit;
+use crate::plans::{self, Passwords};
+use crate::studies;
 use crate::verbs::{honesty, report};
 
 /// Severity of a finding.
@@ -107,20 +110,28 @@ fn holds(wanted: &str) -> Result<u8, TrialError> {
 struct Subject<'a> {
     kind: &'a dyn StoreKind,
     preset: Option<&'a StorePreset>,
+    /// Use of the store in a plan.
+    planned: Option<(&'a Catalogue, StoreUse)>,
 }
 
 impl Subject<'_> {
-    fn name(&self) -> &'static str {
-        self.preset.map_or(self.kind.spec().name, |preset| preset.name)
+    fn name(&self) -> &str {
+        match &self.planned {
+            Some((_, store)) => &store.label,
+            None => self.preset.map_or(self.kind.spec().name, |preset| preset.name),
+        }
     }
 
     fn packages(&self) -> Vec<&'static str> {
+        if self.planned.as_ref().is_some_and(|(_, store)| store.url.is_some()) {
+            return Vec::new();
+        }
         [self.kind.spec().packages, self.preset.map_or(&[], |preset| preset.packages)].concat()
     }
 
     fn recipe(&self) -> Result<Option<Box<dyn Recipe>>, StoreError> {
         let params = self.preset.map_or(&[][..], |preset| preset.params);
-        self.kind.recipe(&plimsoll_plan::defaults_but(self.kind.spec().params, params))
+        self.kind.recipe(&defaults_but(self.kind.spec().params, params))
     }
 
     /// Returns the programs found, or what is missing.
@@ -133,6 +144,12 @@ impl Subject<'_> {
 
     /// Returns the programs found and, for a cluster, whether it can have hosts.
     fn findings(&self) -> Vec<Finding> {
+        if let Some((catalogue, store)) = &self.planned {
+            return vec![match here::found(catalogue, store) {
+                Ok(found) => Finding::fine(format!("{}: {found}", self.name())),
+                Err(error) => Finding::missing(format!("{}: {error}", self.name()), error.next),
+            }];
+        }
         let is_on_hosts = self.recipe().is_ok_and(|recipe| recipe.is_some_and(|recipe| recipe.spec().hosts > 0));
         let programs = self.programs();
         let hosts = (is_on_hosts && programs.grade == Grade::Fine).then(hosts);
@@ -146,21 +163,48 @@ const ALL: &str = "all";
 /// Returns every store, followed by its clusters.
 fn all(catalogue: &Catalogue) -> impl Iterator<Item = Subject<'_>> {
     catalogue.stores.iter().flat_map(|kind| {
-        let presets = kind.spec().presets.iter().map(move |preset| Subject { kind: &**kind, preset: Some(preset) });
-        std::iter::once(Subject { kind: &**kind, preset: None }).chain(presets)
+        let subject = move |preset| Subject { kind: &**kind, preset, planned: None };
+        std::iter::once(subject(None)).chain(kind.spec().presets.iter().map(move |preset| subject(Some(preset))))
     })
 }
 
-/// Returns the store or cluster `name`, or every one of them.
+/// Returns the stores of the study or plan file `name`, each once with each of its settings.
+fn planned<'a>(catalogue: &'a Catalogue, name: &str) -> Result<Vec<Subject<'a>>, TrialError> {
+    let plan = PlanArgs { plan: Some(name.to_owned()), ..PlanArgs::default() };
+    let args = PlannedArgs { plan, ..PlannedArgs::default() };
+    let (plan, _) = plans::load(catalogue, &args, &mut Passwords::default())?;
+    let mut subjects: Vec<Subject<'a>> = Vec::new();
+    for trial in plan.trials {
+        let is_known = |subject: &Subject<'_>| subject.planned.as_ref().is_some_and(|(_, store)| *store == trial.store);
+        let Some(kind) = catalogue.store(&trial.store.kind).filter(|_| !subjects.iter().any(is_known)) else {
+            continue;
+        };
+        let spec = kind.spec();
+        let is_it = |preset: &&StorePreset| {
+            let wanted = defaults_but(spec.params, preset.params);
+            preset.params.iter().all(|(name, _)| wanted.0.get(*name) == trial.store.params.0.get(*name))
+        };
+        let preset = spec.presets.iter().find(is_it);
+        subjects.push(Subject { kind, preset, planned: Some((catalogue, trial.store)) });
+    }
+    Ok(subjects)
+}
+
+/// Returns the store or cluster `name`, or every one of them; or those of a study or plan file.
 fn subjects<'a>(catalogue: &'a Catalogue, name: &str) -> Result<Vec<Subject<'a>>, TrialError> {
     let meant: Vec<Subject<'a>> = match catalogue.store(name) {
         _ if name == ALL => all(catalogue).collect(),
-        Some(kind) => vec![Subject { kind, preset: kind.spec().preset(name) }],
+        Some(kind) => vec![Subject { kind, preset: kind.spec().preset(name), planned: None }],
+        None if studies::ALL.iter().any(|study| study.name == name) || name.ends_with(".toml") => {
+            planned(catalogue, name)?
+        }
         None => Vec::new(),
     };
     if meant.is_empty() {
         let known = catalogue.stores.iter().flat_map(|kind| kind.spec().names());
-        let next = format!("stores: {ALL}, {}", known.collect::<Vec<_>>().join(", "));
+        let studies = studies::ALL.iter().map(|study| study.name).collect::<Vec<_>>().join(", ");
+        let next =
+            format!("stores: {ALL}, {}; studies: {studies}; or a plan file", known.collect::<Vec<_>>().join(", "));
         return Err(TrialError::usage(format!("unknown store `{}`", plimsoll_core::shown::clean(name))).next(next));
     }
     Ok(meant)
@@ -179,6 +223,9 @@ fn lacks(catalogue: &Catalogue, name: &str, args: &DoctorArgs) -> Result<u8, Tri
         found = subjects.iter().map(Subject::findings).collect();
     }
     let code = if found.iter().all(|found| is_well(found)) { exit::OK } else { exit::GOAL_MISSED };
+    // A plan uses a store with several settings: what is found for all of them is said once.
+    let mut said = BTreeSet::new();
+    found.iter_mut().for_each(|found| found.retain(|finding| said.insert(finding.what.clone())));
     if args.json {
         for (subject, found) in subjects.iter().zip(&found) {
             for finding in found.iter().filter(|finding| finding.grade != Grade::Fine) {

@@ -4,6 +4,7 @@
 
 use plimsoll_core::study::GoalKind;
 use plimsoll_core::{Catalogue, Interface, StoreSpec, WorkloadSpec};
+use plimsoll_plan::Plan;
 use plimsoll_plan::keys::{OF_DRIVE, OF_REQUEST, PLAN};
 use plimsoll_trial::TrialError;
 
@@ -17,6 +18,17 @@ use crate::verbs::run::{self, How};
 pub fn run(catalogue: &Catalogue, args: &DriveArgs) -> Result<u8, TrialError> {
     // The plan contains the stores with their settings.
     run_text(catalogue, plan_text(catalogue, args)?, &[], args)
+}
+
+/// Returns the plan of a run of `drive`, and its text.
+pub(super) fn planned(
+    catalogue: &Catalogue,
+    args: &DriveArgs,
+    passwords: &mut Passwords,
+) -> Result<(Plan, String), TrialError> {
+    let (mut plan, text) = plans::read_plan(catalogue, plan_text(catalogue, args)?, &[], args.seed, passwords)?;
+    plan.allow_writes |= args.plan.get("allow_writes").is_some();
+    Ok((plan, text))
 }
 
 /// Runs the plan made from `args`, on `stores` if any are named; or prints the plan.
@@ -211,7 +223,7 @@ fn key(name: &str) -> String {
 }
 
 /// `name=value`, each.
-pub(super) fn settings(given: &[String]) -> Result<Vec<(String, String)>, TrialError> {
+pub(crate) fn settings(given: &[String]) -> Result<Vec<(String, String)>, TrialError> {
     let mut all: Vec<(String, String)> = Vec::new();
     for given in given {
         let Some((key, value)) = given.split_once('=').filter(|(key, _)| is_key(key)) else {

@@ -1,6 +1,7 @@
 //! Verbs, each in a file.
 
 pub mod ab;
+pub mod again;
 pub mod capture;
 pub mod check;
 pub mod compare;

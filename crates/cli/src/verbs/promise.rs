@@ -15,7 +15,7 @@ use crate::error::exit;
 use crate::options::{self, quoted};
 use crate::plans::{self, Passwords, PlanText};
 use crate::verbs::run::How;
-use crate::verbs::{drive, run};
+use crate::verbs::{self, drive, run};
 
 /// Range of flushes at which the power is cut.
 const FLUSHES: std::ops::Range<u64> = 20..400;
@@ -46,7 +46,7 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
     let args = of_resumed.as_ref().unwrap_or(args);
     let Some((plan, text)) = plan(catalogue, args)? else { return Ok(exit::OK) };
     if let Some(run) = &resumed {
-        again::must_be(run, &plan)?;
+        verbs::again::must_be(run, &plan)?;
     }
     let cells = cells::cells(catalogue, args, &plan)?;
     let jobs = before::jobs(args.jobs, plan.trials.len());
@@ -56,8 +56,8 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
         crate::say(&before::words(&plan, &cells, &jobs, &known));
         again::hint(&runs_dir, &known, &plan).filter(|_| resumed.is_none()).iter().for_each(|hint| crate::say(hint));
     }
-    let cells = Cells { cells: &cells, jobs: jobs.0, all_cuts: args.all_cuts, before: resumed.as_ref() };
-    let how = How { cells: Some(&cells), ..How::default() };
+    let cells = Cells { cells: &cells, jobs: jobs.0, all_cuts: args.all_cuts };
+    let how = How { cells: Some(&cells), before: resumed.as_ref(), ..How::default() };
     run::run_plan(catalogue, &plan, &text, &how, &Passwords::default(), &args.telling)
 }
 

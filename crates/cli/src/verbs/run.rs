@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use clap::Parser;
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, shown};
@@ -11,7 +12,7 @@ use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
 use plimsoll_trial::{Cells, RunSpec, TrialError};
 
-use crate::args::{RunArgs, Telling};
+use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
 use crate::interrupt;
@@ -19,7 +20,7 @@ use crate::options;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
 use crate::secrets;
-use crate::verbs::{honesty, report};
+use crate::verbs::{again, drive, honesty, report};
 
 /// Most characters of a tag.
 const TAG_MAX: usize = 40;
@@ -27,8 +28,56 @@ const TAG_MAX: usize = 40;
 /// Runs `plimsoll run`. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &RunArgs) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[])?;
-    let (plan, text) = plans::load(catalogue, &args.check, &mut passwords)?;
+    if let Some(wanted) = &args.resume {
+        return resume(catalogue, args, wanted, &mut passwords);
+    }
+    let (mut plan, text) = plans::load(catalogue, &args.planned, &mut passwords)?;
+    plans::leave_out(catalogue, &mut plan, &args.planned)?;
     run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
+}
+
+/// Continues the run `wanted`: with the options of `args` if these name a plan, else with its own.
+fn resume(catalogue: &Catalogue, args: &RunArgs, wanted: &str, passwords: &mut Passwords) -> Result<u8, TrialError> {
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    let newest = if again::NEWEST.contains(&wanted) { "latest" } else { wanted };
+    let run = again::unfinished(&runs_dir, wanted, &plimsoll_record::find(&runs_dir, newest)?)?;
+    let refused = |what: &str, next: String| {
+        Err(TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id)).next(next))
+    };
+    let outline = &run.header.outline;
+    if !outline.cells.is_empty() {
+        return refused("is one of `plimsoll promise`", format!("plimsoll promise --resume {}", run.header.id));
+    }
+    if outline.line.is_some() || outline.ab.is_some() {
+        let next = format!("start it again: {}", again::command(&run));
+        return refused("decides each step by those before it, and cannot be continued", next);
+    }
+    let is_named = args.planned.plan.plan.is_some();
+    let own = match Cli::try_parse_from(&run.header.command_line).map(|parsed| parsed.verb) {
+        _ if is_named => Verb::Run(Box::new(args.clone())),
+        _ if args.planned != PlannedArgs::default() || args.strict => {
+            return refused("has its own options", "name its plan, too, or give --resume alone".to_owned());
+        }
+        Ok(verb) => verb,
+        Err(_) => {
+            return refused("has a command line that cannot be read", "give its options beside --resume".to_owned());
+        }
+    };
+    // The recorded command line has `***` for passwords.
+    let masked = &mut Passwords::default();
+    let of_urls = if is_named { &mut *passwords } else { masked };
+    let ((plan, text), strict) = match &own {
+        Verb::Run(before) => {
+            let (mut plan, text) = plans::load(catalogue, &before.planned, of_urls)?;
+            plans::leave_out(catalogue, &mut plan, &before.planned)?;
+            ((plan, text), before.strict)
+        }
+        Verb::Drive(before) => (drive::planned(catalogue, before, of_urls)?, before.strict),
+        _ => return refused("is none of `plimsoll run` or `plimsoll drive`", "start it again".to_owned()),
+    };
+    again::must_be(&run, &plan)?;
+    let how = How { before: Some(&run), ..How::strict(strict) };
+    run_plan(catalogue, &plan, &text, &how, passwords, &args.telling)
 }
 
 /// Options of running a plan.
@@ -38,6 +87,8 @@ pub struct How<'a> {
     pub ab: Option<&'a AbSpec>,
     /// Cells: separate trials.
     pub cells: Option<&'a Cells<'a>>,
+    /// Run of the same plan that is continued.
+    pub before: Option<&'a Run>,
     /// A phase in which the generator was late is void.
     pub strict: bool,
 }
@@ -72,6 +123,7 @@ pub fn run_plan(
         runs_dir: &runs_dir,
         ab: how.ab,
         cells: how.cells,
+        before: how.before,
         password_of: &|url| passwords.of(url),
         strict: how.strict,
         stop: &stop,

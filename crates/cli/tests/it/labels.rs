@@ -135,6 +135,7 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
                 runs_dir: &place.runs(),
                 ab: None,
                 cells: None,
+                before: None,
                 password_of: &|_| None,
                 strict: false,
                 stop: &Arc::default(),

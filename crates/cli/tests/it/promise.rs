@@ -268,7 +268,7 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     child.kill();
     // A run with other options is not resumed; the message names the run's own command.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
-    place.run(&other).expect(2).says("has other options than these\n  → its command was: ");
+    place.run(&other).expect(2).says("has another plan than these options make\n  → its command was: ");
     place
         .run(&["promise", "--resume", "last", "--disk", "xfs"])
         .expect(2)

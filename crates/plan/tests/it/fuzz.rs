@@ -65,7 +65,7 @@ fn answers(text: &str) {
             assert!(plan.timed_s.is_finite());
             let labels: std::collections::BTreeSet<_> = plan.trials.iter().map(|trial| &trial.labels).collect();
             assert_eq!(labels.len(), plan.trials.len(), "trials are told apart by their labels");
-            plan.outline();
+            plan.outline(&|_| None);
         }
         Err(error) => {
             assert!(!error.problems().is_empty());

@@ -13,7 +13,8 @@ Coupons: what an index costs, and what it brings
 Which of the coupons were redeemed fewer than 50 times?
 
 5 trials with the workload coupons on sqlite, fjall
-30s of driven load; loading, questions and the stores' own work come on top
+at least 30s of driven load; the stores' own work comes on top
+not known before the run: 5 loads of 500,000 records in all; 50 questions
 
 trial 1: sqlite index=none
 trial 4: fjall index=none
@@ -40,5 +41,5 @@ left out: fjall has no native index
 goals: lost at most 0, wrong at most 0
 13 figures for each store
 samplers: cpu, disk, once every 1s";
-    assert_eq!(plan.outline().join("\n"), wanted);
+    assert_eq!(plan.outline(&|_| Some(100_000)).join("\n"), wanted);
 }

@@ -131,7 +131,7 @@ fn a_rate_may_change_over_a_phase() {
         let plan = plan(&format!("{HEAD}{DRIVE}rate = {text}\narrivals = \"poisson\""));
         let PhaseStep::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
         assert_eq!(drive.pace, Pace::Open { rate: shape, arrivals: Arrivals::Poisson });
-        assert!(plan.outline().iter().any(|line| line.contains("Poisson arrivals")));
+        assert!(plan.outline(&|_| None).iter().any(|line| line.contains("Poisson arrivals")));
     }
 }
 

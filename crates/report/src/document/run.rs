@@ -61,6 +61,7 @@ fn verdict(view: &RunView, full: bool) -> Verdict {
     Verdict {
         word,
         tone,
+        notices: view.notices.clone(),
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
         // The page has the answer below its question.
@@ -101,7 +102,7 @@ fn timeline(view: &RunView) -> Body<'_> {
 }
 
 fn left_out<'a>(view: &RunView) -> Body<'a> {
-    let mut body = Body::noted("combinations that are not possible");
+    let mut body = Body::noted("combinations that are not possible, and figures without their points");
     body.list(Tone::Dim, &view.left_out);
     body
 }
@@ -144,7 +145,7 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
     body.heading("Run", "");
     body.pairs([
         ("plan", run.plan_name.clone()),
-        ("command", run.command_line.join(" ")),
+        ("command", run.command_line.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")),
         ("tag", run.tag.clone()),
         ("seed", run.seed.to_string()),
         ("slice", number::seconds(run.slice_seconds)),

@@ -110,8 +110,10 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: u64) -> String 
             number::plural(n, "warning", "warnings")
         ),
     };
+    let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Esc(notice)));
+    let notices: String = notices.collect();
     format!(
-        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
+        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
         class(verdict.tone),
         verdict.word,
         answers(summary),

@@ -92,6 +92,7 @@ pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen
         runs_dir,
         ab: None,
         cells: None,
+        before: None,
         password_of: &|_| None,
         strict: false,
         stop: &seen.stop,

@@ -5,14 +5,12 @@ use std::path::Path;
 use clap::Parser;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::Glance;
-use plimsoll_record::data::{Run, RunState};
+use plimsoll_record::data::Run;
 use plimsoll_trial::TrialError;
 
 use crate::args::{Cli, PromiseArgs, Verb};
+use crate::verbs::again::{self, NEWEST};
 use crate::verbs::promise::{NAME, before};
-
-/// Words that mean the newest run of promises.
-const NEWEST: [&str; 2] = ["last", "latest"];
 
 /// Returns the unfinished run `wanted`.
 pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
@@ -24,23 +22,10 @@ pub fn find(runs_dir: &Path, wanted: &str) -> Result<Run, TrialError> {
         }
         _ => plimsoll_record::find(runs_dir, wanted)?,
     };
-    if plimsoll_record::is_live(&path) {
-        return Err(plimsoll_record::RecordError::Live(path).into());
-    }
-    let run = Run::load(&path)?;
-    let refused = |what: &str| TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id));
-    // The id in a recording names the directory in which the run continues.
-    let own = plimsoll_record::ids(runs_dir)?.into_iter().find(|id| *id == run.header.id).map(|id| runs_dir.join(id));
-    let is_own = own.is_some_and(|own| own.canonicalize().ok() == path.canonicalize().ok());
-    if !is_own {
-        let what = format!("is not in {}, in a directory with its id", runs_dir.display());
-        return Err(refused(&what).next("`plimsoll runs` lists the runs"));
-    }
+    let run = again::unfinished(runs_dir, wanted, &path)?;
     if run.header.outline.cells.is_empty() || run.header.plan_name != NAME {
-        return Err(refused("is not a run of `plimsoll promise`").next("`plimsoll runs` lists the runs"));
-    }
-    if run.state == RunState::Complete {
-        return Err(refused("is complete").next("leave --resume out to start again"));
+        let what = format!("--resume {wanted}: the run {} is not a run of `plimsoll promise`", run.header.id);
+        return Err(TrialError::usage(what).next("continue it by `plimsoll run --resume`"));
     }
     Ok(run)
 }
@@ -67,23 +52,6 @@ pub fn options(run: &Run, now: &PromiseArgs) -> Result<PromiseArgs, TrialError> 
         _ => Err(TrialError::usage(format!("the command line of the run {} cannot be read", run.header.id))
             .next("give its options beside --resume")),
     }
-}
-
-/// Fails if `run` has another plan or version.
-pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
-    let refused = |what: &str| TrialError::usage(format!("the run {} {what}", run.header.id));
-    if run.header.plimsoll_version != env!("CARGO_PKG_VERSION") {
-        let what = format!("was begun by Plimsoll {}: no other version can continue it", run.header.plimsoll_version);
-        return Err(refused(&what).next("leave --resume out"));
-    }
-    if run.header.plan_json != serde_json::to_string(plan).unwrap_or_default() {
-        let next = format!(
-            "its command was: {}; give the same options, or leave --resume out",
-            run.header.command_line.join(" ")
-        );
-        return Err(refused("has other options than these").next(next));
-    }
-    Ok(())
 }
 
 /// Returns a hint at a run of the same plan that was killed.

@@ -1,0 +1,101 @@
+//! The quick version of a plan: the ends of each sweep, short phases, few operations and records.
+
+use plimsoll_core::ParamSpec;
+use plimsoll_plan::{Dimension, parse_count, parse_quantity};
+
+use super::parts::{Parts, Place};
+use crate::plans::Edit;
+
+/// Most of each of these parameters of workloads.
+const SIZES: [(&str, u64); 5] = [("records", 1_000), ("rows", 100), ("table_size", 500), ("tables", 2), ("scale", 1)];
+/// Longest phase and warm-up, and smallest budget of a search, nanoseconds and as written.
+const LENGTH: (f64, &str) = (1e9, "\"1s\"");
+const WARMUP: (f64, &str) = (2e8, "\"200ms\"");
+const BUDGET: &str = "\"30s\"";
+/// Most operations of a client, and repetitions of a question.
+const OPS: u64 = 20;
+const COUNT: u64 = 2;
+
+/// Returns the changes that make the plan quick.
+pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
+    let mut all: Vec<Option<Edit>> = Vec::new();
+    if let Some((place, spec)) = &parts.workload {
+        all.extend(spec.params.iter().map(|param| of_workload(parts, place, param)));
+    }
+    for store in &parts.stores {
+        let params = store.spec.map_or(&[][..], |spec| spec.params);
+        if let Some(place) = &store.place {
+            all.extend(params.iter().map(|param| shorter(parts, place, param.name, &str::to_owned)));
+        }
+    }
+    for phase in &parts.phases {
+        // An action or a power cut needs its moment.
+        let is_timed = ["action", "power_cut"].iter().any(|key| phase.place.table.contains_key(key));
+        for key in phase.written() {
+            let edit = |most: &dyn Fn(&str) -> String| shorter(parts, &phase.place, key.name, most);
+            all.push(match key.name {
+                "for" | "warmup" if is_timed => None,
+                "for" => edit(&at_most_ns(LENGTH)),
+                "warmup" => edit(&at_most_ns(WARMUP)),
+                "ops" => edit(&at_most(OPS)),
+                "count" => edit(&at_most(COUNT)),
+                _ if key.is_swept => edit(&str::to_owned),
+                _ => None,
+            });
+        }
+    }
+    all.push(shorter(parts, &parts.root, "seed", &str::to_owned));
+    all.push(shorter(parts, &parts.root, "repeats", &at_most(1)));
+    all.push(Place::of_table(parts.root.table.get("line")).and_then(|line| set(&line, "budget", BUDGET.to_owned())));
+    all.into_iter().flatten().collect()
+}
+
+fn set(place: &Place<'_>, key: &str, value: String) -> Option<Edit> {
+    place.set(key, value, "--quick".to_owned()).ok()
+}
+
+fn of_workload(parts: &Parts<'_>, place: &Place<'_>, param: &ParamSpec) -> Option<Edit> {
+    let Some((_, most)) = SIZES.iter().find(|(name, _)| *name == param.name) else {
+        return shorter(parts, place, param.name, &str::to_owned);
+    };
+    if place.table.contains_key(param.name) {
+        return shorter(parts, place, param.name, &at_most(*most));
+    }
+    let default = parse_count(param.default)?;
+    (default > *most).then(|| set(place, param.name, most.to_string()))?
+}
+
+/// Shortens a list to its ends, and applies `most` to each value, as written. `None` if nothing changes.
+fn shorter(parts: &Parts<'_>, place: &Place<'_>, key: &str, most: &dyn Fn(&str) -> String) -> Option<Edit> {
+    let at = place.value(key)?;
+    let before = parts.text.get(at)?;
+    let after = match place.elements(key, parts.text) {
+        None => most(before),
+        Some(elements) => {
+            let mut values: Vec<String> = elements.into_iter().map(most).collect();
+            values.dedup();
+            if values.len() > 2 {
+                values.drain(1..values.len() - 1);
+            }
+            values.dedup();
+            format!("[{}]", values.join(", "))
+        }
+    };
+    (after != before).then(|| set(place, key, after))?
+}
+
+/// Lowers a whole number.
+fn at_most(most: u64) -> impl Fn(&str) -> String {
+    move |written| match parse_count(&written.replace('_', "")) {
+        Some(count) if count > most => most.to_string(),
+        _ => written.to_owned(),
+    }
+}
+
+/// Shortens a time in quotes.
+fn at_most_ns((most_ns, text): (f64, &'static str)) -> impl Fn(&str) -> String {
+    move |written| match parse_quantity(written.trim_matches(['"', '\'']), Dimension::Time) {
+        Ok(ns) if ns > most_ns => text.to_owned(),
+        _ => written.to_owned(),
+    }
+}

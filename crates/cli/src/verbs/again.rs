@@ -1,0 +1,57 @@
+//! Continuing a run that was killed or stopped: which run it is, and what forbids it.
+
+use std::path::Path;
+
+use plimsoll_core::shell_word;
+use plimsoll_plan::model::Plan;
+use plimsoll_record::data::{Run, RunState};
+use plimsoll_trial::TrialError;
+
+/// Words that mean the newest run.
+pub const NEWEST: [&str; 2] = ["last", "latest"];
+
+/// Returns the unfinished run at `path`, which `wanted` names.
+///
+/// # Errors
+/// Fails if it still goes on, cannot be read, is not in `runs_dir`, or is complete. Nothing is changed.
+pub fn unfinished(runs_dir: &Path, wanted: &str, path: &Path) -> Result<Run, TrialError> {
+    let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    if plimsoll_record::is_live(directory) {
+        return Err(plimsoll_record::RecordError::Live(directory.to_owned()).into());
+    }
+    let run = Run::load(path)?;
+    let refused = |what: &str| TrialError::usage(format!("--resume {wanted}: the run {} {what}", run.header.id));
+    // The id in a recording names the directory in which the run continues.
+    let own = plimsoll_record::ids(runs_dir)?.into_iter().find(|id| *id == run.header.id).map(|id| runs_dir.join(id));
+    let is_own = own.is_some_and(|own| own.canonicalize().ok() == directory.canonicalize().ok());
+    if !is_own {
+        let what = format!("is not in {}, in a directory with its id", runs_dir.display());
+        return Err(refused(&what).next("`plimsoll runs` lists the runs"));
+    }
+    if run.state == RunState::Complete {
+        return Err(refused("is complete").next("leave --resume out to start again"));
+    }
+    Ok(run)
+}
+
+/// Fails if `run` has another plan or version.
+pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
+    let refused = |what: &str| TrialError::usage(format!("the run {} {what}", run.header.id));
+    if run.header.plimsoll_version != env!("CARGO_PKG_VERSION") {
+        let what = format!("was begun by Plimsoll {}: no other version can continue it", run.header.plimsoll_version);
+        return Err(refused(&what).next("leave --resume out"));
+    }
+    if run.header.plan_json != serde_json::to_string(plan).unwrap_or_default() {
+        let next = format!(
+            "its command was: {}; give the same options and the same files, or leave --resume out",
+            command(run)
+        );
+        return Err(refused("has another plan than these options make").next(next));
+    }
+    Ok(())
+}
+
+/// Returns the command line of `run` for a shell.
+pub fn command(run: &Run) -> String {
+    run.header.command_line.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,129 @@
+//! Runs that were killed or stopped, and continued.
+
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_record::data::Run;
+use rustix::process::Signal;
+
+use crate::bench::{Guarded, Place, wait_for};
+
+/// A plan of five trials of half a second each.
+const PLAN: &str = r#"
+title = "Five"
+stores = ["sqlite"]
+slice = "100ms"
+[workload]
+name = "kv"
+records = 200
+[[phase]]
+do = "load"
+[[phase]]
+do = "drive"
+clients = [1, 2, 3, 4, 5]
+for = "500ms"
+mix = { read = 1, update = 1 }
+durability = "durable"
+[[phase]]
+do = "check"
+[goals]
+lost = 0
+"#;
+
+/// Starts the plan, and waits until two of its trials have ended.
+fn begun(place: &Place, args: &[&str]) -> Guarded {
+    let child = place.recording(args);
+    wait_for("two trials", Duration::from_secs(30), || ended(&place.only_run()) >= 2);
+    child
+}
+
+fn ended(run: &Path) -> usize {
+    Run::load(run).map_or(0, |run| run.trials.iter().filter(|trial| trial.end_ns.is_some()).count())
+}
+
+#[test]
+fn a_killed_run_is_continued_to_a_whole_report() {
+    let place = Place::new();
+    let plan = place.plan(PLAN);
+    let mut child = begun(&place, &["run", &plan, "--quiet", "--seed", "5"]);
+    let live = place.run(&["run", "--resume", "latest"]).expect(10);
+    live.says("is still being written: stop that run first");
+    child.kill();
+    let before = Run::load(&place.only_run()).unwrap();
+    let kept = before.trials.iter().filter(|trial| trial.end_ns.is_some());
+    let kept: Vec<_> = kept.map(|trial| (trial.header.ordinal, trial.header.start_ns, trial.end_ns)).collect();
+    let ran = place.run(&["run", "--resume", "latest", "--quiet"]).expect(0);
+    ran.says(&format!("{} of 5 trials are recorded", kept.len()));
+    let after = Run::load(&place.only_run()).unwrap();
+    assert_eq!(after.trials.len(), 5);
+    assert!(after.trials.iter().all(|trial| trial.end_ns.is_some() && trial.ledgers.iter().all(|one| one.lost == 0)));
+    for (ordinal, start_ns, end_ns) in &kept {
+        let trial = after.trials.iter().find(|trial| trial.header.ordinal == *ordinal).unwrap();
+        assert_eq!((trial.header.start_ns, trial.end_ns), (*start_ns, *end_ns), "a completed trial stays");
+    }
+    // The clock continues: nothing of the second part is before the end of the first.
+    let last_ns = kept.iter().filter_map(|(.., end_ns)| *end_ns).max().unwrap();
+    let later = after.trials.iter().filter(|trial| kept.iter().all(|(ordinal, ..)| *ordinal != trial.header.ordinal));
+    assert!(later.clone().count() > 0 && later.into_iter().all(|trial| trial.header.start_ns > last_ns));
+    assert_eq!(place.report()["run"]["state"], "complete");
+    assert_eq!((after.header.id.clone(), after.header.seed), (before.header.id, 5));
+    let id = after.header.id;
+    place.run(&["run", "--resume", &id]).expect(2).says("is complete … leave --resume out to start again");
+}
+
+#[test]
+fn a_stopped_drive_is_continued_too() {
+    let place = Place::new();
+    let drive = "drive kv --on sqlite --mix read=1 --clients 1,2,3 --for 600ms --set records=100";
+    let drive: Vec<&str> = drive.split(' ').collect();
+    let child = place.recording(&drive);
+    wait_for("a trial", Duration::from_secs(30), || ended(&place.only_run()) >= 1);
+    child.signal(Signal::INT);
+    child.ended().expect(130);
+    place.run(&["run", "--resume", "last", "--quiet"]).expect(0).says("of 3 trials are recorded");
+    let report = place.report();
+    assert_eq!((report["trials"].as_array().unwrap().len(), &report["run"]["state"]), (3, &"complete".into()));
+}
+
+#[test]
+fn what_cannot_be_continued_is_refused_and_stays_as_it_is() {
+    let place = Place::new();
+    place.run(&["run", "--resume", "latest"]).expect(10).says("no run");
+    let plan = place.plan(PLAN);
+    let mut child = begun(&place, &["run", &plan, "--quiet"]);
+    child.kill();
+    let run = place.only_run();
+    let before = Run::load(&run).unwrap();
+    place.run(&["run", "--resume", "20200101"]).expect(10);
+    place.run(&["run", "--resume", "/etc/passwd"]).expect(10).says("/etc/passwd");
+    place.run(&["run", "--resume", "latest", "--seed", "9"]).expect(2).says("has its own options … name its plan");
+    let other = ["run", &plan, "--resume", "latest", "--set", "records=5"];
+    place.run(&other).expect(2).says("has another plan than these options make … its command was: ");
+    // The plan's file has changed since.
+    place.plan(&PLAN.replace("500ms", "400ms"));
+    place.run(&["run", "--resume", "latest"]).expect(2).says("has another plan than these options make");
+    place.plan(PLAN);
+    let set = "UPDATE run SET header = json_set(header, '$.plimsoll_version', ?1)";
+    let version = |version: &str| {
+        let file = rusqlite::Connection::open(run.join("run.sqlite")).unwrap();
+        assert_eq!(file.execute(set, [version]).unwrap(), 1);
+    };
+    version("0.0.1");
+    place
+        .run(&["run", "--resume", "latest"])
+        .expect(2)
+        .says("was begun by Plimsoll 0.0.1: no other version can continue it");
+    version(&before.header.plimsoll_version);
+    assert_eq!(Run::load(&run).unwrap().trials, before.trials, "nothing is lost by refusals");
+    place.run(&["run", &plan, "--resume", "latest", "--quiet"]).expect(0);
+    assert_eq!(Run::load(&run).unwrap().trials.len(), 5);
+}
+
+#[test]
+fn a_search_for_the_load_line_is_not_continued() {
+    let place = Place::new();
+    let mut child = place.started(&["line", "kv", "--on", "null", "--mix", "read=1", "--quiet"], 1);
+    child.kill();
+    let ran = place.run(&["run", "--resume", "latest"]).expect(2);
+    ran.says("decides each step by those before it, and cannot be continued … plimsoll line kv");
+}

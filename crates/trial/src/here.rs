@@ -1,0 +1,81 @@
+//! Requirements of a private store on this machine: its programs, and hosts and disks of its own. All trials' are looked
+//! for before the first trial.
+
+use std::path::Path;
+
+use plimsoll_core::{Catalogue, DiskSpec, StoreErrorKind};
+use plimsoll_lab::hosts::Network;
+use plimsoll_lab::packages::SYSTEM_PATH;
+use plimsoll_plan::model::{Plan, StoreUse};
+
+use crate::error::TrialError;
+
+/// Returns what a private store needs and finds on this machine, in a few words.
+///
+/// # Errors
+/// What is missing, or not permitted, with the package or the right that helps; mistakes in the store's parameters.
+pub fn found(catalogue: &Catalogue, store: &StoreUse) -> Result<String, TrialError> {
+    if let Some(server) = &store.server {
+        return program(&server.command);
+    }
+    let Some(kind) = catalogue.store(&store.kind).filter(|_| store.is_private()) else {
+        return Ok("attached: nothing is started here".to_owned());
+    };
+    let found = kind.installed()?;
+    if kind.recipe(&store.params)?.is_some_and(|recipe| recipe.spec().hosts > 0) {
+        Network::shared()?;
+    }
+    DiskSpec::of(&store.params).map_or(Ok(()), |disk| plimsoll_lab::must_be_possible(&disk))?;
+    Ok(found)
+}
+
+/// Looks for the program of a plan's own command.
+fn program(command: &str) -> Result<String, TrialError> {
+    let name = command.split_whitespace().next().unwrap_or_default();
+    let is_there = match Path::new(name) {
+        path if path.is_absolute() => path.exists(),
+        // Anything else than a plain name is the shell's to resolve.
+        _ if name.contains(|letter: char| !(letter.is_alphanumeric() || "-_.+".contains(letter))) => true,
+        _ => SYSTEM_PATH.split(':').any(|directory| Path::new(directory).join(name).exists()),
+    };
+    if is_there {
+        return Ok(format!("by the plan's command: {name}"));
+    }
+    let what = format!("the program {name} of the plan's `command` is not there (looked in {SYSTEM_PATH})");
+    Err(TrialError::new(StoreErrorKind::Missing, what).next("install it, or write its path"))
+}
+
+/// Leaves out the trials of stores that cannot run on this machine, and adds the reasons to the plan's notices.
+///
+/// # Errors
+/// If no trial is left: what the first store lacks.
+pub fn leave_out(plan: &mut Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
+    let mut stores: Vec<(StoreUse, Result<String, TrialError>)> = Vec::new();
+    for trial in &plan.trials {
+        if stores.iter().all(|(store, _)| *store != trial.store) {
+            stores.push((trial.store.clone(), found(catalogue, &trial.store)));
+        }
+    }
+    // Mistakes are refused with everything else that is wrong, and not left out.
+    let is_missing = |error: &TrialError| matches!(error.kind, StoreErrorKind::Missing | StoreErrorKind::Permission);
+    let missing = |store: &StoreUse| {
+        let (_, found) = stores.iter().find(|(known, _)| known == store)?;
+        found.as_ref().err().filter(|error| is_missing(error))
+    };
+    let mut notices: Vec<String> = Vec::new();
+    for (store, error) in stores.iter().filter_map(|(store, _)| Some((store, missing(store)?))) {
+        let next = error.next.as_ref().map_or(String::new(), |next| format!(" → {next}"));
+        let notice = format!("Left out: {} cannot run here: {}{next}", store.label, error.line());
+        if !notices.contains(&notice) {
+            notices.push(notice);
+        }
+    }
+    let Some((_, Err(first))) = stores.iter().find(|(store, _)| missing(store).is_some()) else { return Ok(()) };
+    if plan.trials.iter().all(|trial| missing(&trial.store).is_some()) {
+        let all = Some(notices.join("\n")).filter(|_| notices.len() > 1);
+        return Err(TrialError { detail: all.or_else(|| first.detail.clone()), ..first.clone() });
+    }
+    plan.retain(|trial| missing(&trial.store).is_none());
+    plan.notices.extend(notices);
+    Ok(())
+}
