@@ -44,6 +44,7 @@ struct Writer {
 
 impl Writer {
     fn verdict(&mut self, verdict: &Verdict) {
+        verdict.question.iter().for_each(|line| self.paragraph(&Text::default(), line));
         let word = verdict.word.to_uppercase();
         let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));

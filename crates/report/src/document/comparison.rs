@@ -19,6 +19,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let verdict = Verdict {
         word,
         tone,
+        question: Vec::new(),
         answer: Vec::new(),
         title: b.title.clone(),
         sentence: format!("{} against {}", b.id, a.id),

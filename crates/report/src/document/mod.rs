@@ -336,6 +336,8 @@ pub struct Verdict {
     /// `Pass`, `Fail`, `Incomplete`, `Undecided`; empty where nothing was asked.
     pub(crate) word: &'static str,
     pub(crate) tone: Tone,
+    /// Lines above the verdict: the answer to the plan's question, and what limits it.
+    pub(crate) question: Vec<Text>,
     /// Answer in the units of the job: its subject, if there are several, and the numbers.
     pub(crate) answer: Vec<(String, Text)>,
     /// Subject of the verdict.
