@@ -10,7 +10,7 @@ use plimsoll_core::study::places_in;
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
-use crate::figure::names_stores;
+use crate::figure::named_store;
 use crate::name;
 use crate::number;
 use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView, SaidSentence, StudyAnswer};
@@ -60,7 +60,7 @@ pub fn answer(run: &Run, figures: &[FigureView]) -> Option<StudyAnswer> {
     Some(StudyAnswer { state, sentence, said, worthless, undecided })
 }
 
-/// A store, and the part of the sweep that figures leave open.
+/// A store, and the part of the sweep that figures leave open. The store is empty where figures name theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Point<'f> {
     store: &'f str,
@@ -69,13 +69,14 @@ struct Point<'f> {
 
 impl Point<'_> {
     fn name(&self) -> String {
-        name::labelled(self.store, self.labels.iter())
+        let name = name::labelled(self.store, self.labels.iter());
+        name.trim_start_matches(" · ").to_owned()
     }
 
-    /// Returns true if both are of one store and contradict each other in no label.
+    /// Returns true if both may be of one store, and contradict each other in no label.
     fn meets(&self, store: &str, labels: &BTreeMap<String, String>) -> bool {
         let differs = |(name, value): (&String, &String)| labels.get(name).is_some_and(|other| other != value);
-        self.store == store && !self.labels.iter().any(differs)
+        (self.store == store || self.store.is_empty() || store.is_empty()) && !self.labels.iter().any(differs)
     }
 }
 
@@ -98,6 +99,7 @@ impl<'f> Reasons<'f> {
         let sentence = |(text, points): &(String, IndexSet<Point<'_>>)| {
             let mut names: Vec<String> = points.iter().take(NAMED_MAX).map(Point::name).collect();
             let more = (points.len() - names.len()) as u64;
+            names.retain(|name| !name.is_empty());
             names.extend((more > 0).then(|| format!("{} more", number::count(more))));
             let of = if names.is_empty() { String::new() } else { format!(" for {}", number::list(&names)) };
             format!("{word}{of}: {}.", text.trim_end_matches('.'))
@@ -111,7 +113,7 @@ enum State {
     Holds,
     DoesNotHold,
     /// The sort of the reason, and the reason.
-    Undecided(&'static str, String),
+    Undecided(String, String),
     Missing(String),
 }
 
@@ -122,19 +124,34 @@ fn cell<'f>(figure: &'f FigureView, point: &Point<'_>) -> Option<&'f FigureCell>
 
 /// The cells of `figure` at `point` with their rows: several if it leaves more of the sweep open.
 fn cells<'f>(figure: &'f FigureView, point: &Point<'_>) -> impl Iterator<Item = (&'f FigureRow, &'f FigureCell)> {
+    let named = named(figure);
     let of_row = move |row: &'f FigureRow| {
-        let cell = row.cells.iter().find(|cell| point.meets(&cell.store, &row.labels))?;
+        let of_point =
+            |cell: &&FigureCell| point.meets(named.as_ref().map_or(cell.store.as_str(), |_| ""), &row.labels);
+        let is_own = |cell: &&FigureCell| named.as_ref().is_none_or(|store| cell.store == *store);
+        let cell = row.cells.iter().filter(is_own).find(of_point)?;
         Some((row, cell))
     };
     figure.rows.iter().filter_map(of_row)
 }
 
-/// The points of `figures` that have values: those of the figure that leaves most of the sweep open.
+/// Returns the store that a figure is of, if its formula names it.
+fn named(figure: &FigureView) -> Option<String> {
+    Formula::parse(&figure.formula).ok().and_then(|formula| named_store(&formula).map(str::to_owned))
+}
+
+/// The points of `figures`: those of the figure that leaves most of the sweep open.
 fn points<'f>(figures: &[&'f FigureView]) -> Vec<Point<'f>> {
-    let widest = figures.iter().max_by_key(|figure| figure.rows.len());
-    let rows = widest.into_iter().flat_map(|figure| &figure.rows);
-    let mut points: Vec<Point<'f>> =
-        rows.flat_map(|row| row.cells.iter().map(|cell| Point { store: &cell.store, labels: &row.labels })).collect();
+    let widest = |names_store: bool| {
+        let figures = figures.iter().filter(|figure| named(figure).is_some() == names_store);
+        figures.max_by_key(|figure| figure.rows.len()).map(|figure| &figure.rows)
+    };
+    let Some(of_stores) = widest(false) else {
+        let of_all = widest(true).into_iter().flatten();
+        return of_all.map(|row| Point { store: "", labels: &row.labels }).collect();
+    };
+    let of_row = |row: &'f FigureRow| row.cells.iter().map(move |cell| Point { store: &cell.store, labels: &row.labels });
+    let mut points: Vec<Point<'f>> = of_stores.iter().flat_map(of_row).collect();
     // Those of one store together, in its order.
     let stores: IndexSet<&str> = points.iter().map(|point| point.store).collect();
     points.sort_by_key(|point| stores.get_index_of(point.store));
@@ -178,7 +195,7 @@ impl<'f> Figures<'f> {
                 State::Holds => held.push(point),
                 State::DoesNotHold => decided += 1,
                 State::Undecided(sort, why) => {
-                    undecided.push(sort, || why, point);
+                    undecided.push(&sort, || why, point);
                     decided += 1;
                 }
                 State::Missing(why) => {
@@ -247,14 +264,13 @@ fn state(
     }
     if let Some((_, cell)) = cells.iter().find(|(_, cell)| cell.repeats < u64::from(one.repeats)) {
         let (seen, wanted) = (number::plural(cell.repeats, "trial", "trials"), number::count(u64::from(one.repeats)));
-        return State::Undecided(
-            "repeats",
-            format!("{seen}, and {wanted} must agree; run it with `repeats = {wanted}`"),
-        );
+        let why = format!("{seen}, and {wanted} must agree; run it with `repeats = {wanted}`");
+        return State::Undecided("repeats".to_owned(), why);
     }
     if let Some((figure, doubt)) = cells.iter().find_map(|(figure, cell)| Some((figure, cell.doubt.as_deref()?))) {
         let next = "repeat it (`repeats`), or make it last 5 s";
-        return State::Undecided("short", format!("`{}` rests on {doubt}, which may be noise; {next}", figure.name));
+        let why = format!("`{}` rests on {doubt}, which may be noise; {next}", figure.name);
+        return State::Undecided(format!("short {}", figure.name), why);
     }
     let is_open = |(figure, cell): &&(&FigureView, &FigureCell)| match condition {
         Some(_) if asked.iter().any(|one| one.name == figure.name) => false,
@@ -262,7 +278,7 @@ fn state(
     };
     let of_condition = of_condition.iter().filter(|_| holds.is_none());
     match of_condition.max_by(|a, b| width(a.1).total_cmp(&width(b.1))).or(of_places.iter().find(is_open)) {
-        Some((figure, cell)) => State::Undecided("close", too_close(figure, cell)),
+        Some((figure, cell)) => State::Undecided(format!("close {}", figure.name), too_close(figure, cell)),
         None => State::Holds,
     }
 }
@@ -294,9 +310,8 @@ fn values(figure: &FigureView, points: &[Point<'_>]) -> String {
     for (row, cell) in points.iter().flat_map(|point| cells(figure, point)).filter(|(_, cell)| cell.value.is_some()) {
         stores.entry(&cell.store).or_default().insert(&row.labels, cell);
     }
-    let is_named = Formula::parse(&figure.formula).is_ok_and(|formula| names_stores(&formula));
     // A store without a value must not be taken for one with this one.
-    let several = !is_named && figure.rows.iter().any(|row| row.cells.len() > 1);
+    let several = named(figure).is_none() && figure.rows.iter().any(|row| row.cells.len() > 1);
     let of = |(store, cells): (&str, IndexMap<&BTreeMap<String, String>, &FigureCell>)| {
         let all = figure.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.store == store);
         let (n, count) = (cells.len(), all.filter(|cell| cell.value.is_some()).count());
@@ -367,11 +382,13 @@ fn compared(agree: Agreement, figure: &FigureView, points: &[Point<'_>]) -> (Opt
     };
     let (alike, unlike, open) = (of(Some(true)), of(Some(false)), of(None));
     let published = texts.join("; ");
+    // Nothing may have been published of some points.
+    let is_of_all = all.len() == points.len();
     let (agrees, text) = match (alike.as_slice(), unlike.as_slice(), open.as_slice()) {
         ([], [], []) => (None, String::new()),
-        (_, [], []) => (Some(true), format!("; as published: {published}")),
-        ([], _, []) => (Some(false), format!("; not as published: {published}")),
-        ([], [], _) => (None, format!("; it is undecided if that is as published: {published}")),
+        (_, [], []) if is_of_all => (Some(true), format!("; as published: {published}")),
+        ([], _, []) if is_of_all => (Some(false), format!("; not as published: {published}")),
+        ([], [], _) if is_of_all => (None, format!("; it is undecided if that is as published: {published}")),
         _ => {
             let parts = [("as published", &alike), ("not as published", &unlike), ("undecided", &open)];
             let parts = parts.iter().filter(|(_, names)| !names.is_empty());

@@ -142,20 +142,22 @@ fn store_of(term: &Term) -> Option<&str> {
     term.labels.iter().find(|(name, _)| name == STORE).map(|(_, value)| value.as_str())
 }
 
-/// Returns true if every term of `formula` names its store: such a figure is of the first of them.
-pub fn names_stores(formula: &Formula) -> bool {
-    let mut terms = formula.terms().map(|(term, _)| store_of(term)).peekable();
-    terms.peek().is_some() && terms.all(|store| store.is_some())
+/// Returns the store that a figure is of: the first one, if every term of its formula names one.
+pub fn named_store(formula: &Formula) -> Option<&str> {
+    let stores: Option<Vec<&str>> = formula.terms().map(|(term, _)| store_of(term)).collect();
+    stores?.first().copied()
 }
 
 /// Fails if a formula that names stores has no value for `store`.
 fn is_of(formula: &Formula, store: &str) -> Result<(), String> {
-    let mut stores = formula.terms().map(|(term, _)| store_of(term));
-    if names_stores(formula) {
-        let first = stores.next().flatten().unwrap_or_default();
-        return if first == store { Ok(()) } else { Err(format!("it is of {first}")) };
+    match named_store(formula) {
+        Some(other) if other != store => Err(format!("it is of {other}")),
+        Some(_) => Ok(()),
+        None if formula.terms().any(|(term, _)| store_of(term) == Some(store)) => {
+            Err("others are measured by it".to_owned())
+        }
+        None => Ok(()),
     }
-    if stores.any(|one| one == Some(store)) { Err("others are measured by it".to_owned()) } else { Ok(()) }
 }
 
 /// Returns the least and the greatest value of `formula` for values of its terms within their bounds.
