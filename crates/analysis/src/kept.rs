@@ -64,8 +64,8 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
 }
 
 /// The sentence of a run with trials that set out to break promises, in which nothing else broke.
-pub fn outcome(run: &Run, goals: &[GoalView], others: &[&TrialView], outcomes: &[String]) -> String {
-    let shown = match outcomes {
+pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[String]) -> String {
+    let sentence = match broken {
         [] => "No promise broke where the plan sets out to break them.".to_owned(),
         [first] => format!("As the plan sets out to show, {first}."),
         [first, more @ ..] => {
@@ -74,7 +74,7 @@ pub fn outcome(run: &Run, goals: &[GoalView], others: &[&TrialView], outcomes: &
         }
     };
     match others {
-        [] => format!("{} ran as planned. {shown}", number::list(&run.stores())),
-        _ => format!("{shown} Elsewhere {}", kept(run, goals, others)),
+        [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
+        _ => format!("{sentence} Elsewhere {}", kept(run, goals, others)),
     }
 }

@@ -8,7 +8,7 @@ use plimsoll_record::data::{
 
 use crate::ab::{AbMetric, AbRule};
 use crate::disk_fault;
-use crate::kept::{kept, outcome};
+use crate::kept::{kept, shown};
 use crate::known;
 use crate::line;
 use crate::name;
@@ -35,7 +35,7 @@ pub fn verdict(
     ab: Option<&AbView>,
     promises: &[PromiseView],
 ) -> Verdict {
-    // What a plan sets out to show is an outcome.
+    // What a plan sets out to show is no failure.
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
@@ -102,7 +102,7 @@ pub fn verdict(
     let sentence = match (lines.is_empty(), breaking.is_empty()) {
         (false, _) => line::of_all(lines),
         (true, true) => kept(run, goals, &others),
-        (true, false) => outcome(run, goals, &others, &violations(&breaking, promises, true)),
+        (true, false) => shown(run, goals, &others, &violations(&breaking, promises, true)),
     };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }

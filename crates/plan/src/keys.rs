@@ -200,7 +200,7 @@ keys! {
         question: Text, NONE, "Question that the plan answers";
         answer: Tables(ANSWER), NONE, "Sentences of the answer, with places for figures", see = "#the-answer";
         worthless: Tables(WORTHLESS), NONE, "Circumstances in which there is no answer", see = "#the-answer";
-        breaks: Labels, NONE, "Trials that set out to break promises: a loss in them is an outcome; `{}` for all trials", see = "#trials-that-break-promises";
+        breaks: Labels, NONE, "Trials that set out to break promises: a loss in them is a result and no failure; `{}` for all", see = "#trials-that-break-promises";
         source: Text, NONE, "Source of the published figures";
         stores: Stores, Else("needed, here or by `--on`"), "Stores to run on: names, URLs or tables; `--on` replaces them", see = "#stores";
         seed: Whole(0, i64::MAX), Is("1"), "Seed of all randomness; `--seed` replaces it", swept;

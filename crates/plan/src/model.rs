@@ -107,7 +107,7 @@ pub struct PlannedTrial {
     pub seed: u64,
     /// The workload.
     pub workload: WorkloadUse,
-    /// Sets out to break promises: a loss is an outcome.
+    /// Sets out to break promises: a loss is a result and no failure.
     pub breaks: bool,
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,

@@ -86,7 +86,7 @@ pub struct TrialHeader {
     pub params: BTreeMap<String, String>,
     /// Labels that distinguish the trial from the plan's others.
     pub labels: BTreeMap<String, String>,
-    /// The plan sets out to break promises in it: a loss is an outcome.
+    /// The plan sets out to break promises in it: a loss is a result and no failure.
     #[serde(default)]
     pub breaks: bool,
     /// The kinds of operation. Slices name them by position.

@@ -37,7 +37,7 @@ pub struct PromiseView {
     pub fault: String,
     /// Result, by the worst of its cuts.
     pub state: PromiseState,
-    /// The plan sets out to break it: a loss is an outcome.
+    /// The plan sets out to break it: a loss is a result and no failure.
     pub expected: bool,
     /// Number of power cuts.
     pub cuts: u64,
