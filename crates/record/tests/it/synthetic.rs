@@ -8,8 +8,8 @@ use plimsoll_core::{
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, PublishedValue,
-    Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
+    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader,
+    PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader, Worthless,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
