@@ -150,7 +150,8 @@ fn points<'f>(figures: &[&'f FigureView]) -> Vec<Point<'f>> {
         let of_all = widest(true).into_iter().flatten();
         return of_all.map(|row| Point { store: "", labels: &row.labels }).collect();
     };
-    let of_row = |row: &'f FigureRow| row.cells.iter().map(move |cell| Point { store: &cell.store, labels: &row.labels });
+    let of_row =
+        |row: &'f FigureRow| row.cells.iter().map(move |cell| Point { store: &cell.store, labels: &row.labels });
     let mut points: Vec<Point<'f>> = of_stores.iter().flat_map(of_row).collect();
     // Those of one store together, in its order.
     let stores: IndexSet<&str> = points.iter().map(|point| point.store).collect();
@@ -364,7 +365,7 @@ fn published<'f>(figure: &'f FigureView, points: &[Point<'_>]) -> Vec<&'f Publis
 }
 
 fn published_text(one: &&PublishedView) -> String {
-    format!("{} {}", one.text, one.of)
+    format!("{} ({})", one.text, one.of)
 }
 
 /// Compares `figure` at `points` with its published values: agreement of all, the values, and the end of the sentence.
@@ -393,7 +394,7 @@ fn compared(agree: Agreement, figure: &FigureView, points: &[Point<'_>]) -> (Opt
             let parts = [("as published", &alike), ("not as published", &unlike), ("undecided", &open)];
             let parts = parts.iter().filter(|(_, names)| !names.is_empty());
             let parts = parts.map(|(word, names)| format!("{word} for {}", number::list(names)));
-            (None, format!("; {} ({published})", parts.collect::<Vec<_>>().join(", ")))
+            (None, format!("; {}: {published}", parts.collect::<Vec<_>>().join(", ")))
         }
     };
     (agrees, texts, text)

@@ -111,8 +111,8 @@ pub enum KeyDefault {
 use KeyDefault::{Else, Is, Needed};
 use KeyType::{
     Agreement, Codes, Condition, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors,
-    Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think,
-    Time, Warmup, Whole, Word, Workload,
+    Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts,
+    Think, Time, Warmup, Whole, Word, Workload,
 };
 
 impl Key {

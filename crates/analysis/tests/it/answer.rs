@@ -68,10 +68,10 @@ const LONG: [f64; 5] = [10.0, 12.0, 20.0, 10.0, 15.0];
 #[test]
 fn an_answer_has_the_values_of_all_stores_and_says_if_they_are_as_published() {
     let sentence = say("Index keys make a load {ratio} as long, and {published ratio} were published.");
-    let run = loaded(LONG, &[AnswerSentence { agree: Some(Agreement::Direction), ..sentence.clone() }]);
+    let run = loaded(LONG, &[AnswerSentence { agree: Some(Agreement::Direction), ..sentence }]);
     let answer = answered(&run);
-    let wanted = "Index keys make a load sqlite 2.00 ×, fjall 1.50 × as long, and 1.91 × Riak were published; \
-                  as published: 1.91 × Riak.";
+    let wanted = "Index keys make a load sqlite 2.00 ×, fjall 1.50 × as long, and 1.91 × (Riak) were published; \
+                  as published: 1.91 × (Riak).";
     assert_eq!((answer.state, answer.sentence.as_str()), (AnswerState::Answered, wanted));
     assert_eq!((answer.said[0].agrees, answer.notes().count()), (Some(true), 0));
     assert_eq!(view(&run).run.answer, wanted);
@@ -80,10 +80,10 @@ fn an_answer_has_the_values_of_all_stores_and_says_if_they_are_as_published() {
     let by_factor = AnswerSentence { agree: Some(Agreement::Factor(2.0)), ..say("{ratio}") };
     let of = |keys: f64| answered(&loaded([10.0, 12.0, 20.0, 10.0, keys], std::slice::from_ref(&by_factor)));
     assert_eq!(of(15.0).said[0].agrees, Some(true));
-    assert!(of(60.0).sentence.ends_with("; as published for sqlite, not as published for fjall (1.91 × Riak)."));
-    assert!(of(38.0).sentence.ends_with("; as published for sqlite, undecided for fjall (1.91 × Riak)."));
+    assert!(of(60.0).sentence.ends_with("; as published for sqlite, not as published for fjall: 1.91 × (Riak)."));
+    assert!(of(38.0).sentence.ends_with("; as published for sqlite, undecided for fjall: 1.91 × (Riak)."));
     let faster = answered(&loaded([20.0, 12.0, 10.0, 20.0, 10.0], &run.header.answers));
-    assert!(faster.sentence.ends_with("; not as published: 1.91 × Riak."), "{}", faster.sentence);
+    assert!(faster.sentence.ends_with("; not as published: 1.91 × (Riak)."), "{}", faster.sentence);
     assert_eq!(faster.said[0].agrees, Some(false));
 
     assert_eq!(view(&study::complete()).answer, None, "a plan without sentences has no answer");
@@ -213,7 +213,7 @@ fn a_published_value_stands_at_its_point_of_the_sweep() {
     assert_eq!((shown("none"), shown("own"), shown("keyindex")), (vec![358.0], vec![], vec![692.0]));
     assert!(view.figures[0].published.is_empty(), "it is of no other point");
     let answer = view.answer.unwrap();
-    assert_eq!(answer.sentence, "sqlite · index=keyindex 20.0 s, published: 692 s Riak.");
+    assert_eq!(answer.sentence, "sqlite · index=keyindex 20.0 s, published: 692 s (Riak).");
 }
 
 #[test]

@@ -41,7 +41,7 @@ say = "A load with it takes {load with an index}."
     let ran = place.run(&["run", &plan]).expect(0);
     let said = |text: &str| {
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let (first, rest) = words.split_once("; as published: 1.26 × Riak.").unwrap();
+        let (first, rest) = words.split_once("; as published: 1.26 × (Riak).").unwrap();
         assert!(first.starts_with("An index makes the query faster: ") && first.contains(" ×"), "{text}");
         rest.to_owned()
     };
