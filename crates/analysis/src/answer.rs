@@ -97,18 +97,20 @@ impl<'f> Reasons<'f> {
 
     fn sentences(&self, word: &str) -> Vec<String> {
         let sentence = |(text, points): &(String, IndexSet<Point<'_>>)| {
-            let mut names: Vec<String> = points.iter().take(NAMED_MAX).map(Point::name).collect();
-            let more = (points.len() - names.len()) as u64;
-            names.retain(|name| !name.is_empty());
-            names.extend((more > 0).then(|| format!("{} more", number::count(more))));
-            let of = if names.is_empty() { String::new() } else { format!(" for {}", number::list(&names)) };
+            let mut others: Vec<String> = points.iter().skip(1).take(NAMED_MAX).map(Point::name).collect();
+            let more = (points.len() - others.len()).saturating_sub(1) as u64;
+            others.extend((more > 0).then(|| format!("{} more", number::count(more))));
+            let also = if others.is_empty() { String::new() } else { format!(" (also {})", number::list(&others)) };
+            // The text has the numbers of the first.
+            let first = points.first().map(Point::name).filter(|name| !name.is_empty());
+            let of = first.map_or(String::new(), |first| format!(" for {first}{also}"));
             format!("{word}{of}: {}.", text.trim_end_matches('.'))
         };
         self.0.values().map(sentence).collect()
     }
 }
 
-/// What a sentence is at one point.
+/// State of a sentence at a point.
 enum State {
     Holds,
     DoesNotHold,

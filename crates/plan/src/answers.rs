@@ -1,4 +1,4 @@
-//! The answer of a plan's figures to its question, and the circumstances in which there is none.
+//! The answer of a plan's figures to its question, and the circumstances that withhold it.
 
 use plimsoll_core::Condition;
 use plimsoll_core::study::places_in;
@@ -24,7 +24,7 @@ impl PlanReader<'_> {
         Some(AnswerSentence { say, only_if: only_if.flatten(), agree: agree.flatten(), repeats })
     }
 
-    /// Reads the circumstances in which there is no answer.
+    /// Reads the circumstances that withhold the answer.
     pub(crate) fn worthless(
         &self,
         node: &PlanNode<'_>,
@@ -35,7 +35,7 @@ impl PlanReader<'_> {
             let section = self.section(table, "a `worthless`", &[WORTHLESS])?;
             if answers.is_empty() {
                 let help = "say what the figures come to: [[answer]] with `say`".to_owned();
-                return self.refuse(section.span, "there is no answer that could be worthless", Some(help));
+                return self.refuse(section.span, "the plan has no `[[answer]]` to withhold", Some(help));
             }
             let say = self.required(&section, "say", "`say = \"The disk never waited: {load}.\"`");
             let condition = self.required(&section, "if", "`if = \"{load} < 1\"`");

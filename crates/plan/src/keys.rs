@@ -199,7 +199,7 @@ keys! {
         title: Text, Else("the plan's name"), "Short description of the plan";
         question: Text, NONE, "Question that the plan answers";
         answer: Tables(ANSWER), NONE, "Sentences of the answer, with places for figures", see = "#the-answer";
-        worthless: Tables(WORTHLESS), NONE, "Circumstances in which there is no answer", see = "#the-answer";
+        worthless: Tables(WORTHLESS), NONE, "Circumstances that withhold the answer", see = "#the-answer";
         breaks: Labels, NONE, "Trials that set out to break promises: a loss in them is a result and no failure; `{}` for all", see = "#trials-that-break-promises";
         source: Text, NONE, "Source of the published figures";
         stores: Stores, Else("needed, here or by `--on`"), "Stores to run on: names, URLs or tables; `--on` replaces them", see = "#stores";
@@ -269,7 +269,7 @@ keys! {
 
     /// Keys of a `[[worthless]]`.
     WORTHLESS {
-        say: Text, Needed, "Sentence that says why there is no answer";
+        say: Text, Needed, "Reason that the answer is withheld";
         if: Condition, Needed, "Condition on figures: `{durable / unsafe} < 1`";
     }
 

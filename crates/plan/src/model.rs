@@ -25,7 +25,7 @@ pub struct Plan {
     pub question: String,
     /// Sentences of the answer.
     pub answers: Vec<AnswerSentence>,
-    /// Circumstances in which there is no answer.
+    /// Circumstances that withhold the answer.
     pub worthless: Vec<Worthless>,
     /// Source of the published figures; empty if there is none.
     pub source: String,

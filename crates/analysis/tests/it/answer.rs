@@ -93,7 +93,7 @@ fn an_answer_has_the_values_of_all_stores_and_says_if_they_are_as_published() {
 fn one_short_load_is_noise_and_gives_no_answer() {
     let run = loaded([0.412, 0.534, 0.718, 0.221, 0.347], &[say("Index keys make a load {ratio} as long.")]);
     let answer = answered(&run);
-    let wanted = "Undecided for sqlite and fjall: `ratio` rests on one load of 718 ms, which may be noise; repeat it \
+    let wanted = "Undecided for sqlite (also fjall): `ratio` rests on one load of 718 ms, which may be noise; repeat it \
                   (`repeats`), or make it last 5 s.";
     assert_eq!((answer.state, answer.sentence.as_str()), (AnswerState::Undecided, wanted));
     assert!(answer.said.is_empty() && answer.notes().next().is_none());
@@ -143,7 +143,7 @@ fn a_sentence_is_said_of_the_stores_for_which_its_condition_holds() {
 fn counts_of_chance_need_repeats_that_agree() {
     let sentence = AnswerSentence { repeats: 3, ..only_if("{lost} = 0", "Nothing was lost ({lost}).") };
     let run = loaded(LONG, &[sentence]);
-    let wanted = "Undecided for sqlite and fjall: 1 trial, and 3 must agree; run it with `repeats = 3`.";
+    let wanted = "Undecided for sqlite (also fjall): 1 trial, and 3 must agree; run it with `repeats = 3`.";
     assert_eq!(answered(&run).sentence, wanted);
     let mut run = repeated(&run, &[[1.0; 5]; 3]);
     assert_eq!(answered(&run).sentence, "Nothing was lost (sqlite 0, fjall 0).");
@@ -182,7 +182,7 @@ fn a_ratio_that_cannot_be_is_a_warning_and_no_answer() {
     run.header.figures = vec![figure("fall", "%", "0 * load.seconds[index=none] - 130")];
     let answer = answered(&run);
     assert_eq!(answer.state, AnswerState::Worthless);
-    let wanted = "No answer for sqlite and fjall: `fall` is −130 %, but nothing falls by more than 100 %;";
+    let wanted = "No answer for sqlite (also fjall): `fall` is −130 %, but nothing falls by more than 100 %;";
     assert!(answer.sentence.starts_with(wanted), "{}", answer.sentence);
 }
 
@@ -192,7 +192,7 @@ fn what_the_plan_calls_worthless_is_a_warning_and_no_answer() {
     run.header.worthless =
         vec![Worthless { say: "nothing was at risk: {lost} lost.".into(), condition: "{lost} = 0".into() }];
     let answer = answered(&run);
-    let wanted = "No answer for sqlite and fjall: nothing was at risk: sqlite 0, fjall 0 lost.";
+    let wanted = "No answer for sqlite (also fjall): nothing was at risk: sqlite 0, fjall 0 lost.";
     assert_eq!((answer.state, answer.sentence.as_str()), (AnswerState::Worthless, wanted));
     run.trials[0].ledgers[0].lost = 3;
     let answer = answered(&run);

@@ -388,7 +388,7 @@ stores => answer = «"It takes {load}."»\nstores
 ! a direction is one of ratios, and the unit of `é` is not `×`
 ? write the factor within which values agree: agree = 2
 «[[worthless]]»\nsay = "so"\nif = "{é} > 1"
-! there is no answer that could be worthless
+! the plan has no `[[answer]]` to withhold
 ? say what the figures come to: [[answer]] with `say`
 [[answer]]\nsay = "so"\n«[[worthless]]»\nsay = "so"
 ! a `worthless` needs `if`

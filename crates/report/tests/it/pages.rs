@@ -70,7 +70,7 @@ fn answered() -> Run {
 fn the_answer_to_the_plans_question_is_the_first_line_of_every_form() {
     let run = answered();
     let note =
-        "Undecided for sqlite and fjall: `load, plain` rests on one load of 412 ms, which may be noise; repeat it";
+        "Undecided for sqlite (also fjall): `load, plain` rests on one load of 412 ms, which may be noise; repeat it";
     let view = view(&run);
     let first = &view.answer.as_ref().unwrap().sentence;
     assert!(first.starts_with("The query takes <sqlite 11.") && first.ends_with(">."), "{first}");
