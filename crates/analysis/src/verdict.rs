@@ -40,7 +40,7 @@ pub fn verdict(
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
     let mut broken = violations(&others, promises, false);
-    broken.extend(not_done(run, trials));
+    broken.extend(not_done(run, &others));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
     if let Some(first) = broken.first() {
@@ -102,7 +102,11 @@ pub fn verdict(
     let sentence = match (lines.is_empty(), breaking.is_empty()) {
         (false, _) => line::of_all(lines),
         (true, true) => kept(run, goals, &others),
-        (true, false) => shown(run, goals, &others, &violations(&breaking, promises, true)),
+        (true, false) => {
+            let mut broken = violations(&breaking, promises, true);
+            broken.extend(not_done(run, &breaking));
+            shown(run, goals, &others, &broken)
+        }
     };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
@@ -183,7 +187,7 @@ fn missed(goals: &[GoalView]) -> Vec<String> {
 /// Returns the driven phases in which nothing was done, or in which more operations failed or were never sent than
 /// passes without a goal. Operations that a late generator did not send are not failures. Quantities that a goal
 /// limits, or a search, are judged there.
-fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
+fn not_done(run: &Run, trials: &[&TrialView]) -> Vec<String> {
     let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
     let is_asked = run.header.outline.ab.as_ref().is_some_and(|spec| spec.fail_if.iter().any(is_rule));
     let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == GoalKind::Errors);
