@@ -2,20 +2,29 @@
 //!
 //! A term `phase.quantity[label=value]` means that phase of the one trial that has these labels (or, where the
 //! plan does not sweep them, these parameters), or the median of its repeats. What a formula leaves open of the sweep gives one row each.
-//! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`.
+//! The label `op` names a kind of operation and not a trial: `mixed.p99[op=read]`. The label `store` names another store
+//! than the one that the figure is of: `drive.rate / drive.rate[store=one]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use indexmap::{IndexMap, IndexSet};
-use plimsoll_core::study::figures_in;
-use plimsoll_core::{Formula, Term};
-use plimsoll_record::data::{Figure, PublishedValue, Run, Trial};
+use indexmap::IndexSet;
+use plimsoll_core::{Bounds, Formula, Term};
+use plimsoll_record::data::{Figure, PhaseKind, PublishedValue, Run, Trial};
 
 use crate::name::REPEAT;
 use crate::number;
-use crate::phase::PhaseFacts;
-use crate::stat;
+use crate::phase::{PhaseFacts, Quantity, is_percentile};
+use crate::stat::{self, interval};
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
+
+/// Label of a trial's store.
+const STORE: &str = "store";
+/// Seconds that one load or drive by itself must last to be no noise: five, as exactly as a timer ends them.
+const SHORT_S: f64 = 4.95;
+/// Share by which one time or rate by itself may be off.
+const ONE_MAY_BE_OFF: f64 = 0.05;
+/// Most terms of a formula that has bounds.
+const TERMS_MAX: usize = 12;
 
 /// Calculates every figure of the plan.
 pub fn figures(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FigureView> {
@@ -76,13 +85,30 @@ fn open_labels(trial: &Trial, named: &BTreeSet<&str>) -> BTreeMap<String, String
         .header
         .labels
         .iter()
-        .filter(|(name, _)| !["store", REPEAT].contains(&name.as_str()) && !named.contains(name.as_str()))
+        .filter(|(name, _)| ![STORE, REPEAT].contains(&name.as_str()) && !named.contains(name.as_str()))
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
 }
 
-/// A value, the observations behind it, and whether a late generator may have moved it; or why there is none.
-type Outcome = Result<(f64, u64, bool), String>;
+/// A value with what it rests on.
+struct Measured {
+    value: f64,
+    /// The fewest observations behind any of its terms.
+    n: u64,
+    /// A late generator may have moved it.
+    late: bool,
+    /// Values that it may have in truth; `None` if that is not known.
+    bounds: Option<Bounds>,
+    /// The bounds were observed, in repeats or samples, and not assumed.
+    is_observed: bool,
+    /// The fewest repeats of any of its terms.
+    repeats: u64,
+    /// Measurement that may be noise.
+    doubt: Option<String>,
+}
+
+/// A value, or why there is none.
+type Outcome = Result<Measured, String>;
 
 fn evaluate(
     run: &Run,
@@ -92,17 +118,58 @@ fn evaluate(
     point: &BTreeMap<String, String>,
     named: &BTreeSet<&str>,
 ) -> Outcome {
+    is_of(formula, store)?;
     let known: Vec<(&Term, Outcome)> =
         formula.terms().map(|(term, _)| (term, term_value(run, facts, term, store, point, named))).collect();
-    let of = |term: &Term| known.iter().find(|(one, _)| *one == term)?.1.as_ref().ok();
-    let value = formula.eval(&|term| of(term).map(|(value, ..)| *value));
-    if let Some(why) = known.iter().find_map(|(_, outcome)| outcome.as_ref().err()) {
-        return Err(why.clone());
+    let known: Vec<(&Term, Measured)> =
+        known.into_iter().map(|(term, outcome)| Ok((term, outcome?))).collect::<Result<_, String>>()?;
+    let of = |term: &Term| known.iter().find(|(one, _)| *one == term).map(|(_, measured)| measured);
+    let value = formula.eval(&|term| of(term).map(|measured| measured.value)).ok_or("has no finite value")?;
+    let terms = || known.iter().map(|(_, measured)| measured);
+    Ok(Measured {
+        value,
+        n: terms().map(|one| one.n).min().unwrap_or(0),
+        late: terms().any(|one| one.late),
+        bounds: bounds(formula, &known),
+        is_observed: terms().all(|one| one.is_observed),
+        repeats: terms().map(|one| one.repeats).min().unwrap_or(1),
+        doubt: terms().find_map(|one| one.doubt.clone()),
+    })
+}
+
+/// Returns the store that `term` names.
+fn store_of(term: &Term) -> Option<&str> {
+    term.labels.iter().find(|(name, _)| name == STORE).map(|(_, value)| value.as_str())
+}
+
+/// Returns the store that a figure is of: the first one, if every term of its formula names one.
+pub fn named_store(formula: &Formula) -> Option<&str> {
+    let stores: Option<Vec<&str>> = formula.terms().map(|(term, _)| store_of(term)).collect();
+    stores?.first().copied()
+}
+
+/// Fails if a formula that names stores has no value for `store`.
+fn is_of(formula: &Formula, store: &str) -> Result<(), String> {
+    match named_store(formula) {
+        Some(other) if other != store => Err(format!("it is of {other}")),
+        Some(_) => Ok(()),
+        None if formula.terms().any(|(term, _)| store_of(term) == Some(store)) => {
+            Err("others are measured by it".to_owned())
+        }
+        None => Ok(()),
     }
-    let terms = || known.iter().flat_map(|(_, outcome)| outcome);
-    let fewest = terms().map(|(_, n, _)| *n).min().unwrap_or(0);
-    let value = value.ok_or("has no finite value")?;
-    Ok((value, fewest, terms().any(|(.., late)| *late)))
+}
+
+/// Returns the least and the greatest value of `formula` for values of its terms within their bounds.
+fn bounds(formula: &Formula, terms: &[(&Term, Measured)]) -> Option<Bounds> {
+    let end = |corner: usize, term: &Term| {
+        let at = terms.iter().position(|(one, _)| *one == term)?;
+        let (low, high) = terms.get(at)?.1.bounds?;
+        Some(if corner >> at & 1 == 0 { low } else { high })
+    };
+    let corners = (terms.len() <= TERMS_MAX).then(|| 0..1usize << terms.len())?;
+    let ends: Vec<f64> = corners.map(|corner| formula.eval(&|term| end(corner, term))).collect::<Option<_>>()?;
+    Some((ends.iter().copied().reduce(f64::min)?, ends.iter().copied().reduce(f64::max)?))
 }
 
 fn term_value(
@@ -115,10 +182,11 @@ fn term_value(
 ) -> Outcome {
     let op = term.labels.iter().find(|(name, _)| name == "op").map(|(_, value)| value.as_str());
     let wanted = || term.labels.iter().filter(|(name, _)| name != "op");
+    let store = store_of(term).unwrap_or(store);
     let fits = |trial: &Trial| {
         trial.header.store_label == store
             && open_labels(trial, named) == *point
-            && wanted().all(|(name, value)| {
+            && wanted().filter(|(name, _)| name != STORE).all(|(name, value)| {
                 trial.header.labels.get(name).or_else(|| trial.header.params.get(name)) == Some(value)
             })
     };
@@ -129,9 +197,7 @@ fn term_value(
             .iter()
             .find(|facts| facts.phase.header.name == term.phase)
             .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
-        phase
-            .quantity(&term.quantity, op)
-            .map(|quantity| (quantity.value, quantity.n, phase.is_moved(&term.quantity, op)))
+        phase.quantity(&term.quantity, op).map(|quantity| once(phase, &term.quantity, op, quantity))
     };
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {
@@ -139,58 +205,86 @@ fn term_value(
         [] => Err(format!("there is no trial with {}", number::list(&labels()))),
         [(_, phases)] => value_in(phases),
         repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
-            let all: Vec<(f64, u64, bool)> =
-                repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
-            let values: Vec<f64> = all.iter().map(|(value, ..)| *value).collect();
-            let late = all.iter().any(|(.., late)| *late);
-            Ok((stat::median(&values).unwrap_or(0.0), all.iter().map(|(_, n, _)| n).sum(), late))
+            let all: Vec<Measured> = repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
+            Ok(repeated(&all, is_timed(&term.quantity)))
         }
         many => Err(format!("{} trials match {term}: add a label", many.len())),
     }
 }
 
-fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
-    let missing = outcome.as_ref().err().cloned();
-    let (value, n, late) = outcome.map_or((None, 0, false), |(value, n, late)| (Some(value), n, late));
-    let shown = |value| number::marked(number::with_unit(value, unit), late);
-    FigureCell { store: store.to_string(), value, text: value.map_or("–".to_string(), shown), late, n, missing }
+/// Returns true if the quantity `name` is a time or a rate, which differs from one measurement to the next.
+fn is_timed(name: &str) -> bool {
+    name.contains("seconds") || matches!(name, "rate" | "mean" | "stddev") || is_percentile(name)
 }
 
-/// `text` with the values of figures for their names in braces; empty where one of them has none.
-pub fn answer(text: &str, figures: &[FigureView]) -> String {
-    let mut answer = text.to_owned();
-    for name in figures_in(text) {
-        let values = figures.iter().find(|figure| figure.name == name).map(values).unwrap_or_default();
-        if values.is_empty() {
-            return String::new();
-        }
-        answer = answer.replace(&format!("{{{name}}}"), &values);
+/// A quantity of one phase. A time or a rate has the bounds of its samples, or is assumed to be off by some per cent.
+fn once(phase: &PhaseFacts<'_>, name: &str, op: Option<&str>, quantity: Quantity) -> Measured {
+    let Quantity { value, n } = quantity;
+    let late = phase.is_moved(name, op);
+    let exact = Measured { value, n, late, bounds: Some((value, value)), is_observed: true, repeats: 1, doubt: None };
+    if !is_timed(name) {
+        return exact;
     }
-    answer
-}
-
-/// Formats the values of a figure, store by store: from the least to the greatest if it has several rows.
-fn values(figure: &FigureView) -> String {
-    let mut stores: IndexMap<&str, Vec<&FigureCell>> = IndexMap::new();
-    for cell in figure.rows.iter().flat_map(|row| &row.cells) {
-        stores.entry(&cell.store).or_default().extend(cell.value.is_some().then_some(cell));
+    let asked = if name == "median_seconds" { phase.asked_seconds(op) } else { Vec::new() };
+    if let [least, .., most] = asked.as_slice() {
+        let interval = interval::of_median(&asked).map_or((*least, *most), |one| (one.low, one.high));
+        return Measured { bounds: Some(interval), ..exact };
     }
-    // One that has none is not to be taken for meant.
-    let several = stores.len() > 1;
-    stores.retain(|_, cells| !cells.is_empty());
-    let of = |(store, mut cells): (&str, Vec<&FigureCell>)| {
-        cells.sort_by(|one, other| one.value.partial_cmp(&other.value).unwrap_or(std::cmp::Ordering::Equal));
-        let ends = match cells.as_slice() {
-            [least, .., most] if least.text != most.text => {
-                // A unit that is not made smaller or larger with the number is said once.
-                let end = format!(" {}", figure.unit);
-                format!("{} to {}", least.text.strip_suffix(&end).unwrap_or(&least.text), most.text)
-            }
-            cells => cells.first().map_or_else(String::new, |cell| cell.text.clone()),
-        };
-        if several { format!("{store} {ends}") } else { ends }
+    let kind = phase.phase.header.kind;
+    let took_s = match kind {
+        PhaseKind::Drive => phase.counted_s,
+        _ => phase.quantity("seconds", None).map_or(0.0, |seconds| seconds.value),
     };
-    stores.into_iter().map(of).collect::<Vec<_>>().join(", ")
+    let off = value.abs() * ONE_MAY_BE_OFF;
+    let doubt = (took_s < SHORT_S).then(|| format!("one {} of {}", kind.name(), number::seconds(took_s)));
+    Measured { bounds: Some((value - off, value + off)), is_observed: false, doubt, ..exact }
+}
+
+/// The median of repeats, with its 95 % interval, or their range if there are fewer than six. A count has the range of
+/// all: in a median of them the others would not show.
+fn repeated(all: &[Measured], is_timed: bool) -> Measured {
+    let values: Vec<f64> = all.iter().map(|one| one.value).collect();
+    let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
+    let interval = interval::of_median(&values).filter(|_| is_timed).map(|one| (one.low, one.high));
+    Measured {
+        value: stat::median(&values).unwrap_or(0.0),
+        n: all.iter().map(|one| one.n).sum(),
+        late: all.iter().any(|one| one.late),
+        bounds: interval.or(ends),
+        is_observed: true,
+        repeats: all.len() as u64,
+        doubt: None,
+    }
+}
+
+fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
+    let shown = |one: &Measured| number::marked(number::with_unit(one.value, unit), one.late);
+    match outcome {
+        Ok(one) => FigureCell {
+            store: store.to_string(),
+            value: Some(one.value),
+            text: shown(&one),
+            late: one.late,
+            n: one.n,
+            repeats: one.repeats,
+            interval: one.bounds.filter(|(low, high)| one.is_observed && low < high),
+            bounds: one.bounds,
+            doubt: one.doubt,
+            missing: None,
+        },
+        Err(why) => FigureCell {
+            store: store.to_string(),
+            value: None,
+            text: "–".to_string(),
+            late: false,
+            n: 0,
+            repeats: 0,
+            interval: None,
+            bounds: None,
+            doubt: None,
+            missing: Some(why),
+        },
+    }
 }
 
 /// Returns figures that are ratios of like quantities (unit `×`) with both a published and a measured value: at most

@@ -24,6 +24,7 @@
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | `host` | the samplers' series, grouped into panels |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
+//! | `answer` | the answer of the figures to the plan's question, if they have one |
 //! | `known` | numbers of a ledger's check, where the store could be read |
 //! | `trial` | trials and phases as reports show them |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
@@ -36,6 +37,7 @@
 //! | `sweep` | what was driven at every point of a sweep |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
 //! | `summary` | what came of it in a line, in the units of the job |
+//! | `kept` | sentences of runs in which everything held |
 //! | `verdict` | the one sentence, and what it rests on |
 //!
 //! # Rules
@@ -47,12 +49,14 @@
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
 pub mod ab;
+mod answer;
 pub mod compare;
 mod disk_fault;
 mod figure;
 pub mod fold;
 mod goal;
 mod host;
+mod kept;
 mod known;
 mod latency;
 pub mod line;
@@ -104,6 +108,7 @@ pub fn view(run: &data::Run) -> RunView {
     let lines = line::lines(run);
     let goals = goal::goals(run, &facts, &lines);
     let figures = figure::figures(run, &facts);
+    let answer = answer::answer(run, &figures);
     let trials = trial::trials(run, &facts);
     let warnings = warning::warnings(run, &facts);
     let late = warning::late(&facts, &lines);
@@ -119,12 +124,13 @@ pub fn view(run: &data::Run) -> RunView {
         summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises, &disk_faults),
         verdict,
         notices: run.header.notices.clone(),
-        run: trial::run_facts(run, figure::answer(&run.header.answer, &figures), end_ns),
+        run: trial::run_facts(run, answer.as_ref().map_or("", |answer| &answer.sentence), end_ns),
+        answer,
         goals,
         stores: run.stores(),
         headlines: figure::headlines(&figures),
         figures,
-        truth: if is_series { verdict::truth(&trials) } else { None },
+        truth: if is_series { kept::truth(&trials) } else { None },
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },

@@ -481,7 +481,7 @@ impl<'a> PhaseFacts<'a> {
 }
 
 /// Returns true if `name` is a percentile's, undisturbed or not.
-fn is_percentile(name: &str) -> bool {
+pub(crate) fn is_percentile(name: &str) -> bool {
     Percentile::named(name.strip_prefix(UNDISTURBED).unwrap_or(name)).is_some()
 }
 

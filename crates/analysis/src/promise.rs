@@ -23,6 +23,8 @@ pub const NOT_KNOWN: &str = "not known";
 /// A cut.
 struct Cut<'r> {
     trial: u32,
+    /// The plan sets out to break promises in its trial.
+    breaks: bool,
     power: &'r Phase,
     ledger: &'r LedgerCheck,
     /// Writes that were acknowledged since the load, whose records were made durable before the power was to go.
@@ -162,6 +164,7 @@ fn cuts(trial: &Trial) -> Vec<Cut<'_>> {
         let checks = || trial.phases.iter().filter(|phase| phase.header.ordinal == ledger.phase);
         Some(Cut {
             trial: trial.header.ordinal,
+            breaks: trial.header.breaks,
             power,
             ledger,
             acknowledged,
@@ -221,6 +224,7 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
         repeat: String::new(),
         name,
         state,
+        expected: !cuts.is_empty() && cuts.iter().all(|cut| cut.breaks),
         cuts: cuts.len() as u64,
         vacuous_cuts,
         acknowledged,

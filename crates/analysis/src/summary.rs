@@ -71,13 +71,14 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
     let mut all: Vec<&PromiseView> = promises.iter().filter(|one| one.state != PromiseState::NotTried).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.state));
     let of = |one: &PromiseView| {
-        let is_broken = one.state >= PromiseState::Lost;
+        let is_broken = one.state >= PromiseState::Lost && !one.expected;
         let of = format!("of {} writes lost", number::count(one.acknowledged));
         let state = one.state.name().to_owned();
         let mut parts =
             vec![SummaryPart { name: "promise".to_owned(), value: state.clone(), bad: is_broken, text: state }];
         if one.state != PromiseState::NothingAtRisk {
-            parts.push(losses(&of, one.lost));
+            let losses = losses(&of, one.lost);
+            parts.push(SummaryPart { bad: losses.bad && !one.expected, ..losses });
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
         parts.push(counted(cuts, number::count(one.cuts), false));
@@ -108,7 +109,9 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
         .chunk_by(PartialEq::eq)
         .filter_map(|same| {
             let state = *same.first()?;
-            Some(counted(state.name(), number::count(same.len() as u64), state >= PromiseState::Lost))
+            let is_bad = |one: &PromiseView| one.state == state && !one.expected;
+            let bad = state >= PromiseState::Lost && promises.iter().any(is_bad);
+            Some(counted(state.name(), number::count(same.len() as u64), bad))
         })
         .collect();
     parts.push(counted("power cuts", number::count(promises.iter().map(|one| one.cuts).sum()), false));

@@ -24,7 +24,7 @@ use crate::view::{
 };
 
 /// The run's own facts; `end_ns` is the last thing recorded.
-pub fn run_facts(run: &Run, answer: String, end_ns: u64) -> RunFacts {
+pub fn run_facts(run: &Run, answer: &str, end_ns: u64) -> RunFacts {
     let header = &run.header;
     let (state, error) = match &run.state {
         RunState::Complete => (EndState::Complete, None),
@@ -37,7 +37,7 @@ pub fn run_facts(run: &Run, answer: String, end_ns: u64) -> RunFacts {
         plan_name: header.plan_name.clone(),
         title: header.title.clone(),
         question: header.question.clone(),
-        answer,
+        answer: answer.to_owned(),
         source: header.source.clone(),
         plimsoll_version: header.plimsoll_version.clone(),
         started_wall_ns: header.started_wall_ns,

@@ -8,6 +8,7 @@ use plimsoll_record::data::{
 
 use crate::ab::{AbMetric, AbRule};
 use crate::disk_fault;
+use crate::kept::{kept, shown};
 use crate::known;
 use crate::line;
 use crate::name;
@@ -34,7 +35,13 @@ pub fn verdict(
     ab: Option<&AbView>,
     promises: &[PromiseView],
 ) -> Verdict {
-    let broken = broken(run, goals, trials, promises);
+    // What a plan sets out to show is no failure.
+    let breaks =
+        |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
+    let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
+    let mut broken = violations(&others, promises, false);
+    broken.extend(not_done(run, &others));
+    broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
@@ -72,12 +79,14 @@ pub fn verdict(
         promises
             .iter()
             .filter(|one| {
-                matches!(one.state, PromiseState::PagesNotTried | PromiseState::NothingAtRisk | PromiseState::NotKnown)
+                matches!(one.state, PromiseState::PagesNotTried | PromiseState::NothingAtRisk)
+                    || (one.state == PromiseState::NotKnown && !one.expected)
             })
             .map(said),
     );
     // What became of a promise its own sentence says.
-    let open = run.trials.iter().filter(|_| promises.iter().all(|one| one.state != PromiseState::NotKnown));
+    let open = run.trials.iter().filter(|trial| !trial.header.breaks);
+    let open = open.filter(|_| promises.iter().all(|one| one.state != PromiseState::NotKnown));
     undecided
         .extend(open.filter_map(|trial| Some(format!("{}: {}", name::trial(&trial.header), known::not_known(trial)?))));
     if let Some(first) = undecided.first() {
@@ -90,7 +99,15 @@ pub fn verdict(
     if let Some(ab) = ab {
         return Verdict { state: ab.state(), sentence: ab.sentence.clone(), reasons: Vec::new() };
     }
-    let sentence = if lines.is_empty() { kept(run, goals, trials) } else { line::of_all(lines) };
+    let sentence = match (lines.is_empty(), breaking.is_empty()) {
+        (false, _) => line::of_all(lines),
+        (true, true) => kept(run, goals, &others),
+        (true, false) => {
+            let mut broken = violations(&breaking, promises, true);
+            broken.extend(not_done(run, &breaking));
+            shown(run, goals, &others, &broken)
+        }
+    };
     Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
 }
 
@@ -111,10 +128,12 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
     broken.iter().map(|sentence| format!("{sentence}.")).chain(unseen.iter().map(capital)).collect()
 }
 
-/// Promises that were seen to break: losses first, then wrong answers, then what was not done at all, then goals.
-fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[PromiseView]) -> Vec<String> {
+/// Promises that were seen to break in `trials`, losses first, then wrong answers. `expected` are those of trials that
+/// set out to break them.
+fn violations(trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
     // Cuts of the same settings together say more than each.
-    let mut worst: Vec<&PromiseView> = promises.iter().filter(|one| one.state >= PromiseState::Lost).collect();
+    let is_broken = |one: &&PromiseView| one.state >= PromiseState::Lost && one.expected == expected;
+    let mut worst: Vec<&PromiseView> = promises.iter().filter(is_broken).collect();
     worst.sort_by_key(|one| std::cmp::Reverse(one.state));
     let mut broken: Vec<String> = worst.into_iter().map(said).collect();
     for trial in trials.iter().filter(|_| promises.is_empty()) {
@@ -151,7 +170,12 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[Promi
             broken.push(format!("{}, read back, had {}", trial.name, number::list(&what)));
         }
     }
-    broken.extend(not_done(run, trials));
+    broken
+}
+
+/// Goals that were missed.
+fn missed(goals: &[GoalView]) -> Vec<String> {
+    let mut broken = Vec::new();
     for goal in goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)) {
         for place in goal.trials.iter().filter(|place| place.state == GoalState::Missed) {
             broken.push(format!("{} was {} in {}, wanted {}", goal.text, place.got_text, place.place, goal.wanted));
@@ -163,7 +187,7 @@ fn broken(run: &Run, goals: &[GoalView], trials: &[TrialView], promises: &[Promi
 /// Returns the driven phases in which nothing was done, or in which more operations failed or were never sent than
 /// passes without a goal. Operations that a late generator did not send are not failures. Quantities that a goal
 /// limits, or a search, are judged there.
-fn not_done(run: &Run, trials: &[TrialView]) -> Vec<String> {
+fn not_done(run: &Run, trials: &[&TrialView]) -> Vec<String> {
     let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
     let is_asked = run.header.outline.ab.as_ref().is_some_and(|spec| spec.fail_if.iter().any(is_rule));
     let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == GoalKind::Errors);
@@ -426,64 +450,6 @@ fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
 /// Returns the sort of a reason: of a void phase the words up to the first figure, which differs from trial to trial.
 fn sort(words: &str) -> &str {
     if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
-}
-
-/// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
-/// nothing was checked.
-pub fn truth(trials: &[TrialView]) -> Option<String> {
-    let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
-    let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
-    let has_ledgers = ledgers.peek().is_some();
-    if wrong > 0 || ledgers.any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0 || !ledger.complete) {
-        return None;
-    }
-    let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
-    kept.extend(has_ledgers.then(|| "no acknowledged write was lost".to_string()));
-    (!kept.is_empty())
-        .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
-}
-
-/// Returns a sentence that all answers were right, if any was checked.
-fn answers_kept(trials: &[TrialView]) -> Option<String> {
-    let answers: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
-    (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))
-}
-
-/// The sentence when everything held.
-fn kept(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> String {
-    let stores = number::list(&run.stores());
-    let acknowledged: u64 =
-        trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
-    let mut kept: Vec<String> = answers_kept(trials).into_iter().collect();
-    if acknowledged > 0 {
-        kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
-    }
-    let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
-    if others > 0 {
-        kept.push(format!("{} held", number::plural(others, "goal", "goals")));
-    }
-    let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
-    let late = match late {
-        0 => String::new(),
-        n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
-    };
-    // No promise to answer is kept while nothing is answered.
-    let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage?)));
-    if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
-        let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        let [length, at] = [one.seconds, one.at_s].map(number::seconds);
-        return format!("{} answered nothing for {length} at {at}, in phase {}{kept}{late}.", trial.name, phase.name);
-    }
-    // Of acknowledged writes that nothing has looked for no promise is known to be kept.
-    let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
-    if kept.is_empty() {
-        format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
-    } else if has_looked {
-        format!("{stores} kept every promise: {}{late}.", number::list(&kept))
-    } else {
-        format!("{stores} ran as planned: {}{late}.", number::list(&kept))
-    }
 }
 
 /// The ledger's name for a disagreement, as it follows a number in a sentence.

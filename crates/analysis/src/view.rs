@@ -9,6 +9,7 @@ pub use plimsoll_record::data::{EventClass, GoalKind, Level, PhaseKind, Purpose,
 use serde::Serialize;
 
 mod ab;
+mod answer;
 mod compared;
 mod disk_fault;
 mod line;
@@ -19,6 +20,7 @@ mod sweep;
 mod trial;
 
 pub use self::ab::*;
+pub use self::answer::*;
 pub use self::compared::*;
 pub use self::disk_fault::*;
 pub use self::line::*;
@@ -36,6 +38,8 @@ pub const FORMAT: u32 = 1;
 pub struct RunView {
     /// [`FORMAT`].
     pub format: u32,
+    /// Answer to the plan's question; `null` for plans without one.
+    pub answer: Option<StudyAnswer>,
     /// Results: a line for each driven phase, or for a combination of many.
     pub summary: Vec<SummaryView>,
     /// The verdict.
@@ -106,7 +110,7 @@ pub struct RunFacts {
     pub title: String,
     /// The plan's question; may be empty.
     pub question: String,
-    /// Answer in one sentence with figures; empty if the plan has none, or a figure of it is missing.
+    /// First line of [`RunView::answer`]; empty if the plan has no answer.
     pub answer: String,
     /// Source of the published figures; may be empty.
     pub source: String,
@@ -304,6 +308,16 @@ pub struct FigureCell {
     pub late: bool,
     /// The fewest observations behind any of its terms.
     pub n: u64,
+    /// The fewest repeats of any of its terms.
+    pub repeats: u64,
+    /// Interval (95 %) of the value, by its repeats or samples, or their range if there are fewer than six; `null` for
+    /// one measurement and for counts that agree.
+    pub interval: Option<(f64, f64)>,
+    /// Values that it may have in truth: the interval, or of one measurement some per cent around it.
+    #[serde(skip)]
+    pub bounds: Option<(f64, f64)>,
+    /// Measurement by itself that may be noise: `one load of 412 ms`.
+    pub doubt: Option<String>,
     /// Reason that the value is missing.
     pub missing: Option<String>,
 }

@@ -20,11 +20,12 @@
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
-//! | [`study`] | kinds of phase, goals, figures: contents that a plan and a recording share |
+//! | [`study`] | kinds of phase, goals, figures, answers: contents that a plan and a recording share |
 //! | [`mounts`] | [`mounts::Mount`]: a line of the kernel's table of mounts |
 //! | [`pace`] | start times of operations |
 //! | [`panics`] | [`panics::caught`]: panics of code in this process, as errors |
 //! | [`formula`] | [`Formula`]: arithmetic over the results of phases |
+//! | [`condition`] | [`Condition`]: comparisons of figures |
 //! | [`tables`] | collections as SQL tables |
 //! | [`production`] | [`Production`]: statements that a running store executed before |
 //! | [`progress`] | [`Progress`] of long-running work on a server |
@@ -47,6 +48,7 @@ pub mod at_risk;
 mod calendar;
 pub mod catalogue;
 pub mod command;
+pub mod condition;
 pub mod disk;
 pub mod error;
 pub mod fault;
@@ -92,6 +94,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
+pub use condition::{Bounds, Condition};
 pub use disk::{DiskSpec, FileSystem, PowerNode, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use fault::{CutMoment, Survivors};

@@ -6,9 +6,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Percentile;
 
-/// Iterates over the names of figures in the braces of an answer.
-pub fn figures_in(answer: &str) -> impl Iterator<Item = &str> {
-    answer.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name)
+/// A place of a sentence that values of a figure fill: `{load}`, or `{published load}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FigurePlace<'t> {
+    /// Text between the braces.
+    pub written: &'t str,
+    /// Name of the figure.
+    pub figure: &'t str,
+    /// Byte offset of that name.
+    pub at: usize,
+    /// The published values are meant, not the measured ones.
+    pub is_published: bool,
+}
+
+/// Word before the name of a figure whose published values are meant.
+const PUBLISHED: &str = "published ";
+
+/// Iterates over the places of a sentence.
+pub fn places_in(say: &str) -> impl Iterator<Item = FigurePlace<'_>> {
+    say.match_indices('{').filter_map(|(open, _)| {
+        let at = open + 1;
+        let (written, _) = say.get(at..)?.split_once('}')?;
+        Some(match written.strip_prefix(PUBLISHED) {
+            Some(figure) => FigurePlace { written, figure, at: at + PUBLISHED.len(), is_published: true },
+            None => FigurePlace { written, figure: written, at, is_published: false },
+        })
+    })
+}
+
+/// A sentence of the answer to a plan's question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AnswerSentence {
+    /// The sentence, with places for figures.
+    pub say: String,
+    /// Condition on figures without which the sentence is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_if: Option<String>,
+    /// Comparison of its first figure with the values published for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agree: Option<Agreement>,
+    /// Fewest repeats without which the sentence is undecided.
+    pub repeats: u32,
+}
+
+/// A comparison of a measured value with a published one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Agreement {
+    /// Both ratios are above 1, or both below.
+    Direction,
+    /// The larger of them is at most so many times the smaller.
+    Factor(f64),
+}
+
+/// A circumstance in which a plan has no answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Worthless {
+    /// The sentence that says so, with places for figures.
+    pub say: String,
+    /// Condition on figures.
+    #[serde(rename = "if")]
+    pub condition: String,
 }
 
 crate::words! {

@@ -20,6 +20,8 @@ pub(crate) struct Drafts<'d, 'c> {
     pub(crate) workload: &'d WorkloadDraft<'c>,
     pub(crate) params: &'d [(&'static str, Choices<ParamValue>)],
     pub(crate) phases: Vec<PhaseDraft>,
+    /// Conditions on trials that set out to break promises; `None` for no such trials.
+    pub(crate) breaks: Option<Vec<Condition>>,
 }
 
 /// Name of the workload's parameter for the kind of index.
@@ -204,6 +206,10 @@ impl<'c> PlanReader<'c> {
                 });
             }
         }
+        // A trial does not differ by its outcome alone.
+        let mut unused = Point { indices, used: vec![false; indices.len()] };
+        let mut is_of = |condition| holds(condition, store, &workload, &mut unused);
+        let breaks = drafts.breaks.as_ref().is_some_and(|conditions| conditions.iter().all(&mut is_of));
         let mut labels: BTreeMap<String, String> = store.labels.clone();
         let dimensions = self.dimensions.borrow();
         for (at, dimension) in dimensions.0.iter().enumerate() {
@@ -214,7 +220,7 @@ impl<'c> PlanReader<'c> {
             }
         }
         labels.insert("store".to_owned(), store.store.label.clone());
-        Ok(PlannedTrial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, phases })
+        Ok(PlannedTrial { ordinal: 0, repeat: 0, store: store.store.clone(), labels, seed, workload, breaks, phases })
     }
 
     /// Reports requirements of a phase that the store does not meet, and phases that must come before. If a swept

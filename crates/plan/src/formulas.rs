@@ -13,6 +13,8 @@ use crate::workload::WorkloadDraft;
 
 /// The label that selects an operation type and not a trial: `mixed.p99[op=read]`.
 pub(crate) const OP: &str = "op";
+/// The label of a trial's store.
+const STORE: &str = "store";
 
 /// Names that formulas may use.
 pub(crate) struct Names<'p> {
@@ -50,7 +52,7 @@ impl PlanReader<'_> {
                 }
             }
         }
-        labels.insert("store".to_owned(), Some(known));
+        labels.insert(STORE.to_owned(), Some(known));
         labels.insert(OP.to_owned(), Some(workload.kinds.clone()));
         Names { phases, labels }
     }
@@ -106,6 +108,44 @@ impl PlanReader<'_> {
         }
     }
 
+    /// Reads the point of the sweep at which a value was published, of a figure with this `formula`.
+    pub(crate) fn point(
+        &self,
+        node: &PlanNode<'_>,
+        formula: &str,
+        names: &Names<'_>,
+    ) -> Option<BTreeMap<String, String>> {
+        let section = self.table(node, "`at`")?;
+        let is_point = |label: &str| ![STORE, OP].contains(&label);
+        let fixed = Formula::parse(formula).ok();
+        let fixes = |label: &str| {
+            let mut terms = fixed.iter().flat_map(Formula::terms);
+            terms.any(|(term, _)| term.labels.iter().any(|(name, _)| name == label))
+        };
+        let mut at = BTreeMap::new();
+        for entry in section.entries() {
+            let (label, written) = (entry.key, self.written(&entry));
+            let span = section.key_span(label);
+            let texts = names.labels.get(label).filter(|_| is_point(label)).and_then(Option::as_ref);
+            let Some(texts) = texts else {
+                let swept = names.labels.iter().filter(|(label, texts)| is_point(label) && texts.is_some());
+                let what = format!("`at` uses `{}`, in which trials do not differ", short(label));
+                let help = nearest::help(label, "it can use", swept.map(|(label, _)| label));
+                return self.refuse(span, what, Some(help));
+            };
+            if fixes(label) {
+                let what = format!("`at` uses `{}`, which the figure's formula fixes", short(label));
+                return self.refuse(span, what, Some("leave it out of `at`".to_owned()));
+            }
+            let Some(text) = texts.iter().find(|text| text.replace('_', "") == written.replace('_', "")) else {
+                let what = format!("`{}` is never {}", short(label), short(&written));
+                return self.refuse(entry.span.clone(), what, Some(nearest::help(&written, "its values", texts)));
+            };
+            at.insert(label.to_owned(), text.clone());
+        }
+        Some(at)
+    }
+
     /// Checks that phases like `phase` have the quantity of `term`, which is at byte `at` of the text.
     fn quantity_of(&self, node: &PlanNode<'_>, text: &str, (term, at): (&Term, usize), phase: &PhaseDraft) {
         let (kind, name) = (phase.kind, term.quantity.as_str());
@@ -121,7 +161,7 @@ impl PlanReader<'_> {
     }
 
     /// The location in the file of `length` bytes at offset `at` of a text. The whole text if it contains escapes.
-    fn inside(&self, node: &PlanNode<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
+    pub(crate) fn inside(&self, node: &PlanNode<'_>, text: &str, at: usize, length: usize) -> Range<usize> {
         let raw = self.source.text.get(node.span.clone()).unwrap_or_default();
         match raw.find(text).filter(|_| !text.is_empty()) {
             Some(start) => {

@@ -63,6 +63,10 @@ pub enum KeyType {
     Step,
     /// Labels of trials with their values.
     Labels,
+    /// Formula of a condition on figures.
+    Condition,
+    /// Comparison of a measured value with a published one.
+    Agreement,
     /// Codes of errors with shares.
     Codes,
     /// Moment of a power cut.
@@ -106,9 +110,9 @@ pub enum KeyDefault {
 
 use KeyDefault::{Else, Is, Needed};
 use KeyType::{
-    Codes, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors, Rate, RateShape,
-    Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts, Think, Time, Warmup,
-    Whole, Word, Workload,
+    Agreement, Codes, Condition, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors,
+    Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts,
+    Think, Time, Warmup, Whole, Word, Workload,
 };
 
 impl Key {
@@ -194,7 +198,9 @@ keys! {
     PLAN {
         title: Text, Else("the plan's name"), "Short description of the plan";
         question: Text, NONE, "Question that the plan answers";
-        answer: Text, NONE, "Answer in a sentence, with names of figures in braces: `{load, plain}` becomes its values", see = "#figures";
+        answer: Tables(ANSWER), NONE, "Sentences of the answer, with places for figures", see = "#the-answer";
+        worthless: Tables(WORTHLESS), NONE, "Circumstances that withhold the answer", see = "#the-answer";
+        breaks: Labels, NONE, "Trials that set out to break promises: a loss in them is a result and no failure; `{}` for all", see = "#trials-that-break-promises";
         source: Text, NONE, "Source of the published figures";
         stores: Stores, Else("needed, here or by `--on`"), "Stores to run on: names, URLs or tables; `--on` replaces them", see = "#stores";
         seed: Whole(0, i64::MAX), Is("1"), "Seed of all randomness; `--seed` replaces it", swept;
@@ -253,12 +259,26 @@ keys! {
         rate: Rate, OPTIONAL, "Lowest rate of driven phases, in operations per second";
     }
 
+    /// Keys of an `[[answer]]`.
+    ANSWER {
+        say: Text, Needed, "Sentence: `{load}` becomes the values of the figure `load`, `{published load}` the published ones";
+        only_if: Condition, Else("always"), "Condition without which it is not said: `{load} > 5 and {lost} = 0`";
+        agree: Agreement, NONE, "Comparison of its first figure with the published values: `\"direction\"` for ratios on the same side of 1, or the factor within which values agree";
+        repeats: Whole(1, 1_000), Is("1"), "Fewest repeats, all of which must meet the condition; with fewer it is undecided";
+    }
+
+    /// Keys of a `[[worthless]]`.
+    WORTHLESS {
+        say: Text, Needed, "Reason that the answer is withheld";
+        if: Condition, Needed, "Condition on figures: `{durable / unsafe} < 1`";
+    }
+
     /// Keys of a `[[figure]]`.
     FIGURE {
         name: Text, Needed, "Name in reports";
         unit: Text, NONE, "Unit of the value: `\"s\"`, `\"×\"`";
         formula: Text, Needed, "Formula over results: `load.seconds[index=own] / load.seconds[index=none]`";
-        published: Tables(PUBLISHED), NONE, "Published values: `value`, and `of`, the system that was measured";
+        published: Tables(PUBLISHED), NONE, "Published values: `value`, `of`, the system that was measured, and `at`, the point of the sweep";
         published_table: Tables(PUBLISHED_TABLE), NONE, "Published values for each point of two swept keys";
     }
 
@@ -266,6 +286,7 @@ keys! {
     PUBLISHED {
         value: Number, Needed, "Published value";
         of: Text, Needed, "System that was measured";
+        at: Labels, Else("all points"), "Point of the sweep at which it was measured: `{ nodes = 4 }`";
     }
 
     /// Keys of a `published_table`.

@@ -10,6 +10,7 @@
 //! | `document` | the text as nodes with locations |
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | names that formulas may use |
+//! | `answers` | sentences over figures, and their conditions |
 //! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
@@ -17,6 +18,7 @@
 //! | `outline`, `duration`, `schema` | a plan as plain text; its duration, as far as known; a JSON Schema of plans, for editors |
 
 mod actions;
+mod answers;
 mod document;
 mod duration;
 pub mod error;
@@ -55,8 +57,9 @@ use error::SourceText;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Action, ActionKind, Arrivals, Drive, DriveLimit, Figure, Goal, GoalKind, Io, LineSearch, Pace, PhaseStep, Plan,
-    PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode, WorkloadUse,
+    Action, ActionKind, Agreement, AnswerSentence, Arrivals, Drive, DriveLimit, Figure, Goal, GoalKind, Io, LineSearch,
+    Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode,
+    WorkloadUse, Worthless,
 };
 pub use params::{defaults, defaults_but};
 pub use phases::free_name;
@@ -212,7 +215,11 @@ impl<'c> PlanReader<'c> {
             }
             _ => Vec::new(),
         };
-        let answer = root.get("answer").and_then(|node| self.answer(&node, &figures)).unwrap_or_default();
+        let breaks = root.get("breaks").map(|node| self.conditions(&node, workload, stores));
+        // Sentences refer to figures in the same way.
+        let known = |key: &str| root.get(key).filter(|_| self.problems.borrow().is_empty());
+        let answers = known("answer").map(|node| self.answers(&node, &figures)).unwrap_or_default();
+        let worthless = known("worthless").map(|node| self.worthless(&node, &figures, &answers)).unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
             self.measured(&node, &phases, workload, root.get("line").is_some());
         }
@@ -227,6 +234,7 @@ impl<'c> PlanReader<'c> {
             workload,
             params: workload.params.as_deref()?,
             phases,
+            breaks,
         };
         let series = series?;
         let [setup_ns, load_ns, work_ns] = timeouts;
@@ -238,7 +246,8 @@ impl<'c> PlanReader<'c> {
             title: if title.is_empty() { name.clone() } else { title },
             name,
             question,
-            answer,
+            answers,
+            worthless,
             source,
             trials,
             left_out,

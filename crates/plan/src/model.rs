@@ -6,7 +6,9 @@ use std::fmt;
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::fault::Fault;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
-pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
+pub use plimsoll_core::study::{
+    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
+};
 use plimsoll_core::{CutMoment, Durability, Mix, Params, PowerNode, Script, ServerDescription, Survivors};
 use serde::{Serialize, Serializer};
 
@@ -21,8 +23,10 @@ pub struct Plan {
     pub title: String,
     /// The question of the plan; empty if there is none.
     pub question: String,
-    /// The answer, with names of figures in braces; empty if there is none.
-    pub answer: String,
+    /// Sentences of the answer.
+    pub answers: Vec<AnswerSentence>,
+    /// Circumstances that withhold the answer.
+    pub worthless: Vec<Worthless>,
     /// Source of the published figures; empty if there is none.
     pub source: String,
     /// The trials, in the order in which they run.
@@ -107,6 +111,8 @@ pub struct PlannedTrial {
     pub seed: u64,
     /// The workload.
     pub workload: WorkloadUse,
+    /// Sets out to break promises: a loss is a result and no failure.
+    pub breaks: bool,
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
 }

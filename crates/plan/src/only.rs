@@ -1,4 +1,4 @@
-//! `only`: conditions on the trials that have a phase.
+//! Conditions on trials: `only` of those that have a phase, `breaks` of those that set out to break promises.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::nearest;
 use crate::stores::StoreDraft;
 use crate::workload::WorkloadDraft;
 
-/// A condition for a phase to be part of a trial: one of some values.
+/// A condition on a trial: one of some values.
 pub(crate) enum Condition {
     /// The kind of store, or its label.
     Store(Vec<String>),
@@ -29,11 +29,21 @@ impl PlanReader<'_> {
         workload: &WorkloadDraft<'_>,
         stores: &[StoreDraft<'_>],
     ) -> Vec<Condition> {
-        let Some(only) = section.get("only").and_then(|node| self.table(&node, "`only`")) else {
+        section.get("only").map(|node| self.conditions(&node, workload, stores)).unwrap_or_default()
+    }
+
+    /// Reads conditions. Called when all swept keys are known.
+    pub(crate) fn conditions(
+        &self,
+        node: &PlanNode<'_>,
+        workload: &WorkloadDraft<'_>,
+        stores: &[StoreDraft<'_>],
+    ) -> Vec<Condition> {
+        let Some(table) = self.table(node, &format!("`{}`", node.key)) else {
             return Vec::new();
         };
         let mut conditions = Vec::new();
-        for node in only.entries() {
+        for node in table.entries() {
             let Some((elements, texts)) = self.listed(&node) else {
                 continue;
             };
@@ -50,7 +60,7 @@ impl PlanReader<'_> {
                 self.all(&elements, |element| self.param(spec, element))
                     .map(|values| Condition::StoreParam(spec.name, values))
             } else {
-                self.unknown_condition(only.key_span(node.key), node.key, workload);
+                self.unknown_condition(table.key_span(node.key), (&table.what, node.key), workload);
                 None
             };
             conditions.extend(condition);
@@ -92,7 +102,7 @@ impl PlanReader<'_> {
         Some(Some(Condition::Swept(position, wanted)))
     }
 
-    fn unknown_condition(&self, span: Range<usize>, key: &str, workload: &WorkloadDraft<'_>) {
+    fn unknown_condition(&self, span: Range<usize>, (table, key): (&str, &str), workload: &WorkloadDraft<'_>) {
         let mut known = vec!["store".to_owned()];
         known.extend(workload.spec.params.iter().map(|param| param.name.to_owned()));
         for label in self.dimensions.borrow().labels() {
@@ -100,7 +110,7 @@ impl PlanReader<'_> {
                 known.push(label);
             }
         }
-        let what = format!("`only` uses `{}`, in which trials do not differ", short(key));
+        let what = format!("{table} uses `{}`, in which trials do not differ", short(key));
         self.problem(span, what, Some(nearest::help(key, "it can use", &known)));
     }
 }

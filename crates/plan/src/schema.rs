@@ -58,6 +58,10 @@ fn of_key(key: &Key, catalogue: &Catalogue) -> Value {
 fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
     match takes {
         KeyType::Text | KeyType::Kind => json!({ "type": "string" }),
+        KeyType::Condition => json!({ "type": "string", "pattern": "\\{[^}]+\\}" }),
+        KeyType::Agreement => {
+            json!({ "anyOf": [{ "const": "direction" }, { "type": "number", "exclusiveMinimum": 1 }] })
+        }
         KeyType::Flag => json!({ "type": "boolean" }),
         KeyType::Whole(least, i64::MAX) => json!({ "type": "integer", "minimum": least }),
         KeyType::Whole(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),

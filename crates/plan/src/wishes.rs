@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use plimsoll_core::study::{figures_in, goal_name, is_of_step};
+use plimsoll_core::study::{goal_name, is_of_step};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::formulas::Names;
@@ -217,7 +217,9 @@ impl PlanReader<'_> {
             let name = self.required(&section, "name", "`name = \"load\"`");
             let formula = self.required(&section, "formula", "`formula = \"load.seconds\"`");
             let unit = section.get("unit").and_then(|node| self.text(&node)).unwrap_or_default();
-            let mut published = section.get("published").map(|node| self.published(&node)).unwrap_or_default();
+            let written = formula.as_ref().and_then(|node| self.text(node)).unwrap_or_default();
+            let published = section.get("published").map(|node| self.published(&node, written, names));
+            let mut published = published.unwrap_or_default();
             if let Some(node) = section.get("published_table") {
                 for table in self.tables(&node).unwrap_or_default() {
                     published.extend(self.published_table(&table).unwrap_or_default());
@@ -237,18 +239,8 @@ impl PlanReader<'_> {
         figures
     }
 
-    /// Reads the plan's answer, whose braces contain names of `figures`.
-    pub(crate) fn answer(&self, node: &PlanNode<'_>, figures: &[Figure]) -> Option<String> {
-        let text = self.text(node)?;
-        let names: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
-        for name in figures_in(text).filter(|name| !names.contains(name)) {
-            let what = format!("there is no figure named `{}`", short(name));
-            self.problem(node.span.clone(), what, Some(format!("there are: {}", names.join("; "))));
-        }
-        Some(text.to_owned())
-    }
-
-    fn published(&self, node: &PlanNode<'_>) -> Vec<PublishedValue> {
+    /// Reads the values published for a figure with this `formula`.
+    fn published(&self, node: &PlanNode<'_>, formula: &str, names: &Names<'_>) -> Vec<PublishedValue> {
         let mut published = Vec::new();
         for table in self.tables(node).unwrap_or_default() {
             let Some(section) = self.section(&table, "a published value", &[PUBLISHED]) else {
@@ -256,8 +248,9 @@ impl PlanReader<'_> {
             };
             let value = self.required(&section, "value", "`value = 1.91`").and_then(|node| self.number(&node));
             let of = self.required(&section, "of", "`of = \"what it was measured on\"`");
-            if let (Some(value), Some(of)) = (value, of.and_then(|node| self.text(&node))) {
-                published.push(PublishedValue { value, of: of.to_owned(), at: BTreeMap::new() });
+            let at = section.get("at").map_or(Some(BTreeMap::new()), |node| self.point(&node, formula, names));
+            if let (Some(value), Some(of), Some(at)) = (value, of.and_then(|node| self.text(&node)), at) {
+                published.push(PublishedValue { value, of: of.to_owned(), at });
             }
         }
         published

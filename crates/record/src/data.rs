@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::pace::Stage;
-pub use plimsoll_core::study::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
+pub use plimsoll_core::study::{
+    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
+};
 use plimsoll_core::{Durability, Footprint, OpKind, Outcome, Setting, Slice};
 pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
@@ -27,9 +29,12 @@ pub struct RunHeader {
     pub title: String,
     /// The plan's question.
     pub question: String,
-    /// The plan's answer, with names of figures in braces; empty without one.
+    /// Sentences of the plan's answer.
     #[serde(default)]
-    pub answer: String,
+    pub answers: Vec<AnswerSentence>,
+    /// Circumstances in which the plan has no answer.
+    #[serde(default)]
+    pub worthless: Vec<Worthless>,
     /// Source of its published figures.
     pub source: String,
     /// The plan as it was given, TOML.
@@ -84,6 +89,9 @@ pub struct TrialHeader {
     pub params: BTreeMap<String, String>,
     /// Labels that distinguish the trial from the plan's others.
     pub labels: BTreeMap<String, String>,
+    /// The plan sets out to break promises in it: a loss is a result and no failure.
+    #[serde(default)]
+    pub breaks: bool,
     /// The kinds of operation. Slices name them by position.
     pub kinds: Vec<OpKind>,
     /// Number of records that the load inserts.

@@ -13,8 +13,13 @@ pub fn document(document: &Document<'_>) -> String {
         _ => "❔",
     };
     let word = if icon.is_empty() { String::new() } else { format!("{icon} {}: ", verdict.word.to_lowercase()) };
-    let mut out = format!("### {word}{}\n\n", escaped(&verdict.title));
+    let mut out = String::new();
     verdict.notices.iter().for_each(|notice| out.push_str(&format!("**{}**\n\n", escaped(notice))));
+    for (at, line) in verdict.question.iter().enumerate() {
+        let mark = if at == 0 { "**" } else { "" };
+        out.push_str(&format!("{mark}{}{mark}\n\n", text(line)));
+    }
+    out.push_str(&format!("### {word}{}\n\n", escaped(&verdict.title)));
     for (place, answer) in &verdict.answer {
         let place = if place.is_empty() { String::new() } else { format!("{}: ", escaped(place)) };
         let mark = if verdict.answer.len() > 1 { "- " } else { "" };

@@ -47,6 +47,7 @@ impl Writer {
         for notice in &verdict.notices {
             self.paragraph(&Text::default(), &Tone::Open.text(notice));
         }
+        verdict.question.iter().for_each(|line| self.paragraph(&Text::default(), line));
         let word = verdict.word.to_uppercase();
         let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));

@@ -61,6 +61,7 @@ pub fn run(
         workload: trial.workload.name.clone(),
         params,
         labels: trial.labels.clone(),
+        breaks: trial.breaks,
         kinds: workload.kinds().to_vec(),
         record_count: workload.record_count(),
         record_bytes: workload.record_bytes(),

@@ -124,7 +124,7 @@ fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
 }
 
 fn side(run: &Run) -> Side {
-    let facts = crate::trial::run_facts(run, String::new(), 0);
+    let facts = crate::trial::run_facts(run, "", 0);
     Side { id: facts.id, title: facts.title, started: facts.started, state: facts.state }
 }
 

@@ -37,6 +37,8 @@ pub struct PromiseView {
     pub fault: String,
     /// Result, by the worst of its cuts.
     pub state: PromiseState,
+    /// The plan sets out to break it: a loss is a result and no failure.
+    pub expected: bool,
     /// Number of power cuts.
     pub cuts: u64,
     /// Number of cuts that were not needed any more, because earlier ones had decided.

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ab;
+mod answer;
 mod compare;
 mod compared;
 mod counted;

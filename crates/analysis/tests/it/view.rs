@@ -95,31 +95,6 @@ fn what_a_formula_leaves_open_of_the_sweep_gives_a_row_each() {
 }
 
 #[test]
-fn an_answer_has_the_values_of_figures_or_is_none() {
-    let figure = |name: &str, unit: &str, formula: &str| Figure {
-        name: name.into(),
-        unit: unit.into(),
-        formula: formula.into(),
-        published: Vec::new(),
-    };
-    let mut run = study::complete();
-    run.header.figures = vec![
-        figure("one", "×", "load.seconds[index=own] / load.seconds[index=own]"),
-        figure("loads", "×", "load.seconds / load.seconds + 0 * load.seconds"),
-        figure("errors", "%", "mixed.errors[index=nothing]"),
-    ];
-    run.header.answer = "It is {one}; {loads} in all.".into();
-    assert_eq!(view(&run).run.answer, "It is sqlite 1.00 ×; sqlite 1.00 ×, fjall 1.00 × in all.");
-    run.header.figures[1] = figure("loads", "s", "load.seconds");
-    let answer = view(&run).run.answer;
-    assert!(answer.starts_with("It is sqlite 1.00 ×; sqlite 412 ms to "), "{answer}");
-    run.header.figures[1].formula = "load.records / load.records + load.seconds / load.seconds[index=none]".into();
-    assert_eq!(view(&run).run.answer, "");
-    run.header.answer = "{one} {errors}".into();
-    assert_eq!(view(&run).run.answer, "");
-}
-
-#[test]
 fn a_percentile_without_enough_samples_is_said_to_be_missing() {
     let mut run = study::complete();
     run.header.figures = vec![Figure {

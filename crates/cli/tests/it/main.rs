@@ -5,6 +5,7 @@
 
 mod ab;
 mod action;
+mod answer;
 mod attached;
 mod bench;
 mod capture;

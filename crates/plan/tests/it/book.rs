@@ -33,6 +33,9 @@ fn the_books_tables_of_keys_are_the_plans() {
             "LINE" => &[keys::LINE],
             "GOALS" => &[keys::GOALS],
             "FIGURE" => &[keys::FIGURE],
+            "PUBLISHED" => &[keys::PUBLISHED],
+            "ANSWER" => &[keys::ANSWER],
+            "WORTHLESS" => &[keys::WORTHLESS],
             other => panic!("no table is called {other}"),
         };
         wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", table(keys));
@@ -90,6 +93,8 @@ fn described(takes: KeyType) -> String {
         Mix => "shares, as in `{ read = 90, update = 10 }`".to_owned(),
         RateShape => "rate, or a table".to_owned(),
         Kind => "an operation type".to_owned(),
+        Condition => "condition".to_owned(),
+        Agreement => "`direction`, or a factor".to_owned(),
         Stages => "stages, as in `[\"500/s@10s\", \"500/s..2000/s@30s\"]`".to_owned(),
         Think => "time, `50ms..200ms`, or `exp:100ms`".to_owned(),
         Step => "a word".to_owned(),

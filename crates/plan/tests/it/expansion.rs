@@ -77,6 +77,18 @@ fn the_coupon_study_comes_to_five_trials() {
 }
 
 #[test]
+fn trials_that_set_out_to_break_promises_are_named_by_their_labels() {
+    let of = |breaks: &str| -> Vec<bool> {
+        let text = format!("breaks = {breaks}\n{COUPONS}");
+        plan(&text).trials.iter().map(|trial| trial.breaks).collect()
+    };
+    assert_eq!(of("{ index = \"own\" }"), [false, true, false, false, false]);
+    assert_eq!(of("{ store = \"sqlite\", index = [\"none\", \"own\"] }"), [true, true, false, false, false]);
+    assert_eq!(of("{}"), [true; 5]);
+    assert_eq!(plan(COUPONS).trials.iter().map(|trial| trial.breaks).collect::<Vec<_>>(), [false; 5]);
+}
+
+#[test]
 fn other_stores_may_be_named_instead() {
     let plan = plan_on(COUPONS, Some(&["postgres", "postgres://me@db.example:5433/test"]));
     assert_eq!(

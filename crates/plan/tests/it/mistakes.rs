@@ -57,7 +57,7 @@ do = "load" => do = "load"\n«op_timeout» = "1s"
 ? keys here: do, name, only, batch, clients, durability
 stores => «Seed» = 1\nstores
 ! unknown key `Seed` in the plan
-? did you mean `seed`? keys here: title, question, answer, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, dir, allow_writes, answer_max, sweep, line, workload, phase, goals, figure
+? did you mean `seed`? keys here: title, question, answer, worthless, breaks, source, stores, seed, slice, setup_timeout, load_timeout, work_timeout, samplers, repeats, order, start, server_pin, dir, allow_writes, answer_max, sweep, line, workload, phase, goals, figure
 name = "coupons" => name = "coupons"\n«record» = 3
 ! unknown key `record` in the workload `coupons`
 ? did you mean `records`? keys here: name, records, index, pause, strict
@@ -335,12 +335,83 @@ do = "drive"\nfor = "10s"\nmix = { read = 1 }\n => do = "check"\n[goals]\nlost =
 clients = [1, 8]\n[[figure]]\nname = "x"\nformula = "load.seconds[clients=«2»]"
 ! in the formula: `clients` is never 2
 ? its values: 1, 8
-stores => answer = «"a {é} and a {e}"»\nstores
-[[figure]]\nname = "é"\nformula = "load.seconds"
-! there is no figure named `e`
-? there are: é
 [[figure]]\nname = "é"\nformula = "1"\n[[figure]]\nname = «"é"»\nformula = "2"
 ! another figure is named `é` already
+
+// Answers are checked, with their conditions.
+stores => answer = «"It takes {load}."»\nstores
+! `answer` must be a list of tables, each begun with [[answer]], not the text "It takes {load}."
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = "a {é} and a {«e»}"
+! there is no figure named `e`
+? there are: é
+[[answer]]\nsay = "a {«e»}"
+! there is no figure named `e`
+? the plan has no [[figure]]
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = «"a {é"»
+! a `{` of this sentence has no `}`
+? write the name of a figure in braces: {load}
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = "a {é}, {published «é»}"
+! nothing was published of the figure `é`
+? give it `published = [{ value = …, of = "…" }]`, or leave the place out
+«[[answer]]»\nrepeats = 3
+! an answer needs `say`
+? write `say = "It takes {load}."`
+[[answer]]\nsay = "so"\nrepeats = «0»
+! `repeats` must be 1 to 1000, not 0
+[[answer]]\nsay = "so"\n«if» = "{e} > 1"
+! unknown key `if` in an answer
+? keys here: say, only_if, agree, repeats
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = "so"\nonly_if = "{é} «!» 1"
+! in the condition: expected a comparison (< <= > >= =), found `!`
+? write a comparison of a figure: `{load} > 5`, several with `and`
+[[answer]]\nsay = "so"\nonly_if = "«l»oad.seconds > 1"
+! in the condition: expected a number or a figure in braces such as `{load}`, found `l`
+? write a comparison of a figure: `{load} > 5`, several with `and`
+[[answer]]\nsay = "so"\nonly_if = "«2» > 1"
+! in the condition: a comparison needs a figure in braces, as in `{load} > 5`
+? write a comparison of a figure: `{load} > 5`, several with `and`
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = "so"\nonly_if = "{é} > 1 and {«e»} = 0"
+! there is no figure named `e`
+? there are: é
+[[answer]]\nsay = "so"\nagree = «"almost"»
+! `agree` must be "direction", or a factor such as 2, not the text "almost"
+[[answer]]\nsay = "so"\nagree = «1»
+! `agree` must be a factor above 1, not 1
+? 2 accepts from half to twice the published value
+[[answer]]\nsay = "so"\nagree = «2»
+! `agree` has nothing to compare: `say` names no figure
+? name one in braces, or leave `agree` out
+[[figure]]\nname = "é"\nformula = "load.seconds"\n[[answer]]\nsay = "{é}"\nagree = «1.5»
+! `agree` has nothing to compare: nothing was published of `é`
+? give the figure `published`, or leave `agree` out
+[[figure]]\nname = "é"\nunit = "s"\nformula = "load.seconds"\npublished = [{ value = 2, of = "a" }]\n[[answer]]\nsay = "{é}"\nagree = «"direction"»
+! a direction is one of ratios, and the unit of `é` is not `×`
+? write the factor within which values agree: agree = 2
+«[[worthless]]»\nsay = "so"\nif = "{é} > 1"
+! the plan has no `[[answer]]` to withhold
+? say what the figures come to: [[answer]] with `say`
+[[answer]]\nsay = "so"\n«[[worthless]]»\nsay = "so"
+! a `worthless` needs `if`
+? write `if = "{load} < 1"`
+[[answer]]\nsay = "so"\n[[worthless]]\nsay = "so"\nif = "{«é»} > 1"
+! there is no figure named `é`
+? the plan has no [[figure]]
+
+// A point of the sweep is one.
+[[figure]]\nname = "é"\nformula = "load.seconds"\npublished = [{ value = 1, of = "a", at = { «nodes» = 4 } }]
+! `at` uses `nodes`, in which trials do not differ
+? it can use: none
+clients = [1, 8]\n[[figure]]\nname = "x"\nformula = "drive.rate"\npublished = [{ value = 1, of = "a", at = { clients = «2» } }]
+! `clients` is never 2
+? its values: 1, 8
+clients = [1, 8]\n[[figure]]\nname = "x"\nformula = "drive.rate[clients=1]"\npublished = [{ value = 1, of = "a", at = { «clients» = 1 } }]
+! `at` uses `clients`, which the figure's formula fixes
+? leave it out of `at`
+stores => breaks = { «colour» = "red" }\nstores
+! `breaks` uses `colour`, in which trials do not differ
+? it can use: store, records, index, pause, strict
+stores => breaks = «true»\nstores
+! `breaks` must be a table, not true
 
 // Scenarios are checked.
 mix = { read = 1 } => scenario = [{ name = "r", mix = { read = 1 } }]

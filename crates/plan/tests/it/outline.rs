@@ -10,7 +10,7 @@ fn a_plan_is_told_in_plain_lines() {
         .unwrap();
     let wanted = "\
 Coupons: what an index costs, and what it brings
-Which of the coupons were redeemed fewer than 50 times?
+Which of the coupons were redeemed fewer than 50 times: what does an index bring to this query, and cost the load?
 
 5 trials with the workload coupons on sqlite, fjall
 at least 30s of driven load; the stores' own work comes on top

@@ -20,6 +20,7 @@ fn as_json(text: &str) -> Value {
 
 const RIGHT: &str = r#"
 title = "A title"
+breaks = { clients = 8 }
 stores = ["sqlite", { store = "postgres", shared_buffers = ["1MiB", "2MiB"] }, "postgres://a:1/"]
 seed = [1, 2]
 slice = "500ms"
@@ -67,7 +68,21 @@ lost = 0
 [[figure]]
 name = "x"
 formula = "mixed.rate"
-published = [{ value = 1, of = "a" }]
+published = [{ value = 1, of = "a", at = { clients = 8 } }]
+
+[[answer]]
+say = "It is {x}, {published x}."
+only_if = "{x} > 1"
+agree = 1.5
+repeats = 2
+
+[[answer]]
+say = "So."
+agree = "direction"
+
+[[worthless]]
+say = "Too much: {x}."
+if = "{x} > 1000"
 "#;
 
 #[test]
@@ -100,6 +115,12 @@ fn every_mistake_is_found() {
         ("500 = \"0%\"", "500 = 0"),
         ("errors = \"0.1%\"", "errors = 0.1"),
         ("formula =", "formulas ="),
+        ("at = { clients = 8 }", "at = 8"),
+        ("breaks = { clients = 8 }", "breaks = true"),
+        ("agree = 1.5", "agree = 1"),
+        ("\"direction\"", "\"up\""),
+        ("only_if = \"{x} > 1\"", "only_if = \"x > 1\""),
+        ("if = \"{x} > 1000\"", "when = \"{x} > 1000\""),
     ] {
         let text = RIGHT.replacen(right, wrong, 1);
         assert!(text != RIGHT, "{right}");

@@ -8,8 +8,8 @@ use plimsoll_core::{
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, PublishedValue,
-    Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
+    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader,
+    PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader, Worthless,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -26,7 +26,13 @@ pub fn header(id: &str) -> RunHeader {
         plan_name: "coupons".into(),
         title: "Coupons: what an index costs, and what it brings".into(),
         question: "Which of the coupons were redeemed fewer than 50 times?".into(),
-        answer: String::new(),
+        answers: vec![AnswerSentence {
+            say: "It takes {load, plain}.".into(),
+            only_if: Some("{load, plain} > 1".into()),
+            agree: Some(Agreement::Factor(2.0)),
+            repeats: 3,
+        }],
+        worthless: vec![Worthless { say: "Too fast.".into(), condition: "{load, plain} < 1".into() }],
         source: "field notes".into(),
         plan_text: "title = \"Coupons\"\n".into(),
         plan_json: "{\"name\":\"coupons\"}".into(),
@@ -135,6 +141,7 @@ pub fn trial(ordinal: u32) -> TrialHeader {
         workload: "coupons".into(),
         params: BTreeMap::from([("records".into(), "100000".into())]),
         labels: BTreeMap::from([("store".into(), store.into()), ("index".into(), "own".into())]),
+        breaks: ordinal.is_multiple_of(3),
         kinds: kinds(),
         record_count: 100_000,
         record_bytes: 200,

@@ -20,6 +20,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
         word,
         tone,
         notices: Vec::new(),
+        question: Vec::new(),
         answer: Vec::new(),
         title: b.title.clone(),
         sentence: format!("{} against {}", b.id, a.id),

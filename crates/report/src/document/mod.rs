@@ -338,6 +338,8 @@ pub struct Verdict {
     pub(crate) tone: Tone,
     /// Sentences before everything else.
     pub(crate) notices: Vec<String>,
+    /// Lines above the verdict: the answer to the plan's question, and what limits it.
+    pub(crate) question: Vec<Text>,
     /// Answer in the units of the job: its subject, if there are several, and the numbers.
     pub(crate) answer: Vec<(String, Text)>,
     /// Subject of the verdict.

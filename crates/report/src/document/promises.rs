@@ -36,8 +36,10 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     body
 }
 
-fn tone(state: PromiseState) -> Tone {
-    match state {
+fn tone(one: &PromiseView) -> Tone {
+    match one.state {
+        // What the plan sets out to show is no alarm.
+        PromiseState::Lost | PromiseState::Damaged | PromiseState::NotStarted if one.expected => Tone::Strong,
         PromiseState::Kept => Tone::Good,
         PromiseState::PagesNotTried | PromiseState::NothingAtRisk | PromiseState::NotKnown => Tone::Open,
         PromiseState::NotTried => Tone::Dim,
@@ -79,7 +81,7 @@ fn glance(one: &PromiseView, full: bool) -> Cell {
     let lost = count.map_or(String::new(), |lost| format!(" {}", number::count(lost)));
     let tried = !matches!(one.state, PromiseState::NotTried | PromiseState::NotKnown | PromiseState::NothingAtRisk);
     let of = one.lost.map(|lost| format!("{} of {} lost", number::count(lost), number::count(one.acknowledged)));
-    let word = tone(one.state).text(one.state.name()).then(Tone::Plain, lost);
+    let word = tone(one).text(one.state.name()).then(Tone::Plain, lost);
     Cell::why(word, Some(&one.sentence)).with(of.filter(|_| full && tried))
 }
 
@@ -96,6 +98,10 @@ fn table(view: &RunView, full: bool) -> Table {
         let kinds = one.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
         bad(one.wrong.values().sum()).with(kinds)
     };
+    let lost = |one: &PromiseView| match one.lost {
+        Some(lost) if one.expected => Cell::from(number::count(lost)),
+        lost => known(lost),
+    };
     let at_risk = |one: &PromiseView| {
         let writes = number::plural(one.at_risk_writes as u64, "write", "writes");
         let kinds = one.at_risk_kinds.iter().map(|(kind, cuts)| match cuts {
@@ -109,10 +115,10 @@ fn table(view: &RunView, full: bool) -> Table {
     let any_wrong = view.promises.iter().any(|one| !one.wrong.is_empty());
     let columns: [ColumnOf<'_, PromiseView>; 10] = [
         (words("store"), &|one| Cell::from(&one.name).with(repeat(one))),
-        (words("promise"), &|one| tone(one.state).text(one.state.name()).into()),
+        (words("promise"), &|one| tone(one).text(one.state.name()).into()),
         (numbers("cuts"), &cuts),
         (numbers("acknowledged"), &|one| number::count(one.acknowledged).into()),
-        (numbers("lost"), &|one| known(one.lost)),
+        (numbers("lost"), &lost),
         (numbers("window"), &|one| or_none(one.lost_window_s.map(number::seconds)).into()),
         (numbers("wrong").when(any_wrong), &wrong),
         (numbers("lost at most"), &|one| or_none(one.loss_upper_bound.map(bound)).into()),

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{Level, SummaryPart, SummaryView, VerdictState, Warning};
+use plimsoll_analysis::view::{AnswerState, Level, StudyAnswer, SummaryPart, SummaryView, VerdictState, Warning};
 use plimsoll_core::shell_word;
 
 use super::{
@@ -47,10 +47,10 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     ];
     let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());
     let sections = sections.map(|(_, id, title, aside, body)| Section { id, title: title.to_string(), aside, body });
-    Document { verdict: verdict(view, full), sections: sections.collect() }
+    Document { verdict: verdict(view), sections: sections.collect() }
 }
 
-fn verdict(view: &RunView, full: bool) -> Verdict {
+fn verdict(view: &RunView) -> Verdict {
     let (word, tone) = match view.verdict.state {
         VerdictState::Pass => ("Pass", Tone::Good),
         VerdictState::Fail => ("Fail", Tone::Bad),
@@ -62,16 +62,19 @@ fn verdict(view: &RunView, full: bool) -> Verdict {
         word,
         tone,
         notices: view.notices.clone(),
+        question: view.answer.as_ref().map(answered).unwrap_or_default(),
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
-        // The page has the answer below its question.
-        sentence: match (full, run.answer.as_str()) {
-            (true, _) | (_, "") => view.verdict.sentence.clone(),
-            (false, answer) => format!("{answer} {}", view.verdict.sentence),
-        },
+        sentence: view.verdict.sentence.clone(),
         reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }
+}
+
+/// Returns the answer to the plan's question, and below it the reasons that something has none.
+fn answered(answer: &StudyAnswer) -> Vec<Text> {
+    let tone = if answer.state == AnswerState::Answered { Tone::Strong } else { Tone::Open };
+    std::iter::once(tone.text(&answer.sentence)).chain(answer.notes().map(|note| Tone::Open.text(note))).collect()
 }
 
 /// Returns the results, with the first number and all violations marked.

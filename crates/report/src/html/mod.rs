@@ -34,7 +34,7 @@ const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg'
 pub fn html(view: &RunView) -> String {
     let document = document::run(view, true);
     let run = &view.run;
-    let mut writer = Writer { out: head(view), charts: Vec::new() };
+    let mut writer = Writer { out: head(view, &document.verdict.question), charts: Vec::new() };
     writer.out.push_str(&verdict(&document.verdict, &view.summary, view.warnings.len() as u64));
     writer.out.push_str(&headlines(&view.headlines));
     writer.out.push_str("<nav aria-label=\"Sections\"><ul>");
@@ -65,7 +65,7 @@ pub fn html(view: &RunView) -> String {
 }
 
 /// Writes the part of the page before the verdict.
-fn head(view: &RunView) -> String {
+fn head(view: &RunView, answer: &[document::Text]) -> String {
     let run = &view.run;
     let policy = format!(
         "default-src 'none'; script-src '{}' '{}'; style-src '{}' '{}'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -74,11 +74,11 @@ fn head(view: &RunView) -> String {
         hash(UPLOT_CSS),
         hash(PAGE_CSS),
     );
-    let line = |class: &str, text: &str| match text {
+    let mut question = match run.question.as_str() {
         "" => String::new(),
-        text => format!("<p class=\"{class}\">{}</p>\n", Esc(text)),
+        text => format!("<p class=\"question\">{}</p>\n", Esc(text)),
     };
-    let question = line("question", &run.question) + &line("answered", &run.answer);
+    question.extend(answer.iter().map(|line| format!("<p class=\"answered\">{}</p>\n", write::text(line))));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::EventClass;
-use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName};
+use plimsoll_record::data::{AnswerSentence, PhaseKind, PhaseResult, ResultName, Run};
 use serde_json::Value;
 
 use crate::{recorded, study};
@@ -56,6 +56,37 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
     let colours = plimsoll_report::terminal(&view, true, 120);
     assert!(colours.contains('\u{1b}'));
     assert_eq!(without_colours(&colours), text, "colours change nothing else");
+}
+
+/// A run whose plan has an answer: a sentence that is said, and one that is noise.
+fn answered() -> Run {
+    let mut run = study::complete();
+    let say = |say: &str| AnswerSentence { say: say.into(), only_if: None, agree: None, repeats: 1 };
+    run.header.answers = vec![say("The query takes <{query by scan, warm}>."), say("{load, plain} to load.")];
+    run
+}
+
+#[test]
+fn the_answer_to_the_plans_question_is_the_first_line_of_every_form() {
+    let run = answered();
+    let note =
+        "Undecided for sqlite (also fjall): `load, plain` rests on one load of 412 ms, which may be noise; repeat it";
+    let view = view(&run);
+    let first = &view.answer.as_ref().unwrap().sentence;
+    assert!(first.starts_with("The query takes <sqlite 11.") && first.ends_with(">."), "{first}");
+    let text = plimsoll_report::terminal(&view, false, 160);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], first);
+    assert!(lines[1].starts_with(note) && lines[2].starts_with("PASS  "), "{text}");
+    let markdown = plimsoll_report::markdown(&view);
+    let escaped = first.replace('<', "&lt;").replace('>', "&gt;");
+    assert!(markdown.starts_with(&format!("**{escaped}**\n\nUndecided for")), "{markdown}");
+    let html = plimsoll_report::html(&view);
+    let (head, rest) = html.split_once("<main").unwrap();
+    assert!(head.contains(&format!("<p class=\"answered\"><b>{escaped}</b></p>\n<p class=\"answered\">")), "{head}");
+    assert!(!rest.contains(&escaped), "it is said once");
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!((&json["answer"]["sentence"], &json["answer"]["state"]), (&first.as_str().into(), &"answered".into()));
 }
 
 #[test]
@@ -245,9 +276,16 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let paused = study::paused(study::complete());
     let pairs = [(1_000, 2_000); 8];
     let compared = crate::compared::compared(&crate::compared::spec(), &pairs);
-    let others =
-        [recorded::searched(), recorded::transactions(), recorded::swept(&[]), crate::forms::sized(), paused, compared]
-            .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
+    let others = [
+        answered(),
+        recorded::searched(),
+        recorded::transactions(),
+        recorded::swept(&[]),
+        crate::forms::sized(),
+        paused,
+        compared,
+    ]
+    .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {
         let mut at = value;
         name.split('.').all(|part| {

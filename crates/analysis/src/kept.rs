@@ -1,0 +1,80 @@
+//! Sentences of runs in which everything held.
+
+use plimsoll_record::data::{GoalKind, Run};
+
+use crate::number;
+use crate::view::{GoalView, TrialView};
+
+/// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
+/// nothing was checked.
+pub fn truth(trials: &[TrialView]) -> Option<String> {
+    let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
+    let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
+    let has_ledgers = ledgers.peek().is_some();
+    if wrong > 0 || ledgers.any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0 || !ledger.complete) {
+        return None;
+    }
+    let mut kept: Vec<String> = answers_kept(trials.iter()).into_iter().collect();
+    kept.extend(has_ledgers.then(|| "no acknowledged write was lost".to_string()));
+    (!kept.is_empty())
+        .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
+}
+
+/// Returns a sentence that all answers were right, if any was checked.
+fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<String> {
+    let answers: u64 = trials.filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
+    (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))
+}
+
+/// The sentence when everything held.
+pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
+    let stores = number::list(&run.stores());
+    let acknowledged: u64 =
+        trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
+    let mut kept: Vec<String> = answers_kept(trials.iter().copied()).into_iter().collect();
+    if acknowledged > 0 {
+        kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
+    }
+    let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
+    if others > 0 {
+        kept.push(format!("{} held", number::plural(others, "goal", "goals")));
+    }
+    let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
+    let late = match late {
+        0 => String::new(),
+        n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
+    };
+    // No promise to answer is kept while nothing is answered.
+    let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage?)));
+    if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
+        let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
+        let [length, at] = [one.seconds, one.at_s].map(number::seconds);
+        return format!("{} answered nothing for {length} at {at}, in phase {}{kept}{late}.", trial.name, phase.name);
+    }
+    // Of acknowledged writes that nothing has looked for no promise is known to be kept.
+    let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
+    if kept.is_empty() {
+        format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
+    } else if has_looked {
+        format!("{stores} kept every promise: {}{late}.", number::list(&kept))
+    } else {
+        format!("{stores} ran as planned: {}{late}.", number::list(&kept))
+    }
+}
+
+/// The sentence of a run with trials that set out to break promises, in which nothing else broke.
+pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[String]) -> String {
+    let sentence = match broken {
+        [] => "No promise broke where the plan sets out to break them.".to_owned(),
+        [first] => format!("As the plan sets out to show, {first}."),
+        [first, more @ ..] => {
+            let more = number::plural(more.len() as u64, "more promise was", "more promises were");
+            format!("As the plan sets out to show, {first}; {more} broken.")
+        }
+    };
+    match others {
+        [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
+        _ => format!("{sentence} Elsewhere {}", kept(run, goals, others)),
+    }
+}
