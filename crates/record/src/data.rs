@@ -32,7 +32,7 @@ pub struct RunHeader {
     /// Sentences of the plan's answer.
     #[serde(default)]
     pub answers: Vec<AnswerSentence>,
-    /// Circumstances in which the plan has no answer.
+    /// Circumstances that withhold the answer.
     #[serde(default)]
     pub worthless: Vec<Worthless>,
     /// Source of its published figures.
