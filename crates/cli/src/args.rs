@@ -1,5 +1,6 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
+mod cost;
 mod faultfs;
 mod files;
 mod promise;
@@ -13,6 +14,7 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use cost::CostArgs;
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use promise::PromiseArgs;
@@ -173,6 +175,9 @@ only one lab stands. A node that fails is started again, after a delay, unless -
     /// Mount a disk that loses power, ignores flushes, fails or tears writes on command.
     #[command(subcommand, after_help = faultfs::EXAMPLES)]
     Faultfs(FaultfsAction),
+    /// Calculate what servers for a working set cost, bought and rented.
+    #[command(after_help = cost::EXAMPLES)]
+    Cost(CostArgs),
     /// List what a plan may name: stores, workloads, studies, samplers.
     List {
         /// Only these.

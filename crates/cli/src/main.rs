@@ -154,6 +154,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Runs(args) => verbs::runs::run(&args),
         Verb::Lab { action } => verbs::lab::run(catalogue, &action),
         Verb::Faultfs(action) => verbs::faultfs::run(&action),
+        Verb::Cost(args) => verbs::cost::run(&args),
         Verb::List { what } => verbs::list::run(catalogue, what),
         Verb::Completions { shell } => verbs::shell::completions(shell),
         Verb::Man { directory } => verbs::shell::man(&directory),

@@ -15,7 +15,7 @@ use crate::args::{PlannedArgs, SmallerArgs};
 use crate::{secrets, smaller, studies};
 
 /// Largest plan file that is read.
-const PLAN_BYTES_MAX: u64 = 1 << 20;
+pub const PLAN_BYTES_MAX: u64 = 1 << 20;
 
 /// Largest file that a plan may name.
 const FILE_BYTES_MAX: u64 = 256 << 20;
@@ -175,7 +175,7 @@ pub fn read_stores(catalogue: &Catalogue, from: &PlanText) -> Result<Vec<StoreUs
 }
 
 /// The text of a file of at most `bytes_max`; an error of kind `Other` says why the file is refused.
-fn text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
+pub fn text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let size = fs::metadata(path)?;
     if !size.is_file() {
         return Err(std::io::Error::other("it is not a file"));
@@ -267,7 +267,7 @@ fn told(from: &PlanText, problem: &Problem) -> Option<TrialError> {
 }
 
 /// An error of a file, drawn with the lines it is about.
-fn drawn(error: &PlanError) -> TrialError {
+pub fn drawn(error: &PlanError) -> TrialError {
     use std::io::IsTerminal;
     let terminal = std::io::stderr().is_terminal();
     let theme = if terminal { miette::GraphicalTheme::unicode() } else { miette::GraphicalTheme::unicode_nocolor() };

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use plimsoll_core::Catalogue;
 use serde::de::{DeserializeOwned, IntoDeserializer};
-use toml_edit::{Array, ArrayOfTables, Item, TableLike, Value};
+use toml_edit::{Array, ArrayOfTables, Item, Table, TableLike, Value};
 
 use crate::Files;
-use crate::error::{Problem, SourceText};
+use crate::error::{PlanError, Problem, SourceText};
 use crate::keys::{Key, KeyDefault, KeyType};
 use crate::nearest;
 use crate::quantity::{self, Dimension};
@@ -165,7 +165,40 @@ impl<'a> Section<'a> {
     }
 }
 
+impl<'c> PlanReader<'c> {
+    /// Returns a reader of `text`, which messages call `name`.
+    pub(crate) fn new(name: &str, text: &str, catalogue: &'c Catalogue, files: &'c Files<'c>) -> Self {
+        Self {
+            catalogue,
+            files,
+            source: Arc::new(SourceText::new(name, text)),
+            problems: RefCell::default(),
+            dimensions: RefCell::default(),
+        }
+    }
+}
+
 impl PlanReader<'_> {
+    /// Parses `text`, and calls `read` with its root; reports a text that is not TOML.
+    pub(crate) fn root<T>(&self, text: &str, read: impl FnOnce(&Table) -> T) -> Option<T> {
+        match toml_edit::Document::parse(text) {
+            Ok(document) => Some(read(document.as_table())),
+            Err(error) => {
+                let what = format!("this is not TOML: {}", error.message());
+                self.refuse(error.span().unwrap_or(0..0), what, None)
+            }
+        }
+    }
+
+    /// Returns the result of reading, or all mistakes that were reported.
+    pub(crate) fn result<T>(self, name: &str, read: Option<T>) -> Result<T, PlanError> {
+        let problems = self.problems.into_inner();
+        match read {
+            Some(read) if problems.is_empty() => Ok(read),
+            _ => Err(PlanError::new(name, problems)),
+        }
+    }
+
     /// Reports a mistake.
     pub(crate) fn problem(&self, span: Range<usize>, what: impl Into<String>, help: Option<String>) {
         self.problem_in(&self.source, span, what.into(), help);

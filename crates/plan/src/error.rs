@@ -108,7 +108,7 @@ impl PlanError {
     fn words(&self) -> String {
         match self.problems.as_slice() {
             [only] => only.what.clone(),
-            several => format!("{} mistakes in the plan `{}`", several.len(), self.name),
+            several => format!("{} mistakes in `{}`", several.len(), self.name),
         }
     }
 

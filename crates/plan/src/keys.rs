@@ -421,6 +421,26 @@ keys! {
         fault: Fault, Else("of `fault` only"), "Disk fault: `\"eio write once\"`", swept, see = "promises.md#other-faults";
     }
 
+    /// Keys of a file of prices, for `plimsoll cost`.
+    COST {
+        working_set: Size, Needed, "Size of the data, once";
+        currency: Text, Is("\"$\""), "Text before amounts of money";
+        configuration: Tables(CONFIGURATION), Needed, "Ways to keep the data";
+    }
+
+    /// Keys of a `[[configuration]]` in it. Each server is like the others.
+    CONFIGURATION {
+        name: Text, Needed, "Name in the result";
+        copies: Whole(1, 100), Needed, "Copies of the data, each on servers of its own";
+        discs: Whole(1, 10_000), Needed, "Discs of a server";
+        disc_size: Size, Needed, "Size of a disc";
+        boot_discs: Whole(0, 10_000), Is("0"), "Discs of a server that hold the system and no data";
+        parity_discs: Whole(0, 10_000), Is("0"), "Discs of a server whose space is lost to parity";
+        buy: Number, Needed, "Price of a server";
+        rent: Number, Needed, "Rent of a server for a month";
+        upkeep: Number, Is("0"), "Cost of a bought server for a month: power, space, hands";
+    }
+
     /// Keys of a sinusoidal rate.
     SINE {
         sine: Rate, Needed, "Mean rate of a sine wave";

@@ -16,9 +16,11 @@
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
 //! | `quantity`, `url`, `nearest` | numbers with units; URLs and their passwords; suggestions for mistyped words |
 //! | `outline`, `duration`, `schema` | a plan as plain text; its duration, as far as known; a JSON Schema of plans, for editors |
+//! | [`cost`] | cost of keeping a working set, from a file of prices |
 
 mod actions;
 mod answers;
+pub mod cost;
 mod document;
 mod duration;
 pub mod error;
@@ -45,15 +47,12 @@ mod url;
 mod wishes;
 mod workload;
 
-use std::cell::RefCell;
 use std::path::Path;
-use std::sync::Arc;
 
 use plimsoll_core::Catalogue;
 use plimsoll_core::shown::clean;
 
 use document::{NodeKind, PlanReader, Section};
-use error::SourceText;
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
@@ -65,7 +64,7 @@ pub use params::{defaults, defaults_but};
 pub use phases::free_name;
 pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
-use sweep::{Choices, Dimensions};
+use sweep::Choices;
 pub use url::{password_places, password_ranges, secret_ranges, split_password, without_secrets};
 
 /// Changes that the command line makes to a plan.
@@ -98,8 +97,7 @@ pub type Files<'f> = dyn Fn(&str) -> std::io::Result<String> + 'f;
 /// # Errors
 /// All mistakes that one pass can find.
 pub fn parse(name: &str, text: &str, catalogue: &Catalogue, overrides: &Overrides) -> Result<Plan, PlanError> {
-    let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
-    parse_with_files(name, text, catalogue, overrides, &none)
+    parse_with_files(name, text, catalogue, overrides, &no_files)
 }
 
 /// Parses a plan that may name files (scripts, recorded arrivals). `files` reads a file by the path that the plan
@@ -115,28 +113,13 @@ pub fn parse_with_files(
     files: &Files<'_>,
 ) -> Result<Plan, PlanError> {
     let (shown, passwords) = url::masked(text);
-    let reading = PlanReader {
-        catalogue,
-        files,
-        source: Arc::new(SourceText::new(name, &shown)),
-        problems: RefCell::default(),
-        dimensions: RefCell::new(Dimensions::default()),
-    };
+    let reading = PlanReader::new(name, &shown, catalogue, files);
     for password in passwords {
         let help = format!("remove it; supply it with {}", password_places(catalogue, text, password.start));
         reading.problem(password, "a plan must not hold a password", Some(help));
     }
-    let plan = match toml_edit::Document::parse(shown.as_str()) {
-        Ok(document) => reading.plan(name, document.as_table(), overrides),
-        Err(error) => {
-            reading.problem(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()), None);
-            None
-        }
-    };
-    match plan {
-        Some(plan) if reading.problems.borrow().is_empty() => Ok(plan),
-        _ => Err(PlanError::new(name, reading.problems.into_inner())),
-    }
+    let plan = reading.root(&shown, |root| reading.plan(name, root, overrides)).flatten();
+    reading.result(name, plan)
 }
 
 /// Parses only the stores of a plan.
@@ -144,30 +127,18 @@ pub fn parse_with_files(
 /// # Errors
 /// As [`parse`].
 pub fn parse_stores(name: &str, text: &str, catalogue: &Catalogue) -> Result<Vec<StoreUse>, PlanError> {
-    let none = |_: &str| Err(std::io::Error::other("there are no files beside this plan"));
-    let reading = PlanReader {
-        catalogue,
-        files: &none,
-        source: Arc::new(SourceText::new(name, text)),
-        problems: RefCell::default(),
-        dimensions: RefCell::new(Dimensions::default()),
-    };
-    let stores = match toml_edit::Document::parse(text) {
-        Ok(document) => {
-            let root =
-                Section { what: "the plan".to_owned(), table: document.as_table(), span: 0..0, keys: &[keys::PLAN] };
-            root.get("stores").map(|node| reading.stores(&node)).unwrap_or_default()
-        }
-        Err(error) => {
-            reading.problem(error.span().unwrap_or(0..0), format!("this is not TOML: {}", error.message()), None);
-            Vec::new()
-        }
-    };
-    let problems = reading.problems.into_inner();
-    if problems.is_empty() {
-        return Ok(stores.into_iter().map(|draft| draft.store).collect());
-    }
-    Err(PlanError::new(name, problems))
+    let reading = PlanReader::new(name, text, catalogue, &no_files);
+    let stores = reading.root(text, |root| {
+        let root = Section { what: "the plan".to_owned(), table: root, span: 0..0, keys: &[keys::PLAN] };
+        root.get("stores").map(|node| reading.stores(&node)).unwrap_or_default()
+    });
+    let stores = stores.map(|stores| stores.into_iter().map(|draft| draft.store).collect());
+    reading.result(name, stores)
+}
+
+/// Reads no file, for texts that name none.
+pub(crate) fn no_files(_: &str) -> std::io::Result<String> {
+    Err(std::io::Error::other("there are no files beside this plan"))
 }
 
 impl<'c> PlanReader<'c> {

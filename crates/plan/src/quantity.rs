@@ -52,6 +52,7 @@ const UNITS: &[(&str, Dimension, f64)] = &[
     ("kB", Size, 1e3),
     ("MB", Size, 1e6),
     ("GB", Size, 1e9),
+    ("TB", Size, 1e12),
     ("KiB", Size, 1024.0),
     ("MiB", Size, 1_048_576.0),
     ("GiB", Size, 1_073_741_824.0),

@@ -5,6 +5,7 @@ pub mod again;
 pub mod capture;
 pub mod check;
 pub mod compare;
+pub mod cost;
 pub mod doctor;
 pub mod drive;
 pub mod faultfs;

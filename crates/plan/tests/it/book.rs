@@ -9,10 +9,16 @@ use serde_json::Value;
 use crate::catalogue::catalogue;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/plans.md");
+const COST_PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/cost.md");
 
 #[test]
 fn the_books_tables_of_keys_are_the_plans() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
+    [PAGE, COST_PAGE].into_iter().for_each(holds_the_tables);
+}
+
+/// Fails unless the tables of keys in `page` are up to date; writes them if asked to.
+fn holds_the_tables(path: &str) {
+    let page = std::fs::read_to_string(path).unwrap();
     let (mut wanted, mut rest) = (String::new(), page.as_str());
     while let Some((before, after)) = rest.split_once("<!-- keys: ") {
         let (name, after) = after.split_once(" -->\n").unwrap();
@@ -36,6 +42,8 @@ fn the_books_tables_of_keys_are_the_plans() {
             "PUBLISHED" => &[keys::PUBLISHED],
             "ANSWER" => &[keys::ANSWER],
             "WORTHLESS" => &[keys::WORTHLESS],
+            "COST" => &[keys::COST],
+            "CONFIGURATION" => &[keys::CONFIGURATION],
             other => panic!("no table is called {other}"),
         };
         wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", table(keys));
@@ -43,13 +51,10 @@ fn the_books_tables_of_keys_are_the_plans() {
     }
     wanted += rest;
     if std::env::var_os("PLIMSOLL_WRITE").is_some() {
-        std::fs::write(PAGE, &wanted).unwrap();
+        std::fs::write(path, &wanted).unwrap();
         return;
     }
-    assert!(
-        page == wanted,
-        "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes docs/src/plans.md anew"
-    );
+    assert!(page == wanted, "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes {path} anew");
 }
 
 /// Formats `keys` as a table of the book: a line for each, with type, description and default.

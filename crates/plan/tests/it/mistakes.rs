@@ -659,7 +659,7 @@ fn all_mistakes_are_shown_at_once_in_the_order_of_the_text() {
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
     let meant: Vec<_> = error.problems().iter().map(|problem| &text[problem.span()]).collect();
     assert_eq!(meant, ["\"sqlit\"", "10", "client", "\"2MiB\""]);
-    assert_eq!(error.to_string(), "4 mistakes in the plan `test`");
+    assert_eq!(error.to_string(), "4 mistakes in `test`");
     assert_eq!(error.related().unwrap().count(), 4);
 }
 
