@@ -82,11 +82,11 @@ fn others(args: &SmallerArgs) -> Vec<String> {
     all
 }
 
-/// Removes figures, and the answer, that need points which the smaller plan does not run. Returns the reasons.
+/// Removes figures, and answers from figures, that need points which the smaller plan does not run. Returns the reasons.
 pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: &Overrides) -> Vec<String> {
     let mut reasons = Vec::new();
-    // The answer shows its mistakes only when all figures are right.
-    for _ in 0..2 {
+    // Answers show their mistakes only when all figures are right, and so on.
+    for _ in 0..4 {
         let Err(error) = plans::parsed(catalogue, plan, overrides) else { break };
         let own = error.problems().iter().filter(|problem| problem.source_name() == plan.name);
         let places: Vec<usize> = own.map(|problem| problem.span().start).collect();

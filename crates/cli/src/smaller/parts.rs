@@ -12,6 +12,8 @@ use toml_edit::{Item, Table, TableLike, Value};
 use crate::options::quoted;
 use crate::plans::Edit;
 
+/// Keys of a plan whose values refer to figures or to points of sweeps.
+const DERIVED: [&str; 4] = ["figure", "answer", "worthless", "breaks"];
 /// Keys of a phase that make it the phase that it is.
 const OF_IDENTITY: [&str; 3] = ["do", "name", "only"];
 
@@ -177,20 +179,21 @@ impl<'a> Parts<'a> {
         specs.iter().flat_map(|spec| spec.params.iter().map(|param| format!("{}.{}", spec.name, param.name))).collect()
     }
 
-    /// The figures and the answer, each with its location.
+    /// The figures, and the tables and lists that refer to figures or points, each with its location.
     pub fn derived(&self) -> Vec<(String, Range<usize>)> {
         let mut all = Vec::new();
-        if let Some(Item::ArrayOfTables(figures)) = self.root.table.get("figure") {
-            let starts = self.table_starts();
-            for figure in figures {
-                let Some(start) = figure.span().map(|span| self.line_start(span.start)) else { continue };
-                let end = starts.iter().copied().filter(|other| *other > start).min().unwrap_or(self.text.len());
-                let name = figure.get("name").and_then(Item::as_str).unwrap_or_default();
-                all.push((format!("the figure `{name}`"), start..end));
+        let starts = self.table_starts();
+        for key in DERIVED {
+            if let Some(Item::ArrayOfTables(tables)) = self.root.table.get(key) {
+                for table in tables {
+                    let Some(start) = table.span().map(|span| self.line_start(span.start)) else { continue };
+                    let end = starts.iter().copied().filter(|other| *other > start).min().unwrap_or(self.text.len());
+                    let text = ["name", "say"].iter().find_map(|key| table.get(key)?.as_str()).unwrap_or_default();
+                    all.push((format!("`{key}` {text}").trim_end().to_owned(), start..end));
+                }
+            } else if let Some((start, value)) = self.root.key_start(key).zip(self.root.value(key)) {
+                all.push((format!("`{key}`"), start..value.end));
             }
-        }
-        if let Some((start, value)) = self.root.key_start("answer").zip(self.root.value("answer")) {
-            all.push(("the answer".to_owned(), start..value.end));
         }
         all
     }
