@@ -13,48 +13,45 @@ const COST_PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/cos
 
 #[test]
 fn the_books_tables_of_keys_are_the_plans() {
-    [PAGE, COST_PAGE].into_iter().for_each(holds_the_tables);
-}
-
-/// Fails unless the tables of keys in `page` are up to date; writes them if asked to.
-fn holds_the_tables(path: &str) {
-    let page = std::fs::read_to_string(path).unwrap();
-    let (mut wanted, mut rest) = (String::new(), page.as_str());
-    while let Some((before, after)) = rest.split_once("<!-- keys: ") {
-        let (name, after) = after.split_once(" -->\n").unwrap();
-        let keys: &[&[Key]] = match name {
-            "PLAN" => &[keys::PLAN],
-            "SCRIPT" => &[keys::SCRIPT],
-            "CSV" => &[keys::CSV],
-            "REQUEST" => &[keys::REQUEST],
-            "STEP" => &[keys::STEP],
-            "PHASE" => &[keys::PHASE],
-            "LOAD" => &[keys::LOAD, keys::CLIENTS_WRITE],
-            "ASK" => &[keys::ASK],
-            "DRIVE" => &[keys::CLIENTS_WRITE, keys::DRIVE],
-            "POWER" => &[keys::POWER],
-            "ACTION" => &[keys::ACTION],
-            "SCENARIO" => &[keys::SCENARIO],
-            "SWEEP" => &[keys::SWEEP],
-            "LINE" => &[keys::LINE],
-            "GOALS" => &[keys::GOALS],
-            "FIGURE" => &[keys::FIGURE],
-            "PUBLISHED" => &[keys::PUBLISHED],
-            "ANSWER" => &[keys::ANSWER],
-            "WORTHLESS" => &[keys::WORTHLESS],
-            "COST" => &[keys::COST],
-            "CONFIGURATION" => &[keys::CONFIGURATION],
-            other => panic!("no table is called {other}"),
-        };
-        wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", table(keys));
-        rest = after.split_once("<!-- end -->").unwrap().1;
+    for path in [PAGE, COST_PAGE] {
+        let page = std::fs::read_to_string(path).unwrap();
+        let (mut wanted, mut rest) = (String::new(), page.as_str());
+        while let Some((before, after)) = rest.split_once("<!-- keys: ") {
+            let (name, after) = after.split_once(" -->\n").unwrap();
+            let keys: &[&[Key]] = match name {
+                "PLAN" => &[keys::PLAN],
+                "SCRIPT" => &[keys::SCRIPT],
+                "CSV" => &[keys::CSV],
+                "REQUEST" => &[keys::REQUEST],
+                "STEP" => &[keys::STEP],
+                "PHASE" => &[keys::PHASE],
+                "LOAD" => &[keys::LOAD, keys::CLIENTS_WRITE],
+                "ASK" => &[keys::ASK],
+                "DRIVE" => &[keys::CLIENTS_WRITE, keys::DRIVE],
+                "POWER" => &[keys::POWER],
+                "ACTION" => &[keys::ACTION],
+                "SCENARIO" => &[keys::SCENARIO],
+                "SWEEP" => &[keys::SWEEP],
+                "LINE" => &[keys::LINE],
+                "GOALS" => &[keys::GOALS],
+                "FIGURE" => &[keys::FIGURE],
+                "PUBLISHED" => &[keys::PUBLISHED],
+                "ANSWER" => &[keys::ANSWER],
+                "WORTHLESS" => &[keys::WORTHLESS],
+                "COST" => &[keys::COST],
+                "CONFIGURATION" => &[keys::CONFIGURATION],
+                other => panic!("no table is called {other}"),
+            };
+            wanted += &format!("{before}<!-- keys: {name} -->\n{}\n<!-- end -->", table(keys));
+            rest = after.split_once("<!-- end -->").unwrap().1;
+        }
+        wanted += rest;
+        if std::env::var_os("PLIMSOLL_WRITE").is_some() {
+            std::fs::write(path, &wanted).unwrap();
+            return;
+        }
+        assert!(page == wanted, "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes {path} anew");
     }
-    wanted += rest;
-    if std::env::var_os("PLIMSOLL_WRITE").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-        return;
-    }
-    assert!(page == wanted, "PLIMSOLL_WRITE=1 cargo test -p plimsoll-plan --test it book writes {path} anew");
 }
 
 /// Formats `keys` as a table of the book: a line for each, with type, description and default.
