@@ -92,6 +92,6 @@ fn what_describes_no_server_is_refused_with_its_place() {
         let files = format!("{url}\ncommand = \"x\"\nfiles = {{ \"{file}\" = \"\" }}");
         wrong(&files, 2, "name a file below the server's data directory");
     }
-    wrong(&format!("{url}\ncommand = \"/no/such/server\""), 9, "/no/such/server");
-    wrong(&format!("{url}\nset_up = \"echo no room; exit 3\"\ncommand = \"x\""), 9, "no room");
+    wrong(&format!("{url}\ncommand = \"/no/such/server\""), 5, "/no/such/server … is not there");
+    wrong(&format!("{url}\nset_up = \"echo no room; exit 3\"\ncommand = \"true\""), 9, "no room");
 }
