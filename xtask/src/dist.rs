@@ -21,6 +21,9 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// Largest size of the program, in bytes.
 const LARGEST: u64 = 30_000_000;
 
+/// Options of the linker: functions of the same code once, and relocations in a few bytes. Together 5 % of the program.
+const SMALLER: [&str; 2] = ["-Clink-arg=-Wl,--icf=all", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
+
 /// Pages, completions and texts lie here in archives, below the directory that they are unpacked in.
 const MAN: &str = "share/man/man1";
 const TEXTS: &str = "share/doc/plimsoll";
@@ -153,10 +156,22 @@ impl<'a> Release<'a> {
         let c = paths.iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")).collect::<Vec<_>>().join(" ");
         let target = self.root.join("target/dist-build");
         run(cargo()
-            .args(["build", "--locked", "--release", "--package", "plimsoll", "--target", self.target])
+            .args([
+                "rustc",
+                "--locked",
+                "--release",
+                "--package",
+                "plimsoll",
+                "--bin",
+                "plimsoll",
+                "--target",
+                self.target,
+            ])
             .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
             .arg("--target-dir")
             .arg(&target)
+            .arg("--")
+            .args(SMALLER)
             // An option with spaces would be split in RUSTFLAGS.
             .env("CARGO_ENCODED_RUSTFLAGS", rust.join("\x1f"))
             .env("CFLAGS", c)
