@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: a release, as archive, Debian package, bill of materials and checksums in `target/dist`.
 //!
 //! The program is linked statically, so it needs nothing of the machine that it runs on but a kernel. glibc takes the
-//! place of musl: its allocator is faster for many threads, and it resolves names as other programs do.
-//! Two builds of a commit are the same bytes: paths are replaced by fixed ones, and times are the commit's.
+//! place of musl, for which Rust's library is not always to be had. Paths are replaced by fixed ones, and times are the
+//! commit's, so that two builds of a commit can be the same bytes; `--twice` compares them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

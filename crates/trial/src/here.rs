@@ -13,7 +13,8 @@ use crate::error::TrialError;
 /// Returns what a private store needs and finds on this machine, in a few words.
 ///
 /// # Errors
-/// What is missing, or not permitted, with the package or the right that helps; mistakes in the store's parameters.
+/// Fails if something is missing or not permitted, with the package or the right that helps; and if a parameter of the store
+/// is wrong.
 pub fn found(catalogue: &Catalogue, store: &StoreUse) -> Result<String, TrialError> {
     if let Some(server) = &store.server {
         return program(&server.command);
