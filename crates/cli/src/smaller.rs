@@ -66,7 +66,7 @@ pub fn notices(args: &SmallerArgs) -> Vec<String> {
     }
     let others = others(args);
     if !others.is_empty() {
-        notices.push(format!("The plan was made smaller: {}.", without_secrets(&others.join(" "))));
+        notices.push(format!("The plan was changed: {}.", without_secrets(&others.join(" "))));
     }
     notices
 }

@@ -44,9 +44,9 @@ fn a_smaller_plan_is_printed_run_recorded_and_named_first_in_its_report() {
     }
     assert!(!printed.contains("sqlite") && !printed.contains("clients=8") && !printed.contains("answer"), "{printed}");
     let told = place.run(&[&["check", &plan][..], &smaller].concat()).expect(0);
-    let told = told.says("The plan was made smaller: --set records=20").says("1 trial with the workload kv on nothing");
+    let told = told.says("The plan was changed: --set records=20").says("1 trial with the workload kv on nothing");
     assert!(told.out.contains("left out: `figure` rate with 8"), "{told:?}");
-    let notice = "The plan was made smaller: --set records=20 --set drive.ops=5 --clients 2 --stores nothing.";
+    let notice = "The plan was changed: --set records=20 --set drive.ops=5 --clients 2 --stores nothing.";
     let ran = place.run(&[&["run", &plan][..], &smaller].concat()).expect(0).says(notice);
     assert!(ran.out.trim_start().starts_with("The plan was made smaller"), "{}", ran.out);
     assert!(ran.err.contains("The plan was made smaller"), "{}", ran.err);

@@ -65,7 +65,7 @@ pub fn header(id: &str) -> RunHeader {
         started_wall_ns: 1_795_292_643_000_000_001,
         environment: vec![("CPU".into(), "AMD EPYC".into()), ("cores".into(), "2".into())],
         left_out: vec!["fjall, index = own: it has none".into()],
-        notices: vec!["The plan was made smaller: --set records=5.".into()],
+        notices: vec!["The plan was changed: --set records=5.".into()],
         goals: vec![Goal { what: GoalKind::Lost, of: None, limit: 0.0, unit: String::new() }],
         figures: vec![Figure {
             name: "load, plain".into(),
