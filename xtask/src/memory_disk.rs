@@ -1,0 +1,74 @@
+//! A disk in memory for the tests: an ext4 file system over a loop device whose file is in `/dev/shm`.
+//!
+//! Servers, recordings and crash images of tests are in `/var/tmp` and `/tmp`. On a slow disk their flushes take more than half
+//! of a run, and a test of times waits for its neighbours' writes. What a flush means is the file system's and the
+//! kernel's affair, and stays the same. The mounts are in a mount namespace of the run, so no other program sees them, and the kernel
+//! removes them with its last process.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use crate::Result;
+use crate::process::line_of;
+
+/// Environment variable of a run that is in a mount namespace of its own.
+const INSIDE: &str = "PLIMSOLL_TEST_MOUNTS";
+/// Gigabytes of the file system. Its file has blocks only for what is in use.
+const DISK_GB: u64 = 16;
+/// Gigabytes of memory that have to be available: for the file system's contents, for servers and for the tests.
+const MEMORY_GB: u64 = 18;
+
+/// File of the file system, without a name once it is mounted.
+const IMAGE: &str = "/dev/shm/pt-disk-image";
+/// Directory that the file system is mounted on first.
+const MOUNTED: &str = "/dev/shm/pt-disk";
+
+/// Starts this program again in a mount namespace of its own, and returns there. Returns the reason if that cannot be,
+/// so that tests write to the machine's disk.
+pub fn enter() -> Result<Option<String>> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Ok(None);
+    }
+    let available_gb = available_gb(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
+    if available_gb < MEMORY_GB {
+        return Ok(Some(format!("{available_gb} GB of memory are available, and {MEMORY_GB} GB are needed")));
+    }
+    let namespace = ["--mount", "--propagation", "private"];
+    if let Err(why) = line_of(Command::new("unshare").args(namespace).args(["losetup", "--find"])) {
+        return Ok(Some(why));
+    }
+    let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
+    let mut command = Command::new("unshare");
+    command.args(namespace).arg(own).args(std::env::args_os().skip(1));
+    Err(format!("unshare: {}", command.env(INSIDE, "1").exec()))
+}
+
+fn available_gb(meminfo: &str) -> u64 {
+    let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
+    kilobytes.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) >> 20
+}
+
+/// Mounts the file system over `places`, in the mount namespace of this run.
+pub fn mount(places: &[&str]) -> Result {
+    let mut script = format!(
+        "set -e; rm -f {IMAGE}; truncate -s {DISK_GB}G {IMAGE}; mkfs.ext4 -qF -m 0 {IMAGE}; mkdir -p {MOUNTED}; \
+         mount -o loop,discard {IMAGE} {MOUNTED}; rm {IMAGE}"
+    );
+    for (number, place) in places.iter().enumerate() {
+        script += &format!(
+            "; mkdir {MOUNTED}/{number}; chmod 1777 {MOUNTED}/{number}; mount --bind {MOUNTED}/{number} {place}"
+        );
+    }
+    script += &format!("; umount {MOUNTED}; rmdir {MOUNTED}");
+    line_of(Command::new("sh").args(["-c", &script])).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn available_memory_is_read_and_none_where_the_kernel_does_not_say() {
+        let meminfo = "MemTotal:       24689152 kB\nMemFree:  1 kB\nMemAvailable:   23068672 kB\n";
+        assert_eq!(super::available_gb(meminfo), 22);
+        assert_eq!(super::available_gb("MemFree: 1 kB\n"), 0);
+    }
+}
