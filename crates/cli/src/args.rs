@@ -462,6 +462,9 @@ pub struct Telling {
     /// Interval of progress lines [default: 10s; in a terminal, a line that is rewritten].
     #[arg(long, value_name = "TIME")]
     pub progress: Option<String>,
+    /// Print every section of the report, and not just the 40 lines that say most.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
     /// Print JSON Lines on standard output instead of the report: an object for each slice, and the report as the last.
     #[arg(long)]
     pub json: bool,
@@ -627,7 +630,7 @@ pub struct ReportArgs {
 pub enum Format {
     /// Self-contained page.
     Html,
-    /// As `run` prints it.
+    /// Every section, as `run --full` prints it.
     Text,
     /// For programs.
     Json,

@@ -1,11 +1,12 @@
 //! Directory of runs, their names, and their list.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use plimsoll_core::Utc;
 
@@ -83,6 +84,25 @@ fn runs_dir(state_home: Option<OsString>, home: Option<OsString>) -> Result<Path
 pub fn is_live(directory: &Path) -> bool {
     // The recorder holds a lock on the directory, which goes with its process.
     File::open(directory).is_ok_and(|held| matches!(held.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// Beginning of the name of a directory whose recording has no header yet, before the name of the run.
+pub(crate) const BEGUN: &str = ".new-";
+/// Age from which on such a directory was left by a kill: making a recording takes some milliseconds.
+const LEFT: Duration = Duration::from_secs(60);
+
+/// Removes what kills have left of recordings without a header.
+pub(crate) fn sweep(runs_dir: &Path) {
+    let is_left = |path: &Path| {
+        let age = path.symlink_metadata().and_then(|found| found.modified()).ok().and_then(|at| at.elapsed().ok());
+        age.is_some_and(|age| age > LEFT) && !is_live(path)
+    };
+    let is_begun = |name: &OsStr| name.to_str().and_then(|name| name.strip_prefix(BEGUN)).is_some_and(is_run_id);
+    let left = runs_dir.read_dir().into_iter().flatten().flatten();
+    for path in left.filter(|entry| is_begun(&entry.file_name())).map(|entry| entry.path()).filter(|path| is_left(path))
+    {
+        let _ = std::fs::remove_dir_all(path);
+    }
 }
 
 /// Lists all runs in `runs_dir`, the newest first, with the result of `made_of` for each; returns none when the
@@ -233,6 +253,25 @@ fn is_recording(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_kill_left_of_a_recording_without_a_header_is_removed_later() {
+        let runs = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: Duration| {
+            let path = runs.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("reserve"), "").unwrap();
+            File::open(&path).unwrap().set_modified(std::time::SystemTime::now() - age).unwrap();
+            path
+        };
+        let (left, young) = (make(".new-19700101-000000-0000", 2 * LEFT), make(".new-19700101-000000-0001", LEFT / 2));
+        let (held, other) = (make(".new-19700101-000000-0002", 2 * LEFT), make(".new-things", 2 * LEFT));
+        let lock = File::open(&held).unwrap();
+        lock.lock().unwrap();
+        sweep(runs.path());
+        assert_eq!([&left, &young, &held, &other].map(|path| path.exists()), [false, true, true, true]);
+        assert_eq!(ids(runs.path()).unwrap(), [""; 0]);
+    }
 
     #[test]
     fn a_name_is_the_second_of_the_start_and_sorts() {

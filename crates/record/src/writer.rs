@@ -21,6 +21,7 @@ use crate::data::{
 };
 use crate::error::RecordError;
 use crate::rows;
+use crate::runs::{self, BEGUN};
 use crate::schema::{APPLICATION_ID, DDL, FILE_NAME, FORMAT};
 
 /// Messages that may wait. With a slice a second this is half a minute of a device that takes no writes;
@@ -76,19 +77,25 @@ impl Recorder {
             .create(runs_dir)
             .map_err(|error| RecordError::making(runs_dir, &error))?;
         let directory = runs_dir.join(&header.id);
-        DirBuilder::new().mode(0o700).create(&directory).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => RecordError::Exists(directory.clone()),
-            _ => RecordError::making(&directory, &error),
-        })?;
-        let lock = File::open(&directory)
-            .and_then(|held| held.lock().map(|()| held))
-            .map_err(|error| RecordError::writing(&directory, &error))?;
-        // Made above, and of no use to anybody where it cannot be written.
-        Self::start(directory.clone(), lock, Vec::new(), {
-            let header = header.clone();
-            move |directory| open(directory, &header)
+        if directory.symlink_metadata().is_ok() {
+            return Err(RecordError::Exists(directory));
+        }
+        runs::sweep(runs_dir);
+        // It gets its name once the header is in it: a kill leaves no half of a recording.
+        let begun = runs_dir.join(format!("{BEGUN}{}", header.id));
+        let made = DirBuilder::new().mode(0o700).create(&begun);
+        let lock = made.and_then(|()| File::open(&begun)).and_then(|held| held.lock().map(|()| held));
+        let lock = lock.map_err(|error| RecordError::making(&begun, &error))?;
+        Self::start(directory, lock, Vec::new(), {
+            let (begun, header) = (begun.clone(), header.clone());
+            move |directory| {
+                make(&begun, &header)?;
+                std::fs::rename(&begun, directory).map_err(|error| RecordError::making(directory, &error))?;
+                // Made above, and of no use where it cannot be written.
+                open(directory, |_| Ok(())).inspect_err(|_| drop(std::fs::remove_dir_all(directory)))
+            }
         })
-        .inspect_err(|_| drop(std::fs::remove_dir_all(&directory)))
+        .inspect_err(|_| drop(std::fs::remove_dir_all(&begun)))
     }
 
     /// Continues the recording in `directory`, whose program does not run any more. Of its trials those `kept` stay,
@@ -104,7 +111,9 @@ impl Recorder {
             Err(TryLockError::Error(error)) => return Err(RecordError::writing(directory, &error)),
         }
         let kept = kept.to_vec();
-        Self::start(directory.to_owned(), lock, series, move |directory| reopen(directory, &kept))
+        Self::start(directory.to_owned(), lock, series, move |directory| {
+            open(directory, |first| rows::go_on(first, &kept))
+        })
     }
 
     /// Starts the thread that writes what `opened` gives. The directory is locked as long as it does.
@@ -313,41 +322,29 @@ impl Drop for Recorder {
     }
 }
 
-/// Makes the file: tables and header in the plain journal mode, so that they stand in the file itself even if
-/// its log gets lost, then the mode for the run.
-fn open(directory: &Path, header: &RunHeader) -> Result<Connection, RecordError> {
+/// Makes the file in `directory`: tables and header in the plain journal mode, so that they stand in the file itself even
+/// if its log gets lost.
+fn make(directory: &Path, header: &RunHeader) -> Result<(), RecordError> {
     let path = directory.join(FILE_NAME);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(|error| RecordError::writing(&path, &error))?;
-    prepared(directory, |first| {
-        first.execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"))?;
-        first.execute_batch(DDL)?;
-        rows::run(first, header)
-    })
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    made.map_err(|error| RecordError::writing(&path, &error))?;
+    reserve(directory);
+    let written = connect(&path).and_then(|mut connection| {
+        let transaction = connection.transaction()?;
+        transaction
+            .execute_batch(&format!("PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"))?;
+        transaction.execute_batch(DDL)?;
+        rows::run(&transaction, header)?;
+        transaction.commit()
+    });
+    written.map_err(|error| RecordError::writing_rows(&path, &error))
 }
 
-/// The file that is there, without trials other than those `kept`.
-fn reopen(directory: &Path, kept: &[u32]) -> Result<Connection, RecordError> {
-    prepared(directory, |first| rows::go_on(first, kept))
-}
-
-/// The file in `directory`, to be written to after a `first` transaction.
-fn prepared(
-    directory: &Path,
-    first: impl FnOnce(&Connection) -> rusqlite::Result<()>,
-) -> Result<Connection, RecordError> {
+/// Opens the file in `directory` in the journal mode of a run, after a `first` transaction.
+fn open(directory: &Path, first: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<Connection, RecordError> {
     let path = directory.join(FILE_NAME);
     reserve(directory);
-    // The log and its index get the permissions of the file.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let prepared = Connection::open_with_flags(&path, flags).and_then(|mut connection| {
-        connection.busy_timeout(BUSY)?;
-        connection.set_prepared_statement_cache_capacity(64);
-        connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;")?;
+    let opened = connect(&path).and_then(|mut connection| {
         let transaction = connection.transaction()?;
         first(&transaction)?;
         transaction.commit()?;
@@ -355,7 +352,17 @@ fn prepared(
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         Ok(connection)
     });
-    prepared.map_err(|error| RecordError::writing_rows(&path, &error))
+    opened.map_err(|error| RecordError::writing_rows(&path, &error))
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    // The log and its index get the permissions of the file.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA foreign_keys = ON; PRAGMA temp_store = MEMORY;")?;
+    Ok(connection)
 }
 
 /// Device and number of the recording in `directory`.

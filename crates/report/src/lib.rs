@@ -6,7 +6,7 @@
 //!
 //! | function | form |
 //! |---|---|
-//! | [`terminal`] | verdict first, then aligned tables; good when piped |
+//! | [`terminal`], [`terminal_short`] | verdict first, then aligned tables; good when piped |
 //! | [`html`] | one page without any network: text and tables stand without JavaScript, plots are drawn with it |
 //! | [`markdown`] | a summary for a pull request |
 //! | [`comparison`], [`comparison_markdown`], [`junit`] | two runs side by side |
@@ -42,6 +42,12 @@ pub use terminal::tables;
 /// `colour` adds ANSI colours; the text is the same without.
 pub fn terminal(view: &RunView, colour: bool, width: usize) -> String {
     terminal::document(&document::run(view, false), colour, width)
+}
+
+/// At most `lines_max` lines of that text: the answer and what limits it first. Also returns the titles of sections that
+/// are cut or left out.
+pub fn terminal_short(view: &RunView, colour: bool, width: usize, lines_max: usize) -> (String, Vec<String>) {
+    terminal::short(&document::run(view, false), colour, width, lines_max)
 }
 
 /// A view or a comparison as JSON, indented: as it is.

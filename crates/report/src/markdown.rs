@@ -1,6 +1,6 @@
 //! Markdown for pull requests: what fits a comment, with the rest folded away.
 
-use crate::document::{Block, Document, Text, Tone};
+use crate::document::{Block, Document, Rank, Text, Tone};
 
 /// A document as Markdown.
 pub fn document(document: &Document<'_>) -> String {
@@ -35,11 +35,14 @@ pub fn document(document: &Document<'_>) -> String {
     }
     for section in &document.sections {
         let (title, note) = (escaped(&section.title), text(&section.body.note));
-        let head =
-            if section.aside { format!("<details><summary>{title}</summary>\n\n") } else { format!("**{title}** ") };
+        let head = if section.rank == Rank::Aside {
+            format!("<details><summary>{title}</summary>\n\n")
+        } else {
+            format!("**{title}** ")
+        };
         out.push_str(&format!("\n{}\n", (head + &note).trim_end()));
         section.body.blocks.iter().for_each(|one| block(&mut out, one));
-        if section.aside {
+        if section.rank == Rank::Aside {
             out.push_str("\n</details>\n");
         }
     }

@@ -1,10 +1,15 @@
 //! Text for the terminal: aligned, wrapped, and the same without colours.
 
 use owo_colors::{OwoColorize, Style};
+use plimsoll_analysis::number;
 use plimsoll_core::shown;
 use unicode_width::UnicodeWidthStr;
 
-use crate::document::{Block, Document, Sparks, Table, Text, Tone, Verdict};
+use crate::document::{Block, Document, Rank, Section, Sparks, Table, Text, Tone, Verdict};
+
+/// Most lines of the verdict in a short report, and lines that each section has before any has more.
+const VERDICT_LINES_MAX: usize = 16;
+const SHARE_LINES: usize = 8;
 
 /// The fewest columns that a text is wrapped to.
 const WIDTH_MIN: usize = 16;
@@ -14,19 +19,68 @@ const SPARK: std::ops::RangeInclusive<usize> = 8..=60;
 
 /// A document as text.
 pub fn document(document: &Document<'_>, colour: bool, width: usize) -> String {
-    let mut writer = Writer { out: String::new(), colour, width: width.max(40) };
-    writer.verdict(&document.verdict);
-    for section in &document.sections {
+    let (verdict, sections) = parts(document, colour, width);
+    sections.iter().fold(verdict.out, |all, section| all + "\n" + &section.out)
+}
+
+/// The first lines of a document, at most `lines_max` of them, and the titles of sections that are left out or cut. Each
+/// section that belongs in a short report has a few lines before any section has more.
+pub fn short(document: &Document<'_>, colour: bool, width: usize, lines_max: usize) -> (String, Vec<String>) {
+    let (verdict, sections) = parts(document, colour, width);
+    let mut out = verdict.cut(VERDICT_LINES_MAX);
+    // A blank line stands before each section.
+    let lengths: Vec<usize> = sections.iter().map(|section| 1 + section.out.lines().count()).collect();
+    let mut by_rank: Vec<usize> = (0..sections.len()).filter(|at| document.sections[*at].rank != Rank::Aside).collect();
+    by_rank.sort_by_key(|at| document.sections[*at].rank);
+    let shares = shares(&lengths, &by_rank, lines_max.saturating_sub(out.lines().count()));
+    let mut left_out = Vec::new();
+    for (at, section) in sections.iter().enumerate() {
+        if shares[at] > 0 {
+            out.push('\n');
+            out.push_str(&section.cut(shares[at] - 1));
+        }
+        if shares[at] < lengths[at] {
+            left_out.push(document.sections[at].title.clone());
+        }
+    }
+    (out, left_out)
+}
+
+/// Returns the lines that each section is given of `room`: those in `order` a few each, then what they need.
+fn shares(lengths: &[usize], order: &[usize], mut room: usize) -> Vec<usize> {
+    let mut shares = vec![0; lengths.len()];
+    for share_max in [SHARE_LINES, usize::MAX] {
+        for at in order {
+            let wanted = lengths[*at].min(share_max);
+            let more = wanted.saturating_sub(shares[*at]).min(room);
+            // A title with a line below it says nothing.
+            if shares[*at] + more >= wanted.min(SHARE_LINES) {
+                shares[*at] += more;
+                room -= more;
+            }
+        }
+    }
+    shares
+}
+
+/// The verdict and each section, written apart.
+fn parts(document: &Document<'_>, colour: bool, width: usize) -> (Writer, Vec<Writer>) {
+    let new = || Writer { out: String::new(), starts: Vec::new(), colour, width: width.max(40) };
+    let mut verdict = new();
+    verdict.verdict(&document.verdict);
+    let section = |section: &Section<'_>| {
+        let mut writer = new();
         writer.heading(&section.title.as_str().into(), &section.body.note);
         writer.blocks(&section.body.blocks);
-    }
-    writer.out
+        writer
+    };
+    (verdict, document.sections.iter().map(section).collect())
 }
 
 /// Tables as text, each under a title, which may be empty, and what stands behind it. Lines have at most `width` columns
 /// where that is possible; `colour` adds ANSI colours.
 pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> String {
-    let mut writer = Writer { out: String::new(), colour, width };
+    let mut writer = Writer { out: String::new(), starts: Vec::new(), colour, width };
     for (title, note, table) in tables {
         if !title.is_empty() {
             writer.heading(&(*title).into(), &(*note).into());
@@ -38,6 +92,8 @@ pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> Str
 
 struct Writer {
     out: String,
+    /// Places in `out` where a paragraph or a row begins.
+    starts: Vec<usize>,
     colour: bool,
     width: usize,
 }
@@ -64,6 +120,21 @@ impl Writer {
         }
         let about = if verdict.about.is_empty() { String::new() } else { format!(" · {}", verdict.about) };
         self.paragraph(&indent.into(), &Tone::Dim.text(format!("{}{about}", verdict.title)));
+    }
+
+    /// Returns at most `lines_max` lines, whole paragraphs and rows, and how many lines are left out.
+    fn cut(&self, lines_max: usize) -> String {
+        let all = self.out.lines().count();
+        if all <= lines_max {
+            return self.out.clone();
+        }
+        let lines_to = |end: &usize| self.out[..*end].lines().count();
+        let end = self.starts.iter().rfind(|end| lines_to(end) < lines_max).copied().unwrap_or(0);
+        format!(
+            "{}  … {}\n",
+            &self.out[..end],
+            number::plural((all - lines_to(&end)) as u64, "more line", "more lines")
+        )
     }
 
     fn heading(&mut self, heading: &Text, note: &Text) {
@@ -114,6 +185,7 @@ impl Writer {
             let pad = " ".repeat(names - name.width());
             let line = spark(t_s, values, sparks.span_s, sparks.top, width);
             let text = Text::from(format!("    {name}{pad}  {line}"));
+            self.starts.push(self.out.len());
             self.line(&if has_room { text.then(Tone::Dim, format!("  {said}")) } else { text });
         }
     }
@@ -168,6 +240,7 @@ impl Writer {
     /// A paragraph, wrapped; the first line begins with `first`, the others with as many blanks. Those of a text that is
     /// indented stand two columns further in than its first.
     fn paragraph(&mut self, first: &Text, text: &Text) {
+        self.starts.push(self.out.len());
         let (mut first, mut text) = (cleaned(first), cleaned(text));
         let mut indent = width_of(&first);
         if let Some((_, piece)) = text.0.first_mut().filter(|(_, piece)| piece.starts_with(' ')) {
@@ -291,6 +364,29 @@ mod tests {
         of.row(cells!["kv", "  records = 100 (1 to 1000): how many values are loaded"]);
         let lines = ["  kv    records = 100 (1 to 1000): how", "          many values are loaded"];
         assert_eq!(tables(&[("", "", of)], false, 40).lines().collect::<Vec<_>>(), lines);
+    }
+
+    #[test]
+    fn lines_are_shared_by_rank_and_no_section_has_a_title_alone() {
+        // Of 30 lines: the first two in order have eight each, the third too; what is left goes to the first.
+        assert_eq!(shares(&[20, 5, 12], &[0, 1, 2], 30), [17, 5, 8]);
+        assert_eq!(shares(&[20, 5, 12], &[2, 1, 0], 30), [13, 5, 12]);
+        assert_eq!(shares(&[20, 5], &[0], 30), [20, 0]);
+        assert_eq!(shares(&[20, 20], &[0, 1], 10), [10, 0]);
+    }
+
+    #[test]
+    fn what_is_cut_ends_with_a_whole_paragraph_and_the_number_of_lines_left_out() {
+        let mut of = Table::new("", vec![words(""), words("")]);
+        of.row(cells!["a", "one two three four five six seven eight nine ten eleven twelve"]);
+        of.row(cells!["b", "one two three four five six seven eight nine ten eleven twelve"]);
+        let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width: 40 };
+        writer.table(&of);
+        assert_eq!(writer.out.lines().count(), 4);
+        assert_eq!(writer.cut(4), writer.out);
+        let cut = writer.cut(3);
+        assert!(cut.lines().count() == 3 && cut.ends_with("  … 2 more lines\n"), "{cut}");
+        assert_eq!(writer.cut(2), "  … 4 more lines\n");
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
         let metric = metric(line_a, line_b, floor);
         all.sentences.push(format!("{trial}: {}", sentence(&metric)));
         all.sentences.extend(cpu_sentence(line_a, line_b).map(|sentence| format!("{trial}: {sentence}")));
-        all.groups.push(Group { trial, phase: LINE.to_string(), metrics: vec![metric] });
+        all.groups.push(Group { trial, phase: LINE.to_string(), given: None, metrics: vec![metric] });
     }
     let missing = of_b.iter().filter(|line| !alone && !of_a.iter().any(|known| known.store == line.store));
     all.unmatched.extend(missing.map(|line| format!("{} is only in B", line.store)));

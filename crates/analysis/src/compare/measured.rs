@@ -7,6 +7,7 @@ use plimsoll_record::data::{PhaseKind, Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
 use crate::name::{self, REPEAT};
+use crate::number;
 use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
 
 use super::judge::{Observed, Within, change, resampled};
@@ -77,14 +78,29 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
             metrics.push(metric("seconds", "", "s", &one(&of_a), &one(&of_b), floor));
         }
         if !metrics.is_empty() {
-            groups.push(Group { trial: name.to_string(), phase: phase.to_string(), metrics });
+            let given = given(of_a.first().copied(), of_b.first().copied());
+            groups.push(Group { trial: name.to_string(), phase: phase.to_string(), given, metrics });
         }
     }
     let space = space(a, b, floor);
     if !space.is_empty() {
-        groups.push(Group { trial: name.to_string(), phase: "space".to_string(), metrics: space });
+        groups.push(Group { trial: name.to_string(), phase: "space".to_string(), given: None, metrics: space });
     }
     groups
+}
+
+/// Returns a sentence about the rates that were given.
+fn given(a: Option<&PhaseFacts<'_>>, b: Option<&PhaseFacts<'_>>) -> Option<String> {
+    let rate = |facts: Option<&PhaseFacts<'_>>| facts.and_then(|facts| facts.phase.header.rate_per_s);
+    let shown = |rate: f64| number::with_unit(rate, "1/s");
+    let which = match (rate(a), rate(b)) {
+        (None, None) => return None,
+        (Some(a), Some(b)) if a == b => format!("{} in both", shown(a)),
+        (Some(a), Some(b)) => format!("{} in A and {} in B", shown(a), shown(b)),
+        (Some(a), None) => format!("{} in A", shown(a)),
+        (None, Some(b)) => format!("{} in B", shown(b)),
+    };
+    Some(format!("the rate was given, {which}: where it was reached it does not say what the store can do"))
 }
 
 /// Lists the operations that only one of two trials has.
@@ -249,7 +265,7 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
             }
         }
     }
-    let group = |(trial, metrics)| Group { trial, phase: "figures".to_string(), metrics };
+    let group = |(trial, metrics)| Group { trial, phase: "figures".to_string(), given: None, metrics };
     groups.into_iter().map(group).collect()
 }
 

@@ -89,6 +89,8 @@ pub struct Group {
     pub trial: String,
     /// Name of the phase; `space` for the footprint, `figures` for named figures.
     pub phase: String,
+    /// Sentence about rates that were given, and so say nothing of the store; `None` if neither was.
+    pub given: Option<String>,
     /// Metrics of the group.
     pub metrics: Vec<Metric>,
 }

@@ -72,6 +72,23 @@ fn what_became_slower_is_seen_with_its_interval_and_fails_on_demand() {
 }
 
 #[test]
+fn rates_that_were_given_are_said_to_say_nothing_of_the_store() {
+    let at = |rate: Option<f64>| {
+        let mut run = study::complete();
+        run.trials.iter_mut().flat_map(|trial| &mut trial.phases).for_each(|phase| phase.header.rate_per_s = rate);
+        run
+    };
+    let given = |a, b| {
+        let comparison = compare(&at(a), &at(b), &[], None);
+        comparison.groups.iter().find(|group| group.phase == "mixed").unwrap().given.clone().unwrap_or_default()
+    };
+    assert_eq!(given(None, None), "");
+    assert!(given(Some(2_000.0), Some(2_000.0)).starts_with("the rate was given, 2,000/s in both:"));
+    assert!(given(Some(2_000.0), Some(2_400.0)).starts_with("the rate was given, 2,000/s in A and 2,400/s in B:"));
+    assert!(given(None, Some(2_400.0)).starts_with("the rate was given, 2,400/s in B:"));
+}
+
+#[test]
 fn what_was_configured_differently_comes_first() {
     let (a, mut b) = (study::complete(), study::complete());
     b.header.seed = 7;

@@ -5,12 +5,16 @@ use std::io::{IsTerminal, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use plimsoll_analysis::RunView;
+use plimsoll_analysis::{RunView, number};
+use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 use plimsoll_report::document::Table;
 use plimsoll_trial::{TrialError, write_error};
 
 use crate::args::{Format, ReportArgs};
+
+/// Lines of a short report. With the command for the others and the paths of page and recording it has 40.
+const SHORT_LINES: usize = 36;
 
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
@@ -50,9 +54,19 @@ pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, TrialError> {
     }
 }
 
-/// Prints the view as `run` ends with it.
+/// Prints every section of the view.
 pub fn print_text(view: &RunView) -> Result<(), TrialError> {
     crate::print(&plimsoll_report::terminal(view, colour(), width())).map(|_| ())
+}
+
+/// Prints the lines that say most, and the command for the others.
+pub fn print_short(view: &RunView) -> Result<(), TrialError> {
+    let (text, left_out) = plimsoll_report::terminal_short(view, colour(), width(), SHORT_LINES);
+    let more = match left_out.is_empty() {
+        true => String::new(),
+        false => format!("more       plimsoll runs show {}: {}\n", shell_word(&view.run.id), number::list(&left_out)),
+    };
+    crate::print(&format!("{text}\n{more}")).map(|_| ())
 }
 
 /// Prints tables, each under a title and what stands behind it.

@@ -134,7 +134,7 @@ pub fn run_plan(
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
     let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
     let interrupted = stop.load(Ordering::SeqCst);
-    match conclude(&ended.recording, ended.result, telling.json)? {
+    match conclude(&ended.recording, ended.result, telling)? {
         (state, None) => Ok(code_of(state, interrupted)),
         // Cells are independent: a broken promise outweighs an error.
         (VerdictState::Fail, Some(error)) if how.cells.is_some() => {
@@ -161,7 +161,7 @@ fn code_of(state: VerdictState, interrupted: bool) -> u8 {
 fn conclude(
     path: &Path,
     result: Result<(), TrialError>,
-    json: bool,
+    telling: &Telling,
 ) -> Result<(VerdictState, Option<TrialError>), TrialError> {
     let reported = Run::load(path).map_err(TrialError::from).and_then(|mut run| {
         if result.as_ref().is_err_and(|error| is_all_there_is(error, &run)) {
@@ -174,12 +174,17 @@ fn conclude(
             leave_to_the_error(&mut run);
             view = plimsoll_analysis::view(&run);
         }
-        if json {
+        if telling.json {
             let end = serde_json::json!({"type": "end", "page": page, "recording": path, "report": view});
             crate::print(&format!("{end}\n"))?;
         } else {
-            report::print_text(&view)?;
-            crate::print(&format!("\npage       {}\nrecording  {}\n", page.display(), path.display()))?;
+            if telling.full {
+                report::print_text(&view)?;
+                crate::print("\n")?;
+            } else {
+                report::print_short(&view)?;
+            }
+            crate::print(&format!("page       {}\nrecording  {}\n", page.display(), path.display()))?;
         }
         Ok(view.verdict.state)
     });

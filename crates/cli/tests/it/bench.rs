@@ -131,6 +131,8 @@ impl Place {
         let mut runs: Vec<_> = std::fs::read_dir(self.runs())
             .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
             .unwrap_or_default();
+        // Without a header it has no name yet.
+        runs.retain(|run| !run.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')));
         runs.sort();
         runs
     }

@@ -4,7 +4,7 @@ use plimsoll_analysis::compare::rule::signed_percent;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{self, Comparison, ConfigDifference, EndState, Group, Metric};
 
-use super::{Body, ColumnOf, Document, NONE, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
+use super::{Body, ColumnOf, Document, NONE, Rank, Section, Table, Text, Tone, Verdict, numbers, or_none, words};
 use crate::cells;
 
 /// Makes the document of a comparison: the conditions, the differences, then the numbers.
@@ -30,7 +30,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     let mut sections = Vec::new();
     let mut section = |title: &str, body: Body<'static>| {
         let is_said = !body.blocks.is_empty() || !body.note.is_empty();
-        sections.extend(is_said.then(|| Section { id: "", title: title.to_string(), aside: false, body }));
+        sections.extend(is_said.then(|| Section { id: "", title: title.to_string(), rank: Rank::Answer, body }));
     };
     let mut asked = Body::default();
     asked.table(conditions(comparison.rules.iter().map(|rule| {
@@ -108,6 +108,7 @@ fn numbers_of<'a>(group: &Group) -> Body<'a> {
     ];
     let mut body = Body::noted(&group.phase);
     body.table(Table::of(format!("{}, {}", group.trial, group.phase), &group.metrics, &columns));
+    group.given.iter().for_each(|given| body.text(Tone::Dim.text(given)));
     missing(group).into_iter().for_each(|why| body.text(why));
     body
 }

@@ -104,7 +104,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
         let is_first = phase.latencies.first() == Some(row);
         cells.push(Cell::from(if is_first { number::with_unit(errors(phase), "%") } else { String::new() }));
         table.row(cells);
-        if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| other.count < row.count) {
+        if let Some(undisturbed) = row.undisturbed.as_ref().filter(|other| is_disturbed(row, &other.percentiles)) {
             any_disturbed = true;
             let op = Text::from("  ").then(Tone::Dim, "undisturbed");
             let mut cells = cells![Tone::Dim.text(&trial.name), Tone::Dim.text(&phase.name), op];
@@ -132,9 +132,6 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     driven().filter_map(outcomes).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(answers).for_each(|text| body.text(Tone::Dim.text(text)));
-    if !full {
-        histograms(&driven().collect::<Vec<_>>(), &mut body);
-    }
     body
 }
 
@@ -188,20 +185,25 @@ pub(super) fn whose<'v>(phases: impl Iterator<Item = (&'v TrialView, &'v PhaseVi
     vec![words("trial").when(trials.len() > 1), words("phase").when(names.len() > 1)]
 }
 
-/// Draws the distributions of times, in characters; of few phases only.
-fn histograms(driven: &[(&TrialView, &PhaseView)], body: &mut Body<'_>) {
-    if driven.len() > HISTOGRAMS_MAX {
-        return;
-    }
-    for (trial, phase) in driven.iter().filter(|(_, phase)| !phase.histogram.is_empty()) {
-        let name = if driven.len() > 1 {
-            format!("Histogram of {}, {}", trial.name, phase.name)
-        } else {
-            "Histogram".to_string()
-        };
-        body.heading(name.clone(), "of the response times of all operations");
+/// Distributions of times, in characters; of few phases only.
+pub fn histograms<'a>(view: &RunView) -> Body<'a> {
+    let driven: Vec<_> = phases(view, false).filter(|(_, phase)| phase.kind == PhaseKind::Drive).collect();
+    let mut body = Body::noted("of the response times of all operations");
+    let drawn = driven.iter().filter(|(_, phase)| driven.len() <= HISTOGRAMS_MAX && !phase.histogram.is_empty());
+    for (trial, phase) in drawn {
+        let name = format!("{}, {}", trial.name, phase.name);
+        if driven.len() > 1 {
+            body.heading(name.clone(), "");
+        }
         body.table(histogram(name, &phase.histogram));
     }
+    body
+}
+
+/// True if a time of the row is more than a tenth away from the same time without pauses.
+fn is_disturbed(row: &LatencyView, undisturbed: &[PercentileView]) -> bool {
+    let times = row.percentiles.iter().zip(undisturbed).filter_map(|(all, other)| Some((all.ns?, other.ns?)));
+    times.into_iter().any(|(all, other)| all.abs_diff(other) * 10 > other)
 }
 
 fn histogram(name: String, buckets: &[BucketView]) -> Table {

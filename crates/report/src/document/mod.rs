@@ -319,14 +319,24 @@ impl<'a> Body<'a> {
     }
 }
 
+/// Importance of a section where there is little room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// Answers and what limits them.
+    Answer,
+    /// Numbers behind the answers.
+    Evidence,
+    /// Folded away, and left out of a short report.
+    Aside,
+}
+
 /// A section.
 #[derive(Debug)]
 pub struct Section<'a> {
     /// Anchor of the section within the page.
     pub(crate) id: &'static str,
     pub(crate) title: String,
-    /// Folded away where there is little room.
-    pub(crate) aside: bool,
+    pub(crate) rank: Rank,
     pub(crate) body: Body<'a>,
 }
 

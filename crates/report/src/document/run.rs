@@ -6,8 +6,8 @@ use plimsoll_analysis::view::{AnswerState, Level, StudyAnswer, SummaryPart, Summ
 use plimsoll_core::shell_word;
 
 use super::{
-    Block, Body, Document, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, promises, results, series,
-    stages, trials, words,
+    Block, Body, Document, Rank, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, promises, results,
+    series, stages, trials, words,
 };
 use crate::cells;
 
@@ -16,37 +16,38 @@ const EVENTS_MAX: usize = 20;
 
 /// A run as a document: `full`, as the page has it, or without what few look for.
 pub fn run(view: &RunView, full: bool) -> Document<'_> {
-    let (main, aside) = (false, true);
+    let (answer, evidence, aside) = (Rank::Answer, Rank::Evidence, Rank::Aside);
     let space = if full { "Trials" } else { "Space" };
     // Of many promises the section about them says it all.
     let has_many = view.promises.len() > plimsoll_analysis::PROMISES_MAX;
     // The order of every report.
     let sections = [
-        (true, "promises", "Promises", main, promises::promises(view, full)),
-        (true, "disk-faults", "Disk faults", main, results::disk_faults(view)),
-        (full || !has_many, "goals", "Goals", main, results::goals(view, full)),
-        (true, "line", "Load line", main, series::lines(view, full)),
-        (true, "ab", "Two sides in turn", main, series::ab(view, full)),
-        (true, "sweep", "Sweep", main, series::sweeps(view, full)),
-        (true, "figures", "Figures", main, results::figures(view, full)),
-        (full || view.promises.is_empty(), "latency", "Latency under load", main, latency::latencies(view, full)),
-        (true, "nodes", "Nodes", main, nodes::nodes(view, full)),
-        (true, "sampled", "Sampled times", main, latency::sampled(view, full)),
-        (true, "stages", "Stages", main, stages::stages(view, full)),
+        (true, "promises", "Promises", answer, promises::promises(view, full)),
+        (true, "disk-faults", "Disk faults", answer, results::disk_faults(view)),
+        (full || !has_many, "goals", "Goals", answer, results::goals(view, full)),
+        (true, "line", "Load line", answer, series::lines(view, full)),
+        (true, "ab", "Two sides in turn", answer, series::ab(view, full)),
+        (true, "sweep", "Sweep", answer, series::sweeps(view, full)),
+        (true, "figures", "Figures", answer, results::figures(view, full)),
+        (full || view.promises.is_empty(), "latency", "Latency under load", evidence, latency::latencies(view, full)),
+        (!full && view.promises.is_empty(), "histogram", "Histogram", aside, latency::histograms(view)),
+        (true, "nodes", "Nodes", evidence, nodes::nodes(view, full)),
+        (true, "sampled", "Sampled times", evidence, latency::sampled(view, full)),
+        (true, "stages", "Stages", evidence, stages::stages(view, full)),
         (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
-        (true, "stalls", "Stalls", main, stalls(view)),
+        (true, "stalls", "Stalls", answer, stalls(view)),
         (full || !has_many, "truth", "Answers and ledger", aside, results::truth(view, full)),
-        (full, "time", "Over time", main, timeline(view)),
+        (full, "time", "Over time", evidence, timeline(view)),
         (full || view.promises.is_empty(), "trials", space, aside, trials::space(view, full)),
         (!full, "plans", "Query plans", aside, trials::plans(view)),
         (!full, "settings", "Settings", aside, trials::settings(view)),
         (true, "left-out", "Left out", aside, left_out(view)),
-        (true, "warnings", "Warnings", main, warnings(&view.warnings)),
+        (true, "warnings", "Warnings", answer, warnings(&view.warnings)),
         (true, "events", "Events", aside, events(view, full)),
         (full, "setup", "Setup", aside, setup(view)),
     ];
     let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());
-    let sections = sections.map(|(_, id, title, aside, body)| Section { id, title: title.to_string(), aside, body });
+    let sections = sections.map(|(_, id, title, rank, body)| Section { id, title: title.to_string(), rank, body });
     Document { verdict: verdict(view), sections: sections.collect() }
 }
 

@@ -25,7 +25,8 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     };
     let shown = || view.trials.iter().filter(|trial| full || !is_series || is_first(trial));
     let bytes = |trial: &TrialView, of: fn(Footprint) -> Option<u64>| -> Cell {
-        let bytes = trial.footprint.as_ref().and_then(|footprint| of(footprint.bytes));
+        // A store that has records and reports no byte has not counted.
+        let bytes = trial.footprint.as_ref().and_then(|footprint| of(footprint.bytes)).filter(|bytes| *bytes > 0);
         or_none(bytes.map(|bytes| number::bytes(bytes as f64))).into()
     };
     let columns: [ColumnOf<'_, &'v TrialView>; 9] = [
