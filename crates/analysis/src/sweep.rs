@@ -60,6 +60,9 @@ struct Point {
     late: bool,
 }
 
+/// Fewest measurements whose spread is drawn: a box has five numbers.
+const BOXED_MIN: usize = 5;
+
 /// Labels with several values, but stores and repeats.
 fn swept(run: &Run) -> Vec<String> {
     let mut seen: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -92,9 +95,10 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
     };
     let cells: Vec<Vec<Option<SweepCell>>> =
         rows.iter().map(|row| columns.iter().map(|column| cell(&at(row, column))).collect()).collect();
-    let rates = |row: &String| points.iter().filter(|point| point.row == *row).map(|point| point.rate).collect();
-    let boxes = rows.iter().filter_map(|row| boxed(row, rates(row))).collect();
     let single = columns.len() == 1;
+    let rates = |row: &String| points.iter().filter(|point| point.row == *row).map(|point| point.rate).collect();
+    // Several columns are several configurations.
+    let boxes = rows.iter().filter(|_| single).filter_map(|row| boxed(row, rates(row))).collect();
     let (mut overview, mut multiples) = (None, Vec::new());
     if single {
         overview = numbers(&rows).map(|x| {
@@ -161,6 +165,9 @@ fn cell(points: &[&Point]) -> Option<SweepCell> {
 fn boxed(name: &str, mut values: Vec<f64>) -> Option<BoxView> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
+    if n < BOXED_MIN {
+        return None;
+    }
     // Hinges: medians of the halves, the middle one belonging to both.
     let half = n.div_ceil(2);
     let (low, high) = (values.get(..half)?, values.get(n - half..)?);

@@ -24,7 +24,7 @@ pub struct SweepView {
     pub columns: Vec<String>,
     /// Cells, a list for each row with one cell for each column; `null` for a missing trial.
     pub cells: Vec<Vec<Option<SweepCell>>>,
-    /// Distribution of each row's measurements, over all columns and repeats.
+    /// Distribution of each row's measurements over its repeats; of rows with five or more, in a sweep without columns.
     pub boxes: Vec<BoxView>,
     /// Chart of all rows over the columns, or of the only column over the rows; `null` if the values are not numbers.
     pub chart: Option<Chart>,

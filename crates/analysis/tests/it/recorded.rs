@@ -178,7 +178,7 @@ pub fn swept(columns: &[u32]) -> Run {
     let ops = if columns.is_empty() { vec![0] } else { columns.to_vec() };
     for clients in [1u32, 2, 4, 8, 16, 32, 64] {
         for ops in &ops {
-            for repeat in 1..=3 {
+            for repeat in 1..=if columns.is_empty() { 5 } else { 3 } {
                 let mut trial = last.clone();
                 trial.header.ordinal = run.trials.len() as u32;
                 trial.header.labels.insert("clients".into(), clients.to_string());

@@ -415,7 +415,8 @@ impl Holder {
     }
 }
 
-/// Returns processor time and resident memory of all processes that work below `directory` (proc_pid_stat(5)).
+/// Returns processor time and resident memory of all processes that work below `directory`, with the time of those of
+/// their children that have ended (proc_pid_stat(5)).
 fn used_by(directory: &Path) -> (f64, u64) {
     let (mut ticks, mut pages) = (0u64, 0u64);
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -424,11 +425,34 @@ fn used_by(directory: &Path) -> (f64, u64) {
             continue;
         }
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name before the last bracket may contain any character. Fields 14, 15 and 24 are user, system, pages.
+        // The name before the last bracket may contain any character. Fields 14 to 17 are the times, user and system, of the process
+        // and of its ended children; 24 is pages.
         let fields: Vec<&str> = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ').collect();
         let field = |number: usize| fields.get(number - 3).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        ticks += field(14) + field(15);
+        ticks += (14..=17).map(field).sum::<u64>();
         pages += field(24);
     }
     (ticks as f64 / clock_ticks_per_second() as f64, pages * page_size() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_children_that_have_ended_is_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        let script = format!("(touch begun; {busy}); touch done; read _");
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", &script]).current_dir(directory.path()).stdin(std::process::Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        while !directory.path().join("done").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let (processor_s, memory_bytes) = used_by(directory.path());
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        assert!(processor_s >= 0.05 && memory_bytes > 0, "{processor_s} s, {memory_bytes} bytes");
+    }
 }

@@ -223,7 +223,7 @@ fn pictures<'a>(view: &'a RunView, sweep: &'a SweepView, body: &mut Body<'a>) {
         (None, _) if !single => large.push(Picture::Bars(view, sweep)),
         (None, chart) => large.extend(chart.as_ref().map(Picture::Chart)),
     }
-    if sweep.boxes.iter().any(|one| one.n > 1) {
+    if !sweep.boxes.is_empty() {
         large.push(Picture::Boxes(sweep));
     }
     body.pictures(if single { "pair" } else { "wide" }, large);

@@ -102,7 +102,7 @@ pub fn boxes(sweep: &SweepView) -> String {
             (first - third).max(0.5),
         ));
     }
-    let note = format!("a second, by {}: all trials of each, box from quartile to quartile", sweep.row_label);
+    let note = format!("a second, by {}: five trials or more of each, box from quartile to quartile", sweep.row_label);
     let label = format!("Box plot by {}", sweep.row_label);
     let drawn = plane.drawn("Spread", &note, &label, &marks, sweep.boxes.iter().map(|one| &one.name));
     format!("<figure class=\"boxes\">{drawn}</figure>")
