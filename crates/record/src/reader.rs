@@ -115,11 +115,27 @@ impl Recording {
         let log_bytes = std::fs::metadata(beside(&path, LOG)).map_or(0, |log| log.len());
         // A log is read through an index beside it. Where that cannot be made (read-only media), a recording
         // without a log needs none, and one with a log is read as a copy.
-        match Self::open_at(&path, &path, "") {
+        let opened = match Self::open_at(&path, &path, "") {
             Err(RecordError::Read { .. }) if log_bytes == 0 => Self::open_at(&path, &path, "?immutable=1"),
             Err(RecordError::Read { .. }) => Self::open_copy(&path),
             other => other,
+        }?;
+        if log_bytes == 0 {
+            opened.is_whole(bytes.len())?;
         }
+        Ok(opened)
+    }
+
+    /// Fails if a file of `bytes`, which has no log, is cut off. SQLite takes a part of the last page for the page.
+    fn is_whole(&self, bytes: u64) -> Result<(), RecordError> {
+        let number = |name: &str| self.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
+        let whole = number("page_size").and_then(|size| Ok(size * number("page_count")?));
+        let whole = whole.map_err(|error| RecordError::reading(&self.path, &error))? as u64;
+        if bytes < whole {
+            let what = format!("{bytes} of {whole} bytes are there");
+            return Err(RecordError::Damaged { path: self.path.clone(), what });
+        }
+        Ok(())
     }
 
     fn open_at(shown: &Path, file: &Path, query: &str) -> Result<Recording, RecordError> {

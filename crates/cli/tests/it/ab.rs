@@ -10,7 +10,7 @@ use crate::bench::{Guarded, Place, servers};
 
 /// Two private Redis servers, of which one syncs each write and one does not; turns as short as can be.
 const SYNCED: &str = "ab kv --on redis --mix update=1 --clients 4 --set records=500 --slice 100ms --turn 400ms \
-                      --warmup 100ms --budget 60s";
+                      --warmup 100ms --budget 60s --full";
 
 /// The side that syncs as A.
 const SIDES: &str = "--a durability=durable --b durability=buffered";
@@ -81,7 +81,7 @@ fn two_plans_may_ask_different_things_and_are_told_so() {
         path.to_str().unwrap().to_owned()
     };
     let (small, large) = (plan("small.toml", 10), plan("large.toml", 2_000));
-    let ran = place.run(&["ab", &small, &large, "--turn", "200ms", "--warmup", "0s", "--budget", "6s"]);
+    let ran = place.run(&["ab", &small, &large, "--turn", "200ms", "--warmup", "0s", "--budget", "6s", "--full"]);
     assert!(matches!(ran.code, Some(0 | 11)), "{ran:?}");
     let ran = ran.says("The sides hold different numbers of records: 10 and 2,000.").says("goals were not judged");
     assert!(ran.out.contains("B (large)") && ran.out.contains("A (small)"), "{ran:?}");

@@ -26,7 +26,7 @@ fn with_pgbench_tables(log_dir: &Path) -> Postgres {
 }
 
 fn drive(place: &Place, url: &str, options: &str) -> Ran {
-    place.line(&format!("drive {options} --on {url} --ops 50"))
+    place.line(&format!("drive {options} --on {url} --ops 50 --full"))
 }
 
 fn script(place: &Place, text: &str) -> String {

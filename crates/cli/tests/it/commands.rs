@@ -17,7 +17,7 @@ fn file(place: &Place, name: &str, text: &str) -> String {
 }
 
 fn drive(place: &Place, files: &[&str], url: &str, more: &str) -> Ran {
-    place.line(format!("drive -f {} --on {url} --ops 50 --warmup 0s {more}", files.join(" -f ")).trim())
+    place.line(format!("drive -f {} --on {url} --ops 50 --warmup 0s --full {more}", files.join(" -f ")).trim())
 }
 
 #[test]

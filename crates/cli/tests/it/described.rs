@@ -51,7 +51,7 @@ fn answer(port: &str) -> String {
 #[test]
 fn a_server_that_a_plan_describes_is_run_and_driven_and_its_data_are_checked() {
     let place = Place::new();
-    place.run(&["run", &place.plan(REDIS)]).expect(0).says("PASS … limit cpus = 0.9 … redis-server");
+    place.run(&["run", &place.plan(REDIS), "--full"]).expect(0).says("PASS … limit cpus = 0.9 … redis-server");
     place.run(&["run", &place.plan(NGINX)]).expect(0).says("PASS");
 }
 

@@ -7,7 +7,7 @@ use crate::lab::Lab;
 fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     let place = Place::new();
     let lab = Lab::up(&place, store, &[]);
-    let drive = format!("drive {workload} --on lab:{store} --clients 6 --slice 100ms --for");
+    let drive = format!("drive {workload} --on lab:{store} --clients 6 --slice 100ms --full --for");
     place.line(&format!("{drive} 1s")).expect(0).says("through HAProxy to 3 nodes");
     place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
@@ -34,7 +34,7 @@ fn etcd_behind_haproxy_is_driven() {
 fn postgresql_behind_haproxy_reads_and_writes_through_two_ports() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-haproxy", &["--nodes", "3"]);
-    let drive = "drive kv --set records=500 --on lab:postgres-haproxy --clients 4 --for 1s --mix";
+    let drive = "drive kv --set records=500 --on lab:postgres-haproxy --clients 4 --for 1s --full --mix";
     place.line(&format!("{drive} read=1,update=1")).expect(0).says("kept every promise … through HAProxy to 3 nodes");
     // PostgreSQL's own count of who was asked: the replicas, through the second port.
     place.line(&format!("{drive} read=1 --set postgres.reads=replicas")).expect(0).says("kept every promise");

@@ -8,7 +8,7 @@ const ALL: &str = "read=40,update=20,insert=10,read_modify_write=20,scan=10";
 
 /// Runs `drive kv` with `options`, of values of ten bytes.
 fn drive(place: &Place, options: &str) -> (crate::bench::Ran, Run) {
-    let ran = place.line(&format!("drive kv --set field_length=10 {options}")).expect(0);
+    let ran = place.line(&format!("drive kv --set field_length=10 --full {options}")).expect(0);
     (ran, Run::load(&place.only_run()).unwrap())
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_testkit::draw::{Draw, repeats};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, Ran, left_below, result, wait_for};
@@ -53,7 +54,7 @@ impl<'a> Lab<'a> {
 
     /// Runs `drive` with `options` on it.
     pub fn drive(&self, options: &str) -> Ran {
-        self.place.line(&format!("drive {options} --on lab:{}", self.name))
+        self.place.line(&format!("drive {options} --full --on lab:{}", self.name))
     }
 
     /// Starts `drive` with `options` on it, and waits until it is driven.
@@ -186,13 +187,14 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     let url = "redis-sentinel://10.77.0.2,10.77.0.3/0?sentinelMasterId=plimsoll";
     let words = format!("lab exec redis-sentinel load -- env {home} {program} drive {reads} 8s --on {url} -q");
     // A run on the lab itself removes what it finds: it begins first and ends last.
-    let of_lab = lab.driving(&format!("{reads} 13s"));
+    let of_lab = lab.driving(&format!("{reads} 120s"));
     let of_url = Guarded(place.command(&words.split(' ').collect::<Vec<_>>()).spawn().unwrap());
     wait_for("the second drive", Duration::from_secs(30), || !elsewhere.all_runs().is_empty());
     std::thread::sleep(Duration::from_secs(2));
     lab.does("kill", "1");
     of_url.ended().expect(0);
-    of_lab.ended().expect(0);
+    of_lab.signal(Signal::INT);
+    of_lab.ended().expect(130);
     for place in [&place, &elsewhere] {
         let counts = counts(place);
         assert!(counts.len() == 2 && counts.iter().all(|(_, count)| *count > 500), "{counts:?}");
@@ -343,8 +345,9 @@ fn groups_of(base: &Path) -> Vec<PathBuf> {
 fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     let place = Place::new();
     let limits = "--set postgres.cpus=0.5 --set postgres.memory=256MiB";
-    let ran =
-        place.line(&format!("drive kv --mix read=1 --set records=500 --on postgres --for 500ms {limits}")).expect(0);
+    let ran = place
+        .line(&format!("drive kv --mix read=1 --set records=500 --on postgres --for 500ms --full {limits}"))
+        .expect(0);
     ran.says("limit cpus = 0.5 (not none) … limit memory = 268435456 (not none) … shared_buffers = 64MB");
     let base = Lab::base();
     let up = format!("lab up redis --keep --dir {} --set cpus=0.5 --set memory=64MiB", base.path().display());

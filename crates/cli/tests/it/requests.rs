@@ -106,7 +106,7 @@ fn steps_go_on_with_what_answers_gave_and_secrets_are_kept_nowhere() {
     let shop = Shop::new(&place);
     let run = |store: &str| {
         let plan = place.plan(&format!("stores = [{store}]\n{STEPS}"));
-        Ran::of(&place.command(&["run", &plan]).env("PLIMSOLL_TEST_SECRET", "s3cret-env").output().unwrap())
+        Ran::of(&place.command(&["run", &plan, "--full"]).env("PLIMSOLL_TEST_SECRET", "s3cret-env").output().unwrap())
     };
     let over_2 = |url: &str| format!("{{ store = \"{url}\", http_version = 2, insecure = true }}");
     // Over HTTP/2 the same, where it is offered.

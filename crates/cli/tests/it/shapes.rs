@@ -69,7 +69,8 @@ fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
     let scenarios = "--scenario readers\u{a0}clients=3\u{a0}mix=read\u{a0}think=10ms \
                      --scenario writers\u{a0}clients=2\u{a0}workers=2\u{a0}mix=update=3,read=1\u{a0}rate=200/s \
                      --scenario late\u{a0}mix=insert\u{a0}stages=0/s@1s,100/s@1s";
-    let fixed = format!("drive kv --set records=100 --for 2s --goal readers.mean=5s --goal read.p50=5s {scenarios}");
+    let fixed =
+        format!("drive kv --set records=100 --for 2s --full --goal readers.mean=5s --goal read.p50=5s {scenarios}");
     let goals = "--goal writers/update.p50=5s --goal writers.errors=0% --goal errors=100% --goal lost=0";
     for store in ["redis", "sqlite"] {
         place.line(&format!("{fixed} --on {store} {goals}")).expect(0).says("late/insert");

@@ -90,7 +90,9 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
     let mut tracer = Tracer::start(&spec).unwrap();
     let before = counted();
     // Where a sync takes some microseconds the session would end before its files are looked up.
-    server.sql("do $$ begin for i in 1..300 loop insert into t values (i); commit; end loop; perform pg_sleep(1); end $$");
+    server.sql(
+        "do $$ begin for i in 1..300 loop insert into t values (i); commit; end loop; perform pg_sleep(1); end $$",
+    );
     let counted = counted() - before;
     let (seen, read) = (files.read().unwrap(), tracer.read().unwrap());
     assert_eq!((seen.lost, read.lost), (0, 0));

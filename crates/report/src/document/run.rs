@@ -2,7 +2,9 @@
 
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
-use plimsoll_analysis::view::{AnswerState, Level, StudyAnswer, SummaryPart, SummaryView, VerdictState, Warning};
+use plimsoll_analysis::view::{
+    AnswerState, Level, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
+};
 use plimsoll_core::shell_word;
 
 use super::{
@@ -20,6 +22,13 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     let space = if full { "Trials" } else { "Space" };
     // Of many promises the section about them says it all.
     let has_many = view.promises.len() > plimsoll_analysis::PROMISES_MAX;
+    let is_wrong = |trial: &TrialView| {
+        let answers = trial.answers_total.as_ref().is_some_and(|total| total.missing + total.wrong > 0);
+        answers || trial.ledgers.iter().any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0)
+    };
+    let truth = if view.trials.iter().any(is_wrong) { answer } else { aside };
+    let any_error = view.events.iter().any(|event| event.level == Level::Error);
+    let events_rank = if any_error { evidence } else { aside };
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", answer, promises::promises(view, full)),
@@ -36,14 +45,14 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "stages", "Stages", evidence, stages::stages(view, full)),
         (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
         (true, "stalls", "Stalls", answer, stalls(view)),
-        (full || !has_many, "truth", "Answers and ledger", aside, results::truth(view, full)),
+        (full || !has_many, "truth", "Answers and ledger", truth, results::truth(view, full)),
         (full, "time", "Over time", evidence, timeline(view)),
         (full || view.promises.is_empty(), "trials", space, aside, trials::space(view, full)),
         (!full, "plans", "Query plans", aside, trials::plans(view)),
         (!full, "settings", "Settings", aside, trials::settings(view)),
-        (true, "left-out", "Left out", aside, left_out(view)),
+        (true, "left-out", "Left out", evidence, left_out(view)),
         (true, "warnings", "Warnings", answer, warnings(&view.warnings)),
-        (true, "events", "Events", aside, events(view, full)),
+        (true, "events", "Events", events_rank, events(view, full)),
         (full, "setup", "Setup", aside, setup(view)),
     ];
     let sections = sections.into_iter().filter(|(shown, .., body)| *shown && !body.blocks.is_empty());

@@ -325,3 +325,22 @@ fn a_table_of_medians_says_of_how_many_trials() {
     run.trials.retain(|trial| trial.header.labels["repeat"] == "2");
     assert_eq!(note(&run), "rows: clients, columns: ops; one trial each");
 }
+
+#[test]
+fn a_short_report_has_its_lines_and_names_what_it_leaves_out() {
+    let runs = [study::complete(), answered(), recorded::searched(), recorded::transactions(), recorded::swept(&[])];
+    for view in runs.iter().map(view) {
+        let all = plimsoll_report::terminal(&view, false, 100);
+        let (short, left_out) = plimsoll_report::terminal_short(&view, false, 100, 36);
+        assert!(short.lines().count() <= 36, "{short}");
+        assert_eq!(short.lines().next(), all.lines().next());
+        for (title, is_there) in [("Warnings", !view.warnings.is_empty()), ("Goals", !view.goals.is_empty())] {
+            let is_title = |line: &str| line == title || line.starts_with(&format!("{title}  "));
+            assert_eq!(short.lines().any(is_title), is_there, "{short}");
+        }
+        assert!(left_out.iter().any(|title| title == "Settings"), "{left_out:?}");
+        for line in short.lines().filter(|line| !line.contains("more line")) {
+            assert!(all.contains(line), "{line}");
+        }
+    }
+}
