@@ -27,8 +27,8 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         answers || trial.ledgers.iter().any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0)
     };
     let truth = if view.trials.iter().any(is_wrong) { answer } else { aside };
-    let any_error = view.events.iter().any(|event| event.level == Level::Error);
-    let events_rank = if any_error { evidence } else { aside };
+    // Those that are told where there is little room.
+    let events_rank = if view.events.iter().any(|event| event.level != Level::Info) { evidence } else { aside };
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", answer, promises::promises(view, full)),
