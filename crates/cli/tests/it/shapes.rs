@@ -86,7 +86,7 @@ fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
         assert!(writes <= 400 && late <= 100 && sent >= 499, "{writes} and {late} of {sent} on {store}");
         assert!((50..=605).contains(&count("readers/read")), "{}", count("readers/read"));
     }
-    let steps = "drive tpcb --on sqlite --for 1s --goal errors=100% --goal b.mean=5s --goal a/tpcb/2.mean=5s \
+    let steps = "drive tpcb --on sqlite --for 1s --full --goal errors=100% --goal b.mean=5s --goal a/tpcb/2.mean=5s \
                  --scenario a\u{a0}rate=50/s --scenario b\u{a0}clients=2\u{a0}think=20ms";
     place.line(steps).expect(0).says("a/tpcb/2 UPDATE").says("b/tpcb/7 COMMIT");
     let plan = place.line(&format!("{fixed} --on redis --print-plan")).expect(0);
