@@ -116,6 +116,10 @@ impl Writer {
             let text = Text::from(format!("    {name}{pad}  {line}"));
             self.line(&if has_room { text.then(Tone::Dim, format!("  {said}")) } else { text });
         }
+        if let Some((_, t_s, ..)) = sparks.rows.first().filter(|_| !sparks.acts_s.is_empty()) {
+            let marks = marks(t_s, &sparks.acts_s, sparks.span_s, width);
+            self.line(&Tone::Dim.text(format!("    {}  {marks}", " ".repeat(names))));
+        }
     }
 
     fn table(&mut self, table: &Table) {
@@ -208,6 +212,24 @@ fn spark(t_s: &[f64], values: &[Option<f64>], span_s: (f64, f64), top: f64, widt
         if count == 0 { ' ' } else { LEVELS[level(sum / f64::from(count))] }
     });
     drawn.collect()
+}
+
+/// Marks times below the line that [`spark`] draws of readings at `t_s`.
+fn marks(t_s: &[f64], marked_s: &[f64], span_s: (f64, f64), width: usize) -> String {
+    let inside: Vec<f64> = t_s.iter().copied().filter(|at_s| *at_s > span_s.0 && *at_s <= span_s.1).collect();
+    let chunk = inside.len().div_ceil(width).max(1);
+    // A reading is of the time before it.
+    let is_in = |part: &[f64], before_s: f64| {
+        let until_s = part.last().copied().unwrap_or(before_s);
+        marked_s.iter().any(|at_s| *at_s > before_s && *at_s <= until_s)
+    };
+    let mut before_s = span_s.0;
+    let mark = |part: &[f64]| {
+        let drawn = if is_in(part, before_s) { '▲' } else { ' ' };
+        before_s = part.last().copied().unwrap_or(before_s);
+        drawn
+    };
+    inside.chunks(chunk).map(mark).collect::<String>().trim_end().to_owned()
 }
 
 fn style(tone: Tone) -> Option<Style> {
