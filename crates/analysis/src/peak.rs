@@ -39,7 +39,16 @@ pub fn peaks(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<PeaksView> {
     steady.filter_map(|facts| of_phase(run, facts)).collect()
 }
 
-fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
+/// Peaks of a phase in time order, and what they are compared with.
+struct Found {
+    peaks: Vec<Peak>,
+    percentile: &'static str,
+    usual_ns: f64,
+    limit_ns: f64,
+    slice_ns: u64,
+}
+
+fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
     let slices: Vec<&Slice<Distribution>> = facts.slice_rates(false).map(|(slice, _)| slice).collect();
     let slice_ns = slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
     let times: Vec<_> = slices.iter().map(|slice| facts.waited_in(slice, None)).collect();
@@ -52,52 +61,46 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
     let usual_ns = stat::median(&known)?;
     let limit_ns = (PEAK * usual_ns).max(LEAST_NS);
     let mut peaks: Vec<Peak> = Vec::new();
-    for (slice, ns) in slices.iter().zip(&each).filter_map(|(slice, ns)| Some((slice, (*ns)?))) {
-        if (ns as f64) < limit_ns {
-            continue;
-        }
+    let high =
+        slices.iter().zip(&each).filter_map(|(slice, ns)| Some((slice, ns.filter(|ns| *ns as f64 >= limit_ns)?)));
+    for (slice, ns) in high {
         match peaks.last_mut().filter(|last| last.end_ns + slice_ns / 2 > slice.start_ns) {
             Some(last) => (last.end_ns, last.highest_ns) = (slice.end_ns, last.highest_ns.max(ns)),
             None => peaks.push(Peak { start_ns: slice.start_ns, end_ns: slice.end_ns, highest_ns: ns }),
         }
     }
-    let stalls = stall::spans(facts);
-    let is_apart = |peak: &Peak| {
-        stalls.iter().all(|(start, end)| peak.end_ns + slice_ns / 2 < *start || peak.start_ns > *end + slice_ns / 2)
-    };
+    let (stalls, near) = (stall::spans(facts), slice_ns / 2);
+    let is_apart =
+        |peak: &Peak| stalls.iter().all(|(start, end)| peak.end_ns + near < *start || peak.start_ns > *end + near);
     peaks.retain(is_apart);
+    Some(Found { peaks, percentile, usual_ns, limit_ns, slice_ns })
+}
+
+fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
+    let Found { mut peaks, percentile, usual_ns, limit_ns, slice_ns } =
+        find(facts).filter(|found| !found.peaks.is_empty())?;
     let count = peaks.len();
     peaks.sort_by_key(|peak| std::cmp::Reverse(peak.highest_ns));
     peaks.truncate(NAMED_MAX);
     peaks.sort_by_key(|peak| peak.start_ns);
     let place = name::place(facts);
-    let view = |peak: &Peak| PeakView {
-        start_s: peak.start_ns as f64 / 1e9,
-        end_s: peak.end_ns as f64 / 1e9,
-        ns: peak.highest_ns,
-        sentence: sentence(
-            &place,
-            percentile,
-            usual_ns,
-            peak,
-            &meanwhile(run, facts, &[(peak.start_ns, peak.end_ns)], slice_ns),
-        ),
+    let view = |peak: &Peak| {
+        let with = meanwhile(run, facts, &[(peak.start_ns, peak.end_ns)], slice_ns);
+        PeakView {
+            start_s: peak.start_ns as f64 / 1e9,
+            end_s: peak.end_ns as f64 / 1e9,
+            ns: peak.highest_ns,
+            sentence: sentence(&place, percentile, usual_ns, peak, &with),
+        }
     };
     let worst: Vec<PeakView> = peaks.iter().map(view).collect();
     let more = (count - worst.len()) as u64;
     let further = (more > 0).then(|| {
-        let (peaks, limit) =
-            (number::plural(more, "further peak", "further peaks"), number::nanoseconds(limit_ns as u64));
-        format!("{place}: {peaks} of {percentile} above {limit}.")
+        let peaks = number::plural(more, "further peak", "further peaks");
+        format!("{place}: {peaks} of {percentile} above {}.", number::nanoseconds(limit_ns as u64))
     });
-    (count > 0).then(|| PeaksView {
-        place,
-        percentile: percentile.to_string(),
-        usual_ns: usual_ns as u64,
-        count,
-        worst,
-        further,
-    })
+    let (percentile, usual_ns) = (percentile.to_string(), usual_ns as u64);
+    Some(PeaksView { place, percentile, usual_ns, count, worst, further })
 }
 
 fn sentence(place: &str, percentile: &str, usual_ns: f64, peak: &Peak, with: &str) -> String {

@@ -22,7 +22,7 @@ fn wall_ns() -> i64 {
 fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis", &[]);
-    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 8s");
+    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
     for verb in ["pause", "resume"] {
@@ -45,7 +45,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let [pause, resume] = [&acts[0], &acts[1]].map(|act| format!("{} at {:.2} s", act.text, act.from_ns as f64 / 1e9));
     assert!(sentence.contains(&format!("at the same time: {pause}, {resume}")), "{sentence}");
     assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
-    place.line("report latest").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
+    place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
     lab.down();
 }
 
