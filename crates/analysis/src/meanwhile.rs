@@ -1,4 +1,4 @@
-//! What was done and what changed in conspicuous seconds of a phase. It is no proof of a cause.
+//! Actions and changes in conspicuous seconds of a phase. They prove no cause.
 
 use std::collections::{BTreeMap, BTreeSet};
 
