@@ -33,7 +33,10 @@
 //! | `goal` | what had to hold, and whether it did |
 //! | `promise` | what stores kept when their disk lost power |
 //! | `warning` | what speaks against the result, each with a next step |
+//! | `acts` | actions on servers and disks, by commands for a lab and by the plan |
+//! | `meanwhile` | what was done and what changed in conspicuous seconds |
 //! | `stall` | seconds in which little went on |
+//! | `peak` | seconds in which operations took long |
 //! | `sweep` | what was driven at every point of a sweep |
 //! | `timeline` | series, heat map and percentile curves on the run's time axis |
 //! | `summary` | what came of it in a line, in the units of the job |
@@ -49,6 +52,7 @@
 //! - A percentile is given only with at least ten samples above it: p99 needs 1,000.
 
 pub mod ab;
+mod acts;
 mod answer;
 pub mod compare;
 mod disk_fault;
@@ -60,12 +64,14 @@ mod kept;
 mod known;
 mod latency;
 pub mod line;
+mod meanwhile;
 mod name;
 mod nodes;
 pub mod number;
 mod outage;
 mod outcomes;
 mod pauses;
+mod peak;
 mod phase;
 pub mod promise;
 mod shortfall;
@@ -132,6 +138,7 @@ pub fn view(run: &data::Run) -> RunView {
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
+        peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,

@@ -6,6 +6,7 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, PhaseKind, PhaseState, Run};
 
+use crate::acts;
 use crate::host;
 use crate::latency::Times;
 use crate::name;
@@ -53,6 +54,7 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
         store,
         cycles: host::cycles(run),
         pauses: pauses(run),
+        acts: acts::marks(run),
         host,
         host_zero,
     }

@@ -290,7 +290,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
             PhaseKind::Drive if stands => facts.waited(None).buckets(),
             _ => Vec::new(),
         },
-        slowest_node: nodes::slowest(&of_nodes),
+        slowest_node: if of_nodes.len() > 1 { nodes::slowest(run, facts) } else { None },
         nodes: of_nodes,
         sampled: if stands { nodes::sampled(run, facts) } else { Vec::new() },
         steps: if stands { step::steps(facts) } else { Vec::new() },

@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseState, ResultName, Run, RunState,
-    Trial,
+    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName,
+    Run, RunState, Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
@@ -284,20 +284,28 @@ fn stopped(phase: &PhaseView) -> u64 {
     phase.results.iter().filter(|result| result.what == ResultName::Stopped).map(|result| result.value as u64).sum()
 }
 
-/// Operations of `phase` for which no connection could be made.
-fn unreached(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
+/// The numbers of errors of `phase` by their codes.
+fn errors<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> impl Iterator<Item = &'r PhaseResult> {
+    let ordinal = phase.ordinal;
     let phases = run.trials.iter().find(|one| one.header.ordinal == trial).into_iter().flat_map(|one| &one.phases);
-    let results = phases.filter(|one| one.header.ordinal == phase.ordinal).flat_map(|one| &one.end.results);
-    let errors = results.filter(|result| result.name == ResultName::ErrorCode && result.subject == "connect");
-    errors.map(|result| result.value as u64).sum()
+    let results = phases.filter(move |one| one.header.ordinal == ordinal).flat_map(|one| &one.end.results);
+    results.filter(|result| result.name == ResultName::ErrorCode)
 }
 
-/// The error that was seen most in `phase`, as its events have it.
+/// Operations of `phase` for which no connection could be made.
+fn unreached(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
+    errors(run, trial, phase).filter(|error| error.subject == "connect").map(|error| error.value as u64).sum()
+}
+
+/// The error that was seen most in `phase`, as its event has it.
 fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r str> {
+    let most = errors(run, trial, phase).min_by(|a, b| b.value.total_cmp(&a.value));
     let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
     let within = |at_ns: u64| (phase.start_s..=end_s).contains(&(at_ns as f64 / 1e9));
-    let of_phase =
-        |event: &&Event| event.class == EventClass::ErrorCode && event.trial == Some(trial) && within(event.from_ns);
+    let is_most = |event: &Event| most.is_none_or(|most| event.subject == most.subject);
+    let of_phase = |event: &&Event| {
+        event.class == EventClass::ErrorCode && event.trial == Some(trial) && within(event.from_ns) && is_most(event)
+    };
     run.events.iter().find(of_phase).map(|event| event.text.trim_end_matches('.'))
 }
 

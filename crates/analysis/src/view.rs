@@ -69,6 +69,8 @@ pub struct RunView {
     pub truth: Option<String>,
     /// Seconds in which a phase did much less than in its others, and what else was so in them.
     pub stalls: Vec<StallsView>,
+    /// Seconds in which operations of a phase took much longer than in its others.
+    pub peaks: Vec<PeaksView>,
     /// Sweeps: throughput at every point; empty where nothing but stores was swept.
     pub sweeps: Vec<SweepView>,
     /// The durabilities of phases that write: name of the phase, durability. Equal for all trials unless it says so.

@@ -366,7 +366,10 @@ impl<'a> RunningPhase<'a> {
             let (code, message) = (waits::STOPPED.to_owned(), waits::interrupted().to_string());
             match errors.iter_mut().find(|error| error.outcome == Outcome::Unknown && error.code == code) {
                 Some(same) => same.count += self.stopped,
-                None => errors.push(ErrorCount { outcome: Outcome::Unknown, code, message, count: self.stopped }),
+                None => {
+                    let (outcome, count, first_ns, last_ns) = (Outcome::Unknown, self.stopped, now_ns, now_ns);
+                    errors.push(ErrorCount { outcome, code, message, count, first_ns, last_ns });
+                }
             }
         }
         errors.sort_by_key(|error| std::cmp::Reverse(error.count));

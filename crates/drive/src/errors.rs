@@ -15,6 +15,14 @@ pub(crate) struct ErrorTable {
     used: usize,
 }
 
+impl ErrorCount {
+    /// Notes that errors of this sort occurred between two times.
+    fn at(&mut self, first_ns: u64, last_ns: u64) {
+        self.first_ns = self.first_ns.min(first_ns);
+        self.last_ns = self.last_ns.max(last_ns);
+    }
+}
+
 impl ErrorTable {
     /// An empty table with all its memory.
     pub fn new() -> Self {
@@ -23,18 +31,21 @@ impl ErrorTable {
             code: String::with_capacity(CODE_BYTES),
             message: String::with_capacity(MESSAGE_BYTES),
             count: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
         };
         Self { entries: (0..=SORTS_MAX).map(|_| empty()).collect(), used: 0 }
     }
 
     #[cold]
-    pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
+    pub fn note(&mut self, now_ns: u64, outcome: Outcome, answer: &Answer) {
         let code = head(&answer.code, CODE_BYTES);
         let known = self.entries[..self.used].iter().position(|e| e.outcome == outcome && e.code == code);
         let index = known.unwrap_or(self.used.min(SORTS_MAX));
         let full = index == SORTS_MAX;
         let entry = &mut self.entries[index];
         entry.count += 1;
+        entry.at(now_ns, now_ns);
         if known.is_none() && entry.count == 1 {
             entry.outcome = outcome;
             entry.code.push_str(if full { "other" } else { code });
@@ -46,7 +57,10 @@ impl ErrorTable {
     pub fn add_to(self, all: &mut Vec<ErrorCount>) {
         for entry in self.entries.into_iter().filter(|entry| entry.count > 0) {
             match all.iter_mut().find(|e| e.outcome == entry.outcome && e.code == entry.code) {
-                Some(same) => same.count += entry.count,
+                Some(same) => {
+                    same.count += entry.count;
+                    same.at(entry.first_ns, entry.last_ns);
+                }
                 None => all.push(entry),
             }
         }
@@ -70,19 +84,20 @@ mod tests {
     fn errors_are_told_apart_by_outcome_and_code_and_the_first_words_are_kept() {
         let mut table = ErrorTable::new();
         let mut answer = Answer::default();
-        for (outcome, code, message) in [
+        for (at_ns, (outcome, code, message)) in (10..).zip([
             (Outcome::Rejected, "23505", "key 1 exists"),
             (Outcome::Rejected, "23505", "key 2 exists"),
             (Outcome::Unknown, "23505", "who knows"),
             (Outcome::Unknown, "timeout", &"ä".repeat(200)),
-        ] {
+        ]) {
             answer.fail(outcome, code, message);
-            table.note(outcome, &answer);
+            table.note(at_ns, outcome, &answer);
         }
         let mut all = Vec::new();
         table.add_to(&mut all);
         assert_eq!(all.len(), 3);
         assert_eq!((all[0].count, all[0].message.as_str()), (2, "key 1 exists"));
+        assert_eq!((all[0].first_ns, all[0].last_ns), (10, 11));
         assert_eq!(all[2].message, "ä".repeat(128));
     }
 
@@ -92,7 +107,7 @@ mod tests {
         let mut answer = Answer::default();
         for code in 0..SORTS_MAX + 5 {
             answer.fail(Outcome::Rejected, &format!("E{code}"), "no");
-            table.note(Outcome::Rejected, &answer);
+            table.note(0, Outcome::Rejected, &answer);
         }
         let mut all = Vec::new();
         table.add_to(&mut all);

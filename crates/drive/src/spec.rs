@@ -413,6 +413,10 @@ pub struct ErrorCount {
     pub message: String,
     /// Number of the operations.
     pub count: u64,
+    /// Time of the first one.
+    pub first_ns: u64,
+    /// Time of the last one.
+    pub last_ns: u64,
 }
 
 /// Delay of the generator itself: from the time at which an operation could have been sent to the time at which it

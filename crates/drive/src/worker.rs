@@ -451,8 +451,8 @@ impl WorkerCore {
 
     /// Notes an error that belongs to no operation.
     #[cold]
-    pub fn note(&mut self, outcome: Outcome, answer: &Answer) {
-        self.errors.note(outcome, answer);
+    pub fn note(&mut self, now_ns: u64, outcome: Outcome, answer: &Answer) {
+        self.errors.note(now_ns, outcome, answer);
     }
 
     /// The operation of `lane` came to `outcome` at `now_ns`. The session is not released by this.
@@ -461,7 +461,7 @@ impl WorkerCore {
         self.check_if_due(now_ns);
         self.count_finished(lane, now_ns, outcome, answer);
         if outcome.is_error() {
-            self.errors.note(outcome, answer);
+            self.errors.note(now_ns, outcome, answer);
         }
     }
 

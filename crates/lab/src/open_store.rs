@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
@@ -18,7 +18,7 @@ use crate::disks::{OwnDisks, PowerSwitch};
 use crate::hosts::NamespaceGuard;
 use crate::page_cache::{PageCache, drop_files};
 use crate::power::PowerRecovery;
-use crate::standing::{Lab, NodeState};
+use crate::standing::{Lab, LabAct, LabLog, NodeState};
 use crate::supervisor::Supervisor;
 
 /// Longest wait for a server that may be about to end: a killed process closes its connections a moment before it has
@@ -49,6 +49,7 @@ enum Location {
     /// Servers of a lab, which keeps running.
     Lab {
         servers: Arc<dyn Servers>,
+        log: Mutex<LabLog>,
         /// Keeps this thread in the lab's network.
         _guard: Option<NamespaceGuard>,
     },
@@ -107,6 +108,7 @@ pub fn open(
         }
         Target::Lab { labs, name } => {
             let lab = Lab::open(labs, name)?;
+            let log = Mutex::new(lab.log()?);
             let (there, status) = (lab.enter()?, lab.status()?);
             use NodeState::{NotReady, Running, Starting, Unknown};
             let is_away = |state| !matches!(state, Running | Starting | NotReady | Unknown);
@@ -122,7 +124,7 @@ pub fn open(
                 Some(url) => Target::Attach { url, password: None },
                 None => Target::Servers(Arc::clone(&servers)),
             };
-            Location::Lab { servers, _guard: there }
+            Location::Lab { servers, log, _guard: there }
         }
         _ => Location::Attached,
     };
@@ -211,6 +213,18 @@ impl OpenStore {
     /// Returns true if its servers are those of a lab.
     pub fn is_in_lab(&self) -> bool {
         matches!(self.location, Location::Lab { .. })
+    }
+
+    /// Returns what others have done to its lab since the last call; at its end (`is_last`) also what they have begun.
+    ///
+    /// # Errors
+    /// Errors of reading the lab's log.
+    pub fn lab_acts(&self, is_last: bool) -> Result<Vec<LabAct>, StoreError> {
+        let Location::Lab { log, .. } = &self.location else { return Ok(Vec::new()) };
+        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut acts = log.ended().map_err(|error| StoreError::io("the log of the lab", &error))?;
+        acts.extend(if is_last { log.take_in_progress() } else { Vec::new() });
+        Ok(acts)
     }
 
     /// Returns [`Servers::settings`] of its servers.

@@ -7,11 +7,13 @@
 //! DIRECTORY/NAME/          its user's, 0700
 //!     lock                 locked by the process that holds it, while that lives
 //!     socket               where that answers
+//!     log                  what was done to it
 //! ```
 //!
 //! Each connection carries one request, a line of JSON, and one reply, another line.
 
 mod hold;
+mod log;
 mod long;
 mod publish;
 mod request;
@@ -33,9 +35,11 @@ use crate::hosts::{Link, NamespaceGuard};
 use crate::proxy;
 use crate::supervisor::Supervisor;
 pub use hold::{LabDescription, Restart, hold};
+use log::LOG;
+pub use log::{LabAct, LabLog};
 pub use publish::{Published, publish};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus, OperationStatus};
-use request::{LabAction, LabReply, LabRequest};
+use request::{LabAction, LabReply, LabRequest, Sent};
 
 /// Files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
@@ -166,7 +170,7 @@ pub fn names(labs: &Path) -> Result<Vec<String>, StoreError> {
             names.extend(entry.file_name().into_string());
             continue;
         }
-        for file in [SOCKET, LOCK] {
+        for file in [SOCKET, LOG, LOCK] {
             let _ = fs::remove_file(entry.path().join(file));
         }
         let _ = fs::remove_dir(entry.path());
@@ -233,6 +237,15 @@ impl Lab {
             LabReply::Status(status) => Ok(*status),
             _ => Err(self.garbled()),
         }
+    }
+
+    /// Opens the log of what others do to the lab from now on.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn log(&self) -> Result<LabLog, StoreError> {
+        LabLog::open(&self.directory, std::process::id())
+            .map_err(|error| StoreError::io(self.directory.join(LOG).display(), &error))
     }
 
     /// Moves the calling thread into the network namespace of the load host, as
@@ -302,7 +315,7 @@ impl Lab {
         let ask = || {
             let mut socket = by_short_path(&self.directory, |path| UnixStream::connect(path))?;
             socket.set_read_timeout(Some(bound))?;
-            let mut line = serde_json::to_vec(request)?;
+            let mut line = serde_json::to_vec(&Sent { process: std::process::id(), request })?;
             line.push(b'\n');
             socket.write_all(&line)?;
             socket.shutdown(Shutdown::Write)?;
@@ -361,6 +374,10 @@ impl Servers for Lab {
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(LabAction::Start, nodes)
+    }
+
+    fn restart(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(LabAction::Restart, nodes)
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {

@@ -389,6 +389,8 @@ plimsoll_core::words! {
         Ledger = "ledger",
         /// Fault of the store's disk, by its words, or `mend`.
         Disk = "disk",
+        /// Action on the store's servers: by a command for their lab, by the lab itself, or by the plan.
+        Servers = "servers",
     }
 }
 

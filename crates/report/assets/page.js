@@ -61,7 +61,7 @@
       ink: get("ink"), soft: get("soft"), grid: get("grid"), rule: get("rule"),
       lines: [1, 2, 3, 4, 5, 6, 7, 8].map((n) => get(`line-${n}`)),
       heat: [1, 2, 3, 4].map((n) => get(`heat-${n}`)),
-      bands: { load: get("band-load"), ask: get("band-ask"), drive: get("band-drive") }, pause: get("pause"),
+      bands: { load: get("band-load"), ask: get("band-ask"), drive: get("band-drive") }, pause: get("pause"), act: get("act"),
     };
   };
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 2], [1, 2], [12, 4], [5, 2, 1, 2]];
@@ -129,23 +129,35 @@
     ctx.font = font(11.5 * ratio);
     ctx.textBaseline = "middle";
     ctx.textAlign = "left";
-    // What the store ended of its own maintenance: a line through all plots, its name over the second where there is room.
-    ctx.strokeStyle = ctx.fillStyle = colours.ink;
-    ctx.lineWidth = ratio;
-    ctx.setLineDash([2 * ratio, 3 * ratio]);
     let free = -Infinity;
-    for (const mark of data.cycles) {
-      if (mark.x < range[0] || mark.x > range[1]) continue;
-      const at = Math.round(x(mark.x));
+    const mark = (at, name, named, row) => {
       ctx.beginPath();
       ctx.moveTo(at, bbox.top);
       ctx.lineTo(at, bbox.top + bbox.height);
       ctx.stroke();
-      const wide = ctx.measureText(mark.name).width;
-      if (cycleNames && at > free && at + wide + 4 * ratio < bbox.left + bbox.width) {
-        ctx.fillText(mark.name, at + 3 * ratio, bbox.top + 8 * ratio);
-        free = at + wide + 8 * ratio;
-      }
+      const wide = ctx.measureText(name).width;
+      if (!named || at <= free || at + wide + 4 * ratio >= bbox.left + bbox.width) return;
+      ctx.fillText(name, at + 3 * ratio, bbox.top + (8 + 14 * row) * ratio);
+      free = at + wide + 8 * ratio;
+    };
+    // What was done to servers or to a disk: a line through all plots, and shaded while it was in progress.
+    ctx.strokeStyle = ctx.fillStyle = colours.act;
+    ctx.lineWidth = 1.5 * ratio;
+    for (const act of data.acts) {
+      if (act.end_s < range[0] || act.start_s > range[1]) continue;
+      const from = Math.round(x(act.start_s));
+      ctx.globalAlpha = .2;
+      ctx.fillRect(from, bbox.top, x(act.end_s) - from, bbox.height);
+      ctx.globalAlpha = 1;
+      mark(from, act.name, names || cycleNames, 1);
+    }
+    // What the store ended of its own maintenance: a line through all plots, its name over the second where there is room.
+    ctx.strokeStyle = ctx.fillStyle = colours.ink;
+    ctx.lineWidth = ratio;
+    ctx.setLineDash([2 * ratio, 3 * ratio]);
+    free = -Infinity;
+    for (const cycle of data.cycles) {
+      if (cycle.x >= range[0] && cycle.x <= range[1]) mark(Math.round(x(cycle.x)), cycle.name, cycleNames, 0);
     }
     ctx.setLineDash([]);
     const seen = new Set();
@@ -173,6 +185,8 @@
     const t = plot.u.posToVal(left, "x"), band = bandAt(t);
     const parts = [`${t.toFixed(2)} s`];
     if (band) parts.push(band.trial_name, band.phase);
+    const near = (range[1] - range[0]) / 200;
+    parts.push(...data.acts.filter((act) => t > act.start_s - near && t < act.end_s + near).map((act) => act.name));
     if (plot.heat) {
       const cell = cellAt(plot, t);
       if (cell) parts.push(cell);

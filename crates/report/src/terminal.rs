@@ -188,6 +188,10 @@ impl Writer {
             self.starts.push(self.out.len());
             self.line(&if has_room { text.then(Tone::Dim, format!("  {said}")) } else { text });
         }
+        if let Some((_, t_s, ..)) = sparks.rows.first().filter(|_| !sparks.acts_s.is_empty()) {
+            let marks = marks(t_s, &sparks.acts_s, sparks.span_s, width);
+            self.line(&Tone::Dim.text(format!("    {}  {marks}", " ".repeat(names))));
+        }
     }
 
     fn table(&mut self, table: &Table) {
@@ -281,6 +285,19 @@ fn spark(t_s: &[f64], values: &[Option<f64>], span_s: (f64, f64), top: f64, widt
         if count == 0 { ' ' } else { LEVELS[level(sum / f64::from(count))] }
     });
     drawn.collect()
+}
+
+/// Marks times below the line that [`spark`] draws of readings at `t_s`. A reading is of the time before it.
+fn marks(t_s: &[f64], marked_s: &[f64], span_s: (f64, f64), width: usize) -> String {
+    let inside: Vec<f64> = t_s.iter().copied().filter(|at_s| *at_s > span_s.0 && *at_s <= span_s.1).collect();
+    let mut before_s = span_s.0;
+    let drawn = inside.chunks(inside.len().div_ceil(width).max(1)).map(|part| {
+        let until_s = part.last().copied().unwrap_or(before_s);
+        let is_marked = marked_s.iter().any(|at_s| *at_s > before_s && *at_s <= until_s);
+        before_s = until_s;
+        if is_marked { '▲' } else { ' ' }
+    });
+    drawn.collect::<String>().trim_end().to_owned()
 }
 
 fn style(tone: Tone) -> Option<Style> {
@@ -397,6 +414,8 @@ mod tests {
         assert_eq!(spark(&t_s, &values, (0.0, 6.0), 14.0, 3), "▃▃█");
         assert_eq!(spark(&t_s, &values, (0.0, 6.0), 14.0, 4), "▃▃█");
         assert_eq!(spark(&t_s, &values, (4.0, 6.0), 28.0, 2), "▅▅");
+        assert_eq!(marks(&t_s, &[1.5, 2.0, 4.1], (0.0, 6.0), 9), " ▲  ▲");
+        assert_eq!(marks(&t_s, &[1.5, 2.0, 4.1], (0.0, 6.0), 3), "▲ ▲");
     }
 
     #[test]

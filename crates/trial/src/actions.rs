@@ -153,7 +153,7 @@ impl Acting<'_> {
 
     /// Records an event from then until now.
     fn tell(&self, level: Level, from_ns: u64, text: String) -> Result<(), TrialError> {
-        self.tell_of(EventClass::Store, level, (from_ns, self.sinks.clock.now_ns()), text)
+        self.tell_of(EventClass::Servers, level, (from_ns, self.sinks.clock.now_ns()), text)
     }
 
     fn tell_of(

@@ -34,6 +34,7 @@ mod expected;
 mod faulted;
 mod found;
 pub mod here;
+mod lab_acts;
 mod line;
 mod needs;
 mod open;

@@ -24,6 +24,7 @@ use plimsoll_verify::Ledger;
 use crate::actions::{Acted, Acting};
 use crate::alive::Alive;
 use crate::error::{TrialError, io_error};
+use crate::lab_acts;
 use crate::power::{self, Power};
 use crate::run::RunSpec;
 use crate::sink::{Sinks, Told};
@@ -212,7 +213,8 @@ impl TrialRun<'_, '_> {
             let servers = std::mem::take(&mut slice.servers).into_iter().filter(|_| measured && !loads);
             let named = servers.map(|server| (format!("{label} {}", store.server_name(&server.by)), server));
             let told = told.and_then(|()| answered(sinks, &slice, named.collect()));
-            if let Err(error) = told.and_then(|()| sinks.slice(trial, phase, slice, measured)) {
+            let told = told.and_then(|()| sinks.slice(trial, phase, slice, measured)).map_err(TrialError::from);
+            if let Err(error) = told.and_then(|()| lab_acts::tell(sinks, store, (trial, label), false)) {
                 // The phase ends at once: what is not recorded was not measured.
                 recording_failed.get_or_insert(error);
                 context.spec.stop.store(true, Ordering::SeqCst);
@@ -305,7 +307,7 @@ impl TrialRun<'_, '_> {
                 None => drain(ledger),
             }
         }
-        let failed = recording_failed.map(TrialError::from).or(acted.failed.filter(|error| !error.is_interrupt()));
+        let failed = recording_failed.or(acted.failed.filter(|error| !error.is_interrupt()));
         let failed = failed.or(gone);
         match failed {
             Some(error) => Err(error),

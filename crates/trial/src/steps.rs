@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
-use plimsoll_record::data::{About, Asked, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
+use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
 use crate::drive_spec::{self, filled_by_statements, mix};
@@ -352,9 +352,10 @@ impl TrialRun<'_, '_> {
     pub(crate) fn tell_errors(&self, end: &mut PhaseEnd, result: &DriveResult) {
         // Errors of sessions after a cut are expected, and errors before it may be faults.
         let level = if self.has_lost_power().unwrap_or(false) { Level::Info } else { Level::Warning };
-        let tell = |level, class, subject: String, text| {
+        let (sinks, trial) = (self.context.sinks, Some(self.trial.ordinal));
+        let tell = |(from_ns, until_ns), level, class, subject: String, text| {
             // A recording that cannot take it fails the next call that matters.
-            let _ = self.context.sinks.event(Some(self.trial.ordinal), level, class, &subject, text);
+            let _ = sinks.tell(Told::Event(Event { from_ns, until_ns, trial, level, class, subject, text }));
         };
         for error in &result.errors {
             if error.code != waits::STOPPED {
@@ -362,12 +363,13 @@ impl TrialRun<'_, '_> {
                 end.results.push(PhaseResult { name: ResultName::ErrorCode, subject, value, n: 1 });
             }
             let text = format!("{} × {} {}: {}", error.count, error.outcome.name(), error.code, error.message);
-            tell(level, EventClass::ErrorCode, error.code.clone(), text);
+            tell((error.first_ns, error.last_ns), level, EventClass::ErrorCode, error.code.clone(), text);
         }
         for hung in &result.hung {
             let (cycle, client) = (hung.cycle, hung.client);
             let text = format!("operation {cycle} of client {client} did not return; its outcome is unknown");
-            tell(Level::Error, EventClass::Drive, format!("client {client}"), text);
+            let span = (hung.sent_ns, hung.end_ns);
+            tell(span, Level::Error, EventClass::Drive, format!("client {client}"), text);
         }
     }
 }

@@ -12,6 +12,7 @@ use plimsoll_verify::Ledger;
 use crate::actions::{Acted, Acting};
 use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
+use crate::lab_acts;
 use crate::phase::{RunContext, TrialRun};
 use crate::pin;
 use crate::sink::{Sinks, Told};
@@ -98,9 +99,10 @@ pub fn run(
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();
     let taken_back = run.take_back();
+    let told = lab_acts::tell(run.context.sinks, run.store, (trial.ordinal, &trial.store.label), true);
     // A phase that was cut short leaves data of which only a part was observed.
     run.context.ledger = run.ledger.take().filter(|_| !run.context.is_stopped());
-    phases.and(mended).and(checked).and(taken_back)?;
+    phases.and(mended).and(checked).and(taken_back).and(told)?;
     let sinks = run.context.sinks;
     Ok(sinks.tell(Told::EndTrial(trial.ordinal, sinks.clock.now_ns()))?)
 }

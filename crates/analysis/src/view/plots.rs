@@ -28,6 +28,8 @@ pub struct Plots {
     pub cycles: Vec<Mark>,
     /// Pauses of the machine, with the aftermath: start and end, in time order, without overlaps.
     pub pauses: Vec<(f64, f64)>,
+    /// Actions on servers and disks, in time order.
+    pub acts: Vec<ActMark>,
     /// Series of samplers.
     pub host: Vec<Panel>,
     /// Series of samplers that were zero all the time and so are not in `host`: all of a subject, or some series.
@@ -51,6 +53,17 @@ pub struct Band {
     pub kind: PhaseKind,
     /// End of its warm-up, where it had one.
     pub warmup_end_s: Option<f64>,
+}
+
+/// An action on servers or a disk, on the time axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ActMark {
+    /// Beginning.
+    pub start_s: f64,
+    /// End; equal to `start_s` for a point.
+    pub end_s: f64,
+    /// Description: for a lab, the command.
+    pub name: String,
 }
 
 /// Lines over one time axis.

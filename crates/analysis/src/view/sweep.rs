@@ -87,3 +87,33 @@ pub struct StallsView {
     /// Description in words.
     pub sentence: String,
 }
+
+/// Peaks of latency of one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PeaksView {
+    /// Trial and phase.
+    pub place: String,
+    /// Percentile that was compared.
+    pub percentile: String,
+    /// Percentile of the median slice.
+    pub usual_ns: u64,
+    /// Number of peaks.
+    pub count: usize,
+    /// The highest, in time order.
+    pub worst: Vec<PeakView>,
+    /// Sentence about those that are not among `worst`.
+    pub further: Option<String>,
+}
+
+/// A peak of latency.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PeakView {
+    /// Start of its first slice, on the run's clock.
+    pub start_s: f64,
+    /// End of its last slice.
+    pub end_s: f64,
+    /// Highest percentile of a slice.
+    pub ns: u64,
+    /// Description in words.
+    pub sentence: String,
+}

@@ -2,8 +2,8 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
-use plimsoll_core::sampler::STORE;
-use plimsoll_record::data::{Purpose, Run, SeriesKind};
+use plimsoll_core::sampler::{ANSWERS, STORE};
+use plimsoll_record::data::{Event, EventClass, Level, Purpose, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::study::SECOND_NS;
@@ -97,6 +97,75 @@ fn errors_that_began_in_these_seconds_are_named() {
     }
     let always = sentence(&run);
     assert!(!always.contains("failed"), "{always}");
+}
+
+/// Adds an action on servers to the run: its time in milliseconds since the phase's start.
+fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
+    let ns = |ms: u64| START_S * SECOND_NS + ms * 1_000_000;
+    let (from_ns, until_ns) = (ns(from_ms), ns(until_ms));
+    let (trial, level, class) = (Some(0), Level::Warning, EventClass::Servers);
+    let (subject, text) = (String::new(), text.to_owned());
+    run.events.push(Event { from_ns, until_ns, trial, level, class, subject, text });
+}
+
+#[test]
+fn what_was_done_to_servers_at_the_same_time_is_named_first() {
+    let at = [12, 13];
+    let mut run = driven(&rates(30, 1_000, 100, &at));
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 5.0, 95.0, &at));
+    act(&mut run, "lab stop a 2 (took 4.00 s)", 5_000, 9_000);
+    act(&mut run, "lab pause a 1", 11_950, 11_960);
+    act(&mut run, "lab resume a 1", 13_900, 13_900);
+    act(&mut run, "lab kill a 1", 14_100, 14_100);
+    let text = sentence(&run);
+    let named = "at the same time: lab pause a 1 at 111.95 s, lab resume a 1 at 113.90 s and disk vda was 95.0 %";
+    assert!(text.contains(named) && !text.contains("stop") && !text.contains("kill"), "{text}");
+    assert_eq!(view(&run).plots.acts.len(), 4);
+
+    // Of another trial.
+    run.events.iter_mut().for_each(|event| event.trial = Some(1));
+    let text = sentence(&run);
+    assert!(!text.contains("lab"), "{text}");
+
+    let mut run = driven(&rates(30, 1_000, 100, &at));
+    (0..6).for_each(|n| act(&mut run, &format!("lab kill a {n}"), 12_000 + n, 12_000 + n));
+    let text = sentence(&run);
+    assert!(text.contains("lab kill a 3 at 112.00 s and 2 further actions."), "{text}");
+}
+
+#[test]
+fn a_node_that_is_gone_is_named() {
+    let at = [12, 13, 14];
+    let is_stall = |second: &u64| at.contains(&(*second as usize));
+    let mut run = driven(&rates(30, 1_000, 100, &at));
+    sampled(&mut run, STORE, "a node 1", "keys", "", &values(30, 7.0, 7.0, &[]));
+    sampled(&mut run, STORE, "a node 2", "keys", "", &values(30, 7.0, 7.0, &[]));
+    let gone = run.series.len() as u32 - 1;
+    for second in (0..30).filter(is_stall) {
+        let at_ns = (START_S + second + 1) * SECOND_NS;
+        let sample = run.samples.iter_mut().find(|sample| sample.at_ns == at_ns).unwrap();
+        sample.values.retain(|(series, _)| *series != gone);
+    }
+    let text = sentence(&run);
+    assert!(text.contains("at the same time: no counters came from a node 2."), "{text}");
+    // It does not come back.
+    for sample in run.samples.iter_mut().filter(|sample| sample.at_ns > (START_S + 13) * SECOND_NS) {
+        sample.values.retain(|(series, _)| *series != gone);
+    }
+    let text = sentence(&run);
+    assert!(text.contains("no counters came from a node 2"), "{text}");
+
+    // A known server that answers nothing has a rate of 0; if none answers, that is the stall itself.
+    let mut run = driven(&rates(30, 1_000, 100, &at));
+    sampled(&mut run, ANSWERS, "a node 1", "rate", "1/s", &values(30, 500.0, 100.0, &at));
+    sampled(&mut run, ANSWERS, "a node 2", "rate", "1/s", &values(30, 500.0, 0.0, &at));
+    let text = sentence(&run);
+    assert!(text.contains("at the same time: a node 2 answered nothing"), "{text}");
+    let mut run = driven(&rates(30, 1_000, 0, &at));
+    sampled(&mut run, ANSWERS, "a node 1", "rate", "1/s", &values(30, 500.0, 0.0, &at));
+    sampled(&mut run, ANSWERS, "a node 2", "rate", "1/s", &values(30, 500.0, 0.0, &at));
+    let text = sentence(&run);
+    assert!(!text.contains("answered nothing"), "{text}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, Ran, left_below, result, wait_for};
+use crate::lab_acts::acts;
 use crate::lab_progress::{SEEN, moves, seen};
 
 /// Longest time until nothing of a lab is left after the end of its holder.
@@ -363,6 +364,7 @@ fn a_drive_ends_when_its_lab_goes_down() {
     place.line("lab down").expect(0);
     let down = std::time::Instant::now();
     driven.ended().expect(3).says("no server of the lab runs");
+    assert_eq!(acts(&place).pop().unwrap().text, "lab down redis");
     assert!(down.elapsed() < Duration::from_secs(30), "{:?}", down.elapsed());
 }
 

@@ -29,6 +29,7 @@ mod known_settings;
 mod kv_crash;
 mod kv_ledger;
 mod lab;
+mod lab_acts;
 mod lab_join;
 mod lab_progress;
 mod lab_refusals;

@@ -156,8 +156,9 @@ impl Worker {
         self.failed_connects.set(self.failed_connects.get() + 1);
         let mut answer = Answer::default();
         answer.fail(Outcome::Rejected, "connect", &error.to_string());
-        self.core.borrow_mut().note(Outcome::Rejected, &answer);
-        self.end_for(lane, self.now_ns(), error, false);
+        let now_ns = self.now_ns();
+        self.core.borrow_mut().note(now_ns, Outcome::Rejected, &answer);
+        self.end_for(lane, now_ns, error, false);
     }
 
     /// Returns true if the phase is over for this worker; wakes the pump when nothing is in flight any more.

@@ -225,7 +225,7 @@ impl WorkerCore {
         self.board.tally(self.slice).record_step(kind, outcome, now_ns.saturating_sub(sent_ns));
         if outcome.is_error() {
             track.noted = true;
-            self.errors.note(outcome, answer);
+            self.errors.note(now_ns, outcome, answer);
         }
         track.steps.answered(outcome, answer);
         if let Some(observer) = &mut self.observer {
@@ -271,7 +271,7 @@ impl WorkerCore {
             if tracks.end.code.is_empty() {
                 tracks.end.fail(outcome, "steps", "its own steps ended it so, without a reason");
             }
-            self.errors.note(outcome, &tracks.end);
+            self.errors.note(now_ns, outcome, &tracks.end);
         }
         self.count_finished(lane, now_ns, outcome, &tracks.end);
         self.tracks = Some(tracks);

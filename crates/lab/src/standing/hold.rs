@@ -14,8 +14,9 @@ use plimsoll_core::{Launch, Node, Nodes, ParamValue, StoreError};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::log::LogWriter;
 use super::long::{ASK_BOUND, Long, Said};
-use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus};
+use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus, Sent};
 use super::{ANSWER_BOUND, LabDirectory};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
 use crate::limits::LimitUsage;
@@ -86,6 +87,7 @@ struct Holder {
     /// Processes that added nodes and are to remove them, by the nodes' numbers.
     needed_by: Mutex<BTreeMap<usize, OwnedFd>>,
     long: Long,
+    log: LogWriter,
     /// Set by a request for the end. The clients in `waiting` receive the reply after the end.
     is_ending: AtomicBool,
     waiting: Mutex<Vec<UnixStream>>,
@@ -103,6 +105,7 @@ pub fn hold(
     stop: &AtomicBool,
     stands: impl FnOnce(&LabStatus),
 ) -> Result<(), StoreError> {
+    let at = |error: std::io::Error| StoreError::io(directory.directory().display(), &error);
     let holder = Arc::new(Holder {
         name: directory.name().to_owned(),
         about,
@@ -111,10 +114,10 @@ pub fn hold(
         kept: Mutex::default(),
         needed_by: Mutex::default(),
         long: Long::default(),
+        log: LogWriter::create(directory.directory()).map_err(at)?,
         is_ending: AtomicBool::new(false),
         waiting: Mutex::default(),
     });
-    let at = |error: std::io::Error| StoreError::io(directory.directory().display(), &error);
     directory.listener.set_nonblocking(true).map_err(at)?;
     let watching = Arc::clone(&holder);
     // Without this thread the status does not list long-running operations.
@@ -167,15 +170,35 @@ impl Holder {
             return;
         }
         let answered = match serde_json::from_str(&line) {
-            Ok(LabRequest::Down) => {
+            Ok(Sent { request: LabRequest::Down, process }) => {
+                self.log.moment(process, &format!("lab down {}", self.name));
                 self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(socket);
                 self.is_ending.store(true, Ordering::SeqCst);
                 return;
             }
-            Ok(request) => self.answer(request),
+            Ok(Sent { request, process }) => match self.command(&request) {
+                Some(command) => self.log.logged(process, command, || self.answer(request)),
+                None => self.answer(request),
+            },
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))),
         };
         say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
+    }
+
+    /// Returns the command of a request that does something to servers.
+    fn command(&self, request: &LabRequest) -> Option<String> {
+        let of = |verb: &str, nodes: Nodes| match nodes {
+            Nodes::All => format!("lab {verb} {}", self.name),
+            Nodes::One(number) => format!("lab {verb} {} {}", self.name, number + 1),
+        };
+        match request {
+            LabRequest::Act { act, nodes } if *act != LabAction::Check => Some(of(act.name(), *nodes)),
+            LabRequest::Link { nodes, link } => Some(format!("{}: {link}", of("link", *nodes))),
+            LabRequest::Add { .. } => Some(of("add", Nodes::All)),
+            LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
+            LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down => None,
+            LabRequest::Status | LabRequest::Nodes => None,
+        }
     }
 
     fn answer(&self, request: LabRequest) -> Result<LabReply, StoreError> {
@@ -246,19 +269,20 @@ impl Holder {
             LabAction::Check => return self.cluster.check(nodes),
             // Noted before the command, so that no restart happens meanwhile.
             LabAction::Kill => self.meant(nodes, Some(NodeState::Killed)),
-            LabAction::Stop => self.meant(nodes, Some(NodeState::Stopped)),
+            LabAction::Stop | LabAction::Restart => self.meant(nodes, Some(NodeState::Stopped)),
             LabAction::Pause => self.meant(nodes, Some(NodeState::Paused)),
             LabAction::Start | LabAction::Resume | LabAction::Reload => {}
         }
         let done = match act {
             LabAction::Kill => self.cluster.kill(nodes),
             LabAction::Stop => self.cluster.stop(nodes),
+            LabAction::Restart => self.cluster.restart(nodes),
             LabAction::Pause => self.cluster.pause(nodes),
             LabAction::Resume => self.cluster.resume(nodes),
             LabAction::Reload => self.cluster.reload(nodes),
             LabAction::Start | LabAction::Check => self.cluster.start(nodes),
         };
-        if matches!(act, LabAction::Start | LabAction::Resume) && done.is_ok() {
+        if matches!(act, LabAction::Start | LabAction::Restart | LabAction::Resume) && done.is_ok() {
             self.meant(nodes, None);
         }
         done.map(drop)
@@ -289,6 +313,10 @@ impl Holder {
             let entry = kept.entry(number).or_default();
             if entry.by_command.is_some() || entry.given_up.is_some() || entry.starts {
                 continue;
+            }
+            if entry.next.is_none() {
+                let what = format!("node {} of lab {} {ending}", number + 1, self.name);
+                self.log.moment(std::process::id(), &what);
             }
             let now = Instant::now();
             let is_wanted = match self.about.restart {
@@ -322,7 +350,8 @@ impl Holder {
 
     fn start_again(&self, number: usize) {
         // A node that does not start has ended again, which the next check finds.
-        let _ = self.cluster.start(Nodes::One(number));
+        let what = format!("automatic restart of node {} of lab {}", number + 1, self.name);
+        let _ = self.log.logged(std::process::id(), what, || self.cluster.start(Nodes::One(number)));
         if let Some(entry) = self.kept().get_mut(&number) {
             entry.starts = false;
         }

@@ -9,6 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
 
+/// A request, and the process that sends it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sent<R> {
+    pub process: u32,
+    pub request: R,
+}
+
 /// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -39,9 +46,26 @@ pub(super) enum LabAction {
     Kill,
     Stop,
     Start,
+    Restart,
     Pause,
     Resume,
     Reload,
+}
+
+impl LabAction {
+    /// Returns the name of its command.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Start => "start",
+            Self::Restart => "restart",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Reload => "reload",
+        }
+    }
 }
 
 /// A reply.

@@ -248,6 +248,8 @@ pub struct Sparks<'a> {
     pub(crate) span_s: (f64, f64),
     /// Top of the scale; it begins at 0.
     pub(crate) top: f64,
+    /// Times of actions.
+    pub(crate) acts_s: Vec<f64>,
     /// Rows: the name, the times of readings, their values, and a word about them.
     pub(crate) rows: Vec<(&'a str, &'a [f64], &'a [Option<f64>], String)>,
 }

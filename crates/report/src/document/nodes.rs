@@ -54,7 +54,8 @@ fn sparks<'a>(view: &'a RunView, body: &mut Body<'a>) {
     }
     let more = counters.len().saturating_sub(COUNTERS_MAX);
     counters.truncate(COUNTERS_MAX);
-    answers.into_iter().chain(counters).for_each(|(name, rows)| push(name, rows, span_s, body));
+    let acts_s: Vec<f64> = view.plots.acts.iter().map(|act| act.start_s).collect();
+    answers.into_iter().chain(counters).for_each(|(name, rows)| push(name, rows, span_s, &acts_s, body));
     if more > 0 {
         let more = number::plural(more as u64, "counter", "counters");
         body.text(Tone::Dim.text(format!("and {more} more of each node: on the page")));
@@ -65,7 +66,13 @@ fn sparks<'a>(view: &'a RunView, body: &mut Body<'a>) {
 type Alike<'a> = (&'a str, Vec<(&'a str, &'a Panel, &'a Line)>);
 
 /// Lines that are of one scale: from 0 to the most that any of them has meanwhile.
-fn push<'a>(name: &str, rows: Vec<(&'a str, &'a Panel, &'a Line)>, span_s: (f64, f64), body: &mut Body<'a>) {
+fn push<'a>(
+    name: &str,
+    rows: Vec<(&'a str, &'a Panel, &'a Line)>,
+    span_s: (f64, f64),
+    acts_s: &[f64],
+    body: &mut Body<'a>,
+) {
     let Some((_, Panel { unit, .. }, _)) = rows.first() else { return };
     let is_inside = |at_s: f64| at_s > span_s.0 && at_s <= span_s.1;
     let values = rows.iter().flat_map(|(_, panel, line)| panel.t_s.iter().zip(&line.values));
@@ -73,14 +80,16 @@ fn push<'a>(name: &str, rows: Vec<(&'a str, &'a Panel, &'a Line)>, span_s: (f64,
     if top <= 0.0 {
         return;
     }
-    let scale = format!("  0 to {}, from {:.1} s to {:.1} s", number::with_unit(top, unit), span_s.0, span_s.1);
+    let acts_s: Vec<f64> = acts_s.iter().copied().filter(|at_s| is_inside(*at_s)).collect();
+    let marked = if acts_s.is_empty() { "" } else { ", ▲ actions" };
+    let scale = format!("  0 to {}, from {:.1} s to {:.1} s{marked}", number::with_unit(top, unit), span_s.0, span_s.1);
     let shown = |(name, panel, line): (&'a str, &'a Panel, &'a Line)| {
         let median = line.median.map_or(String::new(), |median| format!("median {}", number::with_unit(median, unit)));
         (name, panel.t_s.as_slice(), line.values.as_slice(), median)
     };
     let rows = rows.into_iter().map(shown).collect();
     let head = Text::from(name).then(Tone::Dim, scale);
-    body.push(false, Block::Sparks(Sparks { head, span_s, top, rows }));
+    body.push(false, Block::Sparks(Sparks { head, span_s, top, acts_s, rows }));
 }
 
 /// Returns true if the name is a node's: it ends with `node 3`.

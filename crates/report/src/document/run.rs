@@ -44,7 +44,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "sampled", "Sampled times", evidence, latency::sampled(view, full)),
         (true, "stages", "Stages", evidence, stages::stages(view, full)),
         (true, "steps", "Steps within operations", aside, latency::steps(view, full)),
-        (true, "stalls", "Stalls", answer, stalls(view)),
+        (true, "stalls", "Stalls and peaks", answer, stalls(view)),
         (full || !has_many, "truth", "Answers and ledger", truth, results::truth(view, full)),
         (full, "time", "Over time", evidence, timeline(view)),
         (full || view.promises.is_empty(), "trials", space, aside, trials::space(view, full)),
@@ -99,9 +99,12 @@ fn answer(summary: &SummaryView) -> (String, Text) {
 
 fn stalls<'a>(view: &RunView) -> Body<'a> {
     let mut body = Body::noted(
-        "slices below half of the phase's median throughput, and series that changed with them, which does not prove a cause",
+        "slices below half of the phase's median throughput, or above five times its median latency; what changed at the same \
+         time is not proved to be the cause",
     );
     body.list(Tone::Plain, view.stalls.iter().map(|stalls| &stalls.sentence));
+    let peaks = view.peaks.iter().flat_map(|peaks| peaks.worst.iter().map(|peak| &peak.sentence).chain(&peaks.further));
+    body.list(Tone::Plain, peaks);
     body
 }
 

@@ -1,0 +1,110 @@
+//! Peaks of latency: slices of a driven phase whose slowest operations took much longer than in its others.
+//!
+//! A percentile over a phase hides their times. Each is described by itself, with what was done and what changed at its
+//! own time. What lies in or next to a stall belongs to the stall.
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use crate::meanwhile::meanwhile;
+use crate::name;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stall;
+use crate::stat;
+use crate::view::{PeakView, PeaksView};
+
+/// Times the percentile of a phase's median slice from which a slice is a peak, and its least.
+const PEAK: f64 = 5.0;
+const LEAST_NS: f64 = 1e6;
+/// Percentiles of a slice, best first: the first is taken that most slices have.
+const PERCENTILES: [&str; 3] = ["p99", "p95", "p90"];
+/// Slices without which a median says little.
+const SLICES_MIN: usize = 8;
+/// Peaks that are described for one phase: the highest.
+const NAMED_MAX: usize = 3;
+
+/// A peak: adjacent slices, and the highest percentile of one.
+struct Peak {
+    start_ns: u64,
+    end_ns: u64,
+    highest_ns: u64,
+}
+
+/// Returns the peaks of every driven phase, of those that had any.
+pub fn peaks(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<PeaksView> {
+    // Of a load that changes, latency changes with it.
+    let steady = stall::driven(facts).filter(|facts| facts.phase.header.stages.is_empty());
+    steady.filter_map(|facts| of_phase(run, facts)).collect()
+}
+
+/// Peaks of a phase in time order, and what they are compared with.
+struct Found {
+    peaks: Vec<Peak>,
+    percentile: &'static str,
+    usual_ns: f64,
+    limit_ns: f64,
+    slice_ns: u64,
+}
+
+fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
+    let slices: Vec<&Slice<Distribution>> = facts.slice_rates(false).map(|(slice, _)| slice).collect();
+    let slice_ns = slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+    let times: Vec<_> = slices.iter().map(|slice| facts.waited_in(slice, None)).collect();
+    let (percentile, each) = PERCENTILES.iter().find_map(|name| {
+        let each: Vec<Option<u64>> = times.iter().map(|times| times.percentile(name).ok()).collect();
+        let known = each.iter().flatten().count();
+        (known >= SLICES_MIN && known * 2 > each.len()).then_some((*name, each))
+    })?;
+    let known: Vec<f64> = each.iter().flatten().map(|ns| *ns as f64).collect();
+    let usual_ns = stat::median(&known)?;
+    let limit_ns = (PEAK * usual_ns).max(LEAST_NS);
+    let mut peaks: Vec<Peak> = Vec::new();
+    let high =
+        slices.iter().zip(&each).filter_map(|(slice, ns)| Some((slice, ns.filter(|ns| *ns as f64 >= limit_ns)?)));
+    for (slice, ns) in high {
+        match peaks.last_mut().filter(|last| last.end_ns + slice_ns / 2 > slice.start_ns) {
+            Some(last) => (last.end_ns, last.highest_ns) = (slice.end_ns, last.highest_ns.max(ns)),
+            None => peaks.push(Peak { start_ns: slice.start_ns, end_ns: slice.end_ns, highest_ns: ns }),
+        }
+    }
+    let (stalls, near) = (stall::spans(facts), slice_ns / 2);
+    let is_apart =
+        |peak: &Peak| stalls.iter().all(|(start, end)| peak.end_ns + near < *start || peak.start_ns > *end + near);
+    peaks.retain(is_apart);
+    Some(Found { peaks, percentile, usual_ns, limit_ns, slice_ns })
+}
+
+fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
+    let Found { mut peaks, percentile, usual_ns, limit_ns, slice_ns } =
+        find(facts).filter(|found| !found.peaks.is_empty())?;
+    let count = peaks.len();
+    peaks.sort_by_key(|peak| std::cmp::Reverse(peak.highest_ns));
+    peaks.truncate(NAMED_MAX);
+    peaks.sort_by_key(|peak| peak.start_ns);
+    let place = name::place(facts);
+    let view = |peak: &Peak| {
+        let with = meanwhile(run, facts, &[(peak.start_ns, peak.end_ns)], slice_ns);
+        PeakView {
+            start_s: peak.start_ns as f64 / 1e9,
+            end_s: peak.end_ns as f64 / 1e9,
+            ns: peak.highest_ns,
+            sentence: sentence(&place, percentile, usual_ns, peak, &with),
+        }
+    };
+    let worst: Vec<PeakView> = peaks.iter().map(view).collect();
+    let more = (count - worst.len()) as u64;
+    let further = (more > 0).then(|| {
+        let peaks = number::plural(more, "further peak", "further peaks");
+        format!("{place}: {peaks} of {percentile} above {}.", number::nanoseconds(limit_ns as u64))
+    });
+    let (percentile, usual_ns) = (percentile.to_string(), usual_ns as u64);
+    Some(PeaksView { place, percentile, usual_ns, count, worst, further })
+}
+
+fn sentence(place: &str, percentile: &str, usual_ns: f64, peak: &Peak, with: &str) -> String {
+    let (start_s, end_s) = (peak.start_ns as f64 / 1e9, peak.end_ns as f64 / 1e9);
+    let (highest, usual) = (number::nanoseconds(peak.highest_ns), number::nanoseconds(usual_ns as u64));
+    format!("{place}: {percentile} rose to {highest} from {start_s:.1} s to {end_s:.1} s (usually {usual}); {with}.")
+}

@@ -1,0 +1,104 @@
+//! Commands for a lab while it is driven: each is an event of the recording, once, at its own time.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use plimsoll_record::data::{Event, EventClass, Run};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::bench::{Place, wait_for};
+use crate::lab::Lab;
+
+/// Returns the actions on servers in the newest recording.
+pub fn acts(place: &Place) -> Vec<Event> {
+    let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
+    run.events.into_iter().filter(|event| event.class == EventClass::Servers).collect()
+}
+
+fn wall_ns() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64
+}
+
+#[test]
+fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis", &[]);
+    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s");
+    std::thread::sleep(Duration::from_millis(1_500));
+    let mut took = Vec::new();
+    for verb in ["pause", "resume"] {
+        let from = wall_ns();
+        lab.does(verb, "1");
+        took.push((from, wall_ns()));
+        std::thread::sleep(Duration::from_millis(1_200));
+    }
+    driving.ended().expect(0);
+    let acts = acts(&place);
+    let texts: Vec<&str> = acts.iter().map(|act| act.text.as_str()).collect();
+    assert_eq!(texts, ["lab pause redis 1", "lab resume redis 1"]);
+    let report = place.report();
+    let started = report["run"]["started_wall_ns"].as_i64().unwrap();
+    for (act, (from, to)) in acts.iter().zip(took) {
+        let is_during = (from - 50_000_000..=to + 50_000_000).contains(&(started + act.from_ns as i64));
+        assert!(is_during, "{act:?}: {} to {} ns", from - started, to - started);
+    }
+    let sentence = report["stalls"][0]["sentence"].as_str().unwrap();
+    let [pause, resume] = [&acts[0], &acts[1]].map(|act| format!("{} at {:.2} s", act.text, act.from_ns as f64 / 1e9));
+    assert!(sentence.contains(&format!("at the same time: {pause}, {resume}")), "{sentence}");
+    assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
+    place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
+    lab.down();
+}
+
+#[test]
+fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let driving = lab.driving("kv --mix read=1 --set records=100 --clients 2 --for 120s");
+    let commands = [
+        ("kill", "2"),
+        ("start", "2"),
+        ("restart", "2"),
+        ("stop", "2"),
+        ("start", ""),
+        ("pause", "2"),
+        ("resume", "2"),
+        ("reload", "1"),
+        ("link", "2 --delay 1ms"),
+        ("link", "--plain"),
+        ("add", ""),
+        ("remove", "3"),
+    ];
+    for (verb, more) in commands {
+        lab.does(verb, more);
+    }
+    place.refuses(&[("lab remove postgres-replicas 1", "cannot do without its primary")]);
+    lab.does("status", "");
+    // What fails by itself is told, too.
+    let process = lab.status()["nodes"][1]["process"].as_u64().unwrap();
+    kill_process(Pid::from_raw(process as i32).unwrap(), Signal::KILL).unwrap();
+    wait_for("the replica to be back", Duration::from_secs(30), || lab.status()["nodes"][1]["restarts"] == 1);
+    wait_for("its start", Duration::from_secs(30), || lab.status()["nodes"][1]["state"] == "running");
+    driving.signal(Signal::INT);
+    driving.ended();
+    let acts = acts(&place);
+    let texts: Vec<&str> = acts.iter().map(|act| act.text.split(" (took").next().unwrap()).collect();
+    let told = [
+        "lab kill postgres-replicas 2",
+        "lab start postgres-replicas 2",
+        "lab restart postgres-replicas 2",
+        "lab stop postgres-replicas 2",
+        "lab start postgres-replicas",
+        "lab pause postgres-replicas 2",
+        "lab resume postgres-replicas 2",
+        "lab reload postgres-replicas 1",
+        "lab link postgres-replicas 2: 1ms ± 0ns one way",
+        "lab link postgres-replicas: plain",
+        "lab add postgres-replicas",
+        "lab remove postgres-replicas 3",
+        "node 2 of lab postgres-replicas was ended by signal 9",
+        "automatic restart of node 2 of lab postgres-replicas",
+    ];
+    assert_eq!(texts, told);
+    assert!(acts.windows(2).all(|pair| pair[0].until_ns <= pair[1].from_ns), "{acts:?}");
+    lab.down();
+}
