@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 use crate::catalogue::{ParamSpec, Params};
+use crate::error::StoreError;
 use crate::store::Setting;
 
 crate::words! {
@@ -18,8 +19,49 @@ crate::words! {
         Xfs = "xfs",
         /// Btrfs.
         Btrfs = "btrfs",
+        /// Btrfs that overwrites data in place, without checksums (mount option `nodatacow`).
+        BtrfsNoDataCow = "btrfs-nodatacow",
         /// A directory of files instead of a file system; unsynced data is tracked for each file.
         Files = "files",
+    }
+}
+
+crate::words! {
+    /// Speed of a simulated disk: a time for each request away from the end of the previous one, and a throughput.
+    #[derive(Default)]
+    pub enum DiskSpeed {
+        /// As fast as it can be simulated.
+        #[default]
+        Full = "full",
+        /// A disk of 7,200 revolutions a minute.
+        Hdd = "hdd",
+        /// An SSD behind SATA.
+        Ssd = "ssd",
+    }
+}
+
+impl DiskSpeed {
+    /// Returns the seek time, and the throughput in bytes per second; `None` without a limit.
+    pub fn figures(self) -> Option<(Duration, u64)> {
+        match self {
+            Self::Full => None,
+            Self::Hdd => Some((Duration::from_millis(8), 150_000_000)),
+            Self::Ssd => Some((Duration::from_micros(100), 500_000_000)),
+        }
+    }
+}
+
+crate::words! {
+    /// Layout of a simulated disk, for the times of its requests. The data is stored once, whatever the layout.
+    #[derive(Default)]
+    pub enum DiskLayout {
+        /// One device.
+        #[default]
+        Single = "single",
+        /// Two devices with the same data: each write goes to both, a read to the one that is free first.
+        Mirror = "mirror",
+        /// Two devices that take turns every 64 KiB.
+        Stripe = "stripe",
     }
 }
 
@@ -72,12 +114,21 @@ const SIZE: &str = "disk_size";
 const FLUSHES: &str = "disk_flushes";
 const FLUSH_TIME: &str = "disk_flush_time";
 const IGNORED: &str = "ignored";
+const SPEED: &str = "disk_speed";
+const LAYOUT: &str = "disk_layout";
+
+/// Parameter of stores whose write-ahead log can be on a disk of its own.
+pub const LOG_DISK: ParamSpec = ParamSpec::flag(
+    "log_disk",
+    "the log of a private server is on a simulated disk of its own, which is like that of the data",
+)
+.of_private();
 
 /// The parameters, with their names in plans.
-pub(crate) const PARAMS: [ParamSpec; 4] = [
+pub(crate) const PARAMS: [ParamSpec; 6] = [
     ParamSpec::one_of(
         DISK,
-        &["plain", "ext4", "xfs", "btrfs", "files"],
+        &["plain", "ext4", "xfs", "btrfs", "btrfs-nodatacow", "files"],
         "plain: the data directory itself; otherwise, for each node, a simulated disk that can lose power, with this file system, or with `files` a directory",
     ),
     ParamSpec::bytes(SIZE, "1GiB", "size of each simulated disk; it only takes the space that is written"),
@@ -91,9 +142,19 @@ pub(crate) const PARAMS: [ParamSpec; 4] = [
         "0s",
         "shortest time of a flush of the simulated disk; an ignored flush takes none",
     ),
+    ParamSpec::one_of(
+        SPEED,
+        &["full", "hdd", "ssd"],
+        "speed of the simulated disk: full, hdd (8 ms for a seek, 150 MB/s) or ssd (0.1 ms, 500 MB/s)",
+    ),
+    ParamSpec::one_of(
+        LAYOUT,
+        &["single", "mirror", "stripe"],
+        "devices that a disk with a speed consists of: one, a mirror of two, or a stripe over two",
+    ),
 ];
 
-/// Appends the parameters of the disk to those of an embedded store, `own`: `ALL` is 4 more than `OWN`.
+/// Appends the parameters of the disk to those of an embedded store, `own`: `ALL` is 6 more than `OWN`.
 pub const fn with_disk<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
     joined(&[&own, &PARAMS])
 }
@@ -128,6 +189,12 @@ pub struct DiskSpec {
     pub ignores_flushes: bool,
     /// Shortest time of a flush; an ignored flush takes no time.
     pub flush_time: Duration,
+    /// Speed of its devices.
+    pub speed: DiskSpeed,
+    /// Layout of its devices.
+    pub layout: DiskLayout,
+    /// True if the write-ahead log is on another disk, which is like this one.
+    pub has_log_disk: bool,
 }
 
 impl DiskSpec {
@@ -139,7 +206,52 @@ impl DiskSpec {
         let file_system = FileSystem::named(params.text(DISK))?;
         let size_bytes = u64::try_from(params.int(SIZE)).unwrap_or_default();
         let flush_time = Duration::from_nanos(u64::try_from(params.int(FLUSH_TIME)).unwrap_or_default());
-        Some(Self { file_system, size_bytes, ignores_flushes: params.text(FLUSHES) == IGNORED, flush_time })
+        Some(Self {
+            file_system,
+            size_bytes,
+            ignores_flushes: params.text(FLUSHES) == IGNORED,
+            flush_time,
+            speed: DiskSpeed::named(params.text(SPEED)).unwrap_or_default(),
+            layout: DiskLayout::named(params.text(LAYOUT)).unwrap_or_default(),
+            has_log_disk: params.bool(LOG_DISK.name),
+        })
+    }
+
+    /// Returns whether the write-ahead log is to be on a simulated disk of its own.
+    ///
+    /// # Errors
+    /// `Usage` if the data is not on a simulated disk with a file system.
+    pub fn has_log_disk(params: &Params) -> Result<bool, StoreError> {
+        let is_asked = params.bool(LOG_DISK.name);
+        let has_file_system = || Self::of(params).is_some_and(|disk| disk.file_system != FileSystem::Files);
+        if is_asked && !has_file_system() {
+            let what = format!("{} = true: the data is not on a simulated disk with a file system", LOG_DISK.name);
+            return Err(StoreError::usage(what).next("put it on one: disk = \"ext4\""));
+        }
+        Ok(is_asked)
+    }
+
+    /// Returns the parameter by which the data is on several devices; `None` if they are on one. What power cuts and
+    /// faults do to several devices is not simulated.
+    pub fn several(&self) -> Option<String> {
+        match self.layout {
+            DiskLayout::Single => self.has_log_disk.then(|| format!("{} = true", LOG_DISK.name)),
+            layout => Some(format!("{LAYOUT} = \"{}\"", layout.name())),
+        }
+    }
+
+    /// Returns parameters that do not go together, and a remedy.
+    pub fn mistake(&self) -> Option<(String, &'static str)> {
+        let (speed, layout) = (self.speed.name(), self.layout.name());
+        if self.layout != DiskLayout::Single && self.speed == DiskSpeed::Full {
+            let what = format!("{LAYOUT} = \"{layout}\" has no effect on a disk without a speed");
+            return Some((what, "set disk_speed = \"hdd\" or \"ssd\", or leave `disk_layout` out"));
+        }
+        if self.speed != DiskSpeed::Full && self.file_system == FileSystem::Files {
+            let what = format!("{SPEED} = \"{speed}\" has no effect on a directory of files, which has no positions");
+            return Some((what, "use a file system: disk = \"ext4\", \"xfs\" or \"btrfs\""));
+        }
+        None
     }
 
     /// Describes the disk as settings of the store.
@@ -153,6 +265,13 @@ impl DiskSpec {
         }
         if !self.flush_time.is_zero() {
             settings.push(Setting::new(FLUSH_TIME, format!("{:?}", self.flush_time), Some("0s"), "plimsoll"));
+        }
+        if self.speed != DiskSpeed::Full {
+            settings.push(Setting::new(SPEED, self.speed.name(), Some("full"), "plimsoll"));
+            settings.push(Setting::new(LAYOUT, self.layout.name(), Some("single"), "plimsoll"));
+        }
+        if self.has_log_disk {
+            settings.push(Setting::new(LOG_DISK.name, "true", Some("false"), "plimsoll"));
         }
         settings
     }

@@ -11,13 +11,8 @@ use plimsoll_testkit::wire::values;
 use crate::fixture::{ADD, LOOK, kinds, opening, private};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
-    let recipe = SlapdRecipe {
-        threads: 4,
-        maxsize_bytes: 1 << 28,
-        index: index.to_owned(),
-        load_threads: 1,
-        own_host: false,
-    };
+    let recipe =
+        SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned(), load_threads: 1, own_host: false };
     Cluster::start(Box::new(recipe), &[dir.to_owned(), "/var/tmp".into()], dir, &Default::default(), &mut |_| {})
 }
 
