@@ -118,9 +118,10 @@ const SPEED: &str = "disk_speed";
 const LAYOUT: &str = "disk_layout";
 
 /// Parameter of stores whose write-ahead log can be on a disk of its own.
-pub const LOG_DISK: ParamSpec = ParamSpec::flag(
+pub const LOG_DISK: ParamSpec = ParamSpec::one_of(
     "log_disk",
-    "the log of a private server is on a simulated disk of its own, which is like that of the data",
+    &["none", "full", "hdd", "ssd"],
+    "speed of a simulated disk for the log of a private server alone; none: the log is on the disk of the data",
 )
 .of_private();
 
@@ -193,8 +194,8 @@ pub struct DiskSpec {
     pub speed: DiskSpeed,
     /// Layout of its devices.
     pub layout: DiskLayout,
-    /// True if the write-ahead log is on another disk, which is like this one.
-    pub has_log_disk: bool,
+    /// Speed of a disk for the write-ahead log alone; `None` if the log is on this disk.
+    pub log_disk: Option<DiskSpeed>,
 }
 
 impl DiskSpec {
@@ -213,7 +214,7 @@ impl DiskSpec {
             flush_time,
             speed: DiskSpeed::named(params.text(SPEED)).unwrap_or_default(),
             layout: DiskLayout::named(params.text(LAYOUT)).unwrap_or_default(),
-            has_log_disk: params.bool(LOG_DISK.name),
+            log_disk: log_disk(params),
         })
     }
 
@@ -222,20 +223,25 @@ impl DiskSpec {
     /// # Errors
     /// `Usage` if the data is not on a simulated disk with a file system.
     pub fn has_log_disk(params: &Params) -> Result<bool, StoreError> {
-        let is_asked = params.bool(LOG_DISK.name);
-        let has_file_system = || Self::of(params).is_some_and(|disk| disk.file_system != FileSystem::Files);
-        if is_asked && !has_file_system() {
-            let what = format!("{} = true: the data is not on a simulated disk with a file system", LOG_DISK.name);
+        let Some(speed) = log_disk(params) else { return Ok(false) };
+        if Self::of(params).is_none_or(|disk| disk.file_system == FileSystem::Files) {
+            let what = format!("{}: the data is not on a simulated disk with a file system", of_log(speed));
             return Err(StoreError::usage(what).next("put it on one: disk = \"ext4\""));
         }
-        Ok(is_asked)
+        Ok(true)
+    }
+
+    /// Returns the disk for the write-ahead log: one device with the same file system.
+    #[must_use]
+    pub fn for_log(self) -> Self {
+        Self { speed: self.log_disk.unwrap_or_default(), layout: DiskLayout::Single, log_disk: None, ..self }
     }
 
     /// Returns the parameter by which the data is on several devices; `None` if they are on one. What power cuts and
     /// faults do to several devices is not simulated.
     pub fn several(&self) -> Option<String> {
         match self.layout {
-            DiskLayout::Single => self.has_log_disk.then(|| format!("{} = true", LOG_DISK.name)),
+            DiskLayout::Single => self.log_disk.map(of_log),
             layout => Some(format!("{LAYOUT} = \"{}\"", layout.name())),
         }
     }
@@ -270,9 +276,39 @@ impl DiskSpec {
             settings.push(Setting::new(SPEED, self.speed.name(), Some("full"), "plimsoll"));
             settings.push(Setting::new(LAYOUT, self.layout.name(), Some("single"), "plimsoll"));
         }
-        if self.has_log_disk {
-            settings.push(Setting::new(LOG_DISK.name, "true", Some("false"), "plimsoll"));
+        if let Some(speed) = self.log_disk {
+            settings.push(Setting::new(LOG_DISK.name, speed.name(), Some("none"), "plimsoll"));
         }
         settings
+    }
+}
+
+fn log_disk(params: &Params) -> Option<DiskSpeed> {
+    DiskSpeed::named(params.text(LOG_DISK.name))
+}
+
+fn of_log(speed: DiskSpeed) -> String {
+    format!("{} = \"{}\"", LOG_DISK.name, speed.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::ParamValue;
+
+    fn params(set: &[(&str, &str)]) -> Params {
+        Params(set.iter().map(|(name, text)| ((*name).to_owned(), ParamValue::Text((*text).to_owned()))).collect())
+    }
+
+    #[test]
+    fn the_disk_of_a_log_is_one_device_with_a_speed_of_its_own() {
+        let of_data = [(DISK, "xfs"), (SPEED, "hdd"), (LAYOUT, "mirror"), (LOG_DISK.name, "ssd")];
+        let disk = DiskSpec::of(&params(&of_data)).unwrap();
+        let log = disk.for_log();
+        assert_eq!((log.speed, log.layout, log.file_system), (DiskSpeed::Ssd, DiskLayout::Single, FileSystem::Xfs));
+        assert_eq!((disk.several().unwrap(), log.several()), ("disk_layout = \"mirror\"".to_owned(), None));
+        assert!(DiskSpec::has_log_disk(&params(&of_data)).unwrap());
+        assert!(!DiskSpec::has_log_disk(&params(&[(LOG_DISK.name, "none")])).unwrap());
+        assert!(DiskSpec::has_log_disk(&params(&[(DISK, "files"), (LOG_DISK.name, "ssd")])).is_err());
     }
 }

@@ -184,7 +184,6 @@ impl Filesystem for Device {
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        // A discard transfers nothing.
         let (discarded, delay) =
             self.0.with(|disk| (disk.discard(offset, length), disk.delay(RequestKind::Write, offset, 0)));
         self.0.answer(delay, DueReply::Other(reply, discarded));

@@ -2,7 +2,7 @@
 //! ended, then a throughput. A device does one request after the other.
 //!
 //! The devices have no cache: a write takes its time before it is answered, and a flush only waits for what came before.
-//! A flush costs the next request a seek, because the platter has turned on by then.
+//! A flush costs the next request a seek, because the platter has turned on by then. A discard takes no time.
 
 use plimsoll_core::DiskLayout;
 use plimsoll_core::fault::RequestKind;
@@ -41,6 +41,8 @@ impl Throttle {
                 device.next = None;
                 until.max(device.free_at_ns)
             }),
+            // A discard.
+            _ if bytes == 0 => now_ns,
             (_, DiskLayout::Stripe) => self.striped(now_ns, offset, bytes),
             (RequestKind::Read, _) => {
                 let first_free = (0..self.devices.len()).min_by_key(|device| self.devices[*device].free_at_ns);
@@ -102,7 +104,7 @@ mod tests {
         assert_eq!(ends(&mut disk, 0, first), [9, 10, 20, 20]);
         // Where the last one ended, but after the flush.
         assert_eq!(ends(&mut disk, 100, [(Read, 1_128, 64), (Read, 1_192, 64), (Flush, 0, 0)]), [109, 110, 110]);
-        assert_eq!(ends(&mut disk, 200, [(Flush, 0, 0)]), [200]);
+        assert_eq!(ends(&mut disk, 200, [(Flush, 0, 0), (Write, 5_000, 0)]), [200, 200]);
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Disks {
         let start = |machine: usize| {
             let disk = PoweredDisk::start(&self.disk, &self.directory.join(name(machine)), user)?;
             if self.is_slow.load(Ordering::SeqCst) {
-                disk.slow_down(&self.disk)?;
+                disk.slow_down(&self.spec(machine))?;
             }
             if self.ignores.load(Ordering::SeqCst) {
                 disk.ignore_flushes()?;
@@ -127,7 +127,12 @@ impl Disks {
     /// Makes requests take the configured time from now on.
     pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
         self.is_slow.store(true, Ordering::SeqCst);
-        locked(&self.made).values().try_for_each(|disk| disk.slow_down(&self.disk))
+        locked(&self.made).iter().try_for_each(|(machine, disk)| disk.slow_down(&self.spec(*machine)))
+    }
+
+    /// Returns the properties of the disk with this number.
+    fn spec(&self, number: usize) -> DiskSpec {
+        if number < LOG_DISKS { self.disk } else { self.disk.for_log() }
     }
 
     /// Removes all disks, at the same time.
@@ -337,7 +342,7 @@ impl PowerSwitch {
                     Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
                     other => other,
                 })?;
-                disk.slow_down(&self.disks.disk).map_err(|error| (false, error))
+                disk.slow_down(&self.disks.spec(*machine)).map_err(|error| (false, error))
             };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();

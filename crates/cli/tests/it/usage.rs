@@ -39,11 +39,11 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "no effect on a directory of files … → use a file system",
         ),
         (
-            "drive kv --on postgres --set postgres.log_disk=true --mix read=1",
-            "log_disk = true: the data is not on a simulated disk … → put it on one: disk = \"ext4\"",
+            "drive kv --on postgres --set postgres.log_disk=ssd --mix read=1",
+            "log_disk = \"ssd\": the data is not on a simulated disk … → put it on one: disk = \"ext4\"",
         ),
         (
-            "drive oltp --on galera --set galera.disk=ext4 --set galera.log_disk=true --mix read_only",
+            "drive oltp --on galera --set galera.disk=ext4 --set galera.log_disk=ssd --mix read_only",
             "logs with their data … → leave `log_disk` or `topology` out",
         ),
         ("cost", "<PRICES.toml>"),
@@ -65,8 +65,8 @@ fn data_on_several_devices_neither_fails_nor_loses_power() {
         ))
     };
     let cut =
-        plan("log_disk = true", "power_cut = \"write 3\"", "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"");
-    let several = "is on several devices (log_disk = true), which do not lose power … → leave `disk_layout` and";
+        plan("log_disk = \"ssd\"", "power_cut = \"write 3\"", "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"");
+    let several = "is on several devices (log_disk = \"ssd\"), which do not lose power … → leave `disk_layout` and";
     place.run(&["check", &cut]).expect(2).says(several);
     let action = "action = [{ at = \"500ms\", what = \"fault\", fault = \"eio write once\" }]";
     let fault = plan("disk_speed = \"ssd\", disk_layout = \"stripe\"", action, "");

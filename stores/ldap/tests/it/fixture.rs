@@ -107,11 +107,12 @@ pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<OpenStore,
     attach(url, password, syncs).open()
 }
 
-/// Opens a private store, with an empty directory.
+/// Returns the opening of a private store.
 pub fn opening(dir: &Path) -> Opening {
     with_params(Opening::private(kind, dir), "ask")
 }
 
+/// Opens a private store, with an empty directory.
 pub fn private(dir: &Path) -> OpenStore {
     let mut store = opening(dir).open().expect("a private server");
     store.create(&Layout::default()).expect("an empty directory");

@@ -1,6 +1,5 @@
 //! Private servers: what they listen on and keep, how they restart and fail, what stays after a kill.
 
-use plimsoll_core::ParamValue;
 use plimsoll_lab::Cluster;
 use plimsoll_store_mariadb::{Connection, MariadbRecipe, kind};
 use plimsoll_testkit::opening::Opening;
@@ -35,9 +34,8 @@ fn root(mariadb: &Cluster) -> Connection {
 #[test]
 fn its_log_is_on_a_disk_of_its_own_if_that_is_asked_for() {
     let base = base();
-    let mut opening = Opening::private(kind, base.path()).text("disk", "ext4").int("disk_size", 512 << 20);
-    opening.options.params.0.insert("log_disk".to_owned(), ParamValue::Bool(true));
-    let mut store = opening.open().expect("a private server");
+    let opening = Opening::private(kind, base.path()).text("disk", "ext4").text("log_disk", "full");
+    let mut store = opening.int("disk_size", 512 << 20).open().expect("a private server");
     let node = store.servers().expect("servers").first();
     let log = node.log_dir.clone().expect("a directory");
     assert!(log.join("ib_logfile0").exists() && !node.data_dir.join("db/ib_logfile0").exists());

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Nodes, ParamValue};
+use plimsoll_core::Nodes;
 use plimsoll_lab::Cluster;
 use plimsoll_store_postgres::server::POSTGRES;
 use plimsoll_store_postgres::{PostgresRecipe, kind};
@@ -45,9 +45,8 @@ fn ask(postgres: &Cluster, sql: &str) -> String {
 #[test]
 fn its_log_is_on_a_disk_of_its_own_if_that_is_asked_for() {
     let base = base();
-    let mut opening = Opening::private(kind, base.path()).text("disk", "ext4").int("disk_size", 256 << 20);
-    opening.options.params.0.insert("log_disk".to_owned(), ParamValue::Bool(true));
-    let mut store = opening.open().unwrap();
+    let opening = Opening::private(kind, base.path()).text("disk", "ext4").text("log_disk", "full");
+    let mut store = opening.int("disk_size", 256 << 20).open().unwrap();
     let node = store.servers().unwrap().first();
     let device = |path: PathBuf| fs::metadata(path).unwrap().dev();
     let (data, log) = (device(node.data_dir.clone()), device(node.data_dir.join("pg_wal")));
