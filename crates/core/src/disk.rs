@@ -116,6 +116,9 @@ const FLUSH_TIME: &str = "disk_flush_time";
 const IGNORED: &str = "ignored";
 const SPEED: &str = "disk_speed";
 const LAYOUT: &str = "disk_layout";
+/// Reason against a parameter of a simulated disk, and its remedy.
+const NO_DISK: &str = "the data is not on a simulated disk with a file system";
+const ANY_DISK: &str = "put it on one: disk = \"ext4\"";
 
 /// Parameter of stores whose write-ahead log can be on a disk of its own.
 pub const LOG_DISK: ParamSpec = ParamSpec::one_of(
@@ -224,11 +227,10 @@ impl DiskSpec {
     /// `Usage` if the data is not on a simulated disk with a file system.
     pub fn has_log_disk(params: &Params) -> Result<bool, StoreError> {
         let Some(speed) = log_disk(params) else { return Ok(false) };
-        if Self::of(params).is_none_or(|disk| disk.file_system == FileSystem::Files) {
-            let what = format!("{}: the data is not on a simulated disk with a file system", of_log(speed));
-            return Err(StoreError::usage(what).next("put it on one: disk = \"ext4\""));
+        match has_file_system(params) {
+            true => Ok(true),
+            false => Err(StoreError::usage(format!("{}: {NO_DISK}", of_log(speed))).next(ANY_DISK)),
         }
-        Ok(true)
     }
 
     /// Returns the disk for the write-ahead log: one device with the same file system.
@@ -247,17 +249,15 @@ impl DiskSpec {
     }
 
     /// Returns parameters that do not go together, and a remedy.
-    pub fn mistake(&self) -> Option<(String, &'static str)> {
-        let (speed, layout) = (self.speed.name(), self.layout.name());
-        if self.layout != DiskLayout::Single && self.speed == DiskSpeed::Full {
-            let what = format!("{LAYOUT} = \"{layout}\" has no effect on a disk without a speed");
-            return Some((what, "set disk_speed = \"hdd\" or \"ssd\", or leave `disk_layout` out"));
+    pub fn mistake(params: &Params) -> Option<(String, &'static str)> {
+        let is_slow = DiskSpeed::named(params.text(SPEED)).is_some_and(|speed| speed.figures().is_some());
+        let layout = DiskLayout::named(params.text(LAYOUT)).unwrap_or_default();
+        if is_slow && !has_file_system(params) {
+            return Some((format!("{SPEED} = \"{}\": {NO_DISK}", params.text(SPEED)), ANY_DISK));
         }
-        if self.speed != DiskSpeed::Full && self.file_system == FileSystem::Files {
-            let what = format!("{SPEED} = \"{speed}\" has no effect on a directory of files, which has no positions");
-            return Some((what, "use a file system: disk = \"ext4\", \"xfs\" or \"btrfs\""));
-        }
-        None
+        let what = format!("{LAYOUT} = \"{}\" has no effect on a disk without a speed", layout.name());
+        (layout != DiskLayout::Single && !is_slow)
+            .then_some((what, "set disk_speed = \"hdd\" or \"ssd\", or leave `disk_layout` out"))
     }
 
     /// Describes the disk as settings of the store.
@@ -281,6 +281,10 @@ impl DiskSpec {
         }
         settings
     }
+}
+
+fn has_file_system(params: &Params) -> bool {
+    DiskSpec::of(params).is_some_and(|disk| disk.file_system != FileSystem::Files)
 }
 
 fn log_disk(params: &Params) -> Option<DiskSpeed> {

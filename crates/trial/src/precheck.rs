@@ -116,7 +116,7 @@ fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
         );
         return Err(TrialError::usage(what).next("give a drive a `power_cut`, or leave `disk_flushes` out"));
     }
-    if let Some((mistake, next)) = disk.and_then(|disk| disk.mistake()) {
+    if let Some((mistake, next)) = DiskSpec::mistake(&trial.store.params).filter(|_| trial.store.is_private()) {
         return Err(TrialError::usage(format!("{mistake}: the store {}", trial.store.label)).next(next));
     }
     if disk.is_some_and(|disk| disk.flush_time > DELAY_MAX) {

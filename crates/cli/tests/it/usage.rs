@@ -28,7 +28,7 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
         ("drive kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
         (
             "drive kv --on postgres --set postgres.disk=ext4 --set postgres.disk_speed=fast --mix read=1",
-            "unknown `disk_speed` `fast` … there are: full, hdd, ssd",
+            "unknown value for `disk_speed`: `fast` … there are: full, hdd, ssd",
         ),
         (
             "drive kv --on postgres --set postgres.disk=ext4 --set postgres.disk_layout=mirror --mix read=1",
@@ -36,7 +36,7 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
         ),
         (
             "drive kv --on sqlite --set sqlite.disk=files --set sqlite.disk_speed=hdd --mix read=1",
-            "no effect on a directory of files … → use a file system",
+            "disk_speed = \"hdd\": the data is not on a simulated disk with a file system: the store sqlite … → put it on one",
         ),
         (
             "drive kv --on postgres --set postgres.log_disk=ssd --mix read=1",
