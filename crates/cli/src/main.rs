@@ -110,7 +110,9 @@ fn own_hosts(catalogue: &Catalogue, typed: &[OsString]) {
     }
     let is_cluster = |word: &str| {
         let presets = catalogue.stores.iter().flat_map(|kind| kind.spec().presets);
-        word.contains("nodes") || presets.into_iter().any(|preset| word.split(',').any(|name| name == preset.name))
+        word.contains("nodes")
+            || word.contains("own_host")
+            || presets.into_iter().any(|preset| word.split(',').any(|name| name == preset.name))
     };
     let is_plan = |word: &str| studies::ALL.iter().any(|study| study.name == word) || word.ends_with(".toml");
     // `doctor` tests hosts as a lab would make them.

@@ -27,6 +27,10 @@ pub const ALL: &[Study] = &[
     Study { name: "commit-batch", text: include_str!("../../../studies/commit-batch.toml") },
     Study { name: "flush", text: include_str!("../../../studies/flush.toml") },
     Study { name: "silent-errors", text: include_str!("../../../studies/silent-errors.toml") },
+    Study { name: "storage", text: include_str!("../../../studies/storage.toml") },
+    Study { name: "pools", text: include_str!("../../../studies/pools.toml") },
+    Study { name: "import", text: include_str!("../../../studies/import.toml") },
+    Study { name: "searchrate", text: include_str!("../../../studies/searchrate.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-use crate::disk::FileSystem;
+use crate::disk::{DiskLayout, FileSystem};
 
 /// Share of writes that survive at random in a plan.
 const SURVIVING_SHARE: f64 = 0.5;
@@ -106,12 +106,22 @@ pub enum Fault {
         /// Share of the sectors, from 0 to 1.
         share: f64,
     },
+    /// Requests take the time of a slow device, or of several. Not of a directory of files.
+    Speed {
+        /// Time for a request that does not begin where the previous one ended, or that follows a flush.
+        seek: Duration,
+        /// Bytes that a device reads or writes in a second.
+        bytes_per_s: u64,
+        /// Layout of the devices.
+        layout: DiskLayout,
+    },
 }
 
 impl Fault {
     /// All faults, in the syntax that is parsed.
     pub const WORDS: &str = "ignore-flushes, eio write|flush|read once|always|silent N, \
-        delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE";
+        delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or \
+        speed SEEK_US BYTES_PER_S single|mirror|stripe";
 }
 
 impl Survivors {
@@ -164,7 +174,8 @@ impl FromStr for FileSystem {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("unknown file system {text:?}: ext4, xfs, btrfs or files"))
+        Self::named(text)
+            .ok_or_else(|| format!("unknown file system {text:?}: ext4, xfs, btrfs, btrfs-nodatacow or files"))
     }
 }
 
@@ -261,12 +272,18 @@ impl fmt::Display for Fault {
             }
             Self::Full => f.write_str("full"),
             Self::BitRot { seed, share } => write!(f, "bit-rot {seed} {share}"),
+            Self::Speed { seek, bytes_per_s, layout } => {
+                write!(f, "speed {} {bytes_per_s} {}", seek.as_micros(), layout.name())
+            }
         }
     }
 }
 
 /// The longest delay: a process that waits for a disk cannot be ended, not even by SIGKILL.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
+/// The slowest disk, for the same reason: requests may queue.
+const SEEK_MAX: Duration = Duration::from_secs(1);
+const BYTES_PER_S_MIN: u64 = 1 << 20;
 
 impl FromStr for Fault {
     type Err = String;
@@ -285,6 +302,11 @@ impl FromStr for Fault {
             },
             ["full"] => Self::Full,
             ["bit-rot", seed, share] => Self::BitRot { seed: number(seed)?, share: self::share(share)? },
+            ["speed", seek_us, bytes_per_s, layout] => Self::Speed {
+                seek: Duration::from_micros(number(seek_us)?),
+                bytes_per_s: number(bytes_per_s)?,
+                layout: DiskLayout::named(layout).ok_or_else(|| unknown(layout, "single, mirror or stripe"))?,
+            },
             _ => return Err(unknown(text, Self::WORDS)),
         };
         match fault {
@@ -293,6 +315,10 @@ impl FromStr for Fault {
             }
             Self::Delay { median, .. } if median > DELAY_MAX => {
                 Err("a delay is at most 60 s: a process that waits for the disk cannot be ended".into())
+            }
+            Self::Speed { seek, .. } if seek > SEEK_MAX => Err("a seek takes at most 1 s".into()),
+            Self::Speed { bytes_per_s, .. } if bytes_per_s < BYTES_PER_S_MIN => {
+                Err(format!("a disk reads and writes at least {BYTES_PER_S_MIN} bytes per second"))
             }
             Self::Delay { median, jitter, .. } if jitter > median => {
                 Err("the jitter of a delay is at most its median".into())
@@ -339,6 +365,7 @@ mod tests {
             "delay read 100 10 7",
             "full",
             "bit-rot 7 0.001",
+            "speed 8000 150000000 mirror",
         ] {
             assert_eq!(text.parse::<Fault>().unwrap().to_string(), text);
         }
@@ -361,9 +388,16 @@ mod tests {
         for text in ["none tear", "random 1 1.5", "random 1 NaN", "prefix"] {
             assert!(text.parse::<Survivors>().is_err(), "{text}");
         }
-        for text in
-            ["eio read silent 1", "delay write 1 2 0", "delay flush 60000001 0 0", "bit-rot 1 2", "eio trim once"]
-        {
+        for text in [
+            "eio read silent 1",
+            "delay write 1 2 0",
+            "delay flush 60000001 0 0",
+            "bit-rot 1 2",
+            "eio trim once",
+            "speed 1000001 150000000 single",
+            "speed 8000 1000 single",
+            "speed 8000 150000000 raid5",
+        ] {
             assert!(text.parse::<Fault>().is_err(), "{text}");
         }
     }

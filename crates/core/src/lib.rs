@@ -95,7 +95,7 @@ pub use catalogue::{
     WorkloadSpec,
 };
 pub use condition::{Bounds, Condition};
-pub use disk::{DiskSpec, FileSystem, PowerNode, with_disk};
+pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, PowerNode, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use fault::{CutMoment, Survivors};
 pub use formula::{Formula, FormulaError, Term};

@@ -41,7 +41,7 @@ pub fn is_one(name: &str) -> bool {
     PARAMS.iter().chain(&disk::PARAMS).any(|param| param.name == name)
 }
 
-/// Appends the parameters of limits and of the disk to a store's `own`: `ALL` is 11 more than `OWN`.
+/// Appends the parameters of limits and of the disk to a store's `own`: `ALL` is 13 more than `OWN`.
 pub const fn with_limits<const OWN: usize, const ALL: usize>(own: [ParamSpec; OWN]) -> [ParamSpec; ALL] {
     disk::joined(&[&own, &PARAMS, &disk::PARAMS])
 }

@@ -83,6 +83,9 @@ pub struct Node {
     /// The directory of its sockets: owned by the server's user, mode 0700, at most 60 bytes long; empty at every
     /// start.
     pub socket_dir: PathBuf,
+    /// Directory for the write-ahead log on a disk of its own; `None` if the log is with the data.
+    #[serde(default)]
+    pub log_dir: Option<PathBuf>,
     /// Address of its host, or of the loopback interface.
     pub address: Ipv4Addr,
     /// Ports reserved for this node there, as many as the recipe needs.
@@ -152,6 +155,11 @@ pub trait Recipe: Send + Sync {
     /// True if the node holds data that is lost with its disk. A proxy only has its configuration.
     fn keeps_data(&self, _node: usize) -> bool {
         true
+    }
+
+    /// True if nodes that hold data have their write-ahead log on a disk of its own.
+    fn has_log_disk(&self) -> bool {
+        false
     }
 
     /// True if one of the nodes takes all writes.

@@ -85,7 +85,7 @@ impl Control {
                 found.map(Some).map_err(FaultError::at(&mount))
             }
             // Its positions are logical ones (btrfs-inspect-internal(8)).
-            FileSystem::Btrfs => Ok(None),
+            FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => Ok(None),
         }
     }
 

@@ -41,6 +41,9 @@ set delay write|flush|read MEDIAN_US JITTER_US SEED
                                    reply late, in microseconds
 set full                           fail writes with ENOSPC
 set bit-rot SEED SHARE             flip a bit in this share of the sectors that are read
+set speed SEEK_US BYTES_PER_S single|mirror|stripe
+                                   take the time of a slow device, or of two: a seek, in microseconds, for a request
+                                   elsewhere than at the end of the previous one, and a throughput
 mend                               end all faults; a cut stays armed
 clear                              end all faults, and disarm the cut
 status                             show power, counters, and the writes at risk at the cut

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::FileSystem;
-use plimsoll_core::fault::CutMoment;
+use plimsoll_core::fault::{CutMoment, Fault};
 use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
@@ -258,7 +258,10 @@ fn answer<D: Device>(line: &str, served: &Served<D>) -> Result<String, FaultErro
         "tell" => tell(Control::of_directory(Path::new(rest)), shared)?,
         "wait" => shared.wait_for_cut(Duration::from_millis(number(rest)?)),
         "set" => {
-            let fault = rest.parse().map_err(FaultError::Usage)?;
+            let fault: Fault = rest.parse().map_err(FaultError::Usage)?;
+            if served.file_system == FileSystem::Files && matches!(fault, Fault::Speed { .. }) {
+                return Err(FaultError::Refused("a directory of files has no positions, and so no speed".into()));
+            }
             shared.with(|disk| disk.set(fault));
         }
         "mend" => shared.with(Device::mend),

@@ -388,7 +388,7 @@ impl Mkfs {
             }
             FileSystem::Files => return Ok(None),
             FileSystem::Xfs => ("mkfs.xfs", "xfsprogs", &["-q", "-f"]),
-            FileSystem::Btrfs => ("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
+            FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => ("mkfs.btrfs", "btrfs-progs", &["-q", "-f"]),
         };
         let places = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"];
         let found = places.iter().map(|place| Path::new(place).join(program)).find(|path| path.exists());
@@ -442,7 +442,7 @@ fn least_bytes(file_system: FileSystem) -> u64 {
     match file_system {
         FileSystem::Ext4 => 16 << 20,
         FileSystem::Xfs => 300 << 20,
-        FileSystem::Btrfs => 128 << 20,
+        FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => 128 << 20,
         FileSystem::Files => 0,
     }
 }

@@ -59,9 +59,9 @@ impl DiskDevice {
         self.size_bytes
     }
 
-    /// Returns the delay of the next such request.
-    pub(crate) fn delay(&mut self, on: RequestKind) -> Option<Duration> {
-        self.power.delay(on)
+    /// Returns the delay of the next such request, which is for `bytes` at `offset`.
+    pub(crate) fn delay(&mut self, on: RequestKind, offset: u64, bytes: u64) -> Option<Duration> {
+        self.power.delay_at(on, offset, bytes)
     }
 
     pub(crate) fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Errno> {
@@ -359,9 +359,9 @@ pub(crate) mod tests {
             jitter: Duration::from_micros(50),
             seed: 1,
         });
-        let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(RequestKind::Read)).collect();
+        let delays: Vec<Duration> = (0..100).filter_map(|_| disk.delay(RequestKind::Read, 0, 512)).collect();
         assert!(delays.iter().all(|delay| (50..=150).contains(&delay.as_micros())) && delays.len() == 100);
-        assert_eq!(disk.delay(RequestKind::Write), None);
+        assert_eq!(disk.delay(RequestKind::Write, 0, 512), None);
         assert_eq!(disk.write(511, &[0; 512]), Err(Errno::INVAL));
         assert_eq!(disk.write(32 * SECTOR_BYTES, &[0; 512]), Err(Errno::INVAL));
     }

@@ -143,7 +143,8 @@ impl Filesystem for Device {
             let mut data = vec![0; u64::from(size).min(disk.size_bytes().saturating_sub(offset)) as usize];
             // The end of the file is no sector.
             let read = if data.is_empty() { Ok(()) } else { disk.read(offset, &mut data) };
-            (read.map(|()| data), disk.delay(RequestKind::Read))
+            let delay = disk.delay(RequestKind::Read, offset, data.len() as u64);
+            (read.map(|()| data), delay)
         });
         self.0.answer(delay, DueReply::Read(reply, read));
     }
@@ -160,12 +161,13 @@ impl Filesystem for Device {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let (written, delay) = self.0.with(|disk| (disk.write(offset, data), disk.delay(RequestKind::Write)));
+        let (written, delay) =
+            self.0.with(|disk| (disk.write(offset, data), disk.delay(RequestKind::Write, offset, data.len() as u64)));
         self.0.answer(delay, DueReply::Write(reply, written.map(|()| data.len() as u32)));
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(RequestKind::Flush)));
+        let (flushed, delay) = self.0.with(|disk| (disk.flush(), disk.delay(RequestKind::Flush, 0, 0)));
         self.0.answer(delay, DueReply::Flush(reply, flushed));
     }
 
@@ -182,7 +184,8 @@ impl Filesystem for Device {
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) == 0 {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let (discarded, delay) = self.0.with(|disk| (disk.discard(offset, length), disk.delay(RequestKind::Write)));
+        let (discarded, delay) =
+            self.0.with(|disk| (disk.discard(offset, length), disk.delay(RequestKind::Write, offset, 0)));
         self.0.answer(delay, DueReply::Other(reply, discarded));
     }
 

@@ -77,7 +77,7 @@ pub(crate) fn file_system_bytes(image: &Path, file_system: FileSystem) -> Result
                 (high << 32 | little(0x404, 4)?).saturating_mul(1024 << little(0x418, 4)?.min(6))
             }
             FileSystem::Xfs => u64::from_be_bytes(read(8, 8)?).saturating_mul(u64::from_be_bytes(read(4, 4)?) >> 32),
-            FileSystem::Btrfs => little(0x1_0070, 8)?,
+            FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => little(0x1_0070, 8)?,
             FileSystem::Files => 0,
         })
     };

@@ -8,6 +8,7 @@
 //! | `counters` | what arrived, and what a cut lost |
 //! | `at_risk` | writes that a cut can lose, by the files that contain them |
 //! | `power` | when it goes, and what goes wrong |
+//! | `throttle` | times of requests on a slow device, a mirror or a stripe |
 //! | `disk`, `extents`, `log`, `survivors`, `image` | the device itself, without FUSE |
 //! | `model` | what it is held against, in tests |
 //! | `fuse`, `loop_device` | how the kernel reaches it |
@@ -39,6 +40,7 @@ mod power;
 mod remove;
 mod shared;
 mod survivors;
+mod throttle;
 
 pub use at_risk::FilesAtRisk;
 pub use control::{Control, HELP};

@@ -56,12 +56,17 @@ pub(crate) fn mount_file(file: &Path, file_system: FileSystem, at: &Path) -> Res
     let options: Option<&CStr> = match file_system {
         // A log that was not written to its end, or a copy of the image, has a UUID that is known already.
         FileSystem::Xfs => Some(c"nouuid"),
+        FileSystem::BtrfsNoDataCow => Some(c"nodatacow"),
         FileSystem::Ext4 | FileSystem::Btrfs | FileSystem::Files => None,
     };
-    let mounted = rustix::mount::mount(&device, at, file_system.name(), MountFlags::empty(), options);
+    let kernel_name = match file_system {
+        FileSystem::BtrfsNoDataCow => FileSystem::Btrfs.name(),
+        other => other.name(),
+    };
+    let mounted = rustix::mount::mount(&device, at, kernel_name, MountFlags::empty(), options);
     mounted.map_err(|error| match error {
         Errno::NODEV => FaultError::Io {
-            what: format!("this kernel has no {file_system} (modprobe {file_system})"),
+            what: format!("this kernel has no {kernel_name} (modprobe {kernel_name})"),
             source: error.into(),
         },
         // Of this machine, and no word about what is in the file.

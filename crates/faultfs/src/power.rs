@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::counters::{AtRisk, Counters, Cut, SECTOR_BYTES};
 use crate::log::now_ns;
+use crate::throttle::Throttle;
 
 /// Present faults.
 #[derive(Debug, Default)]
@@ -17,6 +18,7 @@ struct Faults {
     eio: [Option<ErrorMode>; 3],
     delay: [Option<(Duration, Duration, SplitMix)>; 3],
     bit_rot: Option<(u64, f64)>,
+    throttle: Option<Throttle>,
 }
 
 /// Fate of a request.
@@ -122,6 +124,10 @@ impl Power {
             }
             Fault::Full => self.faults.is_full = true,
             Fault::BitRot { seed, share } => self.faults.bit_rot = Some((seed, share)),
+            Fault::Speed { seek, bytes_per_s, layout } => {
+                let seek_ns = u64::try_from(seek.as_nanos()).unwrap_or(u64::MAX);
+                self.faults.throttle = Some(Throttle::new(seek_ns, bytes_per_s, layout));
+            }
         }
     }
 
@@ -143,6 +149,17 @@ impl Power {
         }
         let (median, jitter, random) = self.faults.delay[on as usize].as_mut()?;
         Some(*median - *jitter + jitter.mul_f64(2.0 * random.share()))
+    }
+
+    /// Returns the delay of the next such request, which is for `bytes` at `offset` of a device.
+    pub(crate) fn delay_at(&mut self, on: RequestKind, offset: u64, bytes: u64) -> Option<Duration> {
+        let delay = self.delay(on);
+        let throttle = self.faults.throttle.as_mut().filter(|_| self.cut.is_none());
+        let slow = throttle.map(|throttle| {
+            let now_ns = now_ns();
+            Duration::from_nanos(throttle.ends_ns(now_ns, on, offset, bytes) - now_ns)
+        });
+        delay.max(slow)
     }
 
     /// Counts a write; returns true if power is cut with it.

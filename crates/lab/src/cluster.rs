@@ -15,7 +15,7 @@ use plimsoll_core::{
     StoreErrorKind, Waits,
 };
 
-use crate::disks::Disks;
+use crate::disks::{Disks, log_disk_of};
 use crate::ending::Ending;
 use crate::hosts::{Host, Link, NamespaceGuard, Network};
 use crate::limits;
@@ -365,8 +365,12 @@ impl Running {
             &self.log_dir,
             &self.waits,
         )?;
+        let mut log_dir = None;
         if let Some((disks, machine)) = self.bases.disks.as_ref().zip(self.machine(number)) {
             server.keep_data_in(&disks.mount_point(machine, Some(&self.user))?)?;
+            if self.recipe.has_log_disk() {
+                log_dir = Some(server.directory_in(&disks.mount_point(log_disk_of(machine), Some(&self.user))?)?);
+            }
         }
         limits::apply(&self.limits, server.root_dir())?;
         let host = match &self.network {
@@ -378,6 +382,7 @@ impl Running {
             number,
             data_dir: server.data_dir().to_owned(),
             socket_dir: server.socket_dir().to_owned(),
+            log_dir,
             address: host.as_ref().map_or(Ipv4Addr::LOCALHOST, |host| host.address()),
             ports: match host {
                 Some(_) => self.recipe.ports(number).to_vec(),

@@ -22,6 +22,13 @@ use crate::user::ServerUser;
 
 /// Name of the first disk's directory in the store's data directory; the others have their number appended.
 const DISK: &str = "disk";
+/// Number of the first log disk, beyond those of all machines.
+const LOG_DISKS: usize = 1 << 16;
+
+/// Returns the number of the disk for the write-ahead logs of a machine.
+pub(crate) fn log_disk_of(machine: usize) -> usize {
+    LOG_DISKS + machine
+}
 
 /// Disks of one store, by the number of their machine.
 #[derive(Debug)]
@@ -32,7 +39,7 @@ pub(crate) struct Disks {
     made: Mutex<BTreeMap<usize, PoweredDisk>>,
     /// Machines whose power is to be cut, or was cut; all if empty.
     meant: Mutex<BTreeSet<usize>>,
-    /// True if flushes take the configured time, also on disks made later.
+    /// True if requests take the configured time, also on disks made later.
     is_slow: AtomicBool,
     /// True if disks made later ignore flushes from the beginning.
     ignores: AtomicBool,
@@ -70,7 +77,7 @@ impl Disks {
         let start = |machine: usize| {
             let disk = PoweredDisk::start(&self.disk, &self.directory.join(name(machine)), user)?;
             if self.is_slow.load(Ordering::SeqCst) {
-                disk.slow_down(self.disk.flush_time)?;
+                disk.slow_down(&self.spec(machine))?;
             }
             if self.ignores.load(Ordering::SeqCst) {
                 disk.ignore_flushes()?;
@@ -117,10 +124,15 @@ impl Disks {
         locked(&self.made).values().try_for_each(|disk| sync(&disk.mount_point()))
     }
 
-    /// Makes flushes take the configured time from now on.
+    /// Makes requests take the configured time from now on.
     pub(crate) fn slow_down(&self) -> Result<(), StoreError> {
         self.is_slow.store(true, Ordering::SeqCst);
-        locked(&self.made).values().try_for_each(|disk| disk.slow_down(self.disk.flush_time))
+        locked(&self.made).iter().try_for_each(|(machine, disk)| disk.slow_down(&self.spec(*machine)))
+    }
+
+    /// Returns the properties of the disk with this number.
+    fn spec(&self, number: usize) -> DiskSpec {
+        if number < LOG_DISKS { self.disk } else { self.disk.for_log() }
     }
 
     /// Removes all disks, at the same time.
@@ -330,7 +342,7 @@ impl PowerSwitch {
                     Survivors::Random { seed, .. } => survivors.with_seed(seed ^ *machine as u64),
                     other => other,
                 })?;
-                disk.slow_down(self.disks.disk.flush_time).map_err(|error| (false, error))
+                disk.slow_down(&self.disks.spec(*machine)).map_err(|error| (false, error))
             };
             let cycling: Vec<_> = lost.map(|one| scope.spawn(move || cycle(one))).collect();
             let done: Vec<_> = cycling.into_iter().map(joined).collect();

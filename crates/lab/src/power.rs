@@ -84,9 +84,12 @@ impl PoweredDisk {
         self.device.mount_point().to_owned()
     }
 
-    /// Sets the least time that a flush takes.
-    pub(crate) fn slow_down(&self, flush_time: Duration) -> Result<(), StoreError> {
-        if flush_time.is_zero() { Ok(()) } else { self.control().set(slow(flush_time)).map_err(told) }
+    /// Sets the times of requests to those of `disk`.
+    pub(crate) fn slow_down(&self, disk: &DiskSpec) -> Result<(), StoreError> {
+        let flushes = Some(disk.flush_time).filter(|time| !time.is_zero()).map(slow);
+        let layout = disk.layout;
+        let speed = disk.speed.figures().map(|(seek, bytes_per_s)| Fault::Speed { seek, bytes_per_s, layout });
+        flushes.into_iter().chain(speed).try_for_each(|fault| self.control().set(fault).map_err(told))
     }
 
     /// From now on the disk acknowledges flushes immediately and does not perform them.
@@ -254,6 +257,8 @@ pub(crate) fn told(error: FaultError) -> StoreError {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::{ParamValue, Params};
+
     use super::*;
 
     #[test]
@@ -261,9 +266,9 @@ mod tests {
         let run = tempfile::tempdir().unwrap();
         fs::set_permissions(run.path(), Permissions::from_mode(0o700)).unwrap();
         let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
-        let (size_bytes, flush_time) = (32 << 20, Duration::ZERO);
-        let file_system = plimsoll_core::FileSystem::Ext4;
-        let spec = DiskSpec { file_system, size_bytes, flush_time, ignores_flushes: false };
+        let params = [("disk", ParamValue::Text("ext4".to_owned())), ("disk_size", ParamValue::Int(32 << 20))];
+        let params = Params(params.map(|(name, value)| (name.to_owned(), value)).into());
+        let spec = DiskSpec::of(&params).unwrap();
         let link = run.path().join("disk");
         let disk = PoweredDisk::start(&spec, &link, Some(&user)).unwrap();
         let elsewhere = fs::read_link(&link).unwrap();

@@ -106,13 +106,22 @@ impl PrivateServer {
     /// # Errors
     /// Errors of the operating system.
     pub fn keep_data_in(&mut self, base: &Path) -> Result<(), StoreError> {
-        let data = base.join(self.directories.root.file_name().unwrap_or_default());
-        directories::make_directory(&data, &self.user)
-            // Processes that work there are found by the link.
-            .and_then(|()| std::os::unix::fs::symlink(&data, self.directories.root.join(DISK_LINK)))
+        let data = self.directory_in(base)?;
+        // Processes that work there are found by the link.
+        std::os::unix::fs::symlink(&data, self.directories.root.join(DISK_LINK))
             .map_err(|error| StoreError::io(data.display(), &error))?;
         self.directories.data = data;
         Ok(())
+    }
+
+    /// Makes a directory of the server's user in `base`, a mounted disk, with which it is removed.
+    ///
+    /// # Errors
+    /// Errors of the file system.
+    pub fn directory_in(&self, base: &Path) -> Result<PathBuf, StoreError> {
+        let made = base.join(self.directories.root.file_name().unwrap_or_default());
+        directories::make_directory(&made, &self.user).map_err(|error| StoreError::io(made.display(), &error))?;
+        Ok(made)
     }
 
     /// Sets the network namespace of programs that are started from now on.

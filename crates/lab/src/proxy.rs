@@ -120,6 +120,10 @@ impl Recipe for Proxied {
         !self.is_it(node) && self.inner.keeps_data(node)
     }
 
+    fn has_log_disk(&self) -> bool {
+        self.inner.has_log_disk()
+    }
+
     fn has_primary(&self) -> bool {
         self.inner.has_primary()
     }

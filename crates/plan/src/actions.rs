@@ -80,7 +80,13 @@ impl PlanReader<'_> {
 
     /// Reports the action at `span` if the disk of `store` does not support faults.
     pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
-        if store.is_private() && DiskSpec::of(&store.params).is_some() {
+        if let Some(disk) = DiskSpec::of(&store.params).filter(|_| store.is_private()) {
+            if let Some(several) = disk.several() {
+                let what =
+                    format!("the data of `{}` is on several devices ({several}), which do not fail", store.label);
+                let help = "leave `disk_layout` and `log_disk` out where a disk is to fail".to_owned();
+                self.problem(span.clone(), what, Some(help));
+            }
             return;
         }
         let what = format!("the disk of `{}` cannot be told to fail", store.label);

@@ -116,6 +116,9 @@ fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
         );
         return Err(TrialError::usage(what).next("give a drive a `power_cut`, or leave `disk_flushes` out"));
     }
+    if let Some((mistake, next)) = DiskSpec::mistake(&trial.store.params).filter(|_| trial.store.is_private()) {
+        return Err(TrialError::usage(format!("{mistake}: the store {}", trial.store.label)).next(next));
+    }
     if disk.is_some_and(|disk| disk.flush_time > DELAY_MAX) {
         let what = format!("disk_flush_time of {}: more than {} s", trial.store.label, DELAY_MAX.as_secs());
         return Err(
@@ -124,8 +127,13 @@ fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
     }
     let of_power = |phase: &&PlannedPhase| ends_by_cut(phase) || is_power(phase);
     let Some(phase) = trial.phases.iter().find(of_power) else { return Ok(()) };
-    if disk.is_some() {
-        return Ok(());
+    if let Some(disk) = disk {
+        let Some(several) = disk.several() else { return Ok(()) };
+        let what = format!(
+            "phase {}: the data of {} is on several devices ({several}), which do not lose power",
+            phase.name, trial.store.label
+        );
+        return Err(TrialError::usage(what).next("leave `disk_layout` and `log_disk` out where power is cut"));
     }
     let what = format!("phase {}: the disk of {} cannot lose power", phase.name, trial.store.label);
     Err(TrialError::usage(what).next(match trial.store.is_private() && store.keeps_data {

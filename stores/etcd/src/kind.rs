@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::server::{ETCD, EtcdRecipe, SERVER};
 use crate::store::{EtcdStore, prefix_of};
 
-const PARAMS: [ParamSpec; 15] = with_limits([
+const PARAMS: [ParamSpec; 17] = with_limits([
     PROXY,
     NODES,
     ParamSpec::flag("unsafe_no_fsync", "a private server syncs nothing (unsafe-no-fsync)").of_private(),

@@ -14,7 +14,7 @@ pub fn kind() -> Box<dyn StoreKind> {
 
 struct FjallKind;
 
-const PARAMS: [ParamSpec; 6] = with_disk([
+const PARAMS: [ParamSpec; 8] = with_disk([
     ParamSpec::bytes("cache", "32MiB", "size of the cache of blocks read from disk"),
     ParamSpec::bytes("memtable", "64MiB", "bytes written to a keyspace before it is flushed to a table"),
 ]);

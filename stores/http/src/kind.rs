@@ -10,7 +10,7 @@ use crate::endpoint::{self, Endpoint, Version};
 use crate::server::{NGINX, NginxRecipe};
 use crate::store::HttpStore;
 
-const PARAMS: [ParamSpec; 18] = with_limits([
+const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::flag("access_log", "a private server writes a line for each request").of_private(),
     ParamSpec::text("cacert", "", "https: the file of whom to trust, instead of this machine's roots"),
     ParamSpec::text("cert", "", "https: the file of our own certificate, with `key`"),

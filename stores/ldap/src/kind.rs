@@ -9,7 +9,7 @@ use crate::endpoint;
 use crate::server::{SLAPD, SlapdRecipe};
 use crate::store::{LdapStore, unit_of};
 
-const PARAMS: [ParamSpec; 16] = with_limits([
+const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations").of_private(),
     ParamSpec::bytes("maxsize", "16GiB", "most bytes of a private server's database; adds beyond it are refused")
         .of_private(),
@@ -25,6 +25,15 @@ const PARAMS: [ParamSpec; 16] = with_limits([
         "method of loading a private server: slapadd while it is stopped, or adds over the wire",
     )
     .of_private(),
+    ParamSpec::int(
+        "load_threads",
+        1..=64,
+        "1",
+        "threads of slapadd; more than 1 make it quick (-q): less is checked, and the file becomes as long as maxsize",
+    )
+    .of_private(),
+    ParamSpec::flag("own_host", "a private server is on a host of its own, and operations come over a network")
+        .of_private(),
     ParamSpec::one_of(
         "syncs",
         &["ask", "yes", "no"],
@@ -104,5 +113,7 @@ fn slapd(params: &Params) -> SlapdRecipe {
         threads: u32::try_from(params.int("threads")).unwrap_or(16),
         maxsize_bytes: params.int("maxsize").unsigned_abs().max(1 << 20),
         index: params.text("index").to_owned(),
+        load_threads: u32::try_from(params.int("load_threads")).unwrap_or(1).max(1),
+        own_host: params.bool("own_host"),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn empty(servers: &dyn Servers) -> Result<(), StoreError> {
 }
 
 /// Adds entries by slapadd. `write` writes them as LDIF; parents come before what is below them. Everything is on the disk
-/// when this returns, if `sync` says so.
+/// when this returns, if `sync` says so. `quick` checks less, and makes the file as long as it may become.
 ///
 /// # Errors
 /// What `write` says; when slapadd is not there or refuses an entry, with its words. The server does not run then,
@@ -39,6 +39,7 @@ pub(crate) fn empty(servers: &dyn Servers) -> Result<(), StoreError> {
 pub(crate) fn add(
     servers: &dyn Servers,
     sync: bool,
+    quick: bool,
     write: impl FnOnce(&mut dyn Write) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let (program, node) = (SLAPADD.find()?, servers.first());
@@ -52,8 +53,9 @@ pub(crate) fn add(
     servers.stop(Nodes::All)?;
     let configuration = node.data_dir.join(LOAD_CONFIGURATION).display().to_string();
     let ldif = path.display().to_string();
-    // Not quick (-q), which makes the file as long as it may become, and checks less.
-    let launch = Launch::new("slapadd", program, ["-f", &configuration, "-b", BASE, "-l", &ldif]);
+    let quickly = quick.then_some("-q");
+    let arguments = ["-f", &configuration, "-b", BASE, "-l", &ldif].into_iter().chain(quickly);
+    let launch = Launch::new("slapadd", program, arguments);
     servers.run(node.number, &launch, LOAD_BOUND)?;
     fs::remove_file(&path).map_err(at)?;
     if sync {

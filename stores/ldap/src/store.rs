@@ -16,7 +16,7 @@ use crate::endpoint::{Endpoint, Identity, Login};
 use crate::ldif;
 use crate::offline;
 use crate::request::{Request, entries};
-use crate::server::{self, BASE, SlapdRecipe};
+use crate::server::{BASE, SlapdRecipe};
 use crate::start_tls;
 use crate::wire::LdapSession;
 
@@ -63,7 +63,7 @@ pub(crate) struct LdapStore {
 
 impl LdapStore {
     pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
-        let endpoint = server::endpoint(&server.first());
+        let endpoint = settings.endpoint(&server.first());
         Self { loads_offline, ..Self::new(Some((server, settings)), endpoint, String::new(), waits) }
     }
 
@@ -267,6 +267,12 @@ impl Store for LdapStore {
             settings.push(Setting::ours("dbnosync", "FALSE for durable, TRUE for buffered and at-end", "FALSE"));
             settings.push(Setting::ours("index", own.index.clone(), "none"));
             settings.push(Setting::ours("maxsize", own.maxsize_bytes.to_string(), "10485760"));
+            if own.load_threads != 1 {
+                settings.push(Setting::ours("tool-threads", own.load_threads.to_string(), "1"));
+            }
+            if own.own_host {
+                settings.push(Setting::ours("own_host", "true", "false"));
+            }
             if own.threads != 16 {
                 settings.push(Setting::ours("threads", own.threads.to_string(), "16"));
             }
@@ -375,10 +381,10 @@ impl Store for LdapStore {
         next: &mut dyn FnMut(&mut ValueBuf) -> Option<KindId>,
     ) -> Result<Option<String>, StoreError> {
         let base = self.operations_base();
-        let Some((server, _)) = self.own.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
+        let Some((server, recipe)) = self.own.as_ref().filter(|_| self.loads_offline) else { return Ok(None) };
         self.control.hang_up();
         let mut entries: u64 = 0;
-        offline::add(&**server, is_synced(durability), |file| {
+        offline::add(&**server, is_synced(durability), recipe.load_threads > 1, |file| {
             let requests = kinds.iter().map(|kind| Request::new(kind, &base)).collect::<Result<Vec<_>, _>>()?;
             let (mut params, mut message, mut text) = (ValueBuf::new(), Vec::new(), String::new());
             while let Some(kind) = next(&mut params) {

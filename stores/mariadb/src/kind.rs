@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
-    Dialect, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production, Recipe, Removal,
-    SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec, Target,
-    with_limits,
+    Dialect, DiskSpec, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params, Production,
+    Recipe, Removal, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec,
+    Target, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -24,7 +24,7 @@ use crate::store::{MariadbStore, database_name};
 use crate::write_kind::{PAGE_GUARD, write_kind};
 
 /// Parameters, and the server's own names of what they set.
-const PARAMS: [ParamSpec; 20] = with_limits([
+const PARAMS: [ParamSpec; 23] = with_limits([
     READS,
     INSTANCES,
     PROXY,
@@ -38,6 +38,7 @@ const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::bytes("buffer_pool", "128MiB", "memory for cached pages of a private server (innodb_buffer_pool_size)")
         .of_private(),
     ParamSpec::bytes("log_file", "96MiB", "size of a private server's redo log (innodb_log_file_size)").of_private(),
+    LOG_DISK,
     ParamSpec::int(
         "max_connections",
         10..=100_000,
@@ -57,7 +58,7 @@ const PARAMS: [ParamSpec; 20] = with_limits([
 const TOPOLOGIES: &[&str] = &["alone", "galera", "replicas"];
 
 /// Settings of a private server that Plimsoll sets: its place, and the setting of a durability.
-const NOT_TO_BE_SET: &[&str] = &["datadir", "tmpdir", "socket", "pid_file", FLUSH_LOG];
+const NOT_TO_BE_SET: &[&str] = &["datadir", "innodb_log_group_home_dir", "tmpdir", "socket", "pid_file", FLUSH_LOG];
 
 static SPEC: StoreSpec = StoreSpec {
     name: "mariadb",
@@ -241,7 +242,12 @@ fn recipe(params: &Params) -> Result<MariadbRecipe, StoreError> {
         return Err(StoreError::usage("an HAProxy is in front of a Galera cluster, each of whose nodes takes writes")
             .next("Say --on galera, or leave `haproxy` out."));
     }
-    Ok(MariadbRecipe { settings, topology, nodes, proxied, instances })
+    let has_log_disk = DiskSpec::has_log_disk(params)?;
+    if has_log_disk && topology != Topology::Alone {
+        return Err(StoreError::usage("nodes of a cluster of MariaDB have their logs with their data")
+            .next("leave `log_disk` or `topology` out"));
+    }
+    Ok(MariadbRecipe { settings, topology, nodes, proxied, instances, has_log_disk })
 }
 
 /// The settings of the parameter `settings`, by the names of the command line's options.

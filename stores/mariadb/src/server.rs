@@ -69,6 +69,8 @@ pub struct MariadbRecipe {
     pub proxied: bool,
     /// Number of servers that know nothing of each other, on this machine's own network; 1 with a topology.
     pub instances: usize,
+    /// True if the redo log is on a disk of its own; not with a topology.
+    pub has_log_disk: bool,
 }
 
 impl MariadbRecipe {
@@ -123,10 +125,11 @@ fn socket(node: &Node) -> Address {
     Address::Unix(node.socket_dir.join("socket"))
 }
 
-/// Returns the directories of tables and of temporary files.
-fn directories(node: &Node) -> [String; 2] {
+/// Returns the options for the directories of tables, of temporary files and, if it has a disk of its own, of the log.
+fn directories(node: &Node) -> Vec<String> {
     let below = |name: &str| node.data_dir.join(name).display().to_string();
-    [format!("--datadir={}", below("db")), format!("--tmpdir={}", below("tmp"))]
+    let log = node.log_dir.as_ref().map(|log| format!("--innodb-log-group-home-dir={}", log.display()));
+    [format!("--datadir={}", below("db")), format!("--tmpdir={}", below("tmp"))].into_iter().chain(log).collect()
 }
 
 impl Recipe for MariadbRecipe {
@@ -152,6 +155,10 @@ impl Recipe for MariadbRecipe {
             Topology::Replicas if node == 0 => "primary",
             Topology::Replicas => "replica",
         }
+    }
+
+    fn has_log_disk(&self) -> bool {
+        self.has_log_disk
     }
 
     fn has_primary(&self) -> bool {
@@ -186,30 +193,26 @@ impl Recipe for MariadbRecipe {
             return Ok(None);
         }
         let program = find_server()?;
-        let [data, temporary] = &directories(&node);
+        let directories = directories(&node);
+        let directories = directories.iter().map(String::as_str);
         // MySQL makes its own tables; MariaDB has a script for it.
         let install = if program.ends_with(MARIADBD.name) { Some(INSTALL_DB.find()?) } else { INSTALL_DB.find().ok() };
         let Some(install) = install else {
-            let arguments = ["--no-defaults", "--initialize-insecure", data, temporary];
+            let arguments = ["--no-defaults", "--initialize-insecure"].into_iter().chain(directories);
             return Ok(Some(Launch::new("mysqld --initialize", program, arguments)));
         };
         // No resolved names, test database, or system's root as root are needed.
         let rest = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"];
-        let arguments = ["--no-defaults", data, temporary].into_iter().chain(rest);
+        let arguments = ["--no-defaults"].into_iter().chain(directories).chain(rest);
         Ok(Some(Launch::new(INSTALL_DB.name, install, arguments)))
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
-        let [data, temporary] = directories(&node);
         let sockets = node.socket_dir.display();
-        let mut arguments = vec![
-            // It must come first.
-            "--no-defaults".to_owned(),
-            data,
-            temporary,
-            format!("--socket={sockets}/socket"),
-            format!("--pid-file={sockets}/pid"),
-        ];
+        // It must come first.
+        let mut arguments = vec!["--no-defaults".to_owned()];
+        arguments.extend(directories(&node));
+        arguments.extend([format!("--socket={sockets}/socket"), format!("--pid-file={sockets}/pid")]);
         let own = [
             "--innodb-buffer-pool-dump-at-shutdown=OFF",
             "--innodb-buffer-pool-load-at-startup=OFF",

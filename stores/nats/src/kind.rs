@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::server::{NATS, NatsRecipe, SERVER, SYNC_INTERVAL};
 use crate::store::{NatsStore, Wanted};
 
-const PARAMS: [ParamSpec; 15] = with_limits([
+const PARAMS: [ParamSpec; 17] = with_limits([
     NODES,
     ParamSpec::int("replicas", 1..=5, "3", "copies of a bucket that is made, at most one on each server"),
     ParamSpec::one_of(

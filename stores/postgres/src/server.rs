@@ -47,6 +47,8 @@ pub struct PostgresRecipe {
     pub settings: Vec<(String, String)>,
     /// True if the caller syncs all files that are made before the first start, at once.
     pub synced_later: bool,
+    /// True if the write-ahead log is on a disk of its own.
+    pub has_log_disk: bool,
     /// Pages have checksums.
     pub checksums: bool,
     /// Number of servers: the first is the primary.
@@ -66,6 +68,7 @@ impl Default for PostgresRecipe {
         Self {
             settings: Vec::new(),
             synced_later: false,
+            has_log_disk: false,
             checksums: false,
             nodes: 1,
             synchronous: 0,
@@ -187,6 +190,10 @@ impl Recipe for PostgresRecipe {
         !self.is_pooler(node)
     }
 
+    fn has_log_disk(&self) -> bool {
+        self.has_log_disk
+    }
+
     fn has_primary(&self) -> bool {
         self.nodes > 1
     }
@@ -219,6 +226,7 @@ impl Recipe for PostgresRecipe {
         }
         let below = |name: &str| node.data_dir.join(name).display().to_string();
         let data = self.data_dir(&node).display().to_string();
+        let log = node.log_dir.as_ref().map(|directory| format!("--waldir={}", directory.display()));
         if node.number > 0 && !self.is_alone() {
             let primary = node.nodes[0].listens_at(0);
             let conninfo = format!(
@@ -229,12 +237,14 @@ impl Recipe for PostgresRecipe {
                 node.number + 1
             );
             let mut arguments = vec!["-D", &data, "-d", &conninfo, "-R", "-X", "stream", "-c", "fast"];
+            arguments.extend(log.as_deref());
             arguments.extend(self.synced_later.then_some("--no-sync"));
             return Ok(Some(Launch::new("pg_basebackup", POSTGRES.find()?.with_file_name("pg_basebackup"), arguments)));
         }
         // initdb syncs each file that it wrote. Without that the kernel would write it half a minute later, in a trial.
         let mut arguments =
             ["-D", &data, "-U", NAME, "-A", "trust", "-E", "UTF8", "--no-locale"].map(str::to_owned).to_vec();
+        arguments.extend(log);
         arguments.extend(self.synced_later.then(|| "--no-sync".to_owned()));
         arguments.extend(self.checksums.then(|| "--data-checksums".to_owned()));
         arguments.extend((!self.is_alone()).then(|| format!("--pwfile={}", below(PASSWORD_FILE))));

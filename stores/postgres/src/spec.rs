@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
-    Dialect, DiskSpec, Durability, IndexMode, Interface, Limits, Node, OpenOptions, ParamSpec, Params, Production,
-    Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset, StoreSpec, Target,
-    Waits, with_limits,
+    Dialect, DiskSpec, Durability, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params,
+    Production, Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset,
+    StoreSpec, Target, Waits, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -28,7 +28,7 @@ use crate::write_kind::{PAGE_GUARD, write_kind};
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 24] = with_limits([
+const PARAMS: [ParamSpec; 27] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -47,6 +47,7 @@ const PARAMS: [ParamSpec; 24] = with_limits([
         .of_private(),
     ParamSpec::duration("checkpoint_timeout", "300s", "longest time between two checkpoints of a private server")
         .of_private(),
+    LOG_DISK,
     ParamSpec::flag("data_checksums", "pages of a private server have checksums (initdb --data-checksums)")
         .of_private(),
     ParamSpec::int("nodes", 1..=32, "1", "private servers: a primary, and replicas of it on hosts of their own")
@@ -311,7 +312,18 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
     let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
     // A disk that can lose power is synced as a whole before anything is driven on it.
     let synced_later = DiskSpec::of(params).is_some();
-    Ok(PostgresRecipe { settings, synced_later, checksums, nodes, synchronous, instances, proxied, pooled })
+    let has_log_disk = DiskSpec::has_log_disk(params)?;
+    Ok(PostgresRecipe {
+        settings,
+        synced_later,
+        has_log_disk,
+        checksums,
+        nodes,
+        synchronous,
+        instances,
+        proxied,
+        pooled,
+    })
 }
 
 /// Returns the settings of a private server. A setting that is not given has PostgreSQL's default.

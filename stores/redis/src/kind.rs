@@ -12,7 +12,7 @@ use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
 use crate::wire::Protocol;
 
-const PARAMS: [ParamSpec; 22] = with_limits([
+const PARAMS: [ParamSpec; 24] = with_limits([
     READS,
     ParamSpec::one_of(
         "server",

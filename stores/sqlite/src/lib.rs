@@ -25,7 +25,7 @@ use plimsoll_core::{
     StoreSpec, with_disk,
 };
 
-const PARAMS: [ParamSpec; 7] = with_disk([
+const PARAMS: [ParamSpec; 9] = with_disk([
     ParamSpec::bytes("cache_size", "2000KiB", "page cache of each connection"),
     ParamSpec::one_of(
         "journal_mode",

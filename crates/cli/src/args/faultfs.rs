@@ -50,7 +50,7 @@ pub struct FaultfsMount {
     /// Size of the device.
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub size: String,
-    /// File system: ext4, xfs or btrfs; or files: a directory is mounted, and no device is made [default: ext4; with --files,
+    /// File system: ext4, xfs, btrfs or btrfs-nodatacow; or files: a directory is mounted, and no device is made [default: ext4; with --files,
     /// files].
     #[arg(long, value_name = "NAME")]
     pub fs: Option<String>,

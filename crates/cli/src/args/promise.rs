@@ -29,7 +29,7 @@ pub struct PromiseArgs {
     /// Every store that keeps data and whose programs are installed here.
     #[arg(long)]
     pub all: bool,
-    /// File systems of the disk: ext4, xfs, btrfs; or files, which reports unsynced data by file.
+    /// File systems of the disk: ext4, xfs, btrfs, btrfs-nodatacow; or files, which reports unsynced data by file.
     #[arg(long, value_name = "NAME,…", default_value = DISK)]
     pub disk: String,
     /// Size of the disk; in a cluster, of each machine's disk.

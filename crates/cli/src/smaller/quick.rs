@@ -7,7 +7,8 @@ use super::parts::{Parts, Place};
 use crate::plans::Edit;
 
 /// Most of each of these parameters of workloads.
-const SIZES: [(&str, u64); 5] = [("records", 1_000), ("rows", 100), ("table_size", 500), ("tables", 2), ("scale", 1)];
+const SIZES: [(&str, u64); 6] =
+    [("records", 1_000), ("entries", 1_000), ("rows", 100), ("table_size", 500), ("tables", 2), ("scale", 1)];
 /// Longest phase and warm-up, and smallest budget of a search, nanoseconds and as written.
 const LENGTH: (f64, &str) = (1e9, "\"1s\"");
 const WARMUP: (f64, &str) = (2e8, "\"200ms\"");

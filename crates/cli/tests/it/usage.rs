@@ -26,10 +26,67 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
         ("drive tpcb --on sqlite --depth 2", "a depth of 2 would mix"),
         (&deep, "a depth of 4 would mix the steps"),
         ("drive kv --on redis://127.0.0.1:1 --server-pin 0 --mix read=1", "bind that server where it runs"),
+        (
+            "drive kv --on postgres --set postgres.disk=ext4 --set postgres.disk_speed=fast --mix read=1",
+            "unknown value for `disk_speed`: `fast` … there are: full, hdd, ssd",
+        ),
+        (
+            "drive kv --on postgres --set postgres.disk=ext4 --set postgres.disk_layout=mirror --mix read=1",
+            "disk_layout = \"mirror\" has no effect on a disk without a speed … → set disk_speed",
+        ),
+        (
+            "drive kv --on sqlite --set sqlite.disk=files --set sqlite.disk_speed=hdd --mix read=1",
+            "disk_speed = \"hdd\": the data is not on a simulated disk with a file system: the store sqlite … → put it on one",
+        ),
+        (
+            "drive kv --on postgres --set postgres.log_disk=ssd --mix read=1",
+            "log_disk = \"ssd\": the data is not on a simulated disk … → put it on one: disk = \"ext4\"",
+        ),
+        (
+            "drive oltp --on galera --set galera.disk=ext4 --set galera.log_disk=ssd --mix read_only",
+            "logs with their data … → leave `log_disk` or `topology` out",
+        ),
+        ("cost", "<PRICES.toml>"),
+        ("cost nowhere.toml", "there is no file nowhere.toml … → `plimsoll cost --example"),
+        ("cost /", "/ cannot be read as a file of prices: it is not a file"),
         ("drive ldap --on ldap://127.0.0.1:/dc=x --mix search=1", "the URL's host has a colon behind it and no port"),
     ]);
     place.line("check coupons").expect(0).says("5 trials … 30");
     assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn data_on_several_devices_neither_fails_nor_loses_power() {
+    let place = Place::new();
+    let plan = |store: &str, keys: &str, then: &str| {
+        place.plan(&format!(
+            "stores = [{{ store = \"postgres\", disk = \"ext4\", {store} }}]\n[workload]\nname = \"kv\"\n\
+             [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"1s\"\nmix = {{ update = 1 }}\n{keys}\n{then}"
+        ))
+    };
+    let cut =
+        plan("log_disk = \"ssd\"", "power_cut = \"write 3\"", "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"");
+    let several = "is on several devices (log_disk = \"ssd\"), which do not lose power … → leave `disk_layout` and";
+    place.run(&["check", &cut]).expect(2).says(several);
+    let action = "action = [{ at = \"500ms\", what = \"fault\", fault = \"eio write once\" }]";
+    let fault = plan("disk_speed = \"ssd\", disk_layout = \"stripe\"", action, "");
+    place.run(&["check", &fault]).expect(2).says("is on several devices (disk_layout = \"stripe\"), which do not fail");
+}
+
+#[test]
+fn a_file_of_prices_becomes_a_table_of_costs() {
+    let place = Place::new();
+    let prices = place.path().join("prices.toml");
+    let example = place.line("cost --example").expect(0).out;
+    std::fs::write(&prices, &example).unwrap();
+    let prices = prices.to_str().unwrap();
+    let table = place.run(&["cost", prices]).expect(0).out;
+    for words in ["$50,000 $4,700 10.6 months", "28 $43,260 $12,012", "42 $64,890 $18,018"] {
+        let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(table.contains(words), "{words}: {table}");
+    }
+    std::fs::write(prices, example.replacen("rent = 2_350", "rent = -1", 1)).unwrap();
+    place.run(&["cost", prices]).expect(2).says("`rent` must be 0 or more, not -1 … prices.toml:17:");
 }
 
 #[test]

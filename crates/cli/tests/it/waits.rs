@@ -80,12 +80,18 @@ fn http(place: &Place) -> Subject {
 }
 
 fn ldap(place: &Place) -> Subject {
-    let recipe = plimsoll_store_ldap::SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: "uid eq".to_owned() };
-    let server = start(recipe, place.path(), "slapd: apt-get install slapd");
+    let recipe = plimsoll_store_ldap::SlapdRecipe {
+        threads: 4,
+        maxsize_bytes: 1 << 28,
+        index: "uid eq".to_owned(),
+        load_threads: 1,
+        own_host: false,
+    };
+    let server = start(recipe.clone(), place.path(), "slapd: apt-get install slapd");
     let base = [("objectClass", "dcObject"), ("objectClass", "organization"), ("dc", "example"), ("o", "x")];
     let attributes = base.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let base = plimsoll_core::LdapCall::Add { dn: "dc=example,dc=com".to_owned(), attributes };
-    let endpoint = plimsoll_store_ldap::server::endpoint(&server.first());
+    let endpoint = recipe.endpoint(&server.first());
     let mut control = plimsoll_store_ldap::Control::open(&endpoint, Duration::from_secs(20)).unwrap();
     control.must(&base, "add the base").unwrap();
     Subject {

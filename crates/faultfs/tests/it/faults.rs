@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::DiskLayout;
 use plimsoll_faultfs::{
     CutMoment, DeviceSpec, ErrorMode, Fault, FaultDevice, FaultError, FileSystem, RequestKind, SECTOR_BYTES, Survivors,
 };
@@ -119,6 +120,63 @@ fn a_full_device_fails_a_sync_with_no_space() {
     assert_eq!(file.sync_data().unwrap_err().raw_os_error(), Some(libc::ENOSPC));
     drop(file);
     fixture.close();
+}
+
+#[test]
+fn a_slow_disk_takes_its_time_for_each_seek_until_it_is_mended() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let path = fixture.path("file");
+    write(&path, &[1; 4096], true);
+    let file = File::options().write(true).open(&path).unwrap();
+    let seek = Duration::from_millis(30);
+    let speed = Fault::Speed { seek, bytes_per_s: 1 << 30, layout: DiskLayout::Single };
+    let timed = || {
+        file.write_all_at(&[2; 4096], 0).unwrap();
+        let begin = Instant::now();
+        file.sync_data().unwrap();
+        begin.elapsed()
+    };
+    fixture.device.control().set(speed).unwrap();
+    for _ in 0..3 {
+        let taken = timed();
+        assert!(taken >= seek, "{taken:?}");
+    }
+    fixture.device.control().mend().unwrap();
+    let least = (0..20).map(|_| timed()).min().unwrap();
+    assert!(least < seek, "{least:?}");
+    drop(file);
+    fixture.close();
+}
+
+#[test]
+fn a_directory_of_files_refuses_a_speed() {
+    let fixture = Fixture::new(FileSystem::Files);
+    let speed = Fault::Speed { seek: Duration::ZERO, bytes_per_s: 1 << 30, layout: DiskLayout::Single };
+    let error = fixture.device.control().set(speed).unwrap_err();
+    assert!(matches!(&error, FaultError::Refused(said) if said.contains("no positions")), "{error:?}");
+    fixture.close();
+}
+
+#[test]
+fn btrfs_without_copy_on_write_overwrites_data_in_place() {
+    for (file_system, moves) in [(FileSystem::Btrfs, true), (FileSystem::BtrfsNoDataCow, false)] {
+        let fixture = Fixture::new(file_system);
+        let path = fixture.path("file");
+        write(&path, &[1; 64 << 10], true);
+        // Of e2fsprogs, as mkfs.ext4.
+        let extents = || {
+            let ran = std::process::Command::new("/usr/sbin/filefrag").arg("-v").arg(&path).output().unwrap();
+            assert!(ran.status.success(), "{ran:?}");
+            String::from_utf8(ran.stdout).unwrap()
+        };
+        let before = extents();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.write_all_at(&[2; 64 << 10], 0).unwrap();
+        file.sync_all().unwrap();
+        drop(file);
+        assert_eq!(extents() != before, moves, "{file_system}: {before}");
+        fixture.close();
+    }
 }
 
 #[test]

@@ -200,7 +200,7 @@ fn check(file_system: FileSystem, image: &Path) {
     let (program, arguments): (&str, &[&str]) = match file_system {
         FileSystem::Ext4 => ("/usr/sbin/e2fsck", &["-fn"]),
         FileSystem::Xfs => ("/usr/sbin/xfs_repair", &["-n", "-f"]),
-        FileSystem::Btrfs => ("/usr/bin/btrfs", &["check"]),
+        FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => ("/usr/bin/btrfs", &["check"]),
         FileSystem::Files => panic!("files are in no image"),
     };
     let output = Command::new(program).args(arguments).arg(image).output().unwrap();

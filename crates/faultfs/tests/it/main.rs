@@ -32,7 +32,7 @@ impl Fixture {
         let size_bytes = match file_system {
             FileSystem::Files => 0,
             FileSystem::Ext4 => 64 << 20,
-            FileSystem::Xfs | FileSystem::Btrfs => 320 << 20,
+            FileSystem::Xfs | FileSystem::Btrfs | FileSystem::BtrfsNoDataCow => 320 << 20,
         };
         let spec =
             DeviceSpec { directory: directory.path().to_owned(), size_bytes, file_system, keep_log, files: None };

@@ -511,22 +511,22 @@ action = [{ at = "1s", what = "mend", «fault» = "full" }]
 ? leave it out, or write what = "fault"
 action = [{ at = "1s", what = "fault", fault = «"eio wrote once"» }]
 ! `eio wrote once` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = "fault", fault = «"eio write"» }]
 ! `eio write` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = "fault", fault = «"eio read silent 3"» }]
 ! `eio read silent 3` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = "fault", fault = «"delay write 1 2 0"» }]
 ! `delay write 1 2 0` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = "fault", fault = «"bit-rot 7 1.5"» }]
 ! `bit-rot 7 1.5` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = "fault", fault = «"full 1"» }]
 ! `full 1` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full or bit-rot SEED SHARE
+? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 action = [{ at = "1s", what = «"break"», fault = "full" }]
 ! unknown action `break`
 ? there are: add, fault, mend

@@ -107,9 +107,14 @@ pub fn open(url: &str, password: Option<&str>, syncs: &str) -> Result<OpenStore,
     attach(url, password, syncs).open()
 }
 
+/// Returns the opening of a private store.
+pub fn opening(dir: &Path) -> Opening {
+    with_params(Opening::private(kind, dir), "ask")
+}
+
 /// Opens a private store, with an empty directory.
 pub fn private(dir: &Path) -> OpenStore {
-    let mut store = with_params(Opening::private(kind, dir), "ask").open().expect("a private server");
+    let mut store = opening(dir).open().expect("a private server");
     store.create(&Layout::default()).expect("an empty directory");
     store
 }

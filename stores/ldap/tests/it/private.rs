@@ -1,15 +1,18 @@
 //! Servers of our own.
 
-use plimsoll_core::{CacheSize, Durability, Layout, Outcome, StoreErrorKind, Value, ValueBuf};
+use plimsoll_core::{
+    Address, CacheSize, Durability, Layout, Outcome, ParamValue, Sessions, StoreErrorKind, Value, ValueBuf,
+};
 use plimsoll_lab::{Cluster, OpenStore};
 use plimsoll_store_ldap::SlapdRecipe;
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::wire::values;
 
-use crate::fixture::{ADD, LOOK, kinds, private};
+use crate::fixture::{ADD, LOOK, kinds, opening, private};
 
 fn started(dir: &std::path::Path, index: &str) -> Result<Cluster, plimsoll_core::StoreError> {
-    let recipe = SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned() };
+    let recipe =
+        SlapdRecipe { threads: 4, maxsize_bytes: 1 << 28, index: index.to_owned(), load_threads: 1, own_host: false };
     Cluster::start(Box::new(recipe), &[dir.to_owned(), "/var/tmp".into()], dir, &Default::default(), &mut |_| {})
 }
 
@@ -96,6 +99,27 @@ fn a_load_at_once_is_there_and_can_be_added_to() {
         store.close().unwrap();
     }
     assert_eq!(std::fs::read_dir(dir.path().join("data")).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn a_server_on_a_host_of_its_own_is_loaded_quickly_and_answers_over_the_network() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut opening = opening(dir.path()).int("load_threads", 2);
+    opening.options.params.0.insert("own_host".to_owned(), ParamValue::Bool(true));
+    let mut store = opening.open().unwrap();
+    store.create(&Layout::default()).unwrap();
+    let how = store.load_at_once(&kinds(), Durability::AtEnd, &mut adds(0..100)).unwrap();
+    assert!(how.unwrap().contains("100 entries"));
+    let Sessions::Wire(clients) = store.sessions(1, Durability::Durable).unwrap() else { panic!("wire sessions") };
+    let Address::Tcp(host, 1389) = &clients[0].address else { panic!("{:?}", clients[0].address) };
+    assert!(host.starts_with("10.77."), "{host}");
+    let mut script = Script::new();
+    script.op(LOOK, [Value::Int(99)]).op(LOOK, [Value::Int(100)]);
+    script.op(ADD, [Value::Int(100), Value::Int(100)]).op(LOOK, [Value::Int(100)]);
+    let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+    let outcomes: Vec<_> = replies.iter().map(|reply| reply.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Ok, Outcome::NotFound, Outcome::Ok, Outcome::Ok], "{replies:?}");
+    store.close().unwrap();
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Private servers: what they listen on and keep, how they restart and fail, what stays after a kill.
 
 use plimsoll_lab::Cluster;
-use plimsoll_store_mariadb::{Connection, MariadbRecipe};
-use plimsoll_testkit::private::Private;
+use plimsoll_store_mariadb::{Connection, MariadbRecipe, kind};
+use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::private::{Private, base};
 
 use crate::fixture::{address, login, open_login};
 
@@ -28,6 +29,19 @@ const PRIVATE: Private = Private {
 
 fn root(mariadb: &Cluster) -> Connection {
     open_login(&address(mariadb), login("root", None)).expect("a connection")
+}
+
+#[test]
+fn its_log_is_on_a_disk_of_its_own_if_that_is_asked_for() {
+    let base = base();
+    let opening = Opening::private(kind, base.path()).text("disk", "ext4").text("log_disk", "full");
+    let mut store = opening.int("disk_size", 512 << 20).open().expect("a private server");
+    let node = store.servers().expect("servers").first();
+    let log = node.log_dir.clone().expect("a directory");
+    assert!(log.join("ib_logfile0").exists() && !node.data_dir.join("db/ib_logfile0").exists());
+    assert!(node.data_dir.join("db/ibdata1").exists());
+    store.restart().expect("it starts again");
+    store.close().expect("closed");
 }
 
 #[test]

@@ -4,14 +4,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Nodes;
 use plimsoll_lab::Cluster;
-use plimsoll_store_postgres::PostgresRecipe;
 use plimsoll_store_postgres::server::POSTGRES;
+use plimsoll_store_postgres::{PostgresRecipe, kind};
+use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::private::{Private, base, kill, processes_of};
 
 const PRIVATE: Private = Private {
@@ -38,6 +40,21 @@ fn ask(postgres: &Cluster, sql: &str) -> String {
         .unwrap();
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
     String::from_utf8(asked.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn its_log_is_on_a_disk_of_its_own_if_that_is_asked_for() {
+    let base = base();
+    let opening = Opening::private(kind, base.path()).text("disk", "ext4").text("log_disk", "full");
+    let mut store = opening.int("disk_size", 256 << 20).open().unwrap();
+    let node = store.servers().unwrap().first();
+    let device = |path: PathBuf| fs::metadata(path).unwrap().dev();
+    let (data, log) = (device(node.data_dir.clone()), device(node.data_dir.join("pg_wal")));
+    assert_ne!(data, log);
+    assert_eq!(log, device(node.log_dir.clone().unwrap()));
+    store.restart().unwrap();
+    store.close().unwrap();
+    assert_eq!(fs::read_dir(base.path().join("data")).unwrap().count(), 0, "nothing is left");
 }
 
 #[test]
