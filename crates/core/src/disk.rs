@@ -55,7 +55,7 @@ crate::words! {
     /// Layout of a simulated disk, for the times of its requests. The data is stored once, whatever the layout.
     #[derive(Default)]
     pub enum DiskLayout {
-        /// One device.
+        /// A single device.
         #[default]
         Single = "single",
         /// Two devices with the same data: each write goes to both, a read to the one that is free first.

@@ -7,7 +7,7 @@
 use plimsoll_core::DiskLayout;
 use plimsoll_core::fault::RequestKind;
 
-/// Bytes after which a stripe goes on with the other device.
+/// Bytes of a stripe on one device, before the next on the other.
 const STRIPE_BYTES: u64 = 64 << 10;
 
 /// Devices of a disk, and the time that each is busy until.
