@@ -211,7 +211,7 @@ fn a_disk_is_mounted_told_to_lose_power_cycled_and_removed() {
         (format!("ctl {socket} tell"), "tell needs the directory of the other device"),
         (format!("mount {lying}"), "another fault device is in use there\n  → name another directory, or end it"),
         (format!("mount {other} --size 1MiB"), "1048576 bytes are too few for ext4\n  → it needs 16777216"),
-        (format!("mount {other} --fs zfs"), "ext4, xfs, btrfs or files"),
+        (format!("mount {other} --fs zfs"), "ext4, xfs, btrfs, btrfs-nodatacow or files"),
     ] {
         place.refuses(&[(&format!("faultfs {line}"), words)]);
     }

@@ -42,8 +42,9 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
         assert!(is_during, "{act:?}: {} to {} ns", from - started, to - started);
     }
     let sentence = report["stalls"][0]["sentence"].as_str().unwrap();
-    let [pause, resume] = [&acts[0], &acts[1]].map(|act| format!("{} at {:.2} s", act.text, act.from_ns as f64 / 1e9));
-    assert!(sentence.contains(&format!("at the same time: {pause}, {resume}")), "{sentence}");
+    // It ends before the first slice that has half of the usual operations, which may be that of the second command.
+    let pause = format!("{} at {:.2} s", acts[0].text, acts[0].from_ns as f64 / 1e9);
+    assert!(sentence.contains(&format!("at the same time: {pause}")), "{sentence}");
     assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
     place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
     lab.down();
