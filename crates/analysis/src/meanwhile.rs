@@ -61,7 +61,13 @@ impl Seconds<'_> {
         let (mut more, mut less): (Vec<Deviation>, Vec<_>) = found.partition(|(by, _)| *by >= 0.0);
         more.sort_by(|a, b| b.0.total_cmp(&a.0));
         less.sort_by(|a, b| a.0.total_cmp(&b.0));
-        more.into_iter().chain(less).take(NAMED_MAX).map(|(_, text)| text).collect()
+        // Several series of one thing, such as the user's and the kernel's time, are one deviation.
+        let mut things = BTreeSet::new();
+        let all = more.into_iter().chain(less).map(|(_, text)| text);
+        let mut all: Vec<String> =
+            all.filter(|text| things.insert(text.split(" was ").next().unwrap_or_default().to_owned())).collect();
+        all.truncate(NAMED_MAX);
+        all
     }
 
     /// Returns the span that a sample is of: it covers the time before it.

@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::document::{Block, Document, Rank, Section, Sparks, Table, Text, Tone, Verdict};
 
 /// Most lines of the verdict in a short report, and lines that each section has before any has more.
-const VERDICT_LINES_MAX: usize = 16;
+const VERDICT_LINES_MAX: usize = 20;
 const SHARE_LINES: usize = 8;
 
 /// The fewest columns that a text is wrapped to.

@@ -99,6 +99,17 @@ fn errors_that_began_in_these_seconds_are_named() {
     assert!(!always.contains("failed"), "{always}");
 }
 
+#[test]
+fn two_series_of_one_thing_are_named_once() {
+    let at = [12, 13];
+    let mut run = driven(&rates(30, 1_000, 100, &at));
+    sampled(&mut run, "cpu", "", "user", "%", &values(30, 52.0, 8.0, &at));
+    sampled(&mut run, "cpu", "", "system", "%", &values(30, 30.0, 4.0, &at));
+    let text = sentence(&run);
+    assert_eq!(text.matches("the machine's CPU was").count(), 1, "{text}");
+    assert!(text.contains("the machine's CPU was 8.00 % (usually 52.0 %)"), "{text}");
+}
+
 /// Adds an action on servers to the run: its time in milliseconds since the phase's start.
 fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
     let ns = |ms: u64| START_S * SECOND_NS + ms * 1_000_000;

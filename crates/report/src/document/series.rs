@@ -40,8 +40,9 @@ pub fn lines(view: &RunView, full: bool) -> Body<'_> {
 fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
     let mut body = Body::default();
     let result = &line.result;
-    // The verdict above says it of a single one.
-    if view.lines.len() > 1 || !view.verdict.sentence.ends_with(result.sentence.get(1..).unwrap_or_default()) {
+    // The verdict above says it of a single one, with the store's name.
+    let said = result.sentence.strip_prefix("What it ").or_else(|| result.sentence.get(1..)).unwrap_or_default();
+    if view.lines.len() > 1 || !view.verdict.sentence.ends_with(said) {
         body.text(Tone::Strong.text(&result.sentence));
     }
     if let Some(words) = &result.cycle_words {
@@ -119,8 +120,10 @@ pub fn ab(view: &RunView, full: bool) -> Body<'_> {
 }
 
 fn both_sides<'v>(ab: &'v AbView) -> Table {
+    let is_seen = |metric: &&AbMetricView| metric.asked || (metric.pairs > 0 && !is_told_by_its_twin(ab, metric));
+    let shown: Vec<_> = ab.metrics.iter().filter(is_seen).collect();
     let columns: [ColumnOf<'_, &'v AbMetricView>; 9] = [
-        (words(""), &|metric| metric_name(ab, metric).into()),
+        (words(""), &|metric| metric_name(&shown, metric).into()),
         (numbers("A"), &|metric| value(&metric.a).into()),
         (numbers("B"), &|metric| value(&metric.b).into()),
         (numbers("change"), &|metric| percent(metric.change_percent).into()),
@@ -130,7 +133,6 @@ fn both_sides<'v>(ab: &'v AbView) -> Table {
         (numbers("n of B"), &|metric| number::count(metric.b.n).into()),
         (words(""), &|metric| decision(metric).into()),
     ];
-    let shown: Vec<_> = ab.metrics.iter().filter(|metric| metric.asked || metric.pairs > 0).collect();
     let mut table = Table::of("Both sides: medians of turns", &shown, &columns);
     let mut cells = cells!["generator CPU"];
     cells.extend(ab.generator_percent.map(|used| or_none(used.map(|used| number::with_unit(used, "%"))).into()));
@@ -139,10 +141,23 @@ fn both_sides<'v>(ab: &'v AbView) -> Table {
     table
 }
 
+/// True for a percentile that is, on both sides, within a tenth of that with or without pauses of the machine, and that
+/// of the two which was not asked for or leaves out the pauses.
+fn is_told_by_its_twin(ab: &AbView, metric: &AbMetricView) -> bool {
+    let twin = ab.metrics.iter().find(|other| other.name == metric.name && other.undisturbed != metric.undisturbed);
+    twin.filter(|twin| twin.asked || metric.undisturbed).is_some_and(|twin| {
+        let sides = [(&metric.a, &twin.a), (&metric.b, &twin.b)];
+        sides.iter().all(|(one, other)| match (one.value, other.value) {
+            (Some(one), Some(other)) => (one - other).abs() * 10.0 <= other.abs(),
+            _ => false,
+        })
+    })
+}
+
 /// A number's name; of a percentile with and without pauses of the machine, which it is.
-fn metric_name(ab: &AbView, metric: &AbMetricView) -> String {
+fn metric_name(shown: &[&AbMetricView], metric: &AbMetricView) -> String {
     let name = goal_name(&metric.name);
-    let is_twofold = ab.metrics.iter().filter(|other| other.name == metric.name).count() > 1;
+    let is_twofold = shown.iter().filter(|other| other.name == metric.name).count() > 1;
     match (is_twofold, metric.undisturbed) {
         (true, false) => format!("{name} as seen"),
         (true, true) => format!("{name} undisturbed"),
