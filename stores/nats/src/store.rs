@@ -32,6 +32,10 @@ const PEERS_INTERVAL: Duration = Duration::from_millis(20);
 /// Wait for the reply of a bucket's leader before the next attempt. Without a leader there is no reply.
 const LEADERLESS: Duration = Duration::from_millis(500);
 
+/// Waits for an answer in which private servers, all of which may have just started, have elected a leader. On a busy
+/// machine an election is repeated.
+const ELECTION_WAITS: u32 = 3;
+
 /// Parameters of the store that do not concern its servers alone.
 pub(crate) struct Wanted {
     pub replicas: usize,
@@ -153,7 +157,7 @@ impl NatsStore {
                     Err(refusal) => refusal,
                 };
                 let is_early = [NO_PEERS, UNAVAILABLE.0].contains(&refusal.err_code);
-                if !is_private || !is_early || began.elapsed() > waits.answer() {
+                if !is_private || !is_early || began.elapsed() > waits.answer() * ELECTION_WAITS {
                     return Err(control.refused(&refusal));
                 }
                 waits.pause(PEERS_INTERVAL)?;
@@ -166,6 +170,7 @@ impl NatsStore {
         let Some(bucket) = self.bucket_in_use() else { return Ok(()) };
         let what = format!("STREAM.MSG.GET.{}", stream(bucket));
         let began = Instant::now();
+        let waits = if self.cluster.is_private() { ELECTION_WAITS } else { 1 };
         loop {
             let asked = self.cluster.first(|control| {
                 // A refusal because the key has no message is a reply, too.
@@ -175,7 +180,7 @@ impl NatsStore {
                 error.kind == StoreErrorKind::Unreachable || error.detail.as_deref() == Some(UNAVAILABLE.1)
             };
             match asked {
-                Err(error) if is_early(&error) && began.elapsed() < self.waits.answer() => {
+                Err(error) if is_early(&error) && began.elapsed() < self.waits.answer() * waits => {
                     self.waits.pause(Duration::from_millis(20))?;
                 }
                 Err(error) if error.kind == StoreErrorKind::Unreachable => {
