@@ -1,7 +1,7 @@
 //! A disk in memory for the tests: an ext4 file system over a loop device whose file is in `/dev/shm`.
 //!
-//! Servers, recordings and crash images of tests are in `/var/tmp` and `/tmp`. On a slow disk their flushes take more than half
-//! of a run, and a test of times waits for its neighbours' writes. What a flush means is the file system's and the
+//! Servers, recordings and crash images of tests are in `/var/tmp` and `/tmp`. On a slow disk they wait for their own flushes
+//! and for their neighbours' writes. What a flush means is the file system's and the
 //! kernel's affair, and stays the same. The mounts are in a mount namespace of the run, so no other program sees them, and the kernel
 //! removes them with its last process.
 
