@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::leftovers::{self, Snapshot};
 use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
 use crate::templates::{self, Templates};
-use crate::times::{self, Ran, Times};
+use crate::times::{self, Long, Ran, Times};
 use crate::{Result, alone, changed, memory_disk, setup};
 
 /// Release of cargo-nextest that this file was written for, and its package on PyPI.
@@ -74,32 +74,54 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     let before = Snapshot::take(&target);
     let record = target.join("test-times.run");
     let _ = std::fs::remove_file(&record);
-    let mut command = tests(&nextest, root)?;
-    command.args(&wanted.arguments).env(TIMES, &record).env(SEED, &seed);
-    match &templates {
-        Ok(templates) => {
+    if let Err(what) = &templates {
+        println!("{what}\neach server of a test is set up anew, which takes longer");
+    }
+    let command_of = |arguments: &[String], record: &Path| -> Result<Command> {
+        let mut command = tests(&nextest, root)?;
+        command.args(arguments).env(TIMES, record).env(SEED, &seed);
+        if let Ok(templates) = &templates {
             command.env(templates::SET_UP, templates.program());
         }
-        Err(what) => println!("{what}\neach server of a test is set up anew, which takes longer"),
-    }
-    if wanted.heavy {
-        command.env(HEAVY, "1");
-    }
-    // In a process group of its own the scheduler does not get a Ctrl-C twice.
-    command.process_group(0).stdin(Stdio::null());
+        if wanted.heavy {
+            command.env(HEAVY, "1");
+        }
+        // In a process group of its own the scheduler does not get a Ctrl-C twice.
+        command.process_group(0).stdin(Stdio::null());
+        Ok(command)
+    };
+    let mut command = command_of(&wanted.arguments, &record)?;
     pass_on_interrupts()?;
     let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
     ran.passed = wrong.is_empty();
     if !ran.passed {
         leftovers::sweep(&target);
     }
+    let long = times::judge(root, &record, &kept, ran)?;
+    // Beside others a test has a share of the processors that is not its own doing, so the time alone decides.
+    if ran.passed && !long.is_empty() {
+        println!("again, one at a time: {} tests took longer than they may beside the others", long.len());
+        let record = target.join("test-times.alone");
+        let _ = std::fs::remove_file(&record);
+        wrong.extend(run(&mut command_of(&alone_arguments(&long), &record)?).err());
+        wrong.extend(times::still_long(&long, &Times::read(&record)?));
+    }
     wrong.extend(before.left_since());
-    wrong.extend(times::judge(root, &record, &kept, ran).unwrap_or_else(|what| vec![what]));
     if wanted.heavy {
         println!("seed of this run: {SEED}={seed}");
     }
     wrong.extend(unproved);
     done(&wrong)
+}
+
+/// Arguments of a run of the tests of `long`, one after the other.
+fn alone_arguments(long: &[Long]) -> Vec<String> {
+    let one = |long: &Long| {
+        let (binary, test) = long.test.split_once(' ')?;
+        Some(["-E".to_owned(), format!("binary_id(={binary}) & test(={test})")])
+    };
+    let options = ["--workspace", "--test-threads", "1"].map(str::to_owned);
+    options.into_iter().chain(long.iter().filter_map(one).flatten()).collect()
 }
 
 fn done(wrong: &[String]) -> Result {

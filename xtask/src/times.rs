@@ -76,6 +76,11 @@ impl Times {
         (seconds.len() >= RUNS.0).then(|| seconds[seconds.len() / 2])
     }
 
+    /// Returns the seconds that `test` took in the newest run.
+    fn newest(&self, test: &str) -> Option<f64> {
+        Some(self.0.get(test)?.last()?.seconds)
+    }
+
     /// Returns the tests with the least time that each took in the last runs: in one of them the machine may have been busy.
     pub fn least(&self) -> impl Iterator<Item = (&str, f64)> {
         let least = |runs: &Vec<Took>| runs.iter().map(|took| took.seconds).reduce(f64::min);
@@ -91,36 +96,36 @@ pub struct Ran {
     pub heavy: bool,
 }
 
+/// A test that took longer than it may, beside the other tests of a run.
+#[derive(Debug, PartialEq)]
+pub struct Long {
+    pub test: String,
+    pub took: f64,
+    /// Longest time in seconds that the test may take.
+    pub limit: f64,
+}
+
 /// Shows the times that `run` has, returns the tests that took too long, and adds the times to those of `kept`. Beside few
 /// others a test is fast, so the usual time is that of runs of all tests. A heavy run is long as it is meant to be.
-pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<String>> {
+pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<Long>> {
     let now = Times::read(run)?;
     let mut all = Times::read(kept)?;
     show(&now);
     let slow = slow_tests(root)?;
-    let mut wrong = Vec::new();
+    let mut long = Vec::new();
     if ran.heavy {
-        return Ok(wrong);
+        return Ok(long);
     }
     if ran.all && ran.passed {
         all.0.retain(|test, _| now.0.contains_key(test));
     }
     for (test, now) in &now.0 {
         let took = now.last().map_or(0.0, |took| took.seconds);
-        if took > SECONDS_MAX && !slow.keys().any(|pattern| matches(pattern, test)) {
-            wrong.push(format!(
-                "{test}: took {took:.1} s; make it shorter than {SECONDS_MAX} s, or add it with a reason to xtask/slow-tests.txt"
-            ));
-        }
-        if let Some(usual) = all.usual(test)
-            && took > usual * TIMES_USUAL_MAX
-            && took > usual + SECONDS_MORE
-        {
-            wrong.push(format!(
-                "{test}: took {took:.1} s, and {usual:.1} s usually; make it shorter, or take its line out of {} if this \
-                 is its time now",
-                kept.display()
-            ));
+        let most = if slow.keys().any(|pattern| matches(pattern, test)) { f64::INFINITY } else { SECONDS_MAX };
+        let usual = all.usual(test).map_or(f64::INFINITY, |usual| (usual * TIMES_USUAL_MAX).max(usual + SECONDS_MORE));
+        let limit = most.min(usual);
+        if took > limit {
+            long.push(Long { test: test.clone(), took, limit });
         }
         let runs = all.0.entry(test.clone()).or_default();
         if ran.all || runs.is_empty() {
@@ -129,7 +134,20 @@ pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<Strin
         runs.drain(..runs.len().saturating_sub(RUNS.1));
     }
     all.write(kept)?;
-    Ok(wrong)
+    Ok(long)
+}
+
+/// Returns a line for each test of `long` that took longer than it may when it ran `alone` as well.
+pub fn still_long(long: &[Long], alone: &Times) -> Vec<String> {
+    let is_still = |long: &&Long| alone.newest(&long.test).is_none_or(|took| took > long.limit);
+    let line = |Long { test, took, limit }: &Long| {
+        let alone = alone.newest(test).map_or("no time".to_owned(), |took| format!("{took:.1} s"));
+        format!(
+            "{test}: took {took:.1} s, and {alone} alone; make it shorter than {limit:.0} s, or add it with a reason to \
+             xtask/slow-tests.txt if it may take longer than {SECONDS_MAX:.0} s"
+        )
+    };
+    long.iter().filter(is_still).map(line).collect()
 }
 
 /// True if `test` is `pattern`, in which `*` stands for any text.
@@ -181,17 +199,17 @@ mod tests {
         let (run, kept) = (root.path().join("run"), root.path().join("kept"));
         let judged_of = |ran: Ran, text: &str| {
             std::fs::write(&run, text).unwrap();
-            judge(root.path(), &run, &kept, ran).unwrap()
+            let long = judge(root.path(), &run, &kept, ran).unwrap();
+            long.into_iter().map(|long| (long.test, long.limit)).collect::<Vec<_>>()
         };
+        let none: [(String, f64); 0] = [];
         let judged = |text: &str| judged_of(Ran { all: true, passed: false, heavy: false }, text);
         let usual = "a::it fast\t4.0/1.0\na::it slow\t60.0/1.0\n";
         for _ in 0..3 {
-            assert_eq!(judged(usual), [""; 0]);
+            assert_eq!(judged(usual), none);
         }
-        let wrong = judged("a::it fast\t25.0/1.0\na::it slow\t60.0/1.0\na::it new\t31.0/1.0\n");
-        assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[0].starts_with("a::it fast: took 25.0 s, and 4.0 s usually"), "{wrong:?}");
-        assert!(wrong[1].contains("a::it new: took 31.0 s"), "{wrong:?}");
+        let long = judged("a::it fast\t25.0/1.0\na::it slow\t60.0/1.0\na::it new\t31.0/1.0\n");
+        assert_eq!(long, [("a::it fast".to_owned(), 14.0), ("a::it new".to_owned(), 30.0)]);
         let times = Times::read(&kept).unwrap();
         assert_eq!(times.usual("a::it fast"), Some(4.0));
         assert_eq!(times.usual("a::it new"), None);
@@ -200,18 +218,29 @@ mod tests {
 
         // Alone it is fast, and that is not its usual time.
         let some = Ran { all: false, passed: true, heavy: false };
-        (0..9).for_each(|_| assert_eq!(judged_of(some, "a::it fast\t0.1/0.1\n"), [""; 0]));
+        (0..9).for_each(|_| assert_eq!(judged_of(some, "a::it fast\t0.1/0.1\n"), none));
         assert_eq!(Times::read(&kept).unwrap().usual("a::it fast"), Some(4.0));
         let heavy = Ran { all: true, passed: true, heavy: true };
-        assert_eq!(judged_of(heavy, "a::it fast\t90.0/0.1\n"), [""; 0]);
+        assert_eq!(judged_of(heavy, "a::it fast\t90.0/0.1\n"), none);
         assert_eq!(Times::read(&kept).unwrap().usual("a::it fast"), Some(4.0));
         std::fs::write(&kept, [&std::fs::read(&kept).unwrap()[..], b"a::it \xff\t1.0\na::it half\t1."].concat())
             .unwrap();
-        assert_eq!(judged_of(Ran { all: true, passed: true, heavy: false }, "a::it fast\t4.0/1.0\n"), [""; 0]);
+        assert_eq!(judged_of(Ran { all: true, passed: true, heavy: false }, "a::it fast\t4.0/1.0\n"), none);
         let kept = std::fs::read_to_string(&kept).unwrap();
         assert!(
             kept.starts_with("a::it fast\t4.00/1.00 ") && kept.lines().count() == 1,
             "what went is forgotten: {kept}"
         );
+    }
+
+    #[test]
+    fn a_test_that_is_fast_alone_was_delayed_by_others_and_fails_nothing() {
+        let long = |test: &str| Long { test: format!("a::it {test}"), took: 35.0, limit: 30.0 };
+        let took = |seconds| vec![Took { seconds, processor: 1.0 }];
+        let alone = Times([("a::it fast".to_owned(), took(7.0)), ("a::it slow".to_owned(), took(31.0))].into());
+        let wrong = still_long(&[long("fast"), long("slow"), long("failed")], &alone);
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
+        assert!(wrong[0].starts_with("a::it slow: took 35.0 s, and 31.0 s alone; make it shorter than 30 s"), "{wrong:?}");
+        assert!(wrong[1].starts_with("a::it failed: took 35.0 s, and no time alone"), "{wrong:?}");
     }
 }

@@ -80,7 +80,7 @@ impl Proxied {
     fn config(&self, node: Member<'_>) -> String {
         let mut text = "global\n    log stderr format raw daemon notice\n\
                         defaults\n    mode tcp\n    log global\n    timeout connect 5s\n    timeout client 1d\n    \
-                        timeout server 1d\n    timeout check 1s\n    option clitcpka\n"
+                        timeout server 1d\n    timeout check 1s\n    option clitcpka\n    option redispatch 1\n"
             .to_owned();
         for (at, door) in self.doors.iter().enumerate() {
             text.push_str(&format!("listen door{at}\n    bind {}\n    balance roundrobin\n", node.listens_at(at)));

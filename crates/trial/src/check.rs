@@ -20,6 +20,10 @@ use crate::sink::Told;
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
+/// Time for which reading back is begun anew if a connection is lost: proxies take a second to notice that a node is dead.
+const ASKED_AGAIN_FOR: Duration = Duration::from_secs(5);
+/// Pause before reading back is begun anew.
+const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), TrialError> {
@@ -200,14 +204,27 @@ fn key_by_key(
         Err(error) if error.is_nobody_there() => return Err(error),
         Err(_) => Durability::AtEnd,
     };
-    let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec);
-    let result = trial.driven(Driven { measured: false, reads_back: true, ..driven })?;
+    let asked = Instant::now();
+    let result = loop {
+        let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec.clone());
+        let result = trial.driven(Driven { measured: false, reads_back: true, ..driven });
+        // A damaged disk's answers are told below, whatever they are.
+        if trial.acted.has_fault || trial.context.is_stopped() {
+            break result?;
+        }
+        let answered = result.and_then(|result| trial.must_have_succeeded("reading back", &result).map(|()| result));
+        match answered {
+            // The cluster answered just now, so this was one node of it, or a proxy that led there.
+            Err(error) if error.kind == StoreErrorKind::Unreachable && asked.elapsed() < ASKED_AGAIN_FOR => {
+                std::thread::sleep(ASKED_AGAIN_AFTER);
+            }
+            answered => break answered?,
+        }
+    };
     if trial.acted.has_fault {
         // Of what a damaged disk does not give nothing is known; the store says so, which is an answer.
         trial.tell_errors(end, &result);
         end.push(ResultName::Unreadable, result.errors.iter().map(|error| error.count).sum::<u64>() as f64);
-    } else if !trial.context.is_stopped() {
-        trial.must_have_succeeded("reading back", &result)?;
     }
     Ok(None)
 }
