@@ -93,7 +93,7 @@ fn a_full_disk_under_a_private_server_ends_the_run_and_is_named() {
     let ran = on_small("1m", &format!("run {plan}")).expect(9);
     ran.says("the server cannot write its append-only file … Free some space of its disk");
     let drive = "drive kv --mix read=1,update=1 --on redis --set records=1000 --clients 4";
-    let ran = on_small("4m", &format!("{drive} --durability buffered --for 3s")).expect(7);
+    let ran = on_small("4m", &format!("{drive} --durability buffered --ops 20000")).expect(7);
     ran.says("takes no writes … No space left on device");
     // With a sync before each answer it ends itself where it cannot write, without a reason.
     on_small("4m", &format!("{drive} --for 20s")).expect(7).says("free space on the disk of");

@@ -27,12 +27,12 @@ const KNOWN: &[(Tried, &str, States)] = &[
     // The first cut that loses one ends it.
     (
         Always,
-        "sqlite --survivors none --cuts 12 --clients 2 --set sqlite.journal_mode=delete --set sqlite.synchronous=full",
+        "sqlite --survivors none --cuts 12 --clients 2 --set records=300 --set sqlite.journal_mode=delete --set sqlite.synchronous=full",
         CAUGHT,
     ),
     (
         Always,
-        "sqlite --survivors none --cuts 1 --clients 2 --durability durable --set sqlite.journal_mode=delete,truncate,persist",
+        "sqlite --survivors none --cuts 1 --clients 2 --durability durable --set records=300 --set sqlite.journal_mode=delete,truncate,persist",
         KEPT,
     ),
     (Always, "sqlite --survivors torn --cuts 2 --durability durable", KEPT),

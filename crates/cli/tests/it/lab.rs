@@ -102,7 +102,7 @@ fn is_driven(store: &'static str, nodes: usize) {
     let all = status["nodes"].as_array().unwrap();
     assert!(all.iter().all(|node| node["address"].as_str().unwrap().starts_with("10.77.0.")), "{status}");
     assert!(!status.to_string().contains("secret"), "{status}");
-    let drive = "kv:a --set records=500 --clients 8 --for 1s --goal errors=0%";
+    let drive = "kv:a --set records=500 --clients 8 --think 5ms --for 1s --goal errors=0%";
     lab.drive(drive).expect(0).says("kept every promise");
     lab.down();
     place.line("lab status").expect(0).says("no lab stands");
@@ -123,7 +123,7 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let place = Place::new();
     // As Galera is, a node may answer with what another has replaced: the ledger says so.
     let lab = Lab::up(&place, "galera", &["--nodes", "3", "--set", "settings=wsrep_sync_wait=15"]);
-    let coupons = "coupons --mix update=2,read=3,query=1 --set records=500 --clients 8 --for 2s";
+    let coupons = "coupons --mix update=2,read=3,query=1 --set records=500 --clients 8 --think 5ms --for 2s";
     lab.drive(coupons).expect(0).says("checked answers were right");
     // When all are killed, the one that got furthest begins the cluster again.
     lab.does("kill", "");
@@ -153,7 +153,7 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
     lab.exec("2", &count).expect(0).says("3");
     // A session whose node is gone goes to the next one.
-    let driving = lab.driving(&format!("{oltp} 5s --clients 3 --set max_tries=9"));
+    let driving = lab.driving(&format!("{oltp} 5s --think 2ms --clients 3 --set max_tries=9"));
     lab.does("kill", "3");
     driving.ended().expect(0);
     let phase = place.driven();
@@ -174,7 +174,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     let lab = Lab::up(&place, "redis-sentinel", &[]);
     let program = env!("CARGO_BIN_EXE_plimsoll");
     // Of reads alone: a replica may lack what its master has acknowledged, and the ledger would say so.
-    let reads = "kv --mix read=1 --set records=300 --clients 4 --for";
+    let reads = "kv --mix read=1 --set records=300 --clients 4 --think 5ms --for";
     let on = |url: &str, more: &str| {
         let words = format!("lab exec redis-sentinel load -- {program} drive {reads} 1s --on {url} {more}");
         place.line(words.trim())
@@ -238,7 +238,7 @@ fn nodes_are_killed_started_added_removed_and_looked_into() {
         let node = &lab.status()["nodes"][0];
         node["state"] == "running" && node["restarts"] == 1
     });
-    lab.drive("kv:a --set records=1000 --for 1s").expect(0).says("kept every promise");
+    lab.drive("kv:a --set records=1000 --think 2ms --for 1s").expect(0).says("kept every promise");
     // A second run finds nothing of the first.
     lab.drive("select --for 500ms").expect(0);
     lab.down();
@@ -285,7 +285,9 @@ fn a_cluster_of_redis_is_found_by_any_node_and_the_node_that_answers_slowest_is_
     let place = Place::new();
     let lab = Lab::up(&place, "redis-cluster", &[]);
     let program = env!("CARGO_BIN_EXE_plimsoll");
-    lab.drive("kv:a --set records=1000 --clients 8 --for 1s --goal errors=0%").expect(0).says("kept every promise");
+    lab.drive("kv:a --set records=1000 --clients 8 --think 5ms --for 1s --goal errors=0%")
+        .expect(0)
+        .says("kept every promise");
     let seeds = "--on redis://10.77.0.1:1,10.77.0.2:6379,10.77.0.3/ --for 500ms";
     let drive = format!("{program} drive kv --mix read=1 --set records=300 --clients 3 {seeds}");
     lab.exec("load", &drive.split(' ').collect::<Vec<_>>()).expect(0).says("kept every promise");

@@ -22,7 +22,7 @@ fn wall_ns() -> i64 {
 fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis", &[]);
-    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s");
+    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --think 5ms --for 12s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
     for verb in ["pause", "resume"] {
@@ -54,7 +54,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
 fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
-    let driving = lab.driving("kv --mix read=1 --set records=100 --clients 2 --for 120s");
+    let driving = lab.driving("kv --mix read=1 --set records=100 --clients 2 --think 5ms --for 120s");
     let commands = [
         ("kill", "2"),
         ("start", "2"),

@@ -170,7 +170,7 @@ fn a_setting_that_protects_pages_is_not_kept_by_a_cut_without_a_page_on_its_way(
     let run = |cut: &str| {
         let how =
             "promise sqlite --disk files --durability durable --survivors none --clients 1 --jobs 2 --json --quiet";
-        let given = ["--set", "sqlite.journal_mode=delete", "--cut", cut];
+        let given = ["--set", "records=200", "--set", "sqlite.journal_mode=delete", "--cut", cut];
         place.run(&[&how.split(' ').collect::<Vec<_>>()[..], &given].concat())
     };
     let all = run(&cuts.join(",")).expect(0);

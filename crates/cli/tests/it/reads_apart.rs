@@ -15,15 +15,15 @@ fn is_told(place: &Place, lab: &Lab<'_>, parameter: &str, [workload, right]: [&s
         lab.drive(&format!("{workload} --mix {mix} --clients 6 --for 1500ms --set {parameter}={which}"))
     };
     let node = |number: usize| format!("{} node {number}", lab.name);
-    drive("read=1 --set records=500", "replicas").expect(0).says(right);
+    drive("read=1 --think 5ms --set records=500", "replicas").expect(0).says(right);
     assert_eq!(nodes(place), [node(2), node(3)]);
-    drive("read=1 --set records=500", "any").expect(0).says(right);
+    drive("read=1 --think 5ms --set records=500", "any").expect(0).says(right);
     assert_eq!(nodes(place), [node(1), node(2), node(3)]);
     lab.does("link", "2 --loss 10%");
     // How many reads are late depends on which packets are lost: in few drives none is.
     let failed = |_| Some(drive("read=1,update=1 --set records=50", "replicas")).filter(|ran| ran.code != Some(0));
     (0..20).find_map(failed).expect("none of 20 drives read the past").expect(1).says("wrong … it shows");
-    drive("read=1,update=1 --set records=50", "primary").expect(0).says(right);
+    drive("read=1,update=1 --think 5ms --set records=50", "primary").expect(0).says(right);
     lab.does("link", "--plain");
 }
 
@@ -50,7 +50,8 @@ fn postgresql_reads_from_replicas_writes_to_the_primary_and_spreads_sessions_ove
     let lab = Lab::up(&place, "postgres-replicas", &[]);
     is_told(&place, &lab, "postgres.reads", ["kv", "kept every promise"]);
     // Transactions that write go to the primary whole.
-    let small = "--set table_size=1000 --set max_tries=9 --set postgres.reads=replicas --for 1s --clients 2";
+    let small =
+        "--set table_size=1000 --set max_tries=9 --set postgres.reads=replicas --think 5ms --for 1s --clients 2";
     for (workload, answering) in [("oltp_read_write", &[1][..]), ("oltp_read_only", &[2, 3])] {
         lab.drive(&format!("{workload} {small}")).expect(0).says("PASS");
         let wanted: Vec<String> = answering.iter().map(|node| format!("postgres-replicas node {node}")).collect();
@@ -63,7 +64,7 @@ fn postgresql_reads_from_replicas_writes_to_the_primary_and_spreads_sessions_ove
     let reads = format!("-f {}", script.display());
     let drive = |what: &str, url: &str| {
         let program = env!("CARGO_BIN_EXE_plimsoll");
-        let words = format!("{program} drive {what} --clients 9 --for 500ms --on {url}");
+        let words = format!("{program} drive {what} --clients 9 --think 5ms --for 500ms --on {url}");
         lab.exec("load", &words.split(' ').collect::<Vec<_>>())
     };
     let hosts = "postgres://postgres@10.77.0.1,10.77.0.2,10.77.0.3/postgres";
