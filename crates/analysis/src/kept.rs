@@ -3,6 +3,7 @@
 use plimsoll_record::data::{GoalKind, Run};
 
 use crate::number;
+use crate::outage;
 use crate::view::{GoalView, TrialView};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
@@ -46,11 +47,15 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
     };
     // No promise to answer is kept while nothing is answered.
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage?)));
+    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage.as_ref()?)));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        let [length, at] = [one.seconds, one.at_s].map(number::seconds);
-        return format!("{} answered nothing for {length} at {at}, in phase {}{kept}{late}.", trial.name, phase.name);
+        return format!(
+            "{} answered nothing in phase {} for {}{kept}{late}.",
+            trial.name,
+            phase.name,
+            outage::words(one)
+        );
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());

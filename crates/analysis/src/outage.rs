@@ -5,8 +5,10 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, PhaseState, ResultName};
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run};
 
+use crate::acts;
+use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::OutageView;
@@ -15,9 +17,13 @@ use crate::view::OutageView;
 const LEAST_S: f64 = 1.0;
 /// Answers that would usually have come meanwhile: with fewer, silence may be chance.
 const ANSWERS_MIN: f64 = 20.0;
+/// Time before an outage in which an action is named with it, in seconds.
+const BEFORE_S: f64 = 1.0;
+/// Most actions that are named with an outage: it is told in one line.
+const ACTS_MAX: usize = 2;
 
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
-pub fn outage(facts: &PhaseFacts<'_>) -> Option<OutageView> {
+pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     let header = &facts.phase.header;
     let has_cut = facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Power);
     let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
@@ -40,14 +46,25 @@ pub fn outage(facts: &PhaseFacts<'_>) -> Option<OutageView> {
         let length_s = (max_ns as f64 / 1e9).clamp(least_s, seconds(from, to_end).max(least_s));
         // What is longer than the empty slices lies before and after them alike.
         let at_s = (from_end as f64 / 1e9 - (length_s - least_s) / 2.0).max(from as f64 / 1e9);
-        let is_longer = longest.is_none_or(|one| length_s > one.seconds);
+        let is_longer = longest.as_ref().is_none_or(|one| length_s > one.seconds);
         // Answers in slices side by side leave nothing that is known to be a silence.
         if least_s > 0.0 && length_s >= LEAST_S && least_s * usual_per_s >= ANSWERS_MIN && is_longer {
-            longest = Some(OutageView { at_s, seconds: length_s });
+            longest = Some(OutageView { at_s, seconds: length_s, with: Vec::new() });
         }
         (from, from_end) = (to, to_end);
     }
-    longest
+    let longest = longest?;
+    let [from, to] = [longest.at_s - BEFORE_S, longest.at_s + longest.seconds].map(|at_s| (at_s.max(0.0) * 1e9) as u64);
+    Some(OutageView { with: acts::during(run, facts.trial.header.ordinal, &[(from, to)], ACTS_MAX), ..longest })
+}
+
+/// Describes an outage: its length, its start, and what was done at that time.
+pub fn words(outage: &OutageView) -> String {
+    let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
+    match outage.with.as_slice() {
+        [] => format!("{length} at {at}"),
+        with => format!("{length} at {at}, with {}", number::list(with)),
+    }
 }
 
 /// Returns true if operations without an answer in `slice` waited for one: clients may think, and a schedule may rest.

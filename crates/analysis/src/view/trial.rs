@@ -350,12 +350,15 @@ pub struct OpsView {
 }
 
 /// Time in which no operation was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OutageView {
     /// Start on the run's clock.
     pub at_s: f64,
     /// Length in seconds: exact to two slices at worst, to the longest response time if that lies within.
     pub seconds: f64,
+    /// Actions on servers and disks in it or shortly before it, which need not be its cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
 }
 
 /// Operations of a type that found nothing.

@@ -6,6 +6,7 @@ use plimsoll_core::Measure;
 use plimsoll_record::data::{PhaseResult, ResultName, Run};
 
 use crate::driven::{START_S, driven};
+use crate::stall::act;
 use crate::study::{served, times};
 
 /// Twenty seconds with 1,000 answers each, and none from second 7 to 10.
@@ -15,7 +16,7 @@ fn silent() -> Run {
 }
 
 fn outage(view: &RunView) -> Option<OutageView> {
-    view.trials[0].phases[0].outage
+    view.trials[0].phases[0].outage.clone()
 }
 
 #[test]
@@ -29,8 +30,29 @@ fn a_time_without_answers_is_in_the_first_line_and_no_promise_is_kept_over_it() 
     assert!((found.at_s - (START_S as f64 + 6.8)).abs() < 0.05, "{found:?}");
     assert!(view.summary[0].text.contains("no answer for 3.4"), "{}", view.summary[0].text);
     assert_eq!(view.verdict.state, VerdictState::Pass);
-    assert!(view.verdict.sentence.contains("answered nothing for 3.4"), "{}", view.verdict.sentence);
+    assert!(view.verdict.sentence.contains("answered nothing in phase mixed for 3.4"), "{}", view.verdict.sentence);
     assert!(!view.verdict.sentence.contains("kept every promise"), "{}", view.verdict.sentence);
+}
+
+#[test]
+fn commands_in_an_outage_and_up_to_a_second_before_it_are_in_the_first_line() {
+    let mut run = silent();
+    act(&mut run, "lab kill a 2", 5_900, 5_900);
+    act(&mut run, "lab start a 2", 10_100, 10_100);
+    let before = view(&run);
+    assert!(before.summary[0].text.contains("no answer for 3.00 s at 107 s · "), "{}", before.summary[0].text);
+    act(&mut run, "lab pause a 1", 6_050, 6_060);
+    act(&mut run, "lab resume a 1", 9_990, 9_990);
+    let found = view(&run);
+    let words = "3.00 s at 107 s, with lab pause a 1 at 106.05 s and lab resume a 1 at 109.99 s";
+    let text = &found.summary[0].text;
+    assert!(text.contains(&format!("no answer for {words} · ")), "{text}");
+    assert!(found.verdict.sentence.contains(&format!("phase mixed for {words}")), "{}", found.verdict.sentence);
+    act(&mut run, "lab pause a 3", 8_000, 8_000);
+    let text = &view(&run).summary[0].text;
+    assert!(text.contains("lab resume a 1 at 109.99 s and 1 further action · "), "{text}");
+    run.events.iter_mut().for_each(|event| event.trial = Some(1));
+    assert_eq!(outage(&view(&run)).unwrap().with, [""; 0], "of another trial");
 }
 
 #[test]
