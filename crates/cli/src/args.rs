@@ -536,7 +536,7 @@ pub struct DriveArgs {
     /// Keys of the plan and of its drive.
     #[command(flatten)]
     pub plan: Given<false>,
-    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, lost=0.
+    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, outage=5s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
     /// Use existing tables: create and load none.

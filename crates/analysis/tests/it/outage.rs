@@ -1,9 +1,9 @@
 //! Times without any answer, in the first line.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{OutageView, RunView, VerdictState};
+use plimsoll_analysis::view::{GoalState, OutageView, RunView, VerdictState};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{PhaseResult, ResultName, Run};
+use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::{START_S, driven};
 use crate::stall::act;
@@ -91,4 +91,42 @@ fn failed_operations_are_no_answers() {
     };
     run.trials[0].phases[0].slices[7..10].iter_mut().for_each(failed);
     assert_eq!(outage(&view(&run)).unwrap().seconds, 3.0);
+}
+
+/// Judges a goal that allows silences of `limit_s`.
+fn allowed(run: &mut Run, limit_s: f64) -> RunView {
+    let what = GoalKind::Outage;
+    run.header.goals = vec![Goal { what, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
+    view(run)
+}
+
+#[test]
+fn a_goal_limits_the_longest_time_without_an_answer_of_every_trial() {
+    let mut run = silent();
+    let mut other = driven(&(0..20).map(|second| u64::from(second < 15) * 3).collect::<Vec<_>>()).trials.remove(0);
+    other.header.ordinal = 1;
+    run.trials.push(other);
+    let missed = allowed(&mut run, 4.0);
+    assert_eq!((missed.goals[0].state, missed.goals[0].got), (GoalState::Missed, Some(5e9)), "also with few answers");
+    let each: Vec<_> = missed.goals[0].trials.iter().map(|trial| (trial.state, trial.got_text.as_str())).collect();
+    assert_eq!(each, [(GoalState::Held, "3.00 s"), (GoalState::Missed, "5.00 s")]);
+    assert_eq!(missed.verdict.state, VerdictState::Fail);
+    let words = "longest time without any answer was 5.00 s in";
+    assert!(missed.verdict.sentence.contains(words), "{}", missed.verdict.sentence);
+    assert!(missed.verdict.sentence.contains("wanted ≤ 4.00 s"), "{}", missed.verdict.sentence);
+
+    let held = allowed(&mut run, 5.0);
+    assert_eq!(held.verdict.state, VerdictState::Pass);
+    assert!(held.summary[0].text.contains("no answer for 3.00 s"), "{}", held.summary[0].text);
+    assert!(held.verdict.sentence.contains("1 goal held"), "{}", held.verdict.sentence);
+    assert!(!held.verdict.sentence.contains("answered nothing"), "{}", held.verdict.sentence);
+    let none = allowed(&mut driven(&[1_000; 20]), 2.0);
+    assert_eq!((none.goals[0].state, none.goals[0].got), (GoalState::Held, Some(0.0)));
+}
+
+#[test]
+fn an_outage_of_a_late_generator_does_not_decide_a_goal() {
+    let mut run = silent();
+    run.trials[0].phases[0].end.late = Some("the generator was 3.0 s late".into());
+    assert_eq!(allowed(&mut run, 2.0).goals[0].state, GoalState::Undecided);
 }
