@@ -22,6 +22,8 @@ fn wall_ns() -> i64 {
 fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis", &[]);
+    let refused = "no control group for `cpus` … plimsoll lab up STORE --set cpus=…";
+    place.refuses(&[("lab limit redis 1 cpus=1", refused)]);
     let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
