@@ -47,7 +47,7 @@ pub struct TrialView {
     pub footprint: Option<FootprintView>,
     /// Size of the data in relation to the memory that can hold them; `None` if unknown.
     pub size: Option<SizeView>,
-    /// Bytes that load and settle wrote to the device, per record. The recorder's own are not in it.
+    /// Bytes that load and settle wrote to the simulated disk of the store, per record; `None` without such a disk.
     pub device_bytes_per_record: Option<f64>,
     /// Bytes written divided by the record's own bytes.
     pub write_amplification: Option<f64>,
