@@ -5,9 +5,6 @@ use plimsoll_record::data::{Event, EventClass, Run};
 use crate::number;
 use crate::view::ActMark;
 
-/// Most actions that a sentence names.
-const NAMED_MAX: usize = 4;
-
 /// Returns the actions of a run, in time order.
 fn acts(run: &Run) -> impl Iterator<Item = &Event> {
     run.events.iter().filter(|event| matches!(event.class, EventClass::Servers | EventClass::Disk))
@@ -23,14 +20,13 @@ pub fn marks(run: &Run) -> Vec<ActMark> {
     acts(run).map(mark).collect()
 }
 
-/// Describes the actions of a trial that took place in one of `spans`, each with its time; of many, the first.
-pub fn during(run: &Run, trial: u32, spans: &[(u64, u64)]) -> Vec<String> {
+/// Describes the actions of a trial that took place in one of `spans`, each with its time; of many, the first `max`.
+pub fn during(run: &Run, trial: u32, spans: &[(u64, u64)], max: usize) -> Vec<String> {
     let is_in = |event: &&Event| spans.iter().any(|(from, to)| event.from_ns <= *to && event.until_ns >= *from);
     let all: Vec<&Event> = acts(run).filter(|event| event.trial == Some(trial)).filter(is_in).collect();
-    let named = all.iter().take(NAMED_MAX);
     let mut named: Vec<String> =
-        named.map(|event| format!("{} at {:.2} s", event.text, event.from_ns as f64 / 1e9)).collect();
-    let more = all.len().saturating_sub(NAMED_MAX) as u64;
+        all.iter().take(max).map(|event| format!("{} at {:.2} s", event.text, event.from_ns as f64 / 1e9)).collect();
+    let more = all.len().saturating_sub(max) as u64;
     named.extend((more > 0).then(|| number::plural(more, "further action", "further actions")));
     named
 }

@@ -85,6 +85,7 @@ fn words(goal: &Goal) -> String {
         }
         GoalKind::Mean => "mean response time",
         GoalKind::Rate => "operations a second",
+        GoalKind::Outage => "longest time without any answer",
     };
     of(goal, words)
 }

@@ -3,7 +3,8 @@
 use plimsoll_record::data::{GoalKind, Run};
 
 use crate::number;
-use crate::view::{GoalView, TrialView};
+use crate::outage;
+use crate::view::{GoalState, GoalView, TrialView};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
 /// nothing was checked.
@@ -44,13 +45,19 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
         0 => String::new(),
         n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
-    // No promise to answer is kept while nothing is answered.
+    // No promise to answer is kept while nothing is answered, unless a goal allows it.
+    let is_allowed = goals.iter().any(|goal| goal.what == GoalKind::Outage && goal.state == GoalState::Held);
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
-    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage?)));
+    let phases = phases.filter(|_| !is_allowed);
+    let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage.as_ref()?)));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        let [length, at] = [one.seconds, one.at_s].map(number::seconds);
-        return format!("{} answered nothing for {length} at {at}, in phase {}{kept}{late}.", trial.name, phase.name);
+        return format!(
+            "{} answered nothing in phase {} for {}{kept}{late}.",
+            trial.name,
+            phase.name,
+            outage::words(one)
+        );
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());

@@ -19,7 +19,8 @@ const DIFFERS_PERCENT: f64 = 20.0;
 const DIFFERS_TIMES: f64 = 3.0;
 /// Orders of magnitude from which a difference is no larger than others.
 const ORDERS_MAX: f64 = 5.0;
-/// Most deviations that are named.
+/// Most actions, and most deviations, that are named.
+const ACTS_MAX: usize = 4;
 const NAMED_MAX: usize = 3;
 
 /// Seconds of a phase that are compared with its others.
@@ -44,7 +45,7 @@ pub fn meanwhile(run: &Run, facts: &PhaseFacts<'_>, spans: &[(u64, u64)], slice_
     let seconds = Seconds { run, facts, spans, slice_ns, samples };
     // An operation that waits for what was done may be one of the slice before.
     let near: Vec<(u64, u64)> = spans.iter().map(|(start, end)| (start.saturating_sub(slice_ns), *end)).collect();
-    let mut with = acts::during(run, facts.trial.header.ordinal, &near);
+    let mut with = acts::during(run, facts.trial.header.ordinal, &near, ACTS_MAX);
     with.extend(seconds.deviations());
     match with.as_slice() {
         [] => "no sampled series changed in these seconds".to_string(),

@@ -5,8 +5,10 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, PhaseState, ResultName};
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run};
 
+use crate::acts;
+use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::OutageView;
@@ -15,23 +17,57 @@ use crate::view::OutageView;
 const LEAST_S: f64 = 1.0;
 /// Answers that would usually have come meanwhile: with fewer, silence may be chance.
 const ANSWERS_MIN: f64 = 20.0;
+/// Time before an outage in which an action is named with it, in seconds.
+const BEFORE_S: f64 = 1.0;
+/// Most actions that are named with an outage: it is told in one line.
+const ACTS_MAX: usize = 2;
 
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
-pub fn outage(facts: &PhaseFacts<'_>) -> Option<OutageView> {
+pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     let header = &facts.phase.header;
     let has_cut = facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Power);
     let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
     if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut || is_void {
         return None;
     }
+    let usual_per_s = usual_per_s(facts)?;
+    let is_told = |one: &Silence| one.seconds >= LEAST_S && one.least_s * usual_per_s >= ANSWERS_MIN;
+    let Silence { at_s, seconds, .. } = longest(silences(facts).into_iter().filter(is_told))?;
+    let [from, to] = [at_s - BEFORE_S, at_s + seconds].map(|at_s| (at_s.max(0.0) * 1e9) as u64);
+    let with = acts::during(run, facts.trial.header.ordinal, &[(from, to)], ACTS_MAX);
+    Some(OutageView { at_s, seconds, with })
+}
+
+/// Returns the length of the longest silence of a driven phase, in seconds, or 0 if every slice has answers.
+pub fn longest_s(facts: &PhaseFacts<'_>) -> f64 {
+    longest(silences(facts).into_iter()).map_or(0.0, |one| one.seconds)
+}
+
+/// Time without answers although operations waited for them.
+struct Silence {
+    at_s: f64,
+    seconds: f64,
+    /// Length of its empty slices.
+    least_s: f64,
+}
+
+fn longest(silences: impl Iterator<Item = Silence>) -> Option<Silence> {
+    silences.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+}
+
+/// Returns the median number of answers a second, of slices with answers.
+fn usual_per_s(facts: &PhaseFacts<'_>) -> Option<f64> {
+    let rates = facts.counted().map(|slice| (answers(facts, slice).0 as f64, seconds(slice.start_ns, slice.end_ns)));
+    stat::median(&rates.filter(|(n, _)| *n > 0.0).map(|(n, seconds)| n / seconds).collect::<Vec<_>>())
+}
+
+/// Returns all silences of a driven phase that have an empty slice.
+fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
     let slices: Vec<&Slice<Distribution>> = facts.counted().collect();
     let answers: Vec<(u64, u64)> = slices.iter().map(|slice| answers(facts, slice)).collect();
-    let with_answers = || slices.iter().zip(&answers).filter(|(_, (n, _))| *n > 0);
-    let rates: Vec<f64> =
-        with_answers().map(|(slice, (n, _))| *n as f64 / seconds(slice.start_ns, slice.end_ns)).collect();
-    let usual_per_s = stat::median(&rates)?;
-    let (begin_ns, end_ns) = (slices.first()?.start_ns, slices.last()?.end_ns);
-    let mut longest: Option<OutageView> = None;
+    let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return Vec::new() };
+    let (begin_ns, end_ns) = (first.start_ns, last.end_ns);
+    let mut silences = Vec::new();
     let (mut from, mut from_end) = (begin_ns, begin_ns);
     let not_silent = slices.iter().zip(&answers).filter(|(slice, (n, _))| *n > 0 || !is_waiting(facts, slice));
     let not_silent = not_silent.map(|(slice, (_, max_ns))| (slice.start_ns, slice.end_ns, *max_ns));
@@ -40,14 +76,22 @@ pub fn outage(facts: &PhaseFacts<'_>) -> Option<OutageView> {
         let length_s = (max_ns as f64 / 1e9).clamp(least_s, seconds(from, to_end).max(least_s));
         // What is longer than the empty slices lies before and after them alike.
         let at_s = (from_end as f64 / 1e9 - (length_s - least_s) / 2.0).max(from as f64 / 1e9);
-        let is_longer = longest.is_none_or(|one| length_s > one.seconds);
         // Answers in slices side by side leave nothing that is known to be a silence.
-        if least_s > 0.0 && length_s >= LEAST_S && least_s * usual_per_s >= ANSWERS_MIN && is_longer {
-            longest = Some(OutageView { at_s, seconds: length_s });
+        if least_s > 0.0 {
+            silences.push(Silence { at_s, seconds: length_s, least_s });
         }
         (from, from_end) = (to, to_end);
     }
-    longest
+    silences
+}
+
+/// Describes an outage: its length, its start, and what was done at that time.
+pub fn words(outage: &OutageView) -> String {
+    let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
+    match outage.with.as_slice() {
+        [] => format!("{length} at {at}"),
+        with => format!("{length} at {at}, with {}", number::list(with)),
+    }
 }
 
 /// Returns true if operations without an answer in `slice` waited for one: clients may think, and a schedule may rest.

@@ -10,6 +10,7 @@ use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, Re
 
 use crate::known;
 use crate::latency::Times;
+use crate::outage;
 use crate::stat;
 
 /// Part of the reason of a phase that gave up because operations were due for too long: the store did not carry the
@@ -337,7 +338,7 @@ impl<'a> PhaseFacts<'a> {
             && match name {
                 "rate" | "ops" | "unfinished" => true,
                 "errors" => self.unsent_errors() > 0,
-                name => matches!(name, "mean" | "stddev") || is_percentile(name),
+                name => matches!(name, "mean" | "stddev" | "outage") || is_percentile(name),
             }
     }
 
@@ -420,6 +421,7 @@ impl<'a> PhaseFacts<'a> {
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
             "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
+            "outage" => Ok(Quantity { value: outage::longest_s(self), n: self.count(None, |_| true) }),
             "wrong" => self.wrong().ok_or_else(|| none("was not checked, or could not be")),
             "lost" => self.lost().ok_or_else(|| none("did not look for writes, or could not")),
             "data_bytes" | "index_bytes" | "total_bytes" => {

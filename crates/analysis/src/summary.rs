@@ -12,7 +12,7 @@ use crate::ab::SIDES;
 use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
-use crate::outage::outage;
+use crate::outage;
 use crate::outcomes;
 use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
@@ -58,8 +58,8 @@ pub fn summary(
         // What so many loads came to is for figures to say.
         0 if facts.len() > LINES_MAX => Vec::new(),
         0 => facts.iter().filter_map(|trial| undriven(trial, facts.len() > 1)).collect(),
-        1..=LINES_MAX => points.iter().map(|point| of_point(point, &points)).collect(),
-        _ => best_of_stores(&points),
+        1..=LINES_MAX => points.iter().map(|point| of_point(run, point, &points)).collect(),
+        _ => best_of_stores(run, &points),
     }
 }
 
@@ -192,17 +192,17 @@ fn unit(kinds: &[OpKind]) -> &'static str {
     }
 }
 
-fn of_point(point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryView {
+fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryView {
     let mut place: Vec<String> = Vec::new();
     place.extend(all.iter().any(|other| other.name() != point.name()).then(|| point.name()));
     place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
-    told(measured(point, &point.repeats, place.join(", ")))
+    told(measured(run, point, &point.repeats, place.join(", ")))
 }
 
 /// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
-fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) -> SummaryView {
+fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) -> SummaryView {
     let percentile = |name: &str| {
         let each: Vec<Result<u64, String>> =
             point.repeats.iter().map(|facts| facts.waited(None).percentile(name)).collect();
@@ -220,7 +220,7 @@ fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) ->
         rate_per_s: point.rate_per_s(),
         unit: point.trial().map_or("", |trial| unit(&trial.header.kinds)).to_string(),
         percentiles: PERCENTILES.map(percentile).to_vec(),
-        outage: longest(judged.iter().filter_map(|facts| outage(facts))),
+        outage: longest(judged.iter().filter_map(|facts| outage::outage(run, facts))),
         retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
@@ -232,7 +232,7 @@ fn measured(point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) ->
 }
 
 /// Returns the point of each store with the highest throughput, with the errors and losses of all.
-fn best_of_stores(points: &[Point<'_, '_>]) -> Vec<SummaryView> {
+fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
     let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
     for point in points {
         let store = point.trial().map_or("", |trial| trial.header.store_label.as_str());
@@ -243,7 +243,7 @@ fn best_of_stores(points: &[Point<'_, '_>]) -> Vec<SummaryView> {
         let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
         let place = format!("{}, {}, the most of {} points", best.name(), best.phase(), of.len());
-        Some(told(measured(best, &judged, place)))
+        Some(told(measured(run, best, &judged, place)))
     };
     stores.values().filter_map(best).collect()
 }
@@ -364,7 +364,7 @@ fn told(mut summary: SummaryView) -> SummaryView {
         parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
     }
     if let Some(one) = &summary.outage {
-        let value = format!("{} at {}", number::seconds(one.seconds), number::seconds(one.at_s));
+        let value = outage::words(one);
         parts.push(part("no answer", value.clone(), format!("no answer for {value}"), true));
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));

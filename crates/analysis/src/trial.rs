@@ -254,7 +254,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         is_overloaded: is_overload(&end.state),
         late: facts.late().map(str::to_string),
         shortfall: shortfall(facts),
-        outage: outage(facts),
+        outage: outage(run, facts),
         results: end
             .results
             .iter()

@@ -308,6 +308,20 @@ pub enum LabAction {
         #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "rate"])]
         plain: bool,
     },
+    /// Change limits of nodes while they run: processors, memory, reads and writes.
+    #[command(after_help = "\
+Examples:
+  plimsoll lab up redis --set cpus=2 --set memory=4GiB --keep
+  plimsoll lab limit redis 1 cpus=0.5 memory=1GiB
+  plimsoll lab limit redis 1 cpus=none
+
+Limits: cpus, cpuset, memory, read_bps, write_bps, read_iops, write_iops. The lab must have been made with a value of the
+same limit. Without a number the limits are those of all nodes.")]
+    Limit {
+        /// The lab, numbers of nodes, and limits: cpus=0.5, memory=1GiB; cpus=none removes the limit.
+        #[arg(value_name = "NAME] [NODE] [LIMIT=VALUE", num_args = 0..)]
+        at: Vec<String>,
+    },
     /// Make nodes reachable at ports of this machine's loopback interface, until Ctrl-C.
     Publish {
         /// The lab and the node.
@@ -536,7 +550,7 @@ pub struct DriveArgs {
     /// Keys of the plan and of its drive.
     #[command(flatten)]
     pub plan: Given<false>,
-    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, lost=0.
+    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, outage=5s, lost=0.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
     /// Use existing tables: create and load none.

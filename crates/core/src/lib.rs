@@ -103,7 +103,7 @@ pub use http::{HttpCall, HttpHeader, HttpRequest, HttpTake, RequestHeader, Templ
 pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, LayoutStatement};
 pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
-pub use limits::{Limits, with_limits};
+pub use limits::{LimitChange, Limits, with_limits};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use owned::OwnedValue;

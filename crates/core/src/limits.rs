@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{ParamSpec, Params};
 use crate::disk;
 use crate::error::StoreError;
+use crate::shown::clean;
 use crate::store::Setting;
 
+/// Value that removes a limit.
+const NONE: &str = "none";
 const CPUS: &str = "cpus";
 const CPUSET: &str = "cpuset";
 const MEMORY: &str = "memory";
+const OF_DISK: [&str; 4] = ["read_bps", "write_bps", "read_iops", "write_iops"];
 /// The parameters, with their names in plans.
 const PARAMS: [ParamSpec; 7] = [
     ParamSpec::text(
@@ -20,20 +24,10 @@ const PARAMS: [ParamSpec; 7] = [
     ),
     ParamSpec::text(CPUSET, "", "which processors those are: \"0-1,3\"; by default all"),
     ParamSpec::bytes(MEMORY, "0B", "memory that each private server may use, page cache included; 0 is no limit"),
-    ParamSpec::bytes("read_bps", "0B", "bytes a second that each private server may read from its disk; 0 is no limit"),
-    ParamSpec::bytes("write_bps", "0B", "bytes a second that each private server may write to its disk; 0 is no limit"),
-    ParamSpec::int(
-        "read_iops",
-        0..=i64::MAX,
-        "0",
-        "reads a second of each private server from its disk; 0 is no limit",
-    ),
-    ParamSpec::int(
-        "write_iops",
-        0..=i64::MAX,
-        "0",
-        "writes a second of each private server to its disk; 0 is no limit",
-    ),
+    ParamSpec::bytes(OF_DISK[0], "0B", "bytes a second that each private server may read from its disk; 0 is no limit"),
+    ParamSpec::bytes(OF_DISK[1], "0B", "bytes a second that each private server may write to its disk; 0 is no limit"),
+    ParamSpec::int(OF_DISK[2], 0..=i64::MAX, "0", "reads a second of each private server from its disk; 0 is no limit"),
+    ParamSpec::int(OF_DISK[3], 0..=i64::MAX, "0", "writes a second of each private server to its disk; 0 is no limit"),
 ];
 
 /// True if `name` is one of these parameters, or one of the disk's.
@@ -59,7 +53,100 @@ pub struct Limits {
     pub disk: [Option<u64>; 4],
 }
 
+/// Change of one limit of a server while it runs; `None` removes the limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LimitChange {
+    /// Processors.
+    Cpus(Option<f64>),
+    /// List of processors.
+    Cpuset(Option<String>),
+    /// Bytes of memory.
+    Memory(Option<u64>),
+    /// Limit of the disk with this position in [`Limits::disk`].
+    Disk(usize, Option<u64>),
+}
+
+impl LimitChange {
+    /// Parses `NAME=VALUE`, or `NAME=none`; `number` parses sizes and counts.
+    ///
+    /// # Errors
+    /// `Usage` for names and values that cannot be parsed.
+    pub fn parse(
+        given: &str,
+        number: impl Fn(&ParamSpec, &str) -> Result<u64, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let (name, value) = given.split_once('=').unwrap_or((given, ""));
+        let Some((position, param)) = PARAMS.iter().enumerate().find(|(_, param)| param.name == name) else {
+            let names = PARAMS.map(|param| param.name).join(", ");
+            return Err(StoreError::usage(format!("unknown limit `{}`", clean(name))).next(format!("limits: {names}")));
+        };
+        let value = Some(value).filter(|value| *value != NONE);
+        let number = || {
+            let number = value.map(|value| number(param, value)).transpose()?;
+            Ok(number.filter(|number| *number > 0))
+        };
+        Ok(match name {
+            CPUS => Self::Cpus(value.map(cpus).transpose()?),
+            CPUSET => Self::Cpuset(value.map(cpuset).transpose()?),
+            MEMORY => Self::Memory(number()?),
+            _ => Self::Disk(position + OF_DISK.len() - PARAMS.len(), number()?),
+        })
+    }
+
+    /// Returns the name of the limit, a store's parameter.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Cpus(_) => CPUS,
+            Self::Cpuset(_) => CPUSET,
+            Self::Memory(_) => MEMORY,
+            Self::Disk(position, _) => OF_DISK.get(*position).copied().unwrap_or_default(),
+        }
+    }
+}
+
+/// Parses a number of processors.
+fn cpus(text: &str) -> Result<f64, StoreError> {
+    text.parse().map_err(|_| {
+        StoreError::usage(format!("{CPUS} = \"{}\" is not a number of processors", clean(text))).next("write 0.5, or 2")
+    })
+}
+
+/// Parses a list of processors.
+fn cpuset(text: &str) -> Result<String, StoreError> {
+    let is_list = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || ",-".contains(c));
+    if is_list {
+        return Ok(text.to_owned());
+    }
+    Err(StoreError::usage(format!("{CPUSET} = \"{}\" is not a list of processors", clean(text))).next("write 0-1,3"))
+}
+
 impl Limits {
+    /// Returns these limits after a change.
+    pub fn with(mut self, change: &LimitChange) -> Self {
+        match change {
+            LimitChange::Cpus(cpus) => self.cpus = *cpus,
+            LimitChange::Cpuset(cpuset) => self.cpuset.clone_from(cpuset),
+            LimitChange::Memory(bytes) => self.memory_bytes = *bytes,
+            LimitChange::Disk(position, limit) => {
+                if let Some(one) = self.disk.get_mut(*position) {
+                    *one = *limit;
+                }
+            }
+        }
+        self
+    }
+
+    /// Returns the limits as changes of a server without any.
+    pub fn changes(&self) -> Vec<LimitChange> {
+        let cpus = self.cpus.map(|cpus| LimitChange::Cpus(Some(cpus)));
+        let cpuset = self.cpuset.clone().map(|cpuset| LimitChange::Cpuset(Some(cpuset)));
+        let memory = self.memory_bytes.map(|bytes| LimitChange::Memory(Some(bytes)));
+        let disk = self.disk.into_iter().enumerate().filter(|(_, limit)| limit.is_some());
+        let disk = disk.map(|(position, limit)| LimitChange::Disk(position, limit));
+        cpus.into_iter().chain(cpuset).chain(memory).chain(disk).collect()
+    }
+
     /// Reads the limits from a store's parameters.
     ///
     /// # Errors
@@ -67,19 +154,8 @@ impl Limits {
     pub fn of(params: &Params) -> Result<Self, StoreError> {
         let given = |name: &str| Some(params.text(name).trim()).filter(|text| !text.is_empty());
         let number = |name: &str| u64::try_from(params.int(name)).ok().filter(|number| *number > 0);
-        let cpus = given(CPUS).map(|text| {
-            text.parse().map_err(|_| {
-                StoreError::usage(format!("{CPUS} = \"{text}\" is not a number of processors")).next("write 0.5, or 2")
-            })
-        });
-        let cpuset = given(CPUSET).map(str::to_owned);
-        if let Some(set) = cpuset.as_ref().filter(|set| !set.chars().all(|c| c.is_ascii_digit() || ",-".contains(c))) {
-            return Err(
-                StoreError::usage(format!("{CPUSET} = \"{set}\" is not a list of processors")).next("write 0-1,3")
-            );
-        }
-        let disk = ["read_bps", "write_bps", "read_iops", "write_iops"].map(number);
-        Ok(Self { cpus: cpus.transpose()?, cpuset, memory_bytes: number(MEMORY), disk })
+        let (cpus, cpuset) = (given(CPUS).map(cpus).transpose()?, given(CPUSET).map(cpuset).transpose()?);
+        Ok(Self { cpus, cpuset, memory_bytes: number(MEMORY), disk: OF_DISK.map(number) })
     }
 
     /// Size in bytes from the parameter `name`; if that has its `default` and memory is limited, this share of the
@@ -104,7 +180,7 @@ impl Limits {
             ("write_iops", write_iops),
         ];
         let limit = |(name, value): (&str, Option<String>)| {
-            Some(Setting::new(&format!("limit {name}"), value?, Some("none"), "plimsoll"))
+            Some(Setting::new(&format!("limit {name}"), value?, Some(NONE), "plimsoll"))
         };
         all.into_iter().filter_map(limit).collect()
     }

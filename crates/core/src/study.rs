@@ -110,6 +110,8 @@ pub enum GoalKind {
     Mean,
     /// Operations per second: a lower limit.
     Rate,
+    /// Longest time without any answer.
+    Outage,
 }
 
 impl GoalKind {
@@ -123,6 +125,7 @@ impl GoalKind {
             GoalKind::Percentile(percentile) => percentile.name(),
             GoalKind::Mean => "mean".to_owned(),
             GoalKind::Rate => "rate".to_owned(),
+            GoalKind::Outage => "outage".to_owned(),
         }
     }
 
@@ -140,6 +143,7 @@ impl GoalKind {
             "status" => GoalKind::Status,
             "mean" => GoalKind::Mean,
             "rate" => GoalKind::Rate,
+            "outage" => GoalKind::Outage,
             percentile => GoalKind::Percentile(Percentile::named(percentile)?),
         })
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Setting, Span, StoreError,
+    Launch, LimitChange, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Setting, Span, StoreError,
     StoreErrorKind, Waits,
 };
 
@@ -237,6 +237,20 @@ impl ClusterHandle {
     /// `Usage` if there is no such node.
     pub fn link(&self, number: usize) -> Result<Link, StoreError> {
         Ok(self.0.find(number)?.host.map(|host| host.link()).unwrap_or_default())
+    }
+
+    /// Changes a limit of a node's server while it runs. Restarts keep the limit.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node, it has no control group for the limit, or the limit is not possible.
+    pub fn change_limit(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
+        limits::change(change, &self.0.find(number)?.root)?;
+        let mut members = self.0.members.write().unwrap_or_else(PoisonError::into_inner);
+        for member in members.iter_mut().filter(|member| member.node.number == number) {
+            let node = Node::clone(&member.node);
+            member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
+        }
+        Ok(())
     }
 
     /// Returns the current state of a node's server; `None` while an operation on it is in progress.

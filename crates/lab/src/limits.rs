@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
-use plimsoll_core::{Limits, StoreError, StoreErrorKind};
+use plimsoll_core::{LimitChange, Limits, StoreError, StoreErrorKind};
 
 /// File in a server's directory that names its groups, one a line.
 const GROUPS_FILE: &str = "groups";
@@ -21,6 +21,13 @@ const PERIOD_US: u64 = 100_000;
 const MEMORY_BYTES_MIN: u64 = 4 << 20;
 /// Least share of a processor that a server can be given.
 const CPUS_MIN: f64 = 0.01;
+/// Limits of the disk, in the order of [`Limits::disk`]: file of version 1, and key of `io.max`.
+const OF_DISK: [(&str, &str); 4] = [
+    ("blkio.throttle.read_bps_device", "rbps"),
+    ("blkio.throttle.write_bps_device", "wbps"),
+    ("blkio.throttle.read_iops_device", "riops"),
+    ("blkio.throttle.write_iops_device", "wiops"),
+];
 /// Longest time for a group to become empty after its processes were killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 
@@ -40,7 +47,7 @@ pub(crate) fn apply(limits: &Limits, root: &Path) -> Result<(), StoreError> {
     check(limits)?;
     let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    wanted(limits, root)?.iter().try_for_each(|limit| set(limit, root, &table, &own))
+    limits.changes().iter().try_for_each(|limit| set(&limit_of(limit, root)?, root, &table, &own))
 }
 
 fn check(limits: &Limits) -> Result<(), StoreError> {
@@ -56,45 +63,68 @@ fn check(limits: &Limits) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn wanted(limits: &Limits, root: &Path) -> Result<Vec<Limit>, StoreError> {
-    let mut wanted = Vec::new();
-    if let Some(cpus) = limits.cpus {
-        let quota = (cpus * PERIOD_US as f64) as u64;
-        wanted.push(Limit {
-            controller: "cpu",
-            first: vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())],
-            second: vec![("cpu.max", format!("{quota} {PERIOD_US}"))],
-        });
-    }
-    if let Some(cpuset) = &limits.cpuset {
-        let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_else(|_| "0".to_owned());
-        let cpus = ("cpuset.cpus", cpuset.clone());
-        let first = vec![cpus.clone(), ("cpuset.mems", nodes.trim().to_owned())];
-        wanted.push(Limit { controller: "cpuset", first, second: vec![cpus] });
-    }
-    if let Some(bytes) = limits.memory_bytes {
-        let limit = |file| vec![(file, bytes.to_string())];
-        wanted.push(Limit { controller: "memory", first: limit("memory.limit_in_bytes"), second: limit("memory.max") });
-    }
-    if limits.disk.iter().any(Option::is_some) {
-        let disk = disk_of(root)?;
-        let named = |names: [&'static str; 4]| {
-            names.into_iter().zip(limits.disk).filter_map(|(name, limit)| Some((name, limit?)))
-        };
-        let first = named([
-            "blkio.throttle.read_bps_device",
-            "blkio.throttle.write_bps_device",
-            "blkio.throttle.read_iops_device",
-            "blkio.throttle.write_iops_device",
-        ]);
-        let second = named(["rbps", "wbps", "riops", "wiops"]);
-        wanted.push(Limit {
-            controller: "blkio",
-            first: first.map(|(file, limit)| (file, format!("{disk} {limit}"))).collect(),
-            second: second.map(|(key, limit)| ("io.max", format!("{disk} {key}={limit}"))).collect(),
-        });
-    }
-    Ok(wanted)
+/// Returns the settings of control groups for one limit.
+fn limit_of(change: &LimitChange, root: &Path) -> Result<Limit, StoreError> {
+    let or_none = |limit: Option<u64>, none: &str| limit.map_or(none.to_owned(), |limit| limit.to_string());
+    Ok(match change {
+        LimitChange::Cpus(cpus) => {
+            let quota = cpus.map(|cpus| (cpus * PERIOD_US as f64) as u64);
+            let quota_first = ("cpu.cfs_quota_us", or_none(quota, "-1"));
+            Limit {
+                controller: "cpu",
+                first: vec![("cpu.cfs_period_us", PERIOD_US.to_string()), quota_first],
+                second: vec![("cpu.max", format!("{} {PERIOD_US}", or_none(quota, "max")))],
+            }
+        }
+        LimitChange::Cpuset(cpuset) => {
+            let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_else(|_| "0".to_owned());
+            let cpus = ("cpuset.cpus", cpuset.clone().unwrap_or_else(own_cpus));
+            let first = vec![cpus.clone(), ("cpuset.mems", nodes.trim().to_owned())];
+            Limit { controller: "cpuset", first, second: vec![cpus] }
+        }
+        LimitChange::Memory(bytes) => Limit {
+            controller: "memory",
+            first: vec![("memory.limit_in_bytes", or_none(*bytes, "-1"))],
+            second: vec![("memory.max", or_none(*bytes, "max"))],
+        },
+        LimitChange::Disk(position, limit) => {
+            let disk = disk_of(root)?;
+            let (file, key) = OF_DISK.get(*position).copied().unwrap_or_default();
+            Limit {
+                controller: "blkio",
+                first: vec![(file, format!("{disk} {}", or_none(*limit, "0")))],
+                second: vec![("io.max", format!("{disk} {key}={}", or_none(*limit, "max")))],
+            }
+        }
+    })
+}
+
+/// Returns the processors that this process may use: all that a server may use without a limit.
+fn own_cpus() -> String {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap_or("0").trim().to_owned()
+}
+
+/// Changes one limit of the server with the directory `root` while it runs, in the control group that it has for it.
+///
+/// # Errors
+/// `Usage` if it has no control group for the limit, or the limit is too low or too high for any server.
+pub(crate) fn change(change: &LimitChange, root: &Path) -> Result<(), StoreError> {
+    check(&Limits::default().with(change))?;
+    let (limit, groups) = (limit_of(change, root)?, groups_of(root));
+    let with = |settings: &[(&str, String)]| {
+        groups.iter().find(|group| settings.iter().all(|(file, _)| group.join(file).exists()))
+    };
+    let found = [&limit.first, &limit.second].into_iter().find_map(|settings| Some((with(settings)?, settings)));
+    let Some((group, settings)) = found else {
+        let name = change.name();
+        let what = format!("the servers have no control group for `{name}`: they were started without this limit");
+        return Err(
+            StoreError::usage(what).next(format!("make the lab with this limit: plimsoll lab up STORE --set {name}=…"))
+        );
+    };
+    write(limit.controller, group, settings)
 }
 
 /// Returns the disk with the file system of `root`, as `major:minor`: limits apply to disks, not to partitions.
@@ -139,6 +169,11 @@ fn set(limit: &Limit, root: &Path, table: &str, own: &str) -> Result<(), StoreEr
         _ => Err(error),
     });
     made.map_err(|error| refused(controller, &group.display().to_string(), &error))?;
+    write(controller, &group, settings)
+}
+
+/// Writes `settings` to the files of a group.
+fn write(controller: &str, group: &Path, settings: &[(&str, String)]) -> Result<(), StoreError> {
     settings.iter().try_for_each(|(file, value)| {
         let failed = |error| refused(controller, &format!("{value} > {}", group.join(file).display()), &error);
         fs::write(group.join(file), value).map_err(failed)

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{Launch, LimitChange, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
 use rustix::fs::FlockOperation;
 
 use crate::hosts::{Link, NamespaceGuard};
@@ -266,6 +266,14 @@ impl Lab {
         self.done(&LabRequest::Link { nodes, link })
     }
 
+    /// Changes a limit of a node, or of each. Reports of runs quote the change as `given`.
+    ///
+    /// # Errors
+    /// The errors of [`ClusterHandle::change_limit`](crate::ClusterHandle::change_limit).
+    pub fn change_limit(&self, nodes: Nodes, change: LimitChange, given: &str) -> Result<(), StoreError> {
+        self.done(&LabRequest::Limit { nodes, change, given: given.to_owned() })
+    }
+
     /// Ends the lab and removes all its files; returns when that is done.
     ///
     /// # Errors
@@ -292,6 +300,22 @@ impl Lab {
             LabReply::Added(number) => Ok(number),
             _ => Err(self.garbled()),
         }
+    }
+
+    /// Returns the limits as settings: of each node if they differ.
+    fn limits(&self) -> Vec<Setting> {
+        let first = &self.first().limits;
+        if self.nodes.iter().all(|node| node.limits == *first) {
+            return first.settings();
+        }
+        let each = self.nodes.iter().flat_map(|node| {
+            let of_node = move |setting: Setting| Setting {
+                name: format!("{} of node {}", setting.name, node.number + 1),
+                ..setting
+            };
+            node.limits.settings().into_iter().map(of_node)
+        });
+        each.collect()
     }
 
     fn act(&self, act: LabAction, nodes: Nodes) -> Result<Span, StoreError> {
@@ -345,7 +369,7 @@ impl Servers for Lab {
     }
 
     fn settings(&self) -> Vec<Setting> {
-        let mut settings = self.first().limits.settings();
+        let mut settings = self.limits();
         // A lab that does not answer reports an error on its next use.
         let nodes = self.status().map(|status| status.nodes).unwrap_or_default();
         settings.extend(proxy::setting(nodes.iter().map(|node| node.role.as_str())));

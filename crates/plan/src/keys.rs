@@ -257,6 +257,7 @@ keys! {
         mean: PERCENTILE, OPTIONAL, "Upper limit of the mean response time";
         status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL";
         rate: Rate, OPTIONAL, "Lowest rate of driven phases, in operations per second";
+        outage: Time(SECOND_NS / 5, 86_400 * SECOND_NS), OPTIONAL, "Longest time without any answer in driven phases; at least two slices";
     }
 
     /// Keys of an `[[answer]]`.

@@ -169,7 +169,7 @@ impl<'c> PlanReader<'c> {
             let example = format!("`stores = [\"{}\"]`, or name them with `--on`", self.a_store());
             self.required(&root, "stores", &example);
         }
-        let goals = root.get("goals").map(|node| self.goals(&node)).unwrap_or_default();
+        let goals = root.get("goals").map(|node| self.goals(&node, slice_ns)).unwrap_or_default();
 
         // Operation types and parameters cannot be checked without the workload.
         let workload = &self.workload(&root)?;

@@ -11,6 +11,7 @@ use crate::keys::{FIGURE, GOALS, KeyType, PUBLISHED, PUBLISHED_TABLE};
 use crate::model::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use crate::nearest;
 use crate::phases::PhaseDraft;
+use crate::quantity::show_ns;
 use crate::workload::WorkloadDraft;
 
 /// A goal as written in a plan.
@@ -44,14 +45,14 @@ fn is_by_operation(what: GoalKind) -> bool {
 const FIGURES_MAX: usize = 1000;
 
 impl PlanReader<'_> {
-    /// Reads the goals.
-    pub(crate) fn goals(&self, node: &PlanNode<'_>) -> Vec<Goal> {
+    /// Reads the goals of a plan with slices of this length.
+    pub(crate) fn goals(&self, node: &PlanNode<'_>, slice_ns: Option<u64>) -> Vec<Goal> {
         let section = self.table(node, "[goals]");
         let wanted = section.map(|section| self.wanted(&section, None)).unwrap_or_default();
-        wanted.iter().filter_map(|wanted| self.goal(wanted)).collect()
+        wanted.iter().filter_map(|wanted| self.goal(wanted, slice_ns.unwrap_or(0))).collect()
     }
 
-    fn goal(&self, wanted: &WrittenGoal<'_>) -> Option<Goal> {
+    fn goal(&self, wanted: &WrittenGoal<'_>, slice_ns: u64) -> Option<Goal> {
         let (node, takes) = (&wanted.node, wanted.takes());
         let (limit, unit) = match takes {
             KeyType::Share(..) => (self.share(node, takes)?, "%"),
@@ -59,6 +60,12 @@ impl PlanReader<'_> {
             KeyType::Time(..) => (self.whole(node, takes)? as f64, "ns"),
             _ => (self.whole(node, takes)? as f64, ""),
         };
+        // Only in two slices one certainly has no answer.
+        let least_ns = 2 * slice_ns;
+        if wanted.what == GoalKind::Outage && limit < least_ns as f64 {
+            let help = format!("use at least {}, or a shorter `slice`", show_ns(least_ns));
+            return self.refuse(node.span.clone(), "`outage` must be at least two slices".to_owned(), Some(help));
+        }
         let of = wanted.of.map(str::to_owned);
         Some(Goal { what: wanted.what, of, limit, unit: unit.to_owned() })
     }

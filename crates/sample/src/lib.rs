@@ -17,7 +17,7 @@
 //! | `fsync` | flushes of the server's processes, and the duration of each |
 //! | `run_queue` | time that threads were ready to run while others had the processor |
 //! | [`STORE`] | a store's counters of its own work, read by the owner of the store |
-//! | `tree` | processes and their descendants, with their I/O: [`process_tree_io`], [`own_io`] |
+//! | `tree` | processes and their descendants, with their I/O |
 //! | [`mod@environment`] | facts that are constant during a run: CPU, kernel, clock source, file system … |
 //! | [`room`] | remaining memory, threads and file descriptors |
 //! | `proc_file` | reading a file of `/proc` again and again |
@@ -46,7 +46,6 @@ use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
 pub use environment::environment;
 pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
-pub use tree::{TreeIo, own_io, process_tree_io};
 
 /// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.
 pub const STORE: SamplerSpec =

@@ -6,18 +6,16 @@
 use std::fs::File;
 use std::io;
 
-use plimsoll_trace::with_descendants;
-
 use crate::proc_file::{ProcFile, number_of};
 
 /// Bytes that processes caused to be read from and written to devices, since they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TreeIo {
+pub(crate) struct TreeIo {
     /// Read from a device: not what came from the page cache.
-    pub read_bytes: u64,
+    pub(crate) read_bytes: u64,
     /// Written, or made dirty in the page cache and so to be written. What was taken back by cutting a file
     /// off before it was written is still in it; what lies on tmpfs is not.
-    pub write_bytes: u64,
+    pub(crate) write_bytes: u64,
 }
 
 impl TreeIo {
@@ -28,29 +26,6 @@ impl TreeIo {
             write_bytes: self.write_bytes.saturating_add(other.write_bytes),
         }
     }
-}
-
-/// Returns the I/O of this process, all its threads and the children it waited for; `None` if the kernel does not
-/// count it (CONFIG_TASK_IO_ACCOUNTING).
-pub fn own_io() -> Option<TreeIo> {
-    parse_io(&std::fs::read_to_string("/proc/self/io").ok()?)
-}
-
-/// Returns the I/O of the processes `pids` and all their descendants since they began, with the children that were
-/// waited for. Subtract two readings; a process that was replaced in between began anew. Returns `None` if one of
-/// `pids` is gone, or may not be read: `/proc/PID/io` is for its user and root only.
-pub fn process_tree_io(pids: &[u32]) -> Option<TreeIo> {
-    let mut sum = TreeIo::default();
-    for pid in with_descendants(pids) {
-        let path = format!("/proc/{pid}/io");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => sum = sum.and(parse_io(&text)?),
-            // One that ended since it was listed; its parent took its counts over.
-            Err(_) if !pids.contains(&pid) && !std::path::Path::new(&path).exists() => {}
-            Err(_) => return None,
-        }
-    }
-    Some(sum)
 }
 
 /// Counts of an `io` file.

@@ -1,26 +1,17 @@
-//! Bytes that a store has caused to be written: as counted by its simulated disk, if it has one; else as the kernel
-//! counts them per process.
+//! Bytes that a store has caused to be written, as counted by its simulated disk.
 //!
-//! The kernel counts when a process makes memory of the page cache dirty, and counts the whole folio: on a file system with large
-//! folios (XFS, Btrfs, ext4 since Linux 6.16) 8 KiB written may count as 1 MiB, and as that again after each sync.
+//! Other disks hold the data of other programs, too. The kernel's count for each process is no measure either: it counts
+//! when a process makes memory of the page cache dirty, in whole folios. On a file system with large folios (XFS, Btrfs,
+//! ext4 since Linux 6.16) 8 KiB written may count as 1 MiB, and as that again after each sync.
 
 use plimsoll_record::data::{PhaseEnd, ResultName};
 
 use crate::phase::TrialRun;
 
 impl TrialRun<'_, '_> {
-    /// Returns the bytes written so far to a simulated disk; else by the server's processes, or, for a store inside
-    /// this process, by this process without the recorder; `None` if they cannot be known (attached servers).
+    /// Returns the bytes written so far to the simulated disks of the store, or `None` without any.
     pub(crate) fn written_bytes(&self) -> Option<u64> {
-        if let Some(disk) = self.store.power_switch() {
-            return disk.written_bytes();
-        }
-        let processes = self.store.processes();
-        if !processes.is_empty() {
-            return plimsoll_sample::process_tree_io(&processes).map(|io| io.write_bytes);
-        }
-        let own = plimsoll_sample::own_io().filter(|_| self.store.spec().schemes.is_empty())?;
-        Some(own.write_bytes.saturating_sub(self.context.sinks.recorder.bytes_written()))
+        self.store.power_switch()?.written_bytes()
     }
 
     /// Adds to the end of a phase what was written since there were `before` bytes, where that can be known.

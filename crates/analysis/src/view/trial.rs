@@ -47,7 +47,7 @@ pub struct TrialView {
     pub footprint: Option<FootprintView>,
     /// Size of the data in relation to the memory that can hold them; `None` if unknown.
     pub size: Option<SizeView>,
-    /// Bytes that load and settle wrote to the device, per record. The recorder's own are not in it.
+    /// Bytes that load and settle wrote to the simulated disk of the store, per record; `None` without such a disk.
     pub device_bytes_per_record: Option<f64>,
     /// Bytes written divided by the record's own bytes.
     pub write_amplification: Option<f64>,
@@ -350,12 +350,15 @@ pub struct OpsView {
 }
 
 /// Time in which no operation was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OutageView {
     /// Start on the run's clock.
     pub at_s: f64,
     /// Length in seconds: exact to two slices at worst, to the longest response time if that lies within.
     pub seconds: f64,
+    /// Actions on servers and disks in it or shortly before it, which need not be its cause.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub with: Vec<String>,
 }
 
 /// Operations of a type that found nothing.

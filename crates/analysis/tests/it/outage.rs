@@ -1,11 +1,12 @@
 //! Times without any answer, in the first line.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{OutageView, RunView, VerdictState};
+use plimsoll_analysis::view::{GoalState, OutageView, RunView, VerdictState};
 use plimsoll_core::Measure;
-use plimsoll_record::data::{PhaseResult, ResultName, Run};
+use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::{START_S, driven};
+use crate::stall::act;
 use crate::study::{served, times};
 
 /// Twenty seconds with 1,000 answers each, and none from second 7 to 10.
@@ -15,7 +16,7 @@ fn silent() -> Run {
 }
 
 fn outage(view: &RunView) -> Option<OutageView> {
-    view.trials[0].phases[0].outage
+    view.trials[0].phases[0].outage.clone()
 }
 
 #[test]
@@ -29,8 +30,29 @@ fn a_time_without_answers_is_in_the_first_line_and_no_promise_is_kept_over_it() 
     assert!((found.at_s - (START_S as f64 + 6.8)).abs() < 0.05, "{found:?}");
     assert!(view.summary[0].text.contains("no answer for 3.4"), "{}", view.summary[0].text);
     assert_eq!(view.verdict.state, VerdictState::Pass);
-    assert!(view.verdict.sentence.contains("answered nothing for 3.4"), "{}", view.verdict.sentence);
+    assert!(view.verdict.sentence.contains("answered nothing in phase mixed for 3.4"), "{}", view.verdict.sentence);
     assert!(!view.verdict.sentence.contains("kept every promise"), "{}", view.verdict.sentence);
+}
+
+#[test]
+fn commands_in_an_outage_and_up_to_a_second_before_it_are_in_the_first_line() {
+    let mut run = silent();
+    act(&mut run, "lab kill a 2", 5_900, 5_900);
+    act(&mut run, "lab start a 2", 10_100, 10_100);
+    let before = view(&run);
+    assert!(before.summary[0].text.contains("no answer for 3.00 s at 107 s · "), "{}", before.summary[0].text);
+    act(&mut run, "lab pause a 1", 6_050, 6_060);
+    act(&mut run, "lab resume a 1", 9_990, 9_990);
+    let found = view(&run);
+    let words = "3.00 s at 107 s, with lab pause a 1 at 106.05 s and lab resume a 1 at 109.99 s";
+    let text = &found.summary[0].text;
+    assert!(text.contains(&format!("no answer for {words} · ")), "{text}");
+    assert!(found.verdict.sentence.contains(&format!("phase mixed for {words}")), "{}", found.verdict.sentence);
+    act(&mut run, "lab pause a 3", 8_000, 8_000);
+    let text = &view(&run).summary[0].text;
+    assert!(text.contains("lab resume a 1 at 109.99 s and 1 further action · "), "{text}");
+    run.events.iter_mut().for_each(|event| event.trial = Some(1));
+    assert_eq!(outage(&view(&run)).unwrap().with, [""; 0], "of another trial");
 }
 
 #[test]
@@ -69,4 +91,42 @@ fn failed_operations_are_no_answers() {
     };
     run.trials[0].phases[0].slices[7..10].iter_mut().for_each(failed);
     assert_eq!(outage(&view(&run)).unwrap().seconds, 3.0);
+}
+
+/// Judges a goal that allows silences of `limit_s`.
+fn allowed(run: &mut Run, limit_s: f64) -> RunView {
+    let what = GoalKind::Outage;
+    run.header.goals = vec![Goal { what, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
+    view(run)
+}
+
+#[test]
+fn a_goal_limits_the_longest_time_without_an_answer_of_every_trial() {
+    let mut run = silent();
+    let mut other = driven(&(0..20).map(|second| u64::from(second < 15) * 3).collect::<Vec<_>>()).trials.remove(0);
+    other.header.ordinal = 1;
+    run.trials.push(other);
+    let missed = allowed(&mut run, 4.0);
+    assert_eq!((missed.goals[0].state, missed.goals[0].got), (GoalState::Missed, Some(5e9)), "also with few answers");
+    let each: Vec<_> = missed.goals[0].trials.iter().map(|trial| (trial.state, trial.got_text.as_str())).collect();
+    assert_eq!(each, [(GoalState::Held, "3.00 s"), (GoalState::Missed, "5.00 s")]);
+    assert_eq!(missed.verdict.state, VerdictState::Fail);
+    let words = "longest time without any answer was 5.00 s in";
+    assert!(missed.verdict.sentence.contains(words), "{}", missed.verdict.sentence);
+    assert!(missed.verdict.sentence.contains("wanted ≤ 4.00 s"), "{}", missed.verdict.sentence);
+
+    let held = allowed(&mut run, 5.0);
+    assert_eq!(held.verdict.state, VerdictState::Pass);
+    assert!(held.summary[0].text.contains("no answer for 3.00 s"), "{}", held.summary[0].text);
+    assert!(held.verdict.sentence.contains("1 goal held"), "{}", held.verdict.sentence);
+    assert!(!held.verdict.sentence.contains("answered nothing"), "{}", held.verdict.sentence);
+    let none = allowed(&mut driven(&[1_000; 20]), 2.0);
+    assert_eq!((none.goals[0].state, none.goals[0].got), (GoalState::Held, Some(0.0)));
+}
+
+#[test]
+fn an_outage_of_a_late_generator_does_not_decide_a_goal() {
+    let mut run = silent();
+    run.trials[0].phases[0].end.late = Some("the generator was 3.0 s late".into());
+    assert_eq!(allowed(&mut run, 2.0).goals[0].state, GoalState::Undecided);
 }

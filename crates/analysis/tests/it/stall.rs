@@ -111,7 +111,7 @@ fn two_series_of_one_thing_are_named_once() {
 }
 
 /// Adds an action on servers to the run: its time in milliseconds since the phase's start.
-fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
+pub fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
     let ns = |ms: u64| START_S * SECOND_NS + ms * 1_000_000;
     let (from_ns, until_ns) = (ns(from_ms), ns(until_ms));
     let (trial, level, class) = (Some(0), Level::Warning, EventClass::Servers);

@@ -12,13 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, Limits, Nodes, OpenOptions, Params, Recipe, Servers, Span, StoreError, Target, Waits};
+use plimsoll_core::{
+    Catalogue, LimitChange, Limits, Nodes, OpenOptions, ParamSpec, ParamType, Params, Recipe, Servers, Span,
+    StoreError, Target, Waits,
+};
 use plimsoll_lab::described::{self, DescribedServer};
 use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
-use plimsoll_plan::Dimension;
 use plimsoll_plan::model::StoreUse;
+use plimsoll_plan::{Dimension, parse_count, parse_quantity};
 use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::{LabAction, LabNode, LabUp};
@@ -90,6 +93,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             crate::say(&format!("lab {}: {}: {link}", lab.name(), said(&numbers)));
             Ok(exit::OK)
         }
+        LabAction::Limit { at } => limit(at),
         LabAction::Publish { of, port } => {
             let (lab, mut numbers) = nodes_of(&of.at)?;
             if numbers.is_empty() {
@@ -104,6 +108,33 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
     }
+}
+
+/// Changes limits: one request for each, so that a refused one leaves the others.
+fn limit(words: &[String]) -> Result<u8, TrialError> {
+    let (limits, at): (Vec<String>, Vec<String>) = words.iter().cloned().partition(|word| word.contains('='));
+    if limits.is_empty() {
+        return Err(TrialError::usage("no limit is given").next("write cpus=0.5, memory=1GiB, or cpus=none"));
+    }
+    let number = |param: &ParamSpec, value: &str| match param.param_type {
+        ParamType::Bytes => parse_quantity(value, Dimension::Size).map(|bytes| bytes as u64).map_err(|(what, next)| {
+            StoreError { next, ..StoreError::usage(format!("{}={value}: {what}", param.name)) }
+        }),
+        _ => parse_count(value)
+            .ok_or_else(|| StoreError::usage(format!("{}={value}: not a whole number", param.name)).next("write 500")),
+    };
+    let changes: Vec<LimitChange> =
+        limits.iter().map(|given| LimitChange::parse(given, number)).collect::<Result<_, _>>()?;
+    let (lab, numbers) = nodes_of(&at)?;
+    let each: Vec<Nodes> =
+        if numbers.is_empty() { vec![Nodes::All] } else { numbers.iter().copied().map(Nodes::One).collect() };
+    for (nodes, (change, given)) in
+        each.iter().flat_map(|nodes| changes.iter().zip(&limits).map(move |one| (nodes, one)))
+    {
+        lab.change_limit(*nodes, change.clone(), given)?;
+    }
+    crate::say(&format!("lab {}: {}: {}", lab.name(), said(&numbers), limits.join(" ")));
+    Ok(exit::OK)
 }
 
 /// `10%` or `0.1`.

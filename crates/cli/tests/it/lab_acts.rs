@@ -22,6 +22,8 @@ fn wall_ns() -> i64 {
 fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis", &[]);
+    let refused = "no control group for `cpus` … plimsoll lab up STORE --set cpus=…";
+    place.refuses(&[("lab limit redis 1 cpus=1", refused)]);
     let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --think 5ms --for 12s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
@@ -29,7 +31,8 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
         let from = wall_ns();
         lab.does(verb, "1");
         took.push((from, wall_ns()));
-        std::thread::sleep(Duration::from_millis(1_200));
+        // A slice without any answer lies within.
+        std::thread::sleep(Duration::from_millis(2_200));
     }
     driving.ended().expect(0);
     let acts = acts(&place);
@@ -45,6 +48,8 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     // It ends before the first slice that has half of the usual operations, which may be that of the second command.
     let pause = format!("{} at {:.2} s", acts[0].text, acts[0].from_ns as f64 / 1e9);
     assert!(sentence.contains(&format!("at the same time: {pause}")), "{sentence}");
+    let text = report["summary"][0]["text"].as_str().unwrap();
+    assert!(text.contains("no answer for ") && text.contains(&format!(", with {pause}")), "{text}");
     assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
     place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
     lab.down();

@@ -145,7 +145,15 @@ fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
     assert!(settings.contains("disk_flush_time") && settings.contains("60ms"), "{settings}");
     // The disk itself counts what comes to it: 10 small commits are pages of the log, and no folios of the page cache.
     let bytes = result(drive(0), "device_bytes");
+    assert!(report["report"]["trials"][0]["device_bytes_per_record"].as_f64().unwrap() >= 10.0);
     assert!((10.0 * 4096.0..1e6).contains(&bytes), "{bytes} bytes");
+    // Other disks have no figure: it would not be of the store alone.
+    let other = place
+        .line("drive kv --mix update=1 --set records=20 --on sqlite --ops 50 --json --quiet")
+        .expect(0)
+        .last_json();
+    let trial = &other["report"]["trials"][0];
+    assert!(trial["device_bytes_per_record"].is_null() && !trial.to_string().contains("device_bytes\""), "{trial}");
     // What was acknowledged before the drive that ends by the cut is lost, too, where flushes are ignored.
     let lost: Vec<u64> = promises(&ran).iter().map(|one| one["lost"].as_u64().unwrap()).collect();
     assert!(lost[0] == 0 && lost[1] >= 10, "{lost:?}");

@@ -194,6 +194,7 @@ impl Holder {
         match request {
             LabRequest::Act { act, nodes } if *act != LabAction::Check => Some(of(act.name(), *nodes)),
             LabRequest::Link { nodes, link } => Some(format!("{}: {link}", of("link", *nodes))),
+            LabRequest::Limit { nodes, given, .. } => Some(format!("{}: {given}", of("limit", *nodes))),
             LabRequest::Add { .. } => Some(of("add", Nodes::All)),
             LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
             LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down => None,
@@ -214,9 +215,11 @@ impl Holder {
                 self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| LabReply::Done)
             }
             LabRequest::Link { nodes, link } => {
-                let numbers = self.cluster.nodes().into_iter().map(|node| node.number);
-                let mut meant = numbers.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
-                meant.try_for_each(|number| self.cluster.set_link(number, link)).map(|()| LabReply::Done)
+                self.numbers(nodes).try_for_each(|number| self.cluster.set_link(number, link)).map(|()| LabReply::Done)
+            }
+            LabRequest::Limit { nodes, change, .. } => {
+                let mut numbers = self.numbers(nodes);
+                numbers.try_for_each(|number| self.cluster.change_limit(number, &change)).map(|()| LabReply::Done)
             }
             LabRequest::Add { needed_by } => self.add(needed_by).map(LabReply::Added),
             LabRequest::Remove(number) => {
@@ -229,6 +232,11 @@ impl Holder {
             }
             LabRequest::Down => Ok(LabReply::Done),
         }
+    }
+
+    fn numbers(&self, nodes: Nodes) -> impl Iterator<Item = usize> {
+        let numbers = self.cluster.nodes().into_iter().map(|node| node.number);
+        numbers.filter(move |number| nodes == Nodes::All || nodes == Nodes::One(*number))
     }
 
     fn needed_by(&self) -> MutexGuard<'_, BTreeMap<usize, OwnedFd>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{Limits, Node, Nodes, ParamValue, Progress, StoreError};
+use plimsoll_core::{LimitChange, Limits, Node, Nodes, ParamValue, Progress, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::hosts::Link;
@@ -30,6 +30,8 @@ pub(super) enum LabRequest {
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
     /// Sets the link between a node's host, or each, and all others.
     Link { nodes: Nodes, link: Link },
+    /// Changes a limit of a node, or of each. `given` is the change as the user wrote it.
+    Limit { nodes: Nodes, change: LimitChange, given: String },
     /// Adds a node. A process may need it only while it lives.
     Add { needed_by: Option<u32> },
     /// Removes a node.

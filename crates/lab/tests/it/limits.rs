@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Limits, Nodes, StoreError, StoreErrorKind};
+use plimsoll_core::{LimitChange, Limits, Nodes, StoreError, StoreErrorKind};
 use plimsoll_lab::{Cluster, Supervisor};
 
 use crate::base;
@@ -36,6 +36,35 @@ fn processor_s(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let ticks = stat.rsplit_once(") ").unwrap().1.split(' ').skip(11).take(2).map(|word| word.parse::<f64>().unwrap());
     ticks.sum::<f64>() / rustix::param::clock_ticks_per_second() as f64
+}
+
+#[test]
+fn a_limit_of_a_server_that_runs_can_be_changed_if_it_has_a_group_for_it() {
+    let base = base();
+    let limits = Limits { cpus: Some(1.0), ..Limits::default() };
+    let cluster = start(base.path(), &limits, "echo >\"$0/socket\"; while :; do :; done").unwrap();
+    cluster.handle().change_limit(0, &LimitChange::Cpus(Some(0.2))).unwrap();
+    assert_eq!(cluster.first().limits, Limits { cpus: Some(0.2), ..Limits::default() });
+    let pid = cluster.pids()[0];
+    let share = || {
+        let (before, since) = (processor_s(pid), Instant::now());
+        std::thread::sleep(Duration::from_secs(2));
+        (processor_s(pid) - before) / since.elapsed().as_secs_f64()
+    };
+    let limited = share();
+    assert!((0.15..0.25).contains(&limited), "it had {limited} processors");
+    cluster.handle().change_limit(0, &LimitChange::Cpus(None)).unwrap();
+    assert_eq!(cluster.first().limits, Limits::default());
+    let free = share();
+    assert!(free > 0.3, "it had {free} processors");
+    // In version 2 all limits are of one group.
+    if fs::read_to_string("/proc/self/cgroup").unwrap().contains(":memory:") {
+        let refused = cluster.handle().change_limit(0, &LimitChange::Memory(Some(64 << 20))).unwrap_err();
+        assert_eq!(refused.kind, StoreErrorKind::Usage);
+        assert!(refused.to_string().contains("no control group for `memory`"), "{refused}");
+        assert_eq!(cluster.first().limits, Limits::default());
+    }
+    closed_without_trace(cluster);
 }
 
 #[test]

@@ -66,7 +66,7 @@ name = "coupons" => name = "coupons"\n«record» = 3
 ? did you mean `cache`? keys here: store, as, cache
 [goals]\n«p9x» = "20ms"
 ! unknown key `p9x` in [goals]
-? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, and any percentile like p99.9
+? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, outage, and any percentile like p99.9
 
 // Units are asked for.
 "10s" => «30»
@@ -93,6 +93,9 @@ loop = "open"\nrate = «1000»
 [goals]\nerrors = «0.1»
 ! `errors = 0.1` needs a unit: "0.1%"
 ? units of share: %
+[goals]\noutage = «5»
+! `outage = 5` needs a unit: "5ms" or "5s"
+? units of time: ns, us, µs, ms, s, min, h, d
 ["sqlite"] => [{ store = "sqlite", cache = «"4KB"» }]
 ! `cache`: `KB` is not a unit of size
 ? write "4KiB"
@@ -132,6 +135,11 @@ stores => title = «7»\nstores
 ? there are: none, own, keyindex
 [goals]\nerrors = «"101%"»
 ! `errors` must be 0% to 100%
+[goals]\noutage = «"100ms"»
+! `outage` must be 200ms to 24h, not 100ms
+[goals]\noutage = «"1500ms"»
+! `outage` must be at least two slices
+? use at least 2s, or a shorter `slice`
 clients = «[]»
 ! `clients` is an empty list: there is nothing to choose from
 clients = [1, 2, «1»]
@@ -291,6 +299,12 @@ clients = [1, 8]\n[[phase]]\ndo = "check"\nonly = { clients = «2» }
 [goals]\nread.«median» = "5ms"
 ! unknown key `median` in `read` of [goals]
 ? did you mean `mean`? keys here: errors, p99, mean, rate, and any percentile like p99.9
+[goals]\nread.«outage» = "5s"
+! unknown key `outage` in `read` of [goals]
+? keys here: errors, p99, mean, rate, and any percentile like p99.9
+[line]\n[goals]\np99 = "20ms"\n«outage» = "5s"
+! a load line cannot be searched by `outage`
+? a search uses percentiles and errors, of all operations or of one operation type
 [line]\n[goals]\np99 = "20ms"\n«mean» = "5ms"
 ! a load line cannot be searched by `mean`
 ? a search uses percentiles and errors, of all operations or of one operation type
@@ -590,6 +604,7 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         ("\"p99.9\" = \"20ms\"", "p99.9", 20e6),
         ("p97.5 = \"20ms\"", "p97.5", 20e6),
         ("mean = \"1ms\"", "mean", 1e6),
+        ("outage = \"5s\"", "outage", 5e9),
         ("read.p99 = \"5ms\"", "read.p99", 5e6),
         ("read.p99.95 = \"5ms\"", "read.p99.95", 5e6),
         ("read = { rate = \"10/s\" }", "read.rate", 10.0),

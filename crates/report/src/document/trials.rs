@@ -29,14 +29,17 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
         let bytes = trial.footprint.as_ref().and_then(|footprint| of(footprint.bytes)).filter(|bytes| *bytes > 0);
         or_none(bytes.map(|bytes| number::bytes(bytes as f64))).into()
     };
+    let has_written = view.trials.iter().any(|trial| trial.device_bytes_per_record.is_some());
     let columns: [ColumnOf<'_, &'v TrialView>; 9] = [
         (words("trial"), &|trial| (&trial.name).into()),
         (numbers("records").when(full), &|trial| number::count(trial.record_count).into()),
         (numbers("data"), &|trial| bytes(trial, |footprint| Some(footprint.data_bytes))),
         (numbers("index"), &|trial| bytes(trial, |footprint| footprint.index_bytes)),
         (numbers("all on disk"), &|trial| bytes(trial, |footprint| footprint.total_bytes)),
-        (numbers("written per record"), &|trial| or_none(trial.device_bytes_per_record.map(number::bytes)).into()),
-        (numbers("÷ its own bytes"), &|trial| {
+        (numbers("written per record").when(has_written), &|trial| {
+            or_none(trial.device_bytes_per_record.map(number::bytes)).into()
+        }),
+        (numbers("÷ its own bytes").when(has_written), &|trial| {
             or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))).into()
         }),
         (words("state").when(full), &|trial| state(trial.state).into()),
@@ -45,8 +48,7 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
     let is_known = |trial: &&TrialView| full || trial.footprint.is_some() || trial.device_bytes_per_record.is_some();
     let table = Table::of("Trials", &shown().filter(is_known).collect::<Vec<_>>(), &columns);
     let mut body = Body::noted(
-        "after load and settle; written by both: bytes on the way to Plimsoll's own disk, if there is one, otherwise as the kernel counts, in whole \
-         folios of the page cache",
+        "after load and settle; written by both: all bytes that came to the store's simulated disk, which holds nothing else",
     );
     body.first_rows(table, full);
     let sizes = shown().filter_map(|trial| Some((trial, trial.size.as_ref()?)));
