@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::Result;
 use crate::git::git;
-use crate::process::{cargo, line_of, output, run};
+use crate::process::{built, cargo, line_of, output, run};
 
 mod materials;
 
@@ -190,7 +190,7 @@ impl<'a> Release<'a> {
         }
         std::fs::copy(program, tree.join("bin/plimsoll")).map_err(failed)?;
         // A program for another machine cannot be asked: the one of this machine has the same pages.
-        let asked = if self.target == TARGET { program.to_owned() } else { self.own()? };
+        let asked = if self.target == TARGET { program.to_owned() } else { built(self.root, "release")? };
         line_of(Command::new(&asked).arg("man").arg(tree.join(MAN)))?;
         for (shell, path) in SHELLS {
             let path = tree.join(path);
@@ -203,12 +203,6 @@ impl<'a> Release<'a> {
             std::fs::copy(self.root.join(file), tree.join(TEXTS).join(file)).map_err(failed)?;
         }
         std::fs::write(tree.join(TEXTS).join("THIRD-PARTY-LICENSES"), materials.licences()).map_err(failed)
-    }
-
-    /// Returns a program that runs on this machine.
-    fn own(&self) -> Result<PathBuf> {
-        run(cargo().args(["build", "--release", "--package", "plimsoll"]).current_dir(self.root))?;
-        Ok(self.root.join("target/release/plimsoll"))
     }
 
     /// Packs the directory `name` in `place` as `archive`.

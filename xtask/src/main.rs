@@ -1,4 +1,4 @@
-//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | assets`.
+//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | pictures | assets`.
 //!
 //! | module | task |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
+//! | `pictures` | `pictures`: makes the pictures of README and book from a run |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | finds what tests leave behind; removes what killed tests have left |
 //! | `templates` | makes data directories of servers once a run |
@@ -36,6 +37,7 @@ mod labs;
 mod leftovers;
 mod lines;
 mod memory_disk;
+mod pictures;
 mod process;
 mod setup;
 mod templates;
@@ -54,6 +56,7 @@ cargo xtask labs N [STORE …]   how long labs take until they stand, and until 
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask dist [--target TRIPLE] [--twice]
                                make a release of HEAD in target/dist; --twice builds it again elsewhere and compares
+cargo xtask pictures [PROGRAM] make the pictures of README and book again from a run, of a new release build or PROGRAM
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         ["labs", ..] => labs::labs(&root, rest),
         ["lines", ..] => lines::lines(&root, rest),
         ["dist", ..] => dist::dist(&root, rest),
+        ["pictures", ..] => pictures::pictures(&root, rest),
         ["mysql"] => setup::mysql(&root),
         ["assets"] => assets::refresh(&root),
         _ => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
-use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
+use crate::process::{building, line_of, pass_on_interrupts, run, target};
 use crate::templates::{self, Templates};
 use crate::times::{self, Long, Ran, Times};
 use crate::{Result, alone, changed, memory_disk, setup};
@@ -199,13 +199,6 @@ fn tests(nextest: &Path, root: &Path) -> Result<Command> {
     // What they set would not be the gate's.
     command.env_remove("NEXTEST_RETRIES").env_remove("NEXTEST_PROFILE");
     Ok(command)
-}
-
-/// Directory that cargo builds into.
-fn target(root: &Path) -> Result<PathBuf> {
-    let metadata = metadata(root)?;
-    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
-    target.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
 }
 
 /// Returns the path of cargo-nextest, after it was fetched from PyPI into the target directory if it was missing.

@@ -240,7 +240,10 @@ mod tests {
         let alone = Times([("a::it fast".to_owned(), took(7.0)), ("a::it slow".to_owned(), took(31.0))].into());
         let wrong = still_long(&[long("fast"), long("slow"), long("failed")], &alone);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert!(wrong[0].starts_with("a::it slow: took 35.0 s, and 31.0 s alone; make it shorter than 30 s"), "{wrong:?}");
+        assert!(
+            wrong[0].starts_with("a::it slow: took 35.0 s, and 31.0 s alone; make it shorter than 30 s"),
+            "{wrong:?}"
+        );
         assert!(wrong[1].starts_with("a::it failed: took 35.0 s, and no time alone"), "{wrong:?}");
     }
 }
