@@ -58,8 +58,9 @@ cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
-cargo xtask dist [--target TRIPLE] [--twice]
-                               make a release of HEAD in target/dist; --twice builds it again elsewhere and compares
+cargo xtask dist [--target TRIPLE] [--twice] | --try
+                               make a release of HEAD in target/dist and try it in an empty root; --twice builds it again
+                               elsewhere and compares; --try only tries the last one
 cargo xtask site               build the book as a site in target/site, and follow its links
 cargo xtask pictures [PROGRAM] make the pictures of README and book again from a run, of a new release build or PROGRAM
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
