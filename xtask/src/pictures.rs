@@ -1,6 +1,7 @@
 //! `cargo xtask pictures [PROGRAM]`: makes the pictures of README and book again, from a run on this machine.
 //!
-//! The run writes its page. A headless browser shows the page, or one section of it, in light and in dark.
+//! The run writes its page, and its answer is printed, for README. A headless browser shows the page, or one section of
+//! it, in light and in dark.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ fn browser<'a>(paths: &'a [&'a str]) -> Result<&'a Path> {
 
 fn make(root: &Path, program: &Path, browser: &Path, place: &Path) -> Result {
     let said = output(Command::new(program).args(RUN).env("XDG_STATE_HOME", place))?;
+    println!("{said}");
     let page = said.lines().find_map(|line| line.strip_prefix("page ")).map(str::trim);
     let page = page.ok_or_else(|| format!("plimsoll {} names no page:\n{said}", RUN.join(" ")))?;
     let page = fs::read_to_string(page).map_err(|error| format!("{page}: {error}"))?;
