@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::Result;
-use crate::process::{cargo, output, run};
+use crate::process::{built, cargo, output};
 
 /// A lab, and how long it may take until it stands, in seconds, where that is wanted.
 const LABS: [(&str, &[&str], Option<f64>); 11] = [
@@ -45,8 +45,7 @@ pub fn labs(root: &Path, arguments: &[String]) -> Result {
     }
     let meant: Vec<_> =
         LABS.iter().filter(|(lab, ..)| names.is_empty() || names.iter().any(|name| *name == lab)).collect();
-    run(cargo().args(["build", "--profile", profile, "--package", "plimsoll"]).current_dir(root))?;
-    let program = root.join(if profile == "dev" { "target/debug/plimsoll" } else { "target/release/plimsoll" });
+    let program = built(root, profile)?;
     let mut hosts = Vec::new();
     let mut times = vec![(Vec::new(), Vec::new()); meant.len()];
     for _ in 0..n {

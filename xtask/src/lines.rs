@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::Result;
-use crate::process::{cargo, output, run};
+use crate::process::{built, output};
 
 /// Exit code of a search that decided.
 const DECIDED: i32 = 0;
@@ -28,7 +28,7 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
     let usage = || "cargo xtask lines N STEPS.csv WORKLOAD --on STORE … : N searches with seeds 1 … N".to_owned();
     let [n, steps, rest @ ..] = arguments else { return Err(usage()) };
     let n: u64 = n.parse().map_err(|_| usage())?;
-    run(cargo().args(["build", "--release", "--package", "plimsoll"]).current_dir(root))?;
+    let program = built(root, "release")?;
     let failed = |error: std::io::Error| format!("{steps}: {error}");
     let mut table =
         "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,reason,goal,limit,seen\n".to_owned();
@@ -37,7 +37,7 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
     println!("| seed | exit | took, s | load steps | server, µs an operation | |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for seed in 1..=n {
-        all.push(search(root, rest, seed, &mut table)?);
+        all.push(search(&program, rest, seed, &mut table)?);
         std::fs::write(steps, &table).map_err(failed)?;
     }
     summarise(&all);
@@ -45,10 +45,10 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
 }
 
 /// Searches once, prints the result and adds the load steps to `table`.
-fn search(root: &Path, arguments: &[String], seed: u64, table: &mut String) -> Result<Searched> {
+fn search(program: &Path, arguments: &[String], seed: u64, table: &mut String) -> Result<Searched> {
     let place = std::env::temp_dir().join(format!("plimsoll-lines-{}-{seed}", std::process::id()));
     let plimsoll = |verb: &str| {
-        let mut command = Command::new(root.join("target/release/plimsoll"));
+        let mut command = Command::new(program);
         command.arg(verb).env("XDG_STATE_HOME", &place);
         command
     };

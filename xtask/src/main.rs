@@ -1,4 +1,4 @@
-//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | assets`.
+//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | site | pictures | assets`.
 //!
 //! | module | task |
 //! |---|---|
@@ -15,6 +15,9 @@
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
 //! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
+//! | `site` | `site`: builds the book as a site |
+//! | `pypi` | programs at a fixed release, from PyPI |
+//! | `pictures` | `pictures`: makes the pictures of README and book from a run |
 //! | `assets` | `assets`: fetches the scripts that are kept in the repository |
 //! | `leftovers` | finds what tests leave behind; removes what killed tests have left |
 //! | `templates` | makes data directories of servers once a run |
@@ -36,8 +39,11 @@ mod labs;
 mod leftovers;
 mod lines;
 mod memory_disk;
+mod pictures;
 mod process;
+mod pypi;
 mod setup;
+mod site;
 mod templates;
 mod test;
 mod tidy;
@@ -52,8 +58,11 @@ cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
-cargo xtask dist [--target TRIPLE] [--twice]
-                               make a release of HEAD in target/dist; --twice builds it again elsewhere and compares
+cargo xtask dist [--target TRIPLE] [--twice] | --try
+                               make a release of HEAD in target/dist and try it in an empty root; --twice builds it again
+                               elsewhere and compares; --try only tries the last one
+cargo xtask site               build the book as a site in target/site, and follow its links
+cargo xtask pictures [PROGRAM] make the pictures of README and book again from a run, of a new release build or PROGRAM
 cargo xtask mysql              fetch MySQL 5.6 from npm, and run the MariaDB store's tests against it
 cargo xtask assets             fetch the scripts in crates/report/assets again";
 
@@ -90,6 +99,8 @@ fn main() -> ExitCode {
         ["labs", ..] => labs::labs(&root, rest),
         ["lines", ..] => lines::lines(&root, rest),
         ["dist", ..] => dist::dist(&root, rest),
+        ["site"] => site::site(&root),
+        ["pictures", ..] => pictures::pictures(&root, rest),
         ["mysql"] => setup::mysql(&root),
         ["assets"] => assets::refresh(&root),
         _ => {

@@ -1,7 +1,7 @@
 //! Running other programs, said on the terminal before it is done.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -91,6 +91,20 @@ pub fn building(mut command: Command) -> Command {
 pub fn metadata(root: &Path) -> Result<serde_json::Value> {
     let text = line_of(cargo().args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// Directory that cargo builds into.
+pub fn target(root: &Path) -> Result<PathBuf> {
+    let metadata = metadata(root)?;
+    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
+    target.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
+}
+
+/// Builds `plimsoll` in `release` or `dev`, and returns its path.
+pub fn built(root: &Path, profile: &str) -> Result<PathBuf> {
+    run(cargo().args(["build", "--profile", profile, "--package", "plimsoll"]).current_dir(root))?;
+    let directory = if profile == "dev" { "debug" } else { profile };
+    Ok(target(root)?.join(directory).join("plimsoll"))
 }
 
 /// The command line, with the first characters of a word that is very long.

