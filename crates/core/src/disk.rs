@@ -251,10 +251,15 @@ impl DiskSpec {
     /// Returns parameters that do not go together, and a remedy.
     pub fn mistake(params: &Params) -> Option<(String, &'static str)> {
         let is_slow = DiskSpeed::named(params.text(SPEED)).is_some_and(|speed| speed.figures().is_some());
-        let layout = DiskLayout::named(params.text(LAYOUT)).unwrap_or_default();
         if is_slow && !has_file_system(params) {
             return Some((format!("{SPEED} = \"{}\": {NO_DISK}", params.text(SPEED)), ANY_DISK));
         }
+        let about_flushes = [(params.int(FLUSH_TIME) > 0, FLUSH_TIME), (params.text(FLUSHES) == IGNORED, FLUSHES)];
+        let of_flushes = about_flushes.into_iter().find_map(|(is_set, name)| is_set.then_some(name));
+        if let Some(name) = of_flushes.filter(|_| DiskSpec::of(params).is_none()) {
+            return Some((format!("{name}: the data is not on a simulated disk"), ANY_DISK));
+        }
+        let layout = DiskLayout::named(params.text(LAYOUT)).unwrap_or_default();
         let what = format!("{LAYOUT} = \"{}\" has no effect on a disk without a speed", layout.name());
         (layout != DiskLayout::Single && !is_slow)
             .then_some((what, "set disk_speed = \"hdd\" or \"ssd\", or leave `disk_layout` out"))

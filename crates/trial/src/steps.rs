@@ -366,8 +366,10 @@ impl TrialRun<'_, '_> {
             tell((error.first_ns, error.last_ns), level, EventClass::ErrorCode, error.code.clone(), text);
         }
         for hung in &result.hung {
-            let (cycle, client) = (hung.cycle, hung.client);
-            let text = format!("operation {cycle} of client {client} did not return; its outcome is unknown");
+            let client = hung.client;
+            let kinds = self.workload.kinds();
+            let name = kinds.get(usize::from(hung.kind)).map_or("operation", |kind| &kind.name);
+            let text = format!("{name} of client {client} did not return; its outcome is unknown");
             let span = (hung.sent_ns, hung.end_ns);
             tell(span, Level::Error, EventClass::Drive, format!("client {client}"), text);
         }

@@ -3,7 +3,9 @@
 use std::fs::Permissions;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -229,6 +231,14 @@ fn nodes_are_killed_started_added_removed_and_looked_into() {
     place.refuses(&[("lab remove postgres-replicas 1", "cannot do without its primary")]);
     place.line("lab status").expect(0).says("PostgreSQL … primary");
     lab.does("logs", "3 -n 500").says("started streaming WAL");
+
+    // A command of another release is refused with a way out.
+    let directory = std::fs::File::open(place.path().join("plimsoll/labs").join(lab.name)).unwrap();
+    let mut socket = UnixStream::connect(format!("/proc/self/fd/{}/socket", directory.as_raw_fd())).unwrap();
+    socket.write_all(b"{\"process\":1,\"request\":\"of-later\"}\n").unwrap();
+    let mut refused = String::new();
+    socket.read_to_string(&mut refused).unwrap();
+    assert!(refused.contains("malformed request") && refused.contains("plimsoll lab down"), "{refused}");
 
     // What fails by itself is started again.
     let process = lab.status()["nodes"][0]["process"].as_u64().unwrap();

@@ -261,11 +261,12 @@ impl Server {
             Address::Unix(path) => drop(UnixStream::connect(path)),
             Address::Tcp(_, port) => drop(TcpStream::connect(("127.0.0.1", *port))),
         }
-        for socket in self.streams.lock().unwrap().drain(..) {
-            shut_down(&socket);
-        }
+        // The listener goes first: a client whose connection ends would come back otherwise.
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
+        }
+        for socket in self.streams.lock().unwrap().drain(..) {
+            shut_down(&socket);
         }
     }
 }

@@ -180,7 +180,8 @@ impl Holder {
                 Some(command) => self.log.logged(process, command, || self.answer(request)),
                 None => self.answer(request),
             },
-            Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))),
+            Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))
+                .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")),
         };
         say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
     }
