@@ -145,13 +145,14 @@ fn a_server_that_dies_gives_no_more_values() {
 #[test]
 fn what_children_wrote_is_counted_while_they_live_and_after() {
     let place = crate::directory_on_a_device();
-    let script = "dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
+    let script = "read line; dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
                   (dd if=/dev/zero of=two bs=1M count=4 2>/dev/null; echo two; read line); echo end; read line";
     let mut shell = Shell::start(script, place.path());
     let pids = [shell.child.id()];
     let mut server = Server::open();
     server.processes.set(pids.to_vec());
     server.read([]);
+    shell.go_on();
     assert_eq!(shell.hear(), "one");
     let one = written_bytes(&mut server);
     assert!((4e6..9e6).contains(&one), "{one} B");
