@@ -85,12 +85,17 @@ fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
     silences
 }
 
+/// Describes an outage by its length and its start.
+pub fn span(outage: &OutageView) -> String {
+    let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
+    format!("{length} at {at}")
+}
+
 /// Describes an outage: its length, its start, and what was done at that time.
 pub fn words(outage: &OutageView) -> String {
-    let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
     match outage.with.as_slice() {
-        [] => format!("{length} at {at}"),
-        with => format!("{length} at {at}, with {}", number::list(with)),
+        [] => span(outage),
+        with => format!("{}, at the same time: {}", span(outage), number::list(with)),
     }
 }
 

@@ -364,8 +364,7 @@ fn told(mut summary: SummaryView) -> SummaryView {
         parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
     }
     if let Some(one) = &summary.outage {
-        let value = outage::words(one);
-        parts.push(part("no answer", value.clone(), format!("no answer for {value}"), true));
+        parts.push(part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true));
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
     match summary.errors {

@@ -108,9 +108,16 @@ impl Writer {
         let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));
         let places = verdict.answer.iter().map(|(place, _)| shown::clean(place).width()).max().unwrap_or(0);
+        // Beside a long place the numbers would stand in a narrow column.
+        let is_beside = (indent.len() + places) * 2 <= self.width;
         for (place, answer) in &verdict.answer {
-            let pad = if places > 0 { places + 2 - shown::clean(place).width() } else { 0 };
-            self.paragraph(&first.then(Tone::Dim, format!("{place}{}", " ".repeat(pad))), answer);
+            if is_beside {
+                let pad = if places > 0 { places + 2 - shown::clean(place).width() } else { 0 };
+                self.paragraph(&first.then(Tone::Dim, format!("{place}{}", " ".repeat(pad))), answer);
+            } else {
+                self.paragraph(&first, &Tone::Dim.text(place));
+                self.paragraph(&format!("{indent}  ").into(), answer);
+            }
             first = indent.as_str().into();
         }
         let tone = if verdict.answer.is_empty() { Tone::Strong } else { Tone::Plain };
@@ -373,6 +380,29 @@ mod tests {
                 "  数据库           3",
             ]
         );
+    }
+
+    #[test]
+    fn numbers_stand_beside_a_short_place_and_below_a_long_one() {
+        let written = |place: &str| {
+            let answer = vec![(place.to_owned(), "9 ops/s · p50 1 ms".into())];
+            let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width: 50 };
+            writer.verdict(&Verdict {
+                word: "pass",
+                tone: Tone::Plain,
+                notices: Vec::new(),
+                question: Vec::new(),
+                answer,
+                title: String::new(),
+                sentence: String::new(),
+                reasons: Vec::new(),
+                about: String::new(),
+            });
+            writer.out.lines().take(2).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(written("one, 8 clients")[0], "PASS  one, 8 clients  9 ops/s · p50 1 ms");
+        let long = ["PASS  two halves, 8 clients, durable", "        9 ops/s · p50 1 ms"];
+        assert_eq!(written("two halves, 8 clients, durable"), long);
     }
 
     #[test]
