@@ -51,8 +51,9 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
             for (series, value) in found {
                 assert!(value.is_finite() && value >= 0.0, "{series:?}: {value}");
                 if series.unit == "%" && !matches!(source, "generator" | "server") {
-                    // A clock that ticks every 4 ms has seen two of them too many in 60 ms.
-                    assert!(value <= 115.0, "{series:?}: {value}");
+                    // A clock that ticks every 4 ms has seen two of them too many in 60 ms, and pressure is added up later.
+                    let most = if source == "pressure" { 200.0 } else { 115.0 };
+                    assert!(value <= most, "{series:?}: {value}");
                 }
             }
         }
