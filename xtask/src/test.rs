@@ -103,14 +103,17 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     if !ran.passed {
         leftovers::sweep(&target);
     }
-    let long = times::judge(root, &record, &kept, ran)?;
+    let long = times::judge(root, &record, &kept, ran).unwrap_or_else(|what| {
+        wrong.push(what);
+        Vec::new()
+    });
     // Beside others a test has a share of the processors that is not its own doing, so the time alone decides.
     if ran.passed && !long.is_empty() {
         println!("again, one at a time: {} tests took longer than they may beside the others", long.len());
         let record = target.join("test-times.alone");
         let _ = std::fs::remove_file(&record);
         wrong.extend(run(&mut command_of(&alone_arguments(&long), &record)?).err());
-        wrong.extend(times::still_long(&long, &Times::read(&record)?));
+        wrong.extend(times::still_long(&long, &Times::read(&record)?, &kept));
     }
     wrong.extend(before.left_since());
     if wanted.heavy {

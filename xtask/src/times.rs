@@ -138,13 +138,16 @@ pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<Long>
 }
 
 /// Returns a line for each test of `long` that took longer than it may when it ran `alone` as well.
-pub fn still_long(long: &[Long], alone: &Times) -> Vec<String> {
+/// `kept` is the file of usual times.
+pub fn still_long(long: &[Long], alone: &Times, kept: &Path) -> Vec<String> {
     let is_still = |long: &&Long| alone.newest(&long.test).is_none_or(|took| took > long.limit);
     let line = |Long { test, took, limit }: &Long| {
         let alone = alone.newest(test).map_or("no time".to_owned(), |took| format!("{took:.1} s"));
         format!(
-            "{test}: took {took:.1} s, and {alone} alone; make it shorter than {limit:.0} s, or add it with a reason to \
-             xtask/slow-tests.txt if it may take longer than {SECONDS_MAX:.0} s"
+            "{test}: took {took:.1} s, and {alone} alone; make it shorter than {limit:.0} s; if this is its time now, add it \
+             with a reason to xtask/slow-tests.txt (over {SECONDS_MAX:.0} s), or take its line out of {} (over \
+             {TIMES_USUAL_MAX:.0} times its usual time)",
+            kept.display()
         )
     };
     long.iter().filter(is_still).map(line).collect()
@@ -238,7 +241,7 @@ mod tests {
         let long = |test: &str| Long { test: format!("a::it {test}"), took: 35.0, limit: 30.0 };
         let took = |seconds| vec![Took { seconds, processor: 1.0 }];
         let alone = Times([("a::it fast".to_owned(), took(7.0)), ("a::it slow".to_owned(), took(31.0))].into());
-        let wrong = still_long(&[long("fast"), long("slow"), long("failed")], &alone);
+        let wrong = still_long(&[long("fast"), long("slow"), long("failed")], &alone, Path::new("kept"));
         assert_eq!(wrong.len(), 2, "{wrong:?}");
         assert!(
             wrong[0].starts_with("a::it slow: took 35.0 s, and 31.0 s alone; make it shorter than 30 s"),

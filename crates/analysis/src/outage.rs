@@ -91,11 +91,11 @@ pub fn span(outage: &OutageView) -> String {
     format!("{length} at {at}")
 }
 
-/// Describes an outage: its length, its start, and what was done at that time.
+/// Describes an outage: its length, its start, and what was done then or shortly before.
 pub fn words(outage: &OutageView) -> String {
     match outage.with.as_slice() {
         [] => span(outage),
-        with => format!("{}, at the same time: {}", span(outage), number::list(with)),
+        with => format!("{}, around then: {}", span(outage), number::list(with)),
     }
 }
 

@@ -44,7 +44,7 @@ fn commands_in_an_outage_and_up_to_a_second_before_it_are_in_the_first_line() {
     act(&mut run, "lab pause a 1", 6_050, 6_060);
     act(&mut run, "lab resume a 1", 9_990, 9_990);
     let found = view(&run);
-    let words = "3.00 s at 107 s, at the same time: lab pause a 1 at 106.05 s and lab resume a 1 at 109.99 s";
+    let words = "3.00 s at 107 s, around then: lab pause a 1 at 106.05 s and lab resume a 1 at 109.99 s";
     let text = &found.summary[0].text;
     assert!(text.contains(&format!("no answer for {words} · ")), "{text}");
     assert!(found.verdict.sentence.contains(&format!("phase mixed for {words}")), "{}", found.verdict.sentence);

@@ -49,7 +49,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let pause = format!("{} at {:.2} s", acts[0].text, acts[0].from_ns as f64 / 1e9);
     assert!(sentence.contains(&format!("at the same time: {pause}")), "{sentence}");
     let text = report["summary"][0]["text"].as_str().unwrap();
-    assert!(text.contains("no answer for ") && text.contains(&format!(", at the same time: {pause}")), "{text}");
+    assert!(text.contains("no answer for ") && text.contains(&format!(", around then: {pause}")), "{text}");
     assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
     place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
     lab.down();
