@@ -4,7 +4,7 @@ use plimsoll_record::data::{GoalKind, Run};
 
 use crate::number;
 use crate::outage;
-use crate::view::{GoalState, GoalView, TrialView};
+use crate::view::{GoalState, GoalView, TrialView, VerdictState};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
 /// nothing was checked.
@@ -21,14 +21,22 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
         .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
 }
 
-/// Returns a sentence that all answers were right, if any was checked.
+/// Returns a sentence that all answers and all records read back were right, if any was checked. Their sum is the `n`
+/// of a goal on `wrong`.
 fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<String> {
-    let answers: u64 = trials.filter_map(|trial| trial.answers_total).map(|all| all.answers).sum();
-    (answers > 0).then(|| format!("all {} checked answers were right", number::count(answers)))
+    let (mut answers, mut read_back) = (0, 0);
+    for trial in trials {
+        answers += trial.answers_total.map_or(0, |all| all.answers);
+        read_back += trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
+    }
+    let checked = [(answers, "checked answers"), (read_back, "records read back")];
+    let checked = checked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number::count(*n)));
+    let checked: Vec<String> = checked.collect();
+    (!checked.is_empty()).then(|| format!("all {} were right", number::list(&checked)))
 }
 
-/// The sentence when everything held.
-pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
+/// Returns the state and the sentence of a run in which everything held.
+pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String) {
     let stores = number::list(&run.stores());
     let acknowledged: u64 =
         trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
@@ -40,6 +48,7 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
     if others > 0 {
         kept.push(format!("{} held", number::plural(others, "goal", "goals")));
     }
+    let state = if kept.is_empty() { VerdictState::Measured } else { VerdictState::Pass };
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
     let late = match late {
         0 => String::new(),
@@ -52,22 +61,20 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> String {
     let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage.as_ref()?)));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        return format!(
-            "{} answered nothing in phase {} for {}{kept}{late}.",
-            trial.name,
-            phase.name,
-            outage::words(one)
-        );
+        let outage = outage::words(one);
+        let sentence = format!("{} answered nothing in phase {} for {outage}{kept}{late}.", trial.name, phase.name);
+        return (state, sentence);
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
-    if kept.is_empty() {
+    let sentence = if kept.is_empty() {
         format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
     } else if has_looked {
         format!("{stores} kept every promise: {}{late}.", number::list(&kept))
     } else {
         format!("{stores} ran as planned: {}{late}.", number::list(&kept))
-    }
+    };
+    (state, sentence)
 }
 
 /// The sentence of a run with trials that set out to break promises, in which nothing else broke.
@@ -82,6 +89,6 @@ pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[Str
     };
     match others {
         [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
-        _ => format!("{sentence} Elsewhere {}", kept(run, goals, others)),
+        _ => format!("{sentence} Elsewhere {}", kept(run, goals, others).1),
     }
 }

@@ -18,8 +18,8 @@ use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
 use crate::view::{
-    AbView, DiskFaultView, LineView, OutageView, PercentileView, PromiseState, PromiseView, RungState, RungView,
-    SummaryPart, SummaryView,
+    AbView, DiskFaultView, GoalSeen, LineView, OutageView, PercentileView, PromiseState, PromiseView, RungState,
+    RungView, SummaryPart, SummaryView,
 };
 
 /// Most lines with a driven phase each; of more there is one for each store.
@@ -290,7 +290,7 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
         PercentileView { name: name.to_string(), ns, missing: None }
     };
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);
-    Some(told(SummaryView {
+    let mut summary = told(SummaryView {
         place: if several { line.store.clone() } else { String::new() },
         rate_per_s: Some(rate),
         unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
@@ -298,7 +298,11 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
         lost: lost(trials()),
         wrong: wrong(trials()),
         ..SummaryView::default()
-    }))
+    });
+    let goals: Vec<String> = line.rungs.first()?.goals.iter().map(GoalSeen::limit_words).collect();
+    summary.parts.push(part("goal", number::list(&goals)));
+    summary.text = joined(&summary.parts);
+    Some(summary)
 }
 
 /// A side of a comparison: medians of its turns.

@@ -99,16 +99,16 @@ pub fn verdict(
     if let Some(ab) = ab {
         return Verdict { state: ab.state(), sentence: ab.sentence.clone(), reasons: Vec::new() };
     }
-    let sentence = match (lines.is_empty(), breaking.is_empty()) {
-        (false, _) => line::of_all(lines),
+    let (state, sentence) = match (lines.is_empty(), breaking.is_empty()) {
+        (false, _) => (VerdictState::Pass, line::of_all(lines)),
         (true, true) => kept(run, goals, &others),
         (true, false) => {
             let mut broken = violations(&breaking, promises, true);
             broken.extend(not_done(run, &breaking));
-            shown(run, goals, &others, &broken)
+            (VerdictState::Pass, shown(run, goals, &others, &broken))
         }
     };
-    Verdict { state: VerdictState::Pass, sentence, reasons: Vec::new() }
+    Verdict { state, sentence, reasons: Vec::new() }
 }
 
 /// Returns a promise's sentence, to be continued.

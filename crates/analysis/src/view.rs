@@ -164,6 +164,8 @@ plimsoll_core::words! {
 pub enum VerdictState {
     /// All trials ran, every goal held, no answer was wrong and no write was lost.
     Pass,
+    /// All trials ran. No answer or write was checked, and no goal was set.
+    Measured,
     /// A goal was missed, an answer was wrong, or an acknowledged write was lost.
     Fail,
     /// No violation was seen, but not everything was seen.
@@ -175,11 +177,11 @@ pub enum VerdictState {
 /// The verdict.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Decides the exit code: `pass` is 0, `undecided` 11, the others 1.
+    /// Decides the exit code: `pass` and `measured` are 0, `undecided` is 11, the others are 1.
     pub state: VerdictState,
     /// Verdict in one sentence.
     pub sentence: String,
-    /// Reasons when it is not `pass`: one sentence each, worst first.
+    /// Reasons when it is neither `pass` nor `measured`: one sentence each, worst first.
     pub reasons: Vec<String>,
 }
 

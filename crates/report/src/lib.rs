@@ -35,7 +35,7 @@ pub use csv::{csv, json_slice};
 pub use hdr::hdr;
 pub use html::html;
 pub use junit::junit;
-pub use terminal::tables;
+pub use terminal::{paragraph, tables};
 
 /// The report as text, with lines of at most `width` columns where that is possible.
 ///

@@ -10,6 +10,7 @@ pub fn document(document: &Document<'_>) -> String {
         (_, Tone::Good) => "✅",
         (_, Tone::Bad) => "❌",
         ("Incomplete", _) => "⚠️",
+        ("Measured", _) => "📏",
         _ => "❔",
     };
     let word = if icon.is_empty() { String::new() } else { format!("{icon} {}: ", verdict.word.to_lowercase()) };

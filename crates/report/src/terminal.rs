@@ -77,6 +77,13 @@ fn parts(document: &Document<'_>, colour: bool, width: usize) -> (Writer, Vec<Wr
     (verdict, document.sections.iter().map(section).collect())
 }
 
+/// A paragraph as text, wrapped at `width` columns. The first line begins with `first`, the others with as many blanks.
+pub fn paragraph(first: &str, text: &str, width: usize) -> String {
+    let mut writer = Writer { out: String::new(), starts: Vec::new(), colour: false, width };
+    writer.paragraph(&first.into(), &text.into());
+    writer.out
+}
+
 /// Tables as text, each under a title, which may be empty, and what stands behind it. Lines have at most `width` columns
 /// where that is possible; `colour` adds ANSI colours.
 pub fn tables(tables: &[(&str, &str, Table)], colour: bool, width: usize) -> String {

@@ -5,6 +5,7 @@ use plimsoll_record::data::{Goal, GoalKind, Purpose};
 use serde::{Deserialize, Serialize};
 
 use super::Chart;
+use crate::number;
 
 /// A search as reports show it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -240,6 +241,11 @@ impl GoalSeen {
     /// Returns the name: `p99.9`, `read.p99`.
     pub fn name(&self) -> String {
         goal_name(self.what, self.of.as_deref())
+    }
+
+    /// Returns the goal in words: `p99 ≤ 20.0 ms`.
+    pub fn limit_words(&self) -> String {
+        format!("{} ≤ {}", self.name(), number::with_unit(self.limit, &self.unit))
     }
 
     /// Returns the used share of the limit: over 1 it is broken. Returns `None` if it was not measured.

@@ -22,9 +22,9 @@ fn closed(rates: &[u64], clients: u32, think_s: f64, distribution: &str) -> Run 
     run
 }
 
-fn passes(run: &Run, what: &str) {
+fn is_measured(run: &Run, what: &str) {
     let verdict = view(run).verdict;
-    assert_eq!(verdict.state, VerdictState::Pass, "{what}: {verdict:?}");
+    assert_eq!(verdict.state, VerdictState::Measured, "{what}: {verdict:?}");
 }
 
 #[test]
@@ -49,23 +49,23 @@ fn clients_that_stopped_after_their_first_operation_are_undecided_with_what_they
 }
 
 #[test]
-fn a_closed_loop_that_did_what_it_could_passes() {
+fn a_closed_loop_that_did_what_it_could_is_measured() {
     let mut rates = [0; 20];
     for second in (0..20).step_by(3) {
         rates[second] = 2;
     }
-    passes(&closed(&rates, 2, 3.0, ""), "each of seven think times");
+    is_measured(&closed(&rates, 2, 3.0, ""), "each of seven think times");
     let mut once = [0; 20];
     once[0] = 50;
-    passes(&closed(&once, 50, 15.0, ""), "one operation each, and the second not within the time");
+    is_measured(&closed(&once, 50, 15.0, ""), "one operation each, and the second not within the time");
     let mut few = [0; 20];
     few[3] = 1;
-    passes(&closed(&few, 1, 4.0, "exponential"), "think times that happened to be long");
-    passes(&closed(&[400; 20], 1_000, 0.0, ""), "sessions that take turns on one thread");
+    is_measured(&closed(&few, 1, 4.0, "exponential"), "think times that happened to be long");
+    is_measured(&closed(&[400; 20], 1_000, 0.0, ""), "sessions that take turns on one thread");
     let mut away = closed(&rates.map(|rate| rate / 2), 2, 3.0, "");
     let results = &mut away.trials[0].phases[0].end.results;
     results.iter_mut().find(|result| result.name == ResultName::ClientSeconds).unwrap().value = 22.0;
-    passes(&away, "half of the operations in half of the time with a connection");
+    is_measured(&away, "half of the operations in half of the time with a connection");
 }
 
 #[test]
@@ -80,8 +80,8 @@ fn an_open_loop_that_did_far_less_than_was_due_is_undecided() {
         }
         run
     };
-    passes(&open(&[100; 10], 1_000.0), "all that was due");
-    passes(&open(&[100; 10], 1_030.0), "what is under way at the end");
+    is_measured(&open(&[100; 10], 1_000.0), "all that was due");
+    is_measured(&open(&[100; 10], 1_030.0), "what is under way at the end");
     let verdict = view(&open(&[100, 100, 0, 0, 0, 0, 0, 0, 0, 0], 1_000.0)).verdict;
     assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
     assert!(verdict.sentence.contains("200 operations were done instead of about 1,000"), "{}", verdict.sentence);

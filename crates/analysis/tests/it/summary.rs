@@ -63,7 +63,7 @@ fn a_sweep_of_many_points_is_the_best_of_each_store() {
 fn a_search_is_its_line_with_the_times_of_the_highest_rate_that_held() {
     let view = view(&recorded::searched());
     let [one] = &view.summary[..] else { panic!("one line") };
-    assert_eq!(names(one), ["ops/s", "p50", "p95", "p99"]);
+    assert_eq!(names(one), ["ops/s", "p50", "p95", "p99", "goal"]);
     assert_eq!(one.rate_per_s, view.lines[0].result.rate_per_s);
     let times: Vec<u64> = one.percentiles.iter().map(|one| one.ns.unwrap()).collect();
     assert!(times.is_sorted() && times[2] <= 20_000_000, "the goal held there: {times:?}");

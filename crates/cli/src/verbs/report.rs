@@ -14,7 +14,7 @@ use plimsoll_trial::{TrialError, write_error};
 use crate::args::{Format, ReportArgs};
 
 /// Lines of a short report. With the command for the others and the paths of page and recording it has 40.
-const SHORT_LINES: usize = 36;
+const SHORT_LINES: usize = 34;
 
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
@@ -64,7 +64,12 @@ pub fn print_short(view: &RunView) -> Result<(), TrialError> {
     let (text, left_out) = plimsoll_report::terminal_short(view, colour(), width(), SHORT_LINES);
     let more = match left_out.is_empty() {
         true => String::new(),
-        false => format!("more       plimsoll runs show {}: {}\n", shell_word(&view.run.id), number::list(&left_out)),
+        // The command is not broken, however narrow the terminal is.
+        false => format!(
+            "more       plimsoll runs show {}\n{}",
+            shell_word(&view.run.id),
+            plimsoll_report::paragraph("           ", &number::list(&left_out), width())
+        ),
     };
     crate::print(&format!("{text}\n{more}")).map(|_| ())
 }

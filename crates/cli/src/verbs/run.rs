@@ -151,7 +151,7 @@ fn code_of(state: VerdictState, interrupted: bool) -> u8 {
         // A promise that was seen to break is broken, however the run ended.
         VerdictState::Fail => exit::GOAL_MISSED,
         _ if interrupted => exit::INTERRUPTED,
-        VerdictState::Pass => exit::OK,
+        VerdictState::Pass | VerdictState::Measured => exit::OK,
         VerdictState::Incomplete => exit::GOAL_MISSED,
         VerdictState::Undecided => exit::UNDECIDED,
     }

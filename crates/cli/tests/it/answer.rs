@@ -44,7 +44,7 @@ say = "With an index it takes {load with an index}."
     let rest = said(&ran.out);
     let noise = "Undecided for sqlite: `load with an index` rests on one load of ";
     assert!(rest.trim_start().starts_with(noise), "{}", ran.out);
-    assert!(rest.contains("PASS"), "the verdict stands below: {}", ran.out);
+    assert!(rest.contains("MEASURED"), "the verdict stands below: {}", ran.out);
     let report = |format: &str| place.run(&["report", "latest", "--format", format, "--output", "-"]).expect(0).out;
     let markdown = report("md");
     said(markdown.strip_prefix("**").unwrap());

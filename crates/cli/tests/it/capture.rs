@@ -38,7 +38,7 @@ fn driven_with(place: &Place, statements: usize, more: &[&str]) -> String {
     let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 400");
     fs::write(&path, &plan).unwrap();
     let ran = place.run(&[&["run", path.to_str().unwrap()], more].concat()).expect(0);
-    ran.says("PASS").says("0 errors");
+    ran.says("MEASURED").says("0 errors");
     assert_eq!(plan.matches("[[workload.script]]").count(), statements, "{plan}");
     removed(place)
 }

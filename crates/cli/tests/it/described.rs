@@ -52,7 +52,7 @@ fn answer(port: &str) -> String {
 fn a_server_that_a_plan_describes_is_run_and_driven_and_its_data_are_checked() {
     let place = Place::new();
     place.run(&["run", &place.plan(REDIS), "--full"]).expect(0).says("PASS … limit cpus = 0.9 … redis-server");
-    place.run(&["run", &place.plan(NGINX)]).expect(0).says("PASS");
+    place.run(&["run", &place.plan(NGINX)]).expect(0).says("MEASURED");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_lab_of_a_described_server_is_driven_reloaded_killed_and_started_again() {
     std::fs::write(&path, changed).unwrap();
     place.run(&["lab", "reload", "mine"]).expect(0);
     wait_for("its settings", Duration::from_secs(10), || answer(&port).ends_with("second"));
-    place.run(&["drive", "http", "--on", "lab:mine", "--for", "1s"]).expect(0).says("PASS");
+    place.run(&["drive", "http", "--on", "lab:mine", "--for", "1s"]).expect(0).says("MEASURED");
     place.run(&["lab", "kill", "mine"]).expect(0);
     place.run(&["lab", "start", "mine"]).expect(0);
     assert!(answer(&port).ends_with("second"));

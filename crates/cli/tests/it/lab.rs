@@ -126,14 +126,14 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     // As Galera is, a node may answer with what another has replaced: the ledger says so.
     let lab = Lab::up(&place, "galera", &["--nodes", "3", "--set", "settings=wsrep_sync_wait=15"]);
     let coupons = "coupons --mix update=2,read=3,query=1 --set records=500 --clients 8 --think 5ms --for 2s";
-    lab.drive(coupons).expect(0).says("checked answers were right");
+    lab.drive(coupons).expect(0).says("checked answers … were right");
     // When all are killed, the one that got furthest begins the cluster again.
     lab.does("kill", "");
     lab.does("start", "");
-    lab.drive(coupons).expect(0).says("checked answers were right");
+    lab.drive(coupons).expect(0).says("checked answers … were right");
     lab.does("kill", "2").says("node 2 killed");
     let oltp = "oltp_point_select --set table_size=100 --for";
-    lab.drive(&format!("{oltp} 500ms")).expect(0).says("PASS … node 2 of lab galera is killed");
+    lab.drive(&format!("{oltp} 500ms")).expect(0).says("MEASURED … node 2 of lab galera is killed");
     assert_eq!(lab.states(), ["running", "killed", "running"]);
     // What joins waits for all others: a dead one is named at once.
     let began = Instant::now();

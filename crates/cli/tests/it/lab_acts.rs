@@ -24,7 +24,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let lab = Lab::up(&place, "redis", &[]);
     let refused = "no control group for `cpus` … plimsoll lab up STORE --set cpus=…";
     place.refuses(&[("lab limit redis 1 cpus=1", refused)]);
-    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s");
+    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s --goal outage=1s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
     for verb in ["pause", "resume"] {
@@ -34,7 +34,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
         // A slice without any answer lies within.
         std::thread::sleep(Duration::from_millis(2_200));
     }
-    driving.ended().expect(0);
+    driving.ended().expect(1).says("FAIL … no answer for … wanted ≤ 1.00 s");
     let acts = acts(&place);
     let texts: Vec<&str> = acts.iter().map(|act| act.text.as_str()).collect();
     assert_eq!(texts, ["lab pause redis 1", "lab resume redis 1"]);

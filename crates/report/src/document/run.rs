@@ -63,6 +63,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
 fn verdict(view: &RunView) -> Verdict {
     let (word, tone) = match view.verdict.state {
         VerdictState::Pass => ("Pass", Tone::Good),
+        VerdictState::Measured => ("Measured", Tone::Strong),
         VerdictState::Fail => ("Fail", Tone::Bad),
         VerdictState::Incomplete => ("Incomplete", Tone::Open),
         VerdictState::Undecided => ("Undecided", Tone::Open),

@@ -53,10 +53,9 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
         body.pictures("pair", vec![Picture::Chart(&line.done), Picture::Chart(&line.latency)]);
     }
     let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
-    let limit = |goal: &GoalSeen| format!("{} ≤ {}", goal.name(), number::with_unit(goal.limit, &goal.unit));
     let mut columns = vec![numbers("load step"), words("for")];
     columns.extend(["asked", "done", "time", "n"].map(numbers));
-    columns.extend(goals.iter().map(|goal| numbers(limit(goal))));
+    columns.extend(goals.iter().map(|goal| numbers(goal.limit_words())));
     columns.extend([numbers("cycles").when(result.cycles.is_some()), words("")]);
     let mut table = Table::new("Load steps", columns);
     for rung in &line.rungs {

@@ -108,7 +108,7 @@ fn the_load_line_is_a_sentence_and_its_rungs() {
     std::fs::write(place().join("line.txt"), &text).unwrap();
     let (first, rest) = text.split_once('\n').unwrap();
     let percentiles: Vec<&str> = first.split(" · ").map(|part| part.split(' ').next().unwrap()).collect();
-    assert!(first.starts_with("PASS  4,") && percentiles[1..] == ["p50", "p95", "p99"], "{first}");
+    assert!(first.starts_with("PASS  4,") && percentiles[1..] == ["p50", "p95", "p99", "goal"], "{first}");
     assert!(rest.trim_start().starts_with("fjall carries 4,"), "{text}");
     assert!(text.contains("Load line  fjall") && text.contains("closed loop") && text.contains("p99 ≤ 20.0 ms"));
     assert!(!text.contains("Latency under load"), "each rung stands in its search's table: {text}");
@@ -122,9 +122,11 @@ fn what_was_checked_in_a_search_is_one_sentence_until_something_is_wrong() {
     run.trials[0].ledgers = study.trials[4].ledgers.clone();
     let right = plimsoll_report::terminal(&view(&run), false, 140);
     let answers: u64 = run.trials[0].answers.iter().map(|answer| answer.counts.answers).sum();
+    let read_back = run.trials[0].ledgers.iter().map(|ledger| ledger.read_back).max().unwrap();
+    let [answers, read_back] = [answers, read_back].map(plimsoll_analysis::number::count);
     let sentence = format!(
-        "In 1 trial all {} checked answers were right and no acknowledged write was lost.",
-        plimsoll_analysis::number::count(answers)
+        "In 1 trial all {answers} checked answers and {read_back} records read back were right and no acknowledged \
+         write was lost."
     );
     assert!(right.contains(&sentence) && !right.contains("lost at most"), "{right}");
     run.trials[0].ledgers[0].lost = 3;
