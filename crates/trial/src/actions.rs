@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::number;
 use plimsoll_core::fault::Fault;
 use plimsoll_core::{Catalogue, Recipe, Servers};
-use plimsoll_lab::PowerSwitch;
 use plimsoll_lab::described::DescribedServer;
-use plimsoll_plan::model::{Action, ActionKind, Drive, Plan, StoreUse};
+use plimsoll_lab::{OpenStore, PowerSwitch};
+use plimsoll_plan::model::{Action, ActionKind, Drive, Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{Event, EventClass, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::error::TrialError;
+use crate::phase::RunContext;
 use crate::pin;
 use crate::sink::{Sinks, Told};
 
@@ -52,19 +53,19 @@ fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Reci
 /// Executor of a phase's actions.
 pub struct Acting<'a> {
     /// Receivers of events.
-    pub sinks: &'a Sinks<'a>,
+    sinks: &'a Sinks<'a>,
     /// Position of the trial.
-    pub trial: u32,
+    trial: u32,
     /// Name of the store in reports.
-    pub label: &'a str,
+    label: &'a str,
     /// The servers that are acted on, of a store that has some.
-    pub servers: Option<Arc<dyn Servers>>,
+    servers: Option<Arc<dyn Servers>>,
     /// Simulated disk of the store, if it has one.
-    pub disk: Option<PowerSwitch>,
+    disk: Option<PowerSwitch>,
     /// The processes that the server sampler reads.
-    pub processes: &'a ServerProcesses,
+    processes: &'a ServerProcesses,
     /// Processors that servers are bound to.
-    pub server_pin: &'a [u32],
+    server_pin: &'a [u32],
 }
 
 /// Results of the actions.
@@ -82,13 +83,38 @@ pub struct Acted {
     pub failed: Option<TrialError>,
 }
 
+impl Acted {
+    /// Takes over the results of a phase; the time of a join is that of this phase. Returns the error of the action that
+    /// failed.
+    pub(crate) fn take(&mut self, mut later: Acted) -> Option<TrialError> {
+        self.added.append(&mut later.added);
+        self.join_s = later.join_s;
+        self.has_fault |= later.has_fault;
+        self.missed.append(&mut later.missed);
+        later.failed
+    }
+}
+
 /// Reports an action whose time never came.
 fn missed(action: &Action) -> String {
     let at = number::seconds(action.at_ns as f64 / 1e9);
     format!("{} at {at} was not done: the phase had ended", action.what)
 }
 
-impl Acting<'_> {
+impl<'a> Acting<'a> {
+    /// Makes the executor for the servers and the disk of `store`.
+    pub(crate) fn of(context: &RunContext<'a>, trial: &'a PlannedTrial, store: &OpenStore) -> Self {
+        Self {
+            sinks: context.sinks,
+            trial: trial.ordinal,
+            label: &trial.store.label,
+            servers: store.servers(),
+            disk: store.power_switch(),
+            processes: context.server,
+            server_pin: &context.plan.server_pin,
+        }
+    }
+
     /// Performs each action at its time, until one fails or `ended` is closed; an action in progress then is
     /// completed.
     pub fn run(&self, actions: &[Action], ended: &Receiver<()>) -> Acted {

@@ -14,8 +14,9 @@ use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, Ledger
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
+use crate::drive::{Driven, Listener};
 use crate::error::TrialError;
-use crate::phase::{Driven, Listener, TrialRun};
+use crate::phase::TrialRun;
 use crate::sink::Told;
 
 /// Clients that read back key by key.

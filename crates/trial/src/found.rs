@@ -11,8 +11,9 @@ use plimsoll_core::{
 use plimsoll_drive::{Drive, DriveSpec, Limit, StopReason};
 use plimsoll_plan::model::PlannedTrial;
 
+use crate::drive::{self, Listener};
 use crate::error::TrialError;
-use crate::phase::{self, Listener, RunContext};
+use crate::phase::RunContext;
 use crate::sink::Told;
 
 /// Records that are asked for at once.
@@ -144,7 +145,7 @@ impl Asking<'_, '_> {
             observers: vec![Box::new(Listener(Box::new(listen)))],
             stop: Arc::clone(self.context.spec.stop),
         };
-        let result = drive.run(&mut |_| {}).map_err(|error| phase::drive_error(self.label, error))?;
+        let result = drive.run(&mut |_| {}).map_err(|error| drive::drive_error(self.label, error))?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error);
         }

@@ -8,7 +8,8 @@
 //! | `cells` | independent trials: several at once, over after a loss |
 //! | `again` | continuation of a run that was killed or stopped |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
-//! | `trial`, `steps`, `phase`, `check` | a trial: its phases in order, the work of each, one driven phase, the check afterwards |
+//! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
+//! | `drive`, `slices` | one driven phase with the threads beside it; its slices |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
@@ -27,6 +28,7 @@ mod cells;
 mod check;
 mod copies;
 mod data;
+mod drive;
 mod drive_spec;
 mod durability;
 mod error;
@@ -46,6 +48,7 @@ mod run;
 mod scenarios;
 mod sink;
 mod size;
+mod slices;
 mod sockets;
 mod steps;
 mod trial;

@@ -56,7 +56,8 @@ impl<'a> Power<'a> {
         &self.stop
     }
 
-    /// Waits for the cut until the phase has `ended`, or is about to; then takes the power where it has not gone, kills the servers and ends it.
+    /// Waits for the cut until the phase has `ended` or is about to. Then cuts the power if that is still to do, kills the
+    /// servers and ends the phase.
     pub(crate) fn follow(&self, ended: &Receiver<()>) {
         let (mut silent, began) = (0, Instant::now());
         while let Err(TryRecvError::Empty) = ended.try_recv() {

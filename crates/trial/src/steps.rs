@@ -14,11 +14,12 @@ use plimsoll_plan::model::{self, PhaseStep};
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
+use crate::drive::Driven;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
 use crate::expected;
 use crate::line::RUNG;
-use crate::phase::{Driven, TrialRun};
+use crate::phase::TrialRun;
 use crate::pin;
 use crate::scenarios;
 use crate::sink::Told;

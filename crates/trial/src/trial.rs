@@ -249,12 +249,7 @@ impl TrialRun<'_, '_> {
         if !self.is_dead && !self.store.is_dead() && !self.context.is_stopped() {
             self.revive(false)?;
         }
-        let Some(servers) = self.store.servers() else { return Ok(()) };
-        let (sinks, processes) = (self.context.sinks, self.context.server);
-        let (trial, label) = (self.trial.ordinal, &self.trial.store.label);
-        let server_pin = &self.context.plan.server_pin;
-        let acting = Acting { sinks, trial, label, servers: Some(servers), disk: None, processes, server_pin };
-        acting.take_back(&self.acted.added)
+        Acting::of(self.context, self.trial, self.store).take_back(&self.acted.added)
     }
 
     /// Restarts the private servers if one has ended, and returns how it ended.

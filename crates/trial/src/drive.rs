@@ -1,0 +1,337 @@
+//! The drive of a phase: its sessions and observers, the threads beside it, and the end of all of them.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use plimsoll_core::{
+    Answer, Call, CutMoment, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe, RecordsCall,
+    Sessions, StoreErrorKind, Stream, Ticket,
+};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_plan::model;
+use plimsoll_sample::STORE;
+use plimsoll_verify::Ledger;
+
+use crate::actions::{Acted, Acting};
+use crate::alive::Alive;
+use crate::error::{TrialError, io_error};
+use crate::phase::{RunContext, TrialRun};
+use crate::power::{self, Power};
+use crate::slices::SliceRecorder;
+use crate::watch::{ReadingRecorder, StoreCounters};
+
+/// Time between two looks at what workers have written down for the ledger.
+const DRAIN: Duration = Duration::from_millis(20);
+
+/// A drive to be run.
+pub struct Driven {
+    /// Position of the phase in its trial.
+    pub ordinal: u32,
+    /// Number of sessions.
+    pub clients: u32,
+    /// Failures that an acknowledged write survives.
+    pub durability: Durability,
+    /// The operations.
+    pub stream: Arc<dyn Stream>,
+    /// Parameters of the drive.
+    pub spec: DriveSpec,
+    /// True if the drive is measured: the ledger observes it, and slices are recorded. Reading back is not.
+    pub measured: bool,
+    /// True if the ledger takes the values read for the store's contents.
+    pub reads_back: bool,
+    /// Actions on the store's servers during the drive.
+    pub actions: Vec<model::Action>,
+    /// Receiver of the answers, of drives that are not measured; with one client only.
+    pub listen: Option<Listener>,
+    /// Moment at which disks lose power, and the nodes.
+    pub power_cut: Option<(CutMoment, PowerNode)>,
+}
+
+impl Driven {
+    /// Returns true if the ledger hears of the operations.
+    fn keeps_books(&self) -> bool {
+        self.measured || self.reads_back
+    }
+
+    /// Makes a measured drive, whose answers have no other receiver.
+    pub fn measured(
+        ordinal: u32,
+        clients: u32,
+        durability: Durability,
+        stream: &Arc<dyn Stream>,
+        spec: DriveSpec,
+    ) -> Self {
+        let (stream, actions) = (Arc::clone(stream), Vec::new());
+        Self {
+            ordinal,
+            clients,
+            durability,
+            stream,
+            spec,
+            measured: true,
+            reads_back: false,
+            actions,
+            listen: None,
+            power_cut: None,
+        }
+    }
+}
+
+/// Hears every answer, in order.
+pub struct Listener(pub Box<dyn FnMut(Outcome, &Answer) + Send>);
+
+impl Observer for Listener {
+    fn sent(&mut self, _: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
+
+    fn finished(&mut self, _: Ticket, _: u64, outcome: Outcome, answer: &Answer) {
+        (self.0)(outcome, answer);
+    }
+}
+
+/// Threads beside a drive. Each gets a channel that closes when these are dropped.
+struct Beside<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    open: Vec<Sender<()>>,
+}
+
+impl<'scope, 'env> Beside<'scope, 'env> {
+    fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
+        Self { scope, open: Vec::new() }
+    }
+
+    /// Starts a thread called `name`; `what` names it in an error.
+    fn start<T: Send + 'scope>(
+        &mut self,
+        name: &str,
+        what: &'static str,
+        work: impl FnOnce(&Receiver<()>) -> T + Send + 'scope,
+    ) -> Result<ScopedJoinHandle<'scope, T>, DriveError> {
+        let (open, closed) = channel();
+        self.open.push(open);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn_scoped(self.scope, move || work(&closed)).map_err(|error| DriveError::System { what, error })
+    }
+}
+
+/// Waits for a thread. Panics if it panicked.
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// Work of the threads beside a drive.
+struct Attendants<'a> {
+    counters: Option<(ReadingRecorder<'a>, StoreCounters<'a>)>,
+    ledger: Option<&'a mut Ledger>,
+    power: Option<Power<'a>>,
+    alive: Option<Alive<'a>>,
+    acting: Option<(Acting<'a>, Vec<model::Action>)>,
+    /// The run's clock, and the phase, for the ledger.
+    clock: &'a Clock,
+    phase: u16,
+}
+
+/// Results of a drive and of the work beside it.
+struct Attended {
+    result: Result<DriveResult, DriveError>,
+    /// End of the store's servers.
+    gone: Option<TrialError>,
+    acted: Acted,
+}
+
+impl Attendants<'_> {
+    /// Runs the drive and the threads beside it.
+    fn attend(self, drive: Drive<'_>, slices: &mut SliceRecorder<'_>) -> Attended {
+        let Self { counters, mut ledger, power, alive, acting, clock, phase } = self;
+        let drain = &|ledger: &mut Ledger| match &power {
+            Some(power) => power.drain(ledger, phase, clock),
+            None => ledger.drain(),
+        };
+        let (mut gone, mut acted) = (None, Acted::default());
+        let result = std::thread::scope(|scope| {
+            // `longer` ends with the scope, `during` with the drive.
+            let (mut longer, mut during) = (Beside::new(scope), Beside::new(scope));
+            if let Some((watch, counters)) = counters {
+                let follow = move |over: &Receiver<()>| watch.follow(vec![(STORE.name, Box::new(counters))], over);
+                longer.start("counters", "the thread that reads counters", follow)?;
+            }
+            if let Some(ledger) = &mut ledger {
+                let keep = move |over: &Receiver<()>| keep_books(ledger, over, drain);
+                longer.start("ledger", "the thread that keeps the ledger", keep)?;
+            }
+            if let Some(power) = &power {
+                longer.start("power", "the thread that watches the disk's power", |over| power.follow(over))?;
+            }
+            let alive = alive.map(|alive| {
+                during.start("servers", "the thread that watches servers", move |over| alive.follow(over))
+            });
+            let alive = alive.transpose()?;
+            let acting = acting.map(|(acting, actions)| {
+                during.start("actions", "the thread that acts on servers", move |over| acting.run(&actions, over))
+            });
+            let acting = acting.transpose()?;
+            let result = drive.run(&mut |slice| slices.take(slice));
+            drop(during);
+            gone = alive.and_then(joined);
+            // What has begun is waited for: it is to be known how long it took.
+            acted = acting.map_or_else(Acted::default, joined);
+            result
+        });
+        if let Some(ledger) = ledger {
+            match power {
+                Some(_) => power::drained(ledger, drain),
+                None => drain(ledger),
+            }
+        }
+        Attended { result, gone, acted }
+    }
+}
+
+impl TrialRun<'_, '_> {
+    /// Drives the phase and hands its slices on.
+    pub(crate) fn driven(&mut self, mut driven: Driven) -> Result<DriveResult, TrialError> {
+        let sessions = self.store.sessions(driven.clients, driven.durability)?;
+        driven.spec.answer_max = self.answer_max();
+        let observers = self.observers(&mut driven, &sessions);
+        let (keeps_books, has_fault) = (driven.keeps_books(), self.acted.has_fault);
+        let Self { context, probe, ledger, workload, trial, store, .. } = self;
+        let (context, store, stop) = (&**context, &*store, context.spec.stop);
+        let power = driven.power_cut.map(|cut| Power::armed(store, cut, longest(&driven.spec), stop)).transpose()?;
+        // What a phase does to its servers or their disks may end them.
+        let watched = store.servers().filter(|_| power.is_none() && driven.actions.is_empty() && !has_fault);
+        let alive = watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop));
+        let phase_stop = power.as_ref().map(Power::stop).or(alive.as_ref().map(Alive::stop)).unwrap_or(stop);
+        let drive = Drive {
+            clock: &context.sinks.clock,
+            spec: &driven.spec,
+            sessions,
+            kinds: workload.kinds(),
+            stream: driven.stream,
+            observers,
+            stop: Arc::clone(phase_stop),
+        };
+        let attendants = Attendants {
+            counters: probe.as_mut().filter(|_| driven.measured).and_then(|probe| counters(context, trial, probe)),
+            ledger: ledger.as_mut().filter(|_| keeps_books),
+            acting: (!driven.actions.is_empty()).then(|| (Acting::of(context, trial, store), driven.actions)),
+            power,
+            alive,
+            clock: &context.sinks.clock,
+            phase: driven.ordinal as u16,
+        };
+        let loads = driven.spec.limit == Limit::Exhausted;
+        let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
+        let Attended { result, gone, acted } = attendants.attend(drive, &mut slices);
+        let failed = self.acted.take(acted).filter(|error| !error.is_interrupt());
+        match slices.failed.or(failed).or(gone) {
+            Some(error) => Err(error),
+            None => result.map_err(|error| drive_error(&self.trial.store.label, error)),
+        }
+    }
+
+    /// Returns the observers of a drive: its listener, or those of the ledger.
+    fn observers(&mut self, driven: &mut Driven, sessions: &Sessions) -> Vec<Box<dyn Observer>> {
+        if let Some(listen) = driven.listen.take() {
+            return vec![Box::new(listen)];
+        }
+        let Some(ledger) = self.ledger.as_mut().filter(|_| driven.keeps_books()) else { return Vec::new() };
+        let (phase, workers) = (driven.ordinal as u16, driven.spec.worker_count(sessions));
+        // A ticket is the number of a client within its worker.
+        let tickets = driven.spec.clients(sessions.len() as u32) as usize;
+        match driven.reads_back {
+            true => ledger.observers_reading_back(phase, workers, tickets),
+            false => ledger.observers(phase, workers, tickets),
+        }
+    }
+
+    /// Most bytes that are kept of one answer: what the plan says, or enough for the largest that the workload asks for.
+    fn answer_max(&self) -> usize {
+        let many = |kind: &OpKind| match &kind.call {
+            Call::Records { call, .. } => matches!(call, RecordsCall::All | RecordsCall::Find { .. }),
+            call => *call == Call::Kv(KvCall::Scan),
+        };
+        let records = if self.workload.kinds().iter().any(many) { self.workload.record_count() } else { 1 };
+        // Records as texts, with their lengths before them, are several times of what they hold.
+        let room = records.saturating_mul(8 * self.workload.record_bytes()).saturating_add(16 << 20);
+        usize::try_from(self.context.plan.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
+    }
+
+    /// A load that lost an operation is no load.
+    pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), TrialError> {
+        if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
+            return Err(error.clone());
+        }
+        if !result.hung.is_empty() {
+            return Err(TrialError::new(
+                StoreErrorKind::Store,
+                format!("{what} on {}: an operation did not return", self.trial.store.label),
+            ));
+        }
+        match result.errors.first() {
+            None => Ok(()),
+            Some(error) => Err(TrialError::new(
+                if self.store.spec().full_disk.contains(&error.code.as_str())
+                    || error.message.contains("No space left on device")
+                {
+                    StoreErrorKind::DiskFull
+                } else {
+                    StoreErrorKind::Store
+                },
+                format!(
+                    "{what} on {}: {} operations were {}",
+                    self.trial.store.label,
+                    error.count,
+                    error.outcome.name()
+                ),
+            )
+            .detail(format!("{} {}", error.code, error.message))),
+        }
+    }
+}
+
+/// Returns the longest time of a drive; `None` if its operations are counted.
+fn longest(spec: &DriveSpec) -> Option<Duration> {
+    match spec.limit {
+        Limit::Duration(length) => Some(spec.warmup + length),
+        Limit::Ops(_) | Limit::Exhausted => None,
+    }
+}
+
+/// Returns the reader of a store's counters, if the plan samples them.
+fn counters<'a>(
+    context: &RunContext<'a>,
+    trial: &'a model::PlannedTrial,
+    probe: &'a mut Probe,
+) -> Option<(ReadingRecorder<'a>, StoreCounters<'a>)> {
+    context.plan.samplers.iter().any(|name| name == STORE.name).then(|| {
+        let watch = ReadingRecorder { sinks: context.sinks, label: &trial.store.label, slice: context.slice() };
+        (watch, StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false })
+    })
+}
+
+/// Drains the ledger every 20 ms, before any worker can fill its pages, until `closed` closes.
+fn keep_books(ledger: &mut Ledger, closed: &Receiver<()>, drain: &impl Fn(&mut Ledger)) {
+    loop {
+        drain(ledger);
+        match closed.recv_timeout(DRAIN) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Converts the error of a drive of the store `label` to an error for the user.
+pub fn drive_error(label: &str, error: DriveError) -> TrialError {
+    match error {
+        DriveError::Store(error) => error,
+        DriveError::Panicked(panic) => panic.error(&format!("a thread that drives {label}"), "operations"),
+        DriveError::System { what, error } => io_error(what, &error),
+        DriveError::Threads { .. } => {
+            TrialError::new(StoreErrorKind::Exhausted, error.to_string()).next(crate::needs::threads_words())
+        }
+        DriveError::Spec(what) => TrialError::usage(what),
+        other => TrialError::new(StoreErrorKind::Store, other.to_string()),
+    }
+}
