@@ -182,18 +182,20 @@ impl Control {
         refused(self.channel.place(), refusal)
     }
 
-    /// Asks as [`Control::try_api`], with the time limit of long work.
-    pub fn long_api(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
-        self.channel.set_works(true);
-        let answer = self.try_api(what, body);
-        self.channel.set_works(false);
-        answer
-    }
-
     /// Asks as [`Control::api`], and waits for at most `bound`: without a leader, JetStream does not reply.
     pub fn api_within(&mut self, bound: Duration, what: &str, body: &Value) -> Result<Value, StoreError> {
+        self.try_api_within(bound, what, body)?.map_err(|refusal| self.refused(&refusal))
+    }
+
+    /// Asks as [`Control::api_within`]. A refusal is not an error.
+    pub fn try_api_within(
+        &mut self,
+        bound: Duration,
+        what: &str,
+        body: &Value,
+    ) -> Result<Result<Value, Refusal>, StoreError> {
         self.channel.set_waits(self.waits.with_answer(bound));
-        let answer = self.api(what, body);
+        let answer = self.try_api(what, body);
         self.channel.set_waits(self.waits.clone());
         answer
     }

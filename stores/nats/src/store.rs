@@ -14,8 +14,9 @@ use plimsoll_endpoint::tls::{Roots, TlsOptions, Verify};
 use plimsoll_lab::tree_bytes;
 use serde_json::{Value, json};
 
+use crate::answers::Refusal;
 use crate::bucket::{ALL_RUNS, PRIVATE, bucket, bucket_of, configuration, stream};
-use crate::control::Control;
+use crate::control::{Control, refused};
 use crate::server::{self, Encryption};
 use crate::session::{Common, NatsSession};
 
@@ -31,6 +32,8 @@ const UNAVAILABLE: (u16, &str) = (10008, "JetStream system temporarily unavailab
 const PEERS_INTERVAL: Duration = Duration::from_millis(20);
 /// Wait for the reply of a bucket's leader before the next attempt. Without a leader there is no reply.
 const LEADERLESS: Duration = Duration::from_millis(500);
+/// Longest wait for the reply to a change before it is asked for again. JetStream drops what comes while it has no leader.
+const DROPPED: Duration = Duration::from_secs(5);
 
 /// Waits for an answer in which private servers, all of which may have just started, have elected a leader. On a busy
 /// machine an election is repeated.
@@ -136,33 +139,51 @@ impl NatsStore {
             return Ok(());
         }
         let what = format!("STREAM.DELETE.{}", stream(&self.own));
-        self.cluster.first(|control| match control.try_api(&what, &Value::Null)? {
+        match self.change(&what, &Value::Null)? {
             Err(refusal) if refusal.err_code != NO_STREAM => {
                 Err(StoreError::new(StoreErrorKind::Store, "the bucket was not deleted").detail(refusal.description))
             }
             _ => Ok(()),
-        })
+        }
+    }
+
+    /// Asks JetStream for a change that may be asked for twice, and again while there is no reply.
+    fn change(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
+        let (bound, began) = (DROPPED.min(self.waits.answer()), Instant::now());
+        let longest = if self.cluster.is_private() { self.election() } else { self.waits.work() };
+        loop {
+            let asked = Instant::now();
+            let answer = self.cluster.first(|control| control.try_api_within(bound, what, body));
+            let is_silent = asked.elapsed() >= bound;
+            match answer {
+                Err(error) if error.kind == StoreErrorKind::Unreachable && is_silent && began.elapsed() < longest => {}
+                answer => return answer,
+            }
+        }
+    }
+
+    /// Returns the time in which private servers have elected a leader.
+    fn election(&self) -> Duration {
+        self.waits.answer() * ELECTION_WAITS
     }
 
     /// Makes the bucket of this run, unless it exists. Just after a start, private servers may not have found each other yet.
     fn make(&mut self) -> Result<(), StoreError> {
         let what = format!("STREAM.CREATE.{}", stream(&self.own));
         let made = configuration(&self.own, self.replicas());
-        let (is_private, waits, began) = (self.cluster.is_private(), self.waits.clone(), Instant::now());
-        self.cluster.first(|control| {
-            loop {
-                let refusal = match control.long_api(&what, &made)? {
-                    Ok(_) => return Ok(()),
-                    Err(refusal) if refusal.err_code == IN_USE => return Ok(()),
-                    Err(refusal) => refusal,
-                };
-                let is_early = [NO_PEERS, UNAVAILABLE.0].contains(&refusal.err_code);
-                if !is_private || !is_early || began.elapsed() > waits.answer() * ELECTION_WAITS {
-                    return Err(control.refused(&refusal));
-                }
-                waits.pause(PEERS_INTERVAL)?;
+        let (is_private, began) = (self.cluster.is_private(), Instant::now());
+        loop {
+            let refusal = match self.change(&what, &made)? {
+                Ok(_) => return Ok(()),
+                Err(refusal) if refusal.err_code == IN_USE => return Ok(()),
+                Err(refusal) => refusal,
+            };
+            let is_early = [NO_PEERS, UNAVAILABLE.0].contains(&refusal.err_code);
+            if !is_private || !is_early || began.elapsed() > self.election() {
+                return Err(refused(&self.cluster.addresses.place, &refusal));
             }
-        })
+            self.waits.pause(PEERS_INTERVAL)?;
+        }
     }
 
     /// Waits until the bucket's leader answers. After a start the servers elect one first.
@@ -170,7 +191,7 @@ impl NatsStore {
         let Some(bucket) = self.bucket_in_use() else { return Ok(()) };
         let what = format!("STREAM.MSG.GET.{}", stream(bucket));
         let began = Instant::now();
-        let waits = if self.cluster.is_private() { ELECTION_WAITS } else { 1 };
+        let longest = if self.cluster.is_private() { self.election() } else { self.waits.answer() };
         loop {
             let asked = self.cluster.first(|control| {
                 // A refusal because the key has no message is a reply, too.
@@ -180,7 +201,7 @@ impl NatsStore {
                 error.kind == StoreErrorKind::Unreachable || error.detail.as_deref() == Some(UNAVAILABLE.1)
             };
             match asked {
-                Err(error) if is_early(&error) && began.elapsed() < self.waits.answer() * waits => {
+                Err(error) if is_early(&error) && began.elapsed() < longest => {
                     self.waits.pause(Duration::from_millis(20))?;
                 }
                 Err(error) if error.kind == StoreErrorKind::Unreachable => {

@@ -3,14 +3,20 @@
 // A panic is how a test fails.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{SocketAddr, TcpStream};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use plimsoll_core::{Call, Durability, KvCall, Layout, OpKind, Sessions, StoreErrorKind as K, ValueType};
+use plimsoll_core::{
+    Call, Durability, KvCall, Layout, OpKind, OpenOptions, Sessions, StoreErrorKind as K, Target, ValueType, Waits,
+};
 use plimsoll_store_nats::kind;
 use plimsoll_testkit::certificates::{Authority, Mutual, Pair};
 use plimsoll_testkit::equals::{KILLED, Server, Suite};
+use plimsoll_testkit::params::defaults;
 use plimsoll_testkit::process::{ServerProcess, free_port};
 
 const SUITE: Suite = Suite { kind, server };
@@ -160,4 +166,42 @@ fn a_server_that_is_not_nats_is_refused_in_time() {
         assert!(SUITE.refusal(first, again).contains("does not answer as NATS"), "{first}");
     }
     assert!(SUITE.refusal(INFO, b"MSG a 1 99999999999\r\n").contains("99999999999 bytes"));
+}
+
+/// Answers requests as NATS does, each but the first one to make a bucket.
+fn drops_one_request(listener: &TcpListener) {
+    let mut dropped = false;
+    for socket in listener.incoming().map_while(Result::ok) {
+        let mut answers = socket.try_clone().unwrap();
+        answers.write_all(b"INFO {\"version\":\"2.9.10\",\"headers\":true,\"client_id\":1}\r\n").unwrap();
+        for line in BufReader::new(socket).lines().map_while(Result::ok) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let answered = match words[..] {
+                ["PING"] => answers.write_all(b"PONG\r\n"),
+                ["PUB", what, _, _] if what.contains("STREAM.CREATE") && !std::mem::replace(&mut dropped, true) => {
+                    Ok(())
+                }
+                ["PUB", _, inbox, _] => answers.write_all(format!("MSG {inbox} 1 2\r\n{{}}\r\n").as_bytes()),
+                _ => Ok(()),
+            };
+            if answered.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bucket_is_asked_for_again_where_no_reply_comes() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("nats://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || drops_one_request(&listener));
+    let began = Instant::now();
+    let target = Target::Attach { url, password: None };
+    let waits = Waits::new(Duration::from_secs(1), Duration::from_secs(60), Arc::default());
+    let params = defaults(kind().spec().params);
+    let options = OpenOptions { target, params, run_id: KILLED.to_owned(), waits };
+    let mut store = kind().open(options, &mut |_| {}).unwrap();
+    store.create(&Layout::default()).unwrap();
+    assert!(began.elapsed() >= Duration::from_secs(1), "the first request was answered");
 }
