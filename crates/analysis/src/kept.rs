@@ -1,5 +1,6 @@
 //! Sentences of runs in which everything held.
 
+use indexmap::IndexSet;
 use plimsoll_record::data::{GoalKind, Run};
 
 use crate::number;
@@ -10,6 +11,7 @@ use crate::view::{GoalState, GoalView, TrialView, VerdictState};
 /// nothing was checked.
 pub fn truth(trials: &[TrialView]) -> Option<String> {
     let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
+    let n = trials.iter().filter(|trial| trial.answers_total.is_some() || !trial.ledgers.is_empty()).count() as u64;
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();
     if wrong > 0 || ledgers.any(|ledger| ledger.lost != Some(0) || ledger.wrong_total > 0 || !ledger.complete) {
@@ -17,8 +19,7 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
     }
     let mut kept: Vec<String> = answers_kept(trials.iter()).into_iter().collect();
     kept.extend(has_ledgers.then(|| "no acknowledged write was lost".to_string()));
-    (!kept.is_empty())
-        .then(|| format!("In {} {}.", number::plural(trials.len() as u64, "trial", "trials"), number::list(&kept)))
+    (!kept.is_empty()).then(|| format!("In {} {}.", number::plural(n, "trial", "trials"), number::list(&kept)))
 }
 
 /// Returns a sentence that all answers and all records read back were right, if any was checked. Their sum is the `n`
@@ -36,8 +37,9 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
 }
 
 /// Returns the state and the sentence of a run in which everything held.
-pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String) {
-    let stores = number::list(&run.stores());
+pub fn kept(goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String) {
+    let stores: IndexSet<&str> = trials.iter().map(|trial| trial.store.as_str()).collect();
+    let stores = number::list(&stores.into_iter().map(str::to_owned).collect::<Vec<_>>());
     let acknowledged: u64 =
         trials.iter().filter_map(|trial| trial.ledgers.iter().map(|ledger| ledger.acknowledged).max()).sum();
     let mut kept: Vec<String> = answers_kept(trials.iter().copied()).into_iter().collect();
@@ -45,8 +47,10 @@ pub fn kept(run: &Run, goals: &[GoalView], trials: &[&TrialView]) -> (VerdictSta
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }
     let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
-    if others > 0 {
-        kept.push(format!("{} held", number::plural(others, "goal", "goals")));
+    // That nothing was wrong or lost is said by numbers, where there are any.
+    let held = if kept.is_empty() { goals.len() as u64 } else { others };
+    if held > 0 {
+        kept.push(format!("{} held", number::plural(held, "goal", "goals")));
     }
     let state = if kept.is_empty() { VerdictState::Measured } else { VerdictState::Pass };
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
@@ -89,6 +93,6 @@ pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[Str
     };
     match others {
         [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
-        _ => format!("{sentence} Elsewhere {}", kept(run, goals, others).1),
+        _ => format!("{sentence} Elsewhere {}", kept(goals, others).1),
     }
 }

@@ -99,11 +99,13 @@ pub fn words(outage: &OutageView) -> String {
     }
 }
 
-/// Returns true if operations without an answer in `slice` waited for one: clients may think, and a schedule may rest.
+/// Returns true if operations without an answer in `slice` waited for one: clients may think or be away, and a schedule
+/// may rest.
 fn is_waiting(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> bool {
     let thinks = facts.phase.end.result(ResultName::ThinkSeconds).is_some_and(|think| think.value > 0.0);
+    let has_stages = !facts.phase.header.stages.is_empty();
     let has_errors = facts.ended(slice).any(|one| !one.histogram.is_empty());
-    slice.in_flight + slice.due_unsent > 0 || has_errors || !(facts.open_loop || thinks)
+    slice.in_flight + slice.due_unsent > 0 || has_errors || !(facts.open_loop || thinks || has_stages)
 }
 
 /// Number of operations that did not fail and ended in `slice`, and the longest response time of those.

@@ -109,6 +109,13 @@ pub fn promises(run: &Run) -> Vec<PromiseView> {
     cells.into_iter().map(|(name, cuts)| one(name, &cuts, 0)).collect()
 }
 
+/// Returns true if the promises of the run judge what this trial kept: its power was cut, or it belongs to a cell.
+pub fn judges(run: &Run, trial: u32) -> bool {
+    let is_in_cell = |cell: &Cell| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial);
+    let is_cut = |one: &Trial| one.header.ordinal == trial && !cuts(one).is_empty();
+    run.header.outline.cells.iter().any(is_in_cell) || run.trials.iter().any(is_cut)
+}
+
 /// Returns the result of a cell.
 fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
     let is_its = |trial: &&Trial| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial.header.ordinal);

@@ -57,6 +57,10 @@ pub fn spans(facts: &PhaseFacts<'_>) -> Vec<(u64, u64)> {
 }
 
 fn course(facts: &PhaseFacts<'_>) -> Option<Course> {
+    // Fewer clients do less.
+    if !facts.open_loop && !facts.phase.header.stages.is_empty() {
+        return None;
+    }
     let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
     let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();

@@ -43,7 +43,7 @@ pub fn summary(
     if !promises.is_empty() {
         return of_promises(promises);
     }
-    // Who notices is what several are asked.
+    // Several disk faults: a line for each.
     if disk_faults.len() > 1 && disk_faults.len() == facts.len() {
         return disk_faults.iter().map(of_disk_fault).take(2 * LINES_MAX).collect();
     }
@@ -55,7 +55,7 @@ pub fn summary(
     }
     let points = points(facts);
     match points.len() {
-        // What so many loads came to is for figures to say.
+        // Too many loads for a line each: figures report them.
         0 if facts.len() > LINES_MAX => Vec::new(),
         0 => facts.iter().filter_map(|trial| undriven(trial, facts.len() > 1)).collect(),
         1..=LINES_MAX => points.iter().map(|point| of_point(run, point, &points)).collect(),
@@ -253,7 +253,7 @@ fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
     let trial = phases.first()?.trial;
     let mut parts = Vec::new();
     for facts in phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Ask) {
-        let median = stat::median(&facts.asked_seconds(None))?;
+        let Some(median) = stat::median(&facts.asked_seconds(None)) else { continue };
         parts.push(part(&format!("{} median", facts.phase.header.name), number::seconds(median)));
     }
     if parts.is_empty() {
@@ -340,7 +340,8 @@ fn lost<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     let (mut sum, mut looked, mut vouched) = (0, false, true);
     for ledger in trials.map(|trial| &trial.ledgers) {
         looked |= !ledger.is_empty();
-        vouched &= ledger.iter().all(|ledger| ledger.complete);
+        // One that was not looked at may have lost something.
+        vouched &= !ledger.is_empty() && ledger.iter().all(|ledger| ledger.complete);
         sum += ledger.iter().map(|ledger| ledger.lost).max().unwrap_or(0);
     }
     (looked && (vouched || sum > 0)).then_some(sum)

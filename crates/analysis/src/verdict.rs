@@ -14,6 +14,7 @@ use crate::line;
 use crate::name;
 use crate::number;
 use crate::phase::{is_overload, state_words};
+use crate::promise;
 use crate::summary::PROMISES_MAX;
 use crate::view::{
     AbView, EndState, Ending, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState,
@@ -39,7 +40,7 @@ pub fn verdict(
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
-    let mut broken = violations(&others, promises, false);
+    let mut broken = violations(run, &others, promises, false);
     broken.extend(not_done(run, &others));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
@@ -101,9 +102,9 @@ pub fn verdict(
     }
     let (state, sentence) = match (lines.is_empty(), breaking.is_empty()) {
         (false, _) => (VerdictState::Pass, line::of_all(lines)),
-        (true, true) => kept(run, goals, &others),
+        (true, true) => kept(goals, &others),
         (true, false) => {
-            let mut broken = violations(&breaking, promises, true);
+            let mut broken = violations(run, &breaking, promises, true);
             broken.extend(not_done(run, &breaking));
             (VerdictState::Pass, shown(run, goals, &others, &broken))
         }
@@ -130,13 +131,13 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
 
 /// Promises that were seen to break in `trials`, losses first, then wrong answers. `expected` are those of trials that
 /// set out to break them.
-fn violations(trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
+fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
     // Cuts of the same settings together say more than each.
     let is_broken = |one: &&PromiseView| one.state >= PromiseState::Lost && one.expected == expected;
     let mut worst: Vec<&PromiseView> = promises.iter().filter(is_broken).collect();
     worst.sort_by_key(|one| std::cmp::Reverse(one.state));
     let mut broken: Vec<String> = worst.into_iter().map(said).collect();
-    for trial in trials.iter().filter(|_| promises.is_empty()) {
+    for trial in trials.iter().filter(|trial| !promise::judges(run, trial.ordinal)) {
         let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
         if let Some((ledger, lost)) = worst.and_then(|ledger| Some((ledger, ledger.lost.filter(|lost| *lost > 0)?))) {
             broken.push(format!(
@@ -159,15 +160,11 @@ fn violations(trials: &[&TrialView], promises: &[PromiseView], expected: bool) -
         }
         if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.wrong_total)
             && ledger.wrong_total > 0
-            && promises.is_empty()
+            && !promise::judges(run, trial.ordinal)
         {
-            let what: Vec<String> = ledger
-                .wrong
-                .iter()
-                .filter(|(_, n)| **n > 0)
-                .map(|(name, n)| format!("{} {}", number::count(*n), disagreement(name)))
-                .collect();
-            broken.push(format!("{}, read back, had {}", trial.name, number::list(&what)));
+            let seen = ledger.wrong.iter().filter(|(_, n)| **n > 0);
+            let seen: Vec<String> = seen.map(|(name, n)| disagreement(name, *n)).collect();
+            broken.push(format!("{} {}", trial.name, number::list(&seen)));
         }
     }
     broken
@@ -197,20 +194,20 @@ fn not_done(run: &Run, trials: &[&TrialView]) -> Vec<String> {
             trial.phases.iter().filter(|phase| phase.kind == PhaseKind::Drive && phase.state != EndState::Void);
         for phase in driven.filter(|phase| phase.rung.is_none()) {
             let place = format!("phase {} of {}", phase.name, trial.name);
+            // Without power no server answers, which is expected. A store that refuses has power.
+            let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
+            // What a store says of a disk that the plan made fail is an answer.
+            let has_fault = disk_fault::is_during(run, trial.ordinal, phase);
             let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
-                if phase.state == EndState::Complete {
+                if phase.state == EndState::Complete && !has_cut && !has_fault {
                     all.push(format!("No operation of {place} finished"));
                 }
                 continue;
             };
-            // Without power no server answers, which is expected. A store that refuses has power.
-            let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
             let unknown = if has_cut { 0 } else { ops.unknown };
             let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
             let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached);
             let percent = failed as f64 * 100.0 / ops.count as f64;
-            // What a store says of a disk that the plan made fail is an answer.
-            let has_fault = disk_fault::is_during(run, trial.ordinal, phase);
             if percent > ERRORS_PERCENT && !has_goal && !has_fault {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
                 all.push(format!(
@@ -460,16 +457,18 @@ fn sort(words: &str) -> &str {
     if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
 }
 
-/// The ledger's name for a disagreement, as it follows a number in a sentence.
-fn disagreement(name: &str) -> String {
+/// Describes `n` disagreements by the ledger's name for them, as they follow the name of a trial in a sentence.
+fn disagreement(name: &str, n: u64) -> String {
+    let records = |words: &str| format!("had {} {words}", number::plural(n, "record", "records"));
     match name {
-        "duplicated" => "duplicated records".to_string(),
-        "resurrected" => "resurrected records".to_string(),
-        "alien" => "records that no operation wrote".to_string(),
-        "wrong_content" => "records with wrong content".to_string(),
-        "index_disagrees" => "records on which the index disagrees".to_string(),
-        DID_NOT_START => "failure to start again".to_string(),
-        "integrity" => "damage by the store's own integrity check".to_string(),
-        other => format!("records with {}", other.replace('_', " ")),
+        "duplicated" => records("more than once"),
+        "resurrected" => records("that had been deleted or overwritten"),
+        "alien" => records("that no operation wrote"),
+        "wrong_content" => records("with wrong content"),
+        "refused" => records("with a refused write"),
+        "index_disagrees" => records("on which the index disagrees"),
+        DID_NOT_START => "did not start again".to_string(),
+        "integrity" => "failed the store's own integrity check".to_string(),
+        other => records(&format!("with {}", other.replace('_', " "))),
     }
 }

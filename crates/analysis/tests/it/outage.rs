@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, OutageView, RunView, VerdictState};
-use plimsoll_core::Measure;
+use plimsoll_core::{Measure, Stage};
 use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::{START_S, driven};
@@ -78,6 +78,16 @@ fn clients_that_think_and_answers_that_come_now_and_then_are_no_outage() {
     let seldom: Vec<u64> = (0..20).map(|second| u64::from(second % 4 == 0)).collect();
     assert_eq!(outage(&view(&driven(&seldom))), None);
     assert_eq!(outage(&view(&driven(&[1_000; 20]))), None);
+}
+
+#[test]
+fn fewer_clients_do_less_which_is_neither_an_outage_nor_a_stall() {
+    let mut run = silent();
+    assert_eq!((outage(&view(&run)).is_some(), view(&run).stalls.len()), (true, 1));
+    let stages =
+        [(10.0, 7), (0.0, 3), (10.0, 10)].map(|(clients, seconds)| Stage::held(clients, seconds * 1_000_000_000));
+    run.trials[0].phases[0].header.stages = stages.to_vec();
+    assert_eq!((outage(&view(&run)), view(&run).stalls.len()), (None, 0));
 }
 
 #[test]

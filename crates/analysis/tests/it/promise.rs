@@ -81,6 +81,25 @@ fn cuts_of_the_same_settings_are_one_promise() {
 }
 
 #[test]
+fn what_is_lost_without_a_cut_fails_beside_promises_that_were_kept() {
+    let mut run = cut(&[KEPT]);
+    let mut plain = run.trials[0].clone();
+    plain.header.ordinal = 1;
+    plain.phases.retain(|phase| phase.header.kind != PhaseKind::Power);
+    plain.phases.iter_mut().for_each(|phase| phase.header.trial = 1);
+    (plain.ledgers[0].trial, plain.ledgers[0].lost) = (1, 7);
+    run.trials.push(plain);
+    run.header.outline.trials = 2;
+    let verdict = view(&run).verdict;
+    assert_eq!(verdict.state, VerdictState::Fail, "{verdict:?}");
+    assert!(verdict.sentence.contains("lost 7 of 1,000 acknowledged writes"), "{verdict:?}");
+    run.trials[1].ledgers[0].lost = 0;
+    run.trials[1].ledgers[0].wrong = BTreeMap::from([("refused".to_owned(), 1)]);
+    let verdict = view(&run).verdict;
+    assert!(verdict.sentence.contains("had 1 record with a refused write"), "{verdict:?}");
+}
+
+#[test]
 fn a_cut_with_nothing_at_risk_proves_nothing_and_does_not_count() {
     let vacuous = Cut { at_risk: 0.0, ..KEPT };
     let one = promise(&[vacuous, KEPT]);

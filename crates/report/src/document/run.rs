@@ -68,7 +68,13 @@ fn verdict(view: &RunView) -> Verdict {
         VerdictState::Incomplete => ("Incomplete", Tone::Open),
         VerdictState::Undecided => ("Undecided", Tone::Open),
     };
-    let run = &view.run;
+    let (run, sentence) = (&view.run, view.verdict.sentence.to_lowercase());
+    // The only one is said by the sentence, unless it is beside what the sentence says.
+    let is_said = |reason: &String| sentence.contains(reason.trim_end_matches('.').to_lowercase().as_str());
+    let reasons = match &view.verdict.reasons[..] {
+        [only] if is_said(only) => Vec::new(),
+        all => all.to_vec(),
+    };
     Verdict {
         word,
         tone,
@@ -77,7 +83,7 @@ fn verdict(view: &RunView) -> Verdict {
         answer: view.summary.iter().map(answer).collect(),
         title: run.title.clone(),
         sentence: view.verdict.sentence.clone(),
-        reasons: if view.verdict.reasons.len() > 1 { view.verdict.reasons.clone() } else { Vec::new() },
+        reasons,
         about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
     }
 }
@@ -178,8 +184,10 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
     }
     let code = |text: String| Body { note: Text::default(), blocks: vec![Block::Code(text)] };
     body.fold("The plan as it was given", false, code(run.plan_text.clone()));
-    let query =
-        format!("sqlite3 ~/.local/state/plimsoll/runs/{}/run.sqlite \\\n  \"{TRACE_SQL}\"", shell_word(&run.id));
+    let query = format!(
+        "sqlite3 \"${{XDG_STATE_HOME:-$HOME/.local/state}}/plimsoll/runs/\"{}/run.sqlite \\\n  \"{TRACE_SQL}\"",
+        shell_word(&run.id)
+    );
     body.fold("How to trace a number: the seconds of every phase, from the recording", false, code(query));
     body
 }

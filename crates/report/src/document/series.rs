@@ -41,7 +41,8 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
     let mut body = Body::default();
     let result = &line.result;
     // The verdict above says it of a single one, with the store's name.
-    let said = result.sentence.strip_prefix("What it ").or_else(|| result.sentence.get(1..)).unwrap_or_default();
+    let first = result.sentence.chars().next().map_or(0, char::len_utf8);
+    let said = result.sentence.strip_prefix("What it ").unwrap_or(&result.sentence[first..]);
     if view.lines.len() > 1 || !view.verdict.sentence.ends_with(said) {
         body.text(Tone::Strong.text(&result.sentence));
     }
