@@ -16,9 +16,6 @@ mod materials;
 
 use materials::Materials;
 
-/// Machine that a release is made for, unless another is named.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
 /// Largest size of the program, in bytes.
 const LARGEST: u64 = 25_000_000;
 
@@ -49,15 +46,16 @@ struct Release<'a> {
     time: String,
 }
 
-/// Makes a release of HEAD and tries it; with `--twice`, a second time from a clone elsewhere, and compares the two.
-/// With `--try`, only tries the one that was made last.
+/// Makes a release of HEAD for this machine or another, and tries it. With `--twice`, makes it a second time from a clone
+/// elsewhere, and compares the two. With `--try`, only tries the last one.
 pub fn dist(root: &Path, arguments: &[String]) -> Result {
     let usage = "cargo xtask dist [--target TRIPLE] [--twice] | --try";
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let host = of_rustc("host")?;
     let (target, twice) = match words[..] {
-        [] => (TARGET, false),
-        ["--twice"] => (TARGET, true),
-        ["--try"] => return empty_root::trial(&Release::of_head(root, TARGET)?.archive(&root.join("target/dist"))),
+        [] => (&*host, false),
+        ["--twice"] => (&*host, true),
+        ["--try"] => return empty_root::trial(&Release::of_head(root, &host)?.archive(&root.join("target/dist"))),
         ["--target", target] => (target, false),
         ["--target", target, "--twice"] | ["--twice", "--target", target] => (target, true),
         _ => return Err(usage.to_owned()),
@@ -73,14 +71,18 @@ pub fn dist(root: &Path, arguments: &[String]) -> Result {
     if twice {
         let clone = std::env::temp_dir().join(format!("plimsoll-dist-{}", std::process::id()));
         run(Command::new("git").args(["clone", "--quiet", "--local"]).arg(root).arg(&clone))?;
-        let again = Release::of_head(&clone, target)?.make(&clone.join("target/dist"));
-        let compared = again.and_then(|again| compare(&files, &again));
-        std::fs::remove_dir_all(&clone).map_err(|error| format!("{}: {error}", clone.display()))?;
-        compared?;
+        let again = Release::of_head(&clone, target).and_then(|release| release.make(&clone.join("target/dist")));
+        if let Ok(again) = &again {
+            // Builds that differ stay, to be looked into.
+            compare(&files, again)
+                .map_err(|what| format!("{what}\n  → compare them, then remove {}", clone.display()))?;
+        }
+        let removed = std::fs::remove_dir_all(&clone).map_err(|error| format!("{}: {error}", clone.display()));
+        again.map(drop).and(removed)?;
         println!("a second build in another directory gave the same bytes");
     }
     // A program for another machine does not run here.
-    if let Some(archive) = files.first().filter(|_| target == TARGET) {
+    if let Some(archive) = files.first().filter(|_| target == host) {
         empty_root::trial(archive)?;
         println!("the program runs in an empty root");
     }
@@ -88,6 +90,13 @@ pub fn dist(root: &Path, arguments: &[String]) -> Result {
         println!("{}", file.display());
     }
     Ok(())
+}
+
+/// Returns what `rustc -vV` states as `key`: `host`, `release`.
+fn of_rustc(key: &str) -> Result<String> {
+    let all = line_of(Command::new("rustc").arg("-vV"))?;
+    let value = all.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    value.map(str::to_owned).ok_or_else(|| format!("rustc -vV states no {key}:\n{all}"))
 }
 
 /// Fails if Rust's library for `target` is missing.
@@ -104,7 +113,7 @@ fn compare(first: &[PathBuf], second: &[PathBuf]) -> Result {
     let read = |path: &PathBuf| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
     for (a, b) in first.iter().zip(second) {
         if read(a)? != read(b)? {
-            return Err(format!("two builds differ: {} and the same from a clone elsewhere", a.display()));
+            return Err(format!("two builds differ: {} and {}", a.display(), b.display()));
         }
     }
     Ok(())
@@ -214,7 +223,7 @@ impl<'a> Release<'a> {
         }
         std::fs::copy(program, tree.join("bin/plimsoll")).map_err(failed)?;
         // A program for another machine cannot be asked: the one of this machine has the same pages.
-        let asked = if self.target == TARGET { program.to_owned() } else { built(self.root, "release")? };
+        let asked = if self.target == of_rustc("host")? { program.to_owned() } else { built(self.root, "release")? };
         line_of(Command::new(&asked).arg("man").arg(tree.join(MAN)))?;
         for (shell, path) in SHELLS {
             let path = tree.join(path);

@@ -48,8 +48,8 @@ pub fn pictures(root: &Path, arguments: &[String]) -> Result {
     let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     fs::create_dir_all(&place).map_err(failed)?;
     let made = make(root, &program, browser, &place);
-    fs::remove_dir_all(&place).map_err(failed)?;
-    made
+    let removed = fs::remove_dir_all(&place).map_err(failed);
+    made.and(removed)
 }
 
 /// Returns the first of `paths` that exists.

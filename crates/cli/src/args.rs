@@ -66,7 +66,7 @@ pub enum Verb {
   plimsoll run my-plan.toml --seed 7
   plimsoll run pgbench --clients 16 --set ops=100 --set scale=1
   plimsoll run clusters --stores galera --nodes 2,4
-  plimsoll run coupons --quick                        seconds, to see whether everything works
+  plimsoll run coupons --quick                        takes seconds, to see whether everything works
   plimsoll run --resume latest                        continues a run that was killed or stopped
 
 --set, --clients, --nodes and --stores make a plan smaller; `plimsoll check` takes them too, and --print shows the plan.
@@ -113,7 +113,7 @@ Values of --a and --b replace those for both sides: NAME=VALUE is a setting as i
 (clients, depth, workers, rate, arrivals, wake, io, durability, op_timeout, mix); anything else is a store, a URL
 or a plan file.
 
-Exit codes: 0 decided, or no --fail-if is met; 1 a --fail-if is met; 11 undecided.")]
+Exit codes: 0 decided, and with --fail-if none is met; 1 a --fail-if is met; 11 undecided.")]
     Ab(Box<AbArgs>),
     /// Make a workload from the statements of a running database: a plan, with values for its parameters.
     #[command(after_help = "Examples:
@@ -244,6 +244,7 @@ pub enum LabAction {
         name: Option<String>,
     },
     /// Stop a node permanently and remove it from its cluster.
+    #[command(mut_arg("at", |at| at.help("The lab, and the number of exactly one node")))]
     Remove(LabNode),
     /// Print the log of a node's server.
     Logs {
@@ -276,6 +277,7 @@ pub enum LabAction {
     /// Stop nodes gracefully; they stay stopped.
     Stop(LabNode),
     /// Start nodes that were stopped or killed.
+    #[command(mut_arg("at", |at| at.help("The lab, and numbers of nodes; without a number every stopped node")))]
     Start(LabNode),
     /// Stop nodes gracefully and start them again.
     Restart(LabNode),
@@ -292,7 +294,7 @@ pub enum LabAction {
         /// The lab and the node.
         #[command(flatten)]
         of: LabNode,
-        /// Delay in one direction; a round trip takes twice as much longer.
+        /// Delay in one direction; adds twice this to a round trip.
         #[arg(long, value_name = "TIME")]
         delay: Option<String>,
         /// Largest random deviation from the delay.
@@ -527,7 +529,7 @@ pub struct AbArgs {
 
 /// Options of `drive`.
 #[derive(Debug, Clone, Args)]
-#[command(mut_arg("for", |option| option.conflicts_with("ops")))]
+#[command(mut_arg("for", |option| option.conflicts_with("ops").help("Duration, instead of --ops [default: 30s]")))]
 pub struct DriveArgs {
     /// The workload (see `plimsoll list workloads`).
     #[arg(value_name = "WORKLOAD")]
@@ -575,8 +577,11 @@ pub struct DriveArgs {
 
 /// Options of `line`. Those of `drive` that it always refuses are not listed.
 #[derive(Debug, Args)]
-#[command(mut_args(|option| hidden(option, &["rate", "for", "ops", "repeats"])))]
+#[command(mut_args(|option| hidden(option, &["rate", "stages", "think", "scenario", "for", "ops", "repeats"])))]
 #[command(mut_arg("thorough", |option| option.conflicts_with("budget")))]
+#[command(mut_arg("budget", |option| option.help("Time for the whole search [default: 5min; with --thorough 30min]")))]
+#[command(mut_arg("goal", |option| option.help("Goal of each load step: p99=20ms, read.p99.9=50ms, errors=0.1%; of all \
+    load steps: lost=0, wrong=0 [default: p99=20ms and errors=0.1%]")))]
 pub struct LineArgs {
     /// Load. The workload may be a plan file with one `drive` phase.
     #[command(flatten)]

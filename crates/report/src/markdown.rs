@@ -83,7 +83,7 @@ fn row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// A text; what is looked for and what must not be is bold.
+/// Returns a text, with pieces of tone `Bad` in bold.
 fn text(text: &Text) -> String {
     let piece = |(tone, piece): &(Tone, String)| match tone {
         Tone::Bad => format!("**{}**", escaped(piece)),
@@ -92,12 +92,14 @@ fn text(text: &Text) -> String {
     text.0.iter().map(piece).collect::<String>().trim().to_string()
 }
 
-/// A text from outside: no markup, no HTML, no line breaks.
+/// Returns a text from outside without effect as markup, mathematics or HTML, and without line breaks.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '@' | '!' => out.extend(['\\', c]),
+            // GitHub takes a `$` for mathematics also behind a backslash.
+            '$' => out.push_str("<span>$</span>"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
@@ -106,4 +108,15 @@ fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_from_outside_has_no_effect() {
+        assert_eq!(escaped("a*b <i>\n"), "a\\*b &lt;i&gt; ");
+        assert_eq!(escaped("$1 + $2"), "<span>$</span>1 + <span>$</span>2");
+    }
 }

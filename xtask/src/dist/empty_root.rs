@@ -56,8 +56,8 @@ pub fn trial(archive: &Path) -> Result {
     // Directories of both are for the server's user, too.
     fs::create_dir_all(root.join("tmp")).map_err(failed)?;
     let tried = unpack(archive, &root).and_then(|()| steps(&root, &place.join("postgres")));
-    fs::remove_dir_all(&place).map_err(failed)?;
-    tried
+    let removed = fs::remove_dir_all(&place).map_err(failed);
+    tried.and(removed)
 }
 
 fn unpack(archive: &Path, root: &Path) -> Result {

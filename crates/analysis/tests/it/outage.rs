@@ -2,7 +2,8 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, OutageView, RunView, VerdictState};
-use plimsoll_core::{Measure, Stage};
+use plimsoll_core::Measure;
+use plimsoll_core::pace::Stage;
 use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::{START_S, driven};

@@ -14,7 +14,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll promise redis --lying
   plimsoll promise postgres-replicas,redis-sentinel --nodes all,primary,2
   plimsoll promise --all --jobs 4
-  plimsoll promise --resume last
+  plimsoll promise --resume latest
 
 Each store runs on a simulated disk with a real file system, which loses unflushed data. Exit codes: 0 everything was
 kept; 1 data were lost or damaged, or a store did not start again; 11 nothing was at risk, or no data page
@@ -62,7 +62,7 @@ pub struct PromiseArgs {
     /// Number of cuts made at the same time, each of a store of its own [default: by processors and free memory].
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub jobs: Option<u32>,
-    /// Resume a run that was killed or stopped: its name, or `last`. Completed cells are not repeated. Without stores, the
+    /// Resume a run that was killed or stopped: its name, or `latest`. Completed cells are not repeated. Without stores, the
     /// run's own options apply.
     #[arg(long, value_name = "RUN")]
     pub resume: Option<String>,

@@ -18,7 +18,7 @@ pub struct SmallerArgs {
     /// Run only on these stores of the plan, separated by commas.
     #[arg(long, value_name = "STORE,…", value_delimiter = ',', conflicts_with = "on")]
     pub stores: Vec<String>,
-    /// Run a version of seconds, to see whether everything works: the ends of each sweep, short phases, few records. Its
+    /// Run a version that takes seconds, to see whether everything works: the ends of each sweep, short phases, few records. Its
     /// figures do not answer the plan's question.
     #[arg(long)]
     pub quick: bool,

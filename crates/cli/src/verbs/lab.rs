@@ -4,12 +4,12 @@ mod status;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
@@ -44,7 +44,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Status { name, json } => status::status(name.as_deref(), *json),
         LabAction::Add { name } => {
             let lab = one(name.as_deref())?;
-            crate::say(&format!("lab {}: making one more node", lab.name()));
+            crate::say(&format!("lab {}: adding a node", lab.name()));
             let number = lab.add_to_stay()?;
             crate::say(&format!("node {} has joined", number + 1));
             Ok(exit::OK)
@@ -69,10 +69,11 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Start(of) => act(of, "ready", |lab, nodes| lab.start(nodes)),
         LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
-        LabAction::Pause(of) => act(of, "standing still", |lab, nodes| lab.pause(nodes)),
-        LabAction::Reload(of) => act(of, "reading its settings", |lab, nodes| lab.reload(nodes)),
-        LabAction::Resume(of) => act(of, "going on", |lab, nodes| lab.resume(nodes)),
+        LabAction::Pause(of) => act(of, "paused", |lab, nodes| lab.pause(nodes)),
+        LabAction::Reload(of) => act(of, "reloaded", |lab, nodes| lab.reload(nodes)),
+        LabAction::Resume(of) => act(of, "resumed", |lab, nodes| lab.resume(nodes)),
         LabAction::Link { of, delay, jitter, loss, rate, plain } => {
+            let shows = !plain && [delay, jitter, loss, rate].into_iter().all(Option::is_none);
             let time = |option: &str, given: &Option<String>| {
                 given.as_ref().map_or(Ok(0.0), |given| options::quantity(option, given, Dimension::Time))
             };
@@ -83,13 +84,10 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
                 rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
             };
             let (lab, numbers) = nodes_of(&of.at)?;
-            if link == Link::default() && !plain {
+            if shows {
                 return status::links(&lab, &numbers);
             }
-            match &numbers[..] {
-                [] => lab.set_link(Nodes::All, link)?,
-                numbers => numbers.iter().try_for_each(|number| lab.set_link(Nodes::One(*number), link))?,
-            }
+            in_turn(&each(&numbers), |nodes| place(*nodes), |nodes| lab.set_link(*nodes, link))?;
             crate::say(&format!("lab {}: {}: {link}", lab.name(), said(&numbers)));
             Ok(exit::OK)
         }
@@ -110,7 +108,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
     }
 }
 
-/// Changes limits: one request for each, so that a refused one leaves the others.
+/// Changes limits, by one request for each.
 fn limit(words: &[String]) -> Result<u8, TrialError> {
     let (limits, at): (Vec<String>, Vec<String>) = words.iter().cloned().partition(|word| word.contains('='));
     if limits.is_empty() {
@@ -126,13 +124,13 @@ fn limit(words: &[String]) -> Result<u8, TrialError> {
     let changes: Vec<LimitChange> =
         limits.iter().map(|given| LimitChange::parse(given, number)).collect::<Result<_, _>>()?;
     let (lab, numbers) = nodes_of(&at)?;
-    let each: Vec<Nodes> =
-        if numbers.is_empty() { vec![Nodes::All] } else { numbers.iter().copied().map(Nodes::One).collect() };
-    for (nodes, (change, given)) in
-        each.iter().flat_map(|nodes| changes.iter().zip(&limits).map(move |one| (nodes, one)))
-    {
-        lab.change_limit(*nodes, change.clone(), given)?;
-    }
+    let of_node = |nodes: Nodes| changes.iter().zip(&limits).map(move |(change, given)| (nodes, change, given));
+    let all: Vec<(Nodes, &LimitChange, &String)> = each(&numbers).into_iter().flat_map(of_node).collect();
+    in_turn(
+        &all,
+        |(nodes, _, given)| format!("{given} of {}", place(*nodes)),
+        |(nodes, change, given)| lab.change_limit(*nodes, LimitChange::clone(change), given),
+    )?;
     crate::say(&format!("lab {}: {}: {}", lab.name(), said(&numbers), limits.join(" ")));
     Ok(exit::OK)
 }
@@ -229,12 +227,43 @@ fn said(numbers: &[usize]) -> String {
     }
 }
 
+/// Returns the requests for these nodes: one for each, or one for all.
+fn each(numbers: &[usize]) -> Vec<Nodes> {
+    if numbers.is_empty() { vec![Nodes::All] } else { numbers.iter().copied().map(Nodes::One).collect() }
+}
+
+fn place(nodes: Nodes) -> String {
+    match nodes {
+        Nodes::One(number) => said(&[number]),
+        Nodes::All => said(&[]),
+    }
+}
+
+/// Makes changes in turn. If one is refused, those before it stay, and the error names them.
+fn in_turn<T>(
+    changes: &[T],
+    name: impl Fn(&T) -> String,
+    mut make: impl FnMut(&T) -> Result<(), StoreError>,
+) -> Result<(), TrialError> {
+    for (at, change) in changes.iter().enumerate() {
+        make(change).map_err(|error| {
+            let before: Vec<String> = changes.iter().take(at).map(&name).collect();
+            if before.is_empty() {
+                return error;
+            }
+            let kept = format!("already changed, and kept: {}", before.join(", "));
+            let detail = error.detail.iter().cloned().chain([kept]).collect::<Vec<_>>().join("; ");
+            error.detail(detail)
+        })?;
+    }
+    Ok(())
+}
+
 fn act(of: &LabNode, done: &str, act: impl Fn(&Lab, Nodes) -> Result<Span, StoreError>) -> Result<u8, TrialError> {
     let (lab, numbers) = nodes_of(&of.at)?;
-    let each: Vec<Nodes> =
-        if numbers.is_empty() { vec![Nodes::All] } else { numbers.iter().copied().map(Nodes::One).collect() };
-    let length: Duration =
-        each.into_iter().map(|nodes| Ok(act(&lab, nodes)?.length())).sum::<Result<_, TrialError>>()?;
+    let mut length = Duration::ZERO;
+    let mut counted = |nodes: &Nodes| act(&lab, *nodes).map(|span| length += span.length());
+    in_turn(&each(&numbers), |nodes| place(*nodes), &mut counted)?;
     crate::say(&format!("lab {}: {} {done} after {:.2} s", lab.name(), said(&numbers), length.as_secs_f64()));
     Ok(exit::OK)
 }
@@ -244,47 +273,64 @@ fn down(name: Option<&str>, all: bool) -> Result<u8, TrialError> {
         true => standing::names(&labs()?)?,
         false => vec![one(name)?.name().to_owned()],
     };
+    let mut failed = None;
     for name in &names {
-        Lab::open(&labs()?, name)?.down()?;
-        crate::say(&format!("lab {name} is gone"));
+        match Lab::open(&labs()?, name).and_then(Lab::down) {
+            Ok(()) => crate::say(&format!("lab {name} is gone")),
+            Err(error) => failed = failed.or(Some(error)),
+        }
     }
     if names.is_empty() {
         crate::say("no lab stands");
     }
-    Ok(exit::OK)
+    failed.map_or(Ok(exit::OK), Err)
 }
 
-/// Longest time until a process ends that has closed its output without a text.
-const ENDING: Duration = Duration::from_secs(10);
+/// Time between two looks at a process that makes a lab.
+const MAKING_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Executes this program again, to hold the lab, and waits until the lab stands, or the process ends.
+/// Executes this program again, to hold the lab, and waits until the lab stands, or the process ends. The process keeps
+/// the lab if it receives a byte on standard input, and removes it otherwise.
 fn up_and_away() -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| io_error("/proc/self/exe", &error);
-    let mut child = Command::new("/proc/self/exe")
-        .args(std::env::args_os().skip(1))
-        .arg("--held")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let mut text = String::new();
-    if let Some(mut said) = child.stdout.take() {
-        // The process closes its output after its last line.
-        said.read_to_string(&mut text).map_err(failed)?;
+    let stop = interrupt::of_run();
+    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    // Behind the verb: what stands behind `--` is no option.
+    let behind = words.iter().position(|word| word == "up").map_or(words.len(), |at| at + 1);
+    words.insert(behind, "--held".into());
+    let mut command = Command::new("/proc/self/exe");
+    let mut child = command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let (keep, output) = (child.stdin.take(), child.stdout.take());
+    // The process closes its output after its last line.
+    let read = move || output.map_or(Ok(String::new()), std::io::read_to_string);
+    let reading = std::thread::Builder::new().name("lab".into()).spawn(read).map_err(failed)?;
+    while !reading.is_finished() && !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(MAKING_INTERVAL);
     }
-    crate::print(&text)?;
-    // A process that failed has closed its output, too, a moment before it ends.
-    let until = std::time::Instant::now() + if text.is_empty() { ENDING } else { Duration::ZERO };
-    let ended = loop {
-        match child.try_wait().map_err(failed)? {
-            None if std::time::Instant::now() < until => std::thread::sleep(Duration::from_millis(10)),
-            ended => break ended,
+    // Closed at once if the user has stopped it.
+    let keep = keep.filter(|_| !stop.load(Ordering::SeqCst));
+    let text = reading.join().unwrap_or(Ok(String::new())).map_err(failed)?;
+    if keep.is_some_and(|mut keep| !text.is_empty() && keep.write_all(b"\n").is_ok()) {
+        return crate::print(&text);
+    }
+    let ended = child.wait().map_err(failed)?;
+    match ended.code().and_then(|code| u8::try_from(code).ok()) {
+        _ if stop.load(Ordering::SeqCst) => Ok(exit::INTERRUPTED),
+        Some(code) if code != exit::OK => Ok(code),
+        _ => Err(TrialError::broken("the process that holds the lab has ended before the lab stood")),
+    }
+}
+
+/// Sets `stop` if standard input ends without a byte: the command that waits for the lab was stopped or killed.
+fn stop_unless_kept(stop: &Arc<AtomicBool>) -> Result<(), TrialError> {
+    let stop = Arc::clone(stop);
+    let wait = move || {
+        if std::io::stdin().read_exact(&mut [0]).is_err() {
+            stop.store(true, Ordering::SeqCst);
         }
     };
-    match ended {
-        None => Ok(exit::OK),
-        Some(ended) => Ok(ended.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit::STORE)),
-    }
+    let waiting = std::thread::Builder::new().name("lab".into()).spawn(wait);
+    waiting.map(drop).map_err(|error| io_error("a thread for standard input", &error))
 }
 
 /// Returns the named store, with its parameters.
@@ -343,6 +389,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     if args.held {
         // Signals of the terminal are not meant for this process.
         let _ = rustix::process::setsid();
+        stop_unless_kept(&stop)?;
     }
     let labs = labs()?;
     let supervisor = Supervisor::start()?;
@@ -457,7 +504,9 @@ fn on_host(catalogue: &Catalogue, at: &[String], command: &[OsString]) -> Result
         Some(number) => status.nodes.iter().find(|node| node.number == number).and_then(|node| node.namespace.clone()),
     };
     let _there = namespace.map(|path| standing::enter(&path)).transpose()?;
-    let Some((program, arguments)) = command.split_first() else { return Ok(exit::USAGE) };
+    let Some((program, arguments)) = command.split_first() else {
+        return Err(TrialError::usage("no command is given").next("plimsoll lab exec NAME NODE -- COMMAND"));
+    };
     // What clients need to log in, where a plan does not describe the server.
     let recipe = match (status.url, catalogue.store(&status.store)) {
         (None, Some(kind)) => kind.recipe(&Params(status.params))?,

@@ -16,8 +16,10 @@ fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
 
 /// Runs a plan and returns its report of the disk that failed.
 #[track_caller]
-fn fault(place: &Place, plan: &str, code: i32) -> Value {
-    let report = place.run(&["run", plan, "--json", "--quiet"]).expect(code).last_json();
+fn fault(place: &Place, plan: &str, codes: &[i32]) -> Value {
+    let ran = place.run(&["run", plan, "--json", "--quiet"]);
+    assert!(ran.code.is_some_and(|code| codes.contains(&code)), "exit {:?}: {}", ran.code, ran.err);
+    let report = ran.last_json();
     assert_eq!(report["report"]["disk_faults"].as_array().map(Vec::len), Some(1), "{report}");
     report["report"]["disk_faults"][0].clone()
 }
@@ -30,7 +32,7 @@ fn what_was_acknowledged_before_flushes_failed_is_there_when_the_disk_works_agai
         let place = Place::new();
         let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio flush always\" }";
         let store = format!("{{ store = \"{store}\", disk = \"ext4\" }}");
-        let found = fault(&place, &plan(&place, &store, action, POWER_AND_CHECK), 0);
+        let found = fault(&place, &plan(&place, &store, action, POWER_AND_CHECK), &[0]);
         assert_eq!(found["faults"], serde_json::json!(["eio flush always"]), "{found}");
         assert!(found["noticed"].as_array().unwrap().contains(&"store".into()), "{found}");
         assert!(found["errors"].as_u64().unwrap() > 0, "{found}");
@@ -63,7 +65,8 @@ fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
     let action = "{ at = \"700ms\", what = \"fault\", fault = \"bit-rot 3 0.01\" }";
     let then = "[[phase]]\ndo = \"cold\"\n[[phase]]\ndo = \"drive\"\nname = \"read\"\nclients = 4\nfor = \"1s\"\n\
         mix = { read = 1 }\n[[phase]]\ndo = \"check\"\n";
-    let found = fault(&place, &plan(&place, store, action, then), 1);
+    // Where bits flip is chance: with a catalog's page among them the server refuses to start, and nothing is known.
+    let found = fault(&place, &plan(&place, store, action, then), &[1, 11]);
     let noticed = found["noticed"].as_array().unwrap();
     assert!(noticed.contains(&"store".into()), "{found}");
     assert_eq!((&found["wrong_answers"], &found["damaged"]), (&0.into(), &0.into()), "{found}");

@@ -146,7 +146,7 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let own = "wsrep_cluster_status Primary, wsrep_local_state_comment Synced, wsrep_cluster_size 3";
     place.line("lab status").expect(0).says(own);
     assert_eq!(lab.status()["nodes"][2]["own_state"], own);
-    lab.does("pause", "1 3").says("nodes 1, 3 standing still");
+    lab.does("pause", "1 3").says("nodes 1, 3 paused");
     // Of two that do not run none can be removed, and none is advised to be.
     let removed = place.line(&format!("lab remove {} 3", lab.name)).expect(2);
     let removed = removed.says("node 1 of lab galera is paused … → plimsoll lab resume galera 1");
@@ -270,6 +270,10 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     place.line("lab status").expect(0).says("link: 10ms");
     place.line("lab link --plain").expect(0).says("plain");
     assert!(median() < 10.0);
+    // Options that change nothing are options, too.
+    place.line("lab link 1 --delay 5ms").expect(0);
+    place.line("lab link 1 --delay 0ms").expect(0).says("node 1: plain");
+    place.line("lab link 1 --loss 0%").expect(0).says("node 1: plain");
     // From outside of the lab it is reached at a port of this machine.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let published = Guarded(place.command(&["lab", "publish", "1", "--port", &port]).spawn().unwrap());
@@ -389,7 +393,10 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
         ("lab limit redis 1 cpus=many", "cpus = \"many\" is not a number of processors"),
         ("lab limit redis 1 cpus=5000", "cpus = 5000: not possible on this machine"),
         ("lab limit redis 1 memory=1", "memory=1: "),
-        ("lab limit redis 1 memory=1MiB", "memory = 1048576B: too little for a server"),
+        (
+            "lab limit redis 1 cpus=none memory=1MiB",
+            "memory = 1048576B: too little for a server … already changed, and kept: cpus=none of node 1",
+        ),
         ("lab limit redis 1 write_iops=x", "write_iops=x: not a whole number"),
         ("lab limit redis 2 cpus=1", "lab redis has no node `2`"),
     ]);
@@ -397,10 +404,13 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     driven.ended();
     let texts: Vec<String> =
         acts(&place).into_iter().map(|act| act.text).filter(|text| text.contains("limit")).collect();
-    assert_eq!(
-        texts,
-        ["lab limit redis 1: cpus=0.2", "lab limit redis 1: memory=128MiB", "lab limit redis: cpus=none"]
-    );
+    let told = [
+        "lab limit redis 1: cpus=0.2",
+        "lab limit redis 1: memory=128MiB",
+        "lab limit redis: cpus=none",
+        "lab limit redis 1: cpus=none",
+    ];
+    assert_eq!(texts, told);
     let again = "drive kv --mix read=1 --set records=500 --on lab:redis --for 300ms --full";
     place.line(again).expect(0).says("limit memory = 134217728 (not none)");
     place.line("lab down").expect(0);
@@ -409,7 +419,7 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
 #[test]
 fn a_drive_ends_when_its_lab_goes_down() {
     let (place, base) = (Place::new(), Lab::base());
-    place.line(&format!("lab up redis --keep --dir {}", base.path().display())).expect(0);
+    place.line(&format!("lab up --keep --dir {} -- redis", base.path().display())).expect(0);
     let driven = place.started(&["drive", "kv", "--set", "records=500", "--on", "lab:redis", "--for", "90s"], 2);
     place.line("lab down").expect(0);
     let down = std::time::Instant::now();

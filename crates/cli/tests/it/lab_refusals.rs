@@ -1,6 +1,10 @@
-//! Labs that cannot start: a message, an exit code, and nothing left behind.
+//! Labs that cannot start, or are interrupted: a message, an exit code, and nothing left behind.
 
-use crate::bench::{Place, Ran};
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::bench::{Guarded, Place, Ran, wait_for};
 use crate::lab::{Lab, assert_nothing_is_in};
 
 /// Runs the program with `words` where `before` has changed what this test alone sees: mounts and network of its own.
@@ -57,4 +61,20 @@ fn a_server_that_never_gets_ready_is_given_up_with_what_it_said_last() {
     let ran = place.run(&["run", &place.plan(&plan)]).expect(9);
     ran.says("accepts no connections after 2 s … still busy with nothing … `ready` failed");
     assert_nothing_is_in(base.path());
+}
+
+#[test]
+fn a_lab_whose_command_ends_before_it_stands_leaves_nothing() {
+    let (place, base) = (Place::new(), Lab::base());
+    let up = ["lab", "up", "galera", "--nodes", "3", "--keep", "--dir", base.path().to_str().unwrap()];
+    for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
+        let making = Guarded(place.command(&up).spawn().unwrap());
+        let is_begun = || std::fs::read_dir(base.path()).unwrap().count() > 0;
+        wait_for("a server", Duration::from_secs(60), is_begun);
+        making.signal(signal);
+        let ran = making.ended();
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert_nothing_is_in(base.path());
+        place.line("lab status").expect(0).says("no lab stands");
+    }
 }

@@ -34,7 +34,7 @@ fn no_request_fails(place: &Place, name: &str) {
     let drive = ["drive", "http", "--on", &on, "--clients", "8", "--for", "4s", "--reconnect", "1", "--slice", "100ms"];
     let driven = place.started(&[&drive[..], &["--goal", "errors=0%"]].concat(), 4);
     for _ in 0..3 {
-        place.run(&["lab", "reload", name]).expect(0).says("reading its settings");
+        place.run(&["lab", "reload", name]).expect(0).says("reloaded");
         std::thread::sleep(Duration::from_millis(700));
     }
     driven.ended().expect(0);

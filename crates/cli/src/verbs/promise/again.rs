@@ -63,7 +63,7 @@ pub fn hint(runs_dir: &Path, known: &[(String, Glance)], plan: &Plan) -> Option<
     (!run.trials.is_empty() && is_left() && is_same()).then(|| {
         let (done, of) = (run.trials.len(), plan.trials.len());
         format!(
-            "the run {id} with the same options is unfinished, {done} of {of} cuts are there: --resume last continues it"
+            "the run {id} with the same options is unfinished, {done} of {of} cuts are there: --resume latest continues it"
         )
     })
 }
