@@ -271,7 +271,7 @@ fn state(
         return State::Undecided("repeats".to_owned(), why);
     }
     if let Some((figure, doubt)) = cells.iter().find_map(|(figure, cell)| Some((figure, cell.doubt.as_deref()?))) {
-        let next = "repeat it (`repeats`), or make it last 5 s";
+        let next = "repeat it (`repeats`), or make it last at least 5 s";
         let why = format!("`{}` rests on {doubt}, which may be noise; {next}", figure.name);
         return State::Undecided(format!("short {}", figure.name), why);
     }
@@ -391,7 +391,7 @@ fn compared(agree: Agreement, figure: &FigureView, points: &[Point<'_>]) -> (Opt
         ([], [], []) => (None, String::new()),
         (_, [], []) if is_of_all => (Some(true), format!("; as published: {published}")),
         ([], _, []) if is_of_all => (Some(false), format!("; not as published: {published}")),
-        ([], [], _) if is_of_all => (None, format!("; it is undecided if that is as published: {published}")),
+        ([], [], _) if is_of_all => (None, format!("; agreement with the published values is undecided: {published}")),
         _ => {
             let parts = [("as published", &alike), ("not as published", &unlike), ("undecided", &open)];
             let parts = parts.iter().filter(|(_, names)| !names.is_empty());

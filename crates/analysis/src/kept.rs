@@ -66,7 +66,7 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String)
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
         let outage = outage::words(one);
-        let sentence = format!("{} answered nothing in phase {} for {outage}{kept}{late}.", trial.name, phase.name);
+        let sentence = format!("{} gave no answer in phase {} for {outage}{kept}{late}.", trial.name, phase.name);
         return (state, sentence);
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.

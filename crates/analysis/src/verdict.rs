@@ -261,12 +261,12 @@ fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some(silent_s)
 }
 
-/// Describes the load of an overloaded phase, and its result: `20,000/s in phase drive`, `4,000/s were done, …`.
+/// Describes the load of an overloaded phase, and its result: `20,000/s in phase drive`, `throughput was 4,000/s, …`.
 fn overload(phase: &PhaseView, ops: &OpsView) -> (String, String) {
     let rate = phase.scheduled_rate_per_s.map_or("the rate".to_string(), |rate| number::with_unit(rate, "1/s"));
     let due = ops.count + ops.unfinished;
     let done = format!(
-        "{} were done, and {} of {} operations ({} %) were due and not sent when the first of them had waited for \
+        "throughput was {}, and {} of {} operations ({} %) were due and not sent when the first of them had waited for \
          longer than the backlog",
         number::with_unit(ops.rate_per_s, "1/s"),
         number::count(ops.unfinished),
@@ -444,7 +444,7 @@ fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
     match trials {
         [one] => format!("phase {phase} of {one} {words}"),
         _ => format!(
-            "phase {phase} of {n} of {all} trials {words} (so the first of {}{})",
+            "phase {phase} of {n} of {all} trials {words} (reason of the first; trials: {}{})",
             trials.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; "),
             if trials.len() > NAMED_MAX { "; …" } else { "" },
             n = trials.len()

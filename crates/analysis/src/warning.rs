@@ -152,7 +152,7 @@ fn behind(facts: &PhaseFacts<'_>) -> Option<Case> {
     Some(Case {
         weight: share,
         text: format!(
-            "it did not keep up: {asked}{} were done, and {} ({} %) were due and never sent.",
+            "it did not keep up: {asked}throughput was {}, and {} ({} %) were due and never sent.",
             number::with_unit(rate, "1/s"),
             number::plural(unsent, "operation", "operations"),
             number::significant(share * 100.0)

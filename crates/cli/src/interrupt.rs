@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::exit;
 
-/// Flag that the first Ctrl-C (or SIGTERM, SIGHUP) of a run sets; empty before there is something to end gracefully.
-static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+/// Flag that the first Ctrl-C (or SIGTERM, SIGHUP) sets, and words about what ends then; empty before there is something
+/// to end gracefully.
+static STOP: OnceLock<(Arc<AtomicBool>, &str)> = OnceLock::new();
 
 /// Set while the program aborts.
 static ABORTING: AtomicBool = AtomicBool::new(false);
@@ -23,7 +24,7 @@ pub fn handle_signals() {
     // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let installed = ctrlc::set_handler(|| {
-        let Some(stop) = STOP.get() else {
+        let Some((stop, ending)) = STOP.get() else {
             crate::say("\ninterrupted before a run began");
             std::process::exit(i32::from(exit::INTERRUPTED));
         };
@@ -39,7 +40,7 @@ pub fn handle_signals() {
             }
             return;
         }
-        crate::say("\nending this phase; what was measured is kept (Ctrl-C again aborts)");
+        crate::say(&format!("\n{ending} (Ctrl-C again aborts)"));
     });
     if let Err(error) = installed {
         crate::say(&format!("warning: Ctrl-C will abort at once: {error}"));
@@ -56,7 +57,16 @@ fn abort() {
     std::process::exit(i32::from(exit::INTERRUPTED));
 }
 
-/// Returns the flag that the first signal sets from now on.
+/// Returns the flag that the first signal sets from now on, of a run.
 pub fn of_run() -> Arc<AtomicBool> {
-    Arc::clone(STOP.get_or_init(Arc::default))
+    flag("ending this phase; what was measured is kept")
+}
+
+/// Returns the flag that the first signal sets from now on, of any other command.
+pub fn of_command() -> Arc<AtomicBool> {
+    flag("ending")
+}
+
+fn flag(words: &'static str) -> Arc<AtomicBool> {
+    Arc::clone(&STOP.get_or_init(|| (Arc::default(), words)).0)
 }

@@ -92,9 +92,14 @@ impl ResolvedAddress {
     }
 }
 
+/// Returns seconds, to the millisecond.
+fn to_ms(ns: u64) -> f64 {
+    (ns as f64 / 1e6).round() / 1e3
+}
+
 /// The server at `place` did not get through its greeting in time.
 pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
-    let seconds = waited_ns as f64 / 1e9;
+    let seconds = to_ms(waited_ns);
     StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no session within {seconds} s")).next(
         "check that the server is not overloaded and speaks this protocol; if it only needs longer, raise \
          setup_timeout",
@@ -103,7 +108,7 @@ pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
 
 /// The server at `place` has not answered an operation in time.
 pub(crate) fn unanswered(place: &str, waited_ns: u64) -> StoreError {
-    let seconds = waited_ns as f64 / 1e9;
+    let seconds = to_ms(waited_ns);
     StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no answer within {seconds} s"))
         .next("check the server's log; if it only needs longer, raise op_timeout (of a load: load_timeout)")
 }

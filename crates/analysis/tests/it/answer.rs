@@ -94,7 +94,7 @@ fn one_short_load_is_noise_and_gives_no_answer() {
     let run = loaded([0.412, 0.534, 0.718, 0.221, 0.347], &[say("Index keys make a load {ratio} as long.")]);
     let answer = answered(&run);
     let wanted = "Undecided for sqlite (also fjall): `ratio` rests on one load of 718 ms, which may be noise; repeat it \
-                  (`repeats`), or make it last 5 s.";
+                  (`repeats`), or make it last at least 5 s.";
     assert_eq!((answer.state, answer.sentence.as_str()), (AnswerState::Undecided, wanted));
     assert!(answer.said.is_empty() && answer.notes().next().is_none());
     // The same loads three times are an answer, with the range of a wide one.

@@ -114,7 +114,7 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     phase.end.state = PhaseState::Failed(ended);
     let failed = view(&run);
     assert_eq!(failed.verdict.state, VerdictState::Fail, "{}", failed.verdict.sentence);
-    let words = "does not carry 20,000/s in phase mixed: 2,000/s were done, and 180,000 of 200,000 operations (90.0 %) were due";
+    let words = "does not carry 20,000/s in phase mixed: throughput was 2,000/s, and 180,000 of 200,000 operations (90.0 %) were due";
     assert!(failed.verdict.sentence.contains(words), "{}", failed.verdict.sentence);
     assert!(!failed.verdict.sentence.contains("the run is incomplete"), "{}", failed.verdict.sentence);
     // What it measured stands: a goal about it was missed, and not left open.
@@ -129,7 +129,7 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     phase.end.state = PhaseState::Failed(ended);
     let open = view(&run);
     assert_eq!(open.verdict.state, VerdictState::Undecided, "{}", open.verdict.sentence);
-    assert!(open.verdict.sentence.contains("carries 20,000/s in phase mixed is undecided: 2,000/s were done"));
+    assert!(open.verdict.sentence.contains("carries 20,000/s in phase mixed is undecided: throughput was 2,000/s"));
     assert!(open.verdict.sentence.contains(WHY), "{}", open.verdict.sentence);
 }
 

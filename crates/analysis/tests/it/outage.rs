@@ -31,7 +31,7 @@ fn a_time_without_answers_is_in_the_first_line_and_no_promise_is_kept_over_it() 
     assert!((found.at_s - (START_S as f64 + 6.8)).abs() < 0.05, "{found:?}");
     assert!(view.summary[0].text.contains("no answer for 3.4"), "{}", view.summary[0].text);
     assert_eq!(view.verdict.state, VerdictState::Measured);
-    assert!(view.verdict.sentence.contains("answered nothing in phase mixed for 3.4"), "{}", view.verdict.sentence);
+    assert!(view.verdict.sentence.contains("gave no answer in phase mixed for 3.4"), "{}", view.verdict.sentence);
     assert!(!view.verdict.sentence.contains("kept every promise"), "{}", view.verdict.sentence);
 }
 

@@ -280,7 +280,7 @@ fn a_void_phase_and_a_missing_trial_make_the_run_incomplete() {
     assert_eq!(
         view(&run).verdict.reasons,
         [
-            "Phase mixed of 3 of 5 trials is void (its figures are not reported): the generator was 5 ms late (so the first of sqlite · index=own; sqlite · \
+            "Phase mixed of 3 of 5 trials is void (its figures are not reported): the generator was 5 ms late (reason of the first; trials: sqlite · index=own; sqlite · \
              index=keyindex; fjall · index=keyindex)."
         ]
     );

@@ -52,7 +52,7 @@ fn mount(args: &FaultfsMount) -> Result<u8, TrialError> {
         keep_log: args.keep_log,
         files: args.files.clone(),
     };
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let mut device = FaultDevice::start(&spec).map_err(failed)?;
     let socket = device.control().socket();
     let _link = args.control.as_deref().map(|link| Link::new(&socket, link)).transpose()?;

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Watches, and prints the use of files.
 pub fn run(args: &FilesArgs) -> Result<u8, TrialError> {
     let limit = options::time("for", &args.duration)?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let begin = Instant::now();
     let is_over = || begin.elapsed() >= limit || stop.load(Ordering::SeqCst);
     let (seen, by_calls) = match args.what.parse::<u32>() {

@@ -58,7 +58,7 @@ pub fn run(catalogue: &Catalogue, name: &str, runs_dir: &Path) -> Result<u8, Tri
             .next(format!("name one of: {}", servers.join(", "))));
     };
     kind.installed()?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     sweep(runs_dir);
     let made = |path: &Path| std::fs::create_dir_all(path).map_err(|error| write_error(path.display(), &error));
     made(runs_dir)?;

@@ -97,7 +97,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             if numbers.is_empty() {
                 numbers = lab.nodes().iter().map(|node| node.number).collect();
             }
-            standing::publish(&lab, &numbers, *port, &interrupt::of_run(), |published| {
+            standing::publish(&lab, &numbers, *port, &interrupt::of_command(), |published| {
                 for Published { node, inside, outside } in published {
                     crate::say(&format!("{outside} is node {} of lab {} ({inside})", node + 1, lab.name()));
                 }
@@ -293,7 +293,7 @@ const MAKING_INTERVAL: Duration = Duration::from_millis(10);
 /// the lab if it receives a byte on standard input, and removes it otherwise.
 fn up_and_away() -> Result<u8, TrialError> {
     let failed = |error: std::io::Error| io_error("/proc/self/exe", &error);
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     // Behind the verb: what stands behind `--` is no option.
     let behind = words.iter().position(|word| word == "up").map_or(words.len(), |at| at + 1);
@@ -385,7 +385,7 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
         kind.installed()?;
     }
     let limits = Limits::of(&store.params)?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     if args.held {
         // Signals of the terminal are not meant for this process.
         let _ = rustix::process::setsid();
@@ -474,7 +474,7 @@ fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialErr
 
 /// Prints new lines of a log, until Ctrl-C or the end of its lab.
 fn follow_log(path: &Path, from: u64) -> Result<(), TrialError> {
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let failed = |error: std::io::Error| io_error(path.display(), &error);
     let mut log = File::open(path).map_err(failed)?;
     log.seek(SeekFrom::Start(from)).map_err(failed)?;

@@ -22,7 +22,14 @@ fn file(args: &LineArgs) -> Option<&str> {
 
 /// Returns the text of a plan file. Fails if options other than those `allowed` are given beside the file.
 pub(super) fn file_text(path: &str, drive: &DriveArgs, allowed: &[&str]) -> Result<PlanText, TrialError> {
-    let others = [("--goal", !drive.goal.is_empty()), ("--set", !drive.set.is_empty()), ("--no-load", drive.no_load)];
+    let others = [
+        ("--goal", !drive.goal.is_empty()),
+        ("--set", !drive.set.is_empty()),
+        ("--no-load", drive.no_load),
+        ("--file", !drive.file.is_empty()),
+        ("--csv", !drive.csv.is_empty()),
+        ("--nodes", drive.nodes.is_some()),
+    ];
     let other = others.into_iter().find(|(_, given)| *given).map(|(option, _)| option.to_owned());
     match drive.plan.first_but(allowed).or(other) {
         None => plans::read(path),

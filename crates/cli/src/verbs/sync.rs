@@ -65,7 +65,7 @@ pub fn run(args: &SyncArgs) -> Result<u8, TrialError> {
         return Err(refused(&args.path)?);
     }
     let points = points(args, is_device)?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     // Held until the end: dropping removes it.
     let scratch = if is_device { None } else { Some(Scratch::new(&args.path)?) };
     let place = StorageLocation::of(&args.path)?;

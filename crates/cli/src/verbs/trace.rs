@@ -32,7 +32,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn run(args: &TraceArgs) -> Result<u8, TrialError> {
     let threshold = options::time("threshold", &args.threshold)?;
     let limit = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let own = std::process::id();
     let pids = match (args.all, args.command.is_empty()) {
         (true, _) => None,

@@ -114,7 +114,7 @@ fn a_rate_that_a_store_does_not_carry_is_a_failure_with_the_rate_that_it_did() {
          do = \"drive\"\nfor = \"30s\"\nloop = \"open\"\nrate = \"1000/s\"\nclients = 2\nbacklog = \"1s\"\n"
     );
     let ran = place.run(&["run", &place.plan(&plan), "-q"]).expect(1);
-    ran.says("FAIL").says("does not carry 1,000/s in phase much").says("were done");
+    ran.says("FAIL").says("does not carry 1,000/s in phase much").says("throughput was");
     let ran = place.run(&["report", "latest", "--format", "text"]).expect(0);
     assert!(row(&ran.out, "all operations").len() > 5, "{}", ran.out);
 }

@@ -64,7 +64,7 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
         jobs,
         limit: Duration::from_nanos(limit_ns as u64),
     };
-    let (stop, began) = (interrupt::of_run(), Instant::now());
+    let (stop, began) = (interrupt::of_command(), Instant::now());
     let checked = check_images(&check, &stop).map_err(failed)?;
     let first_ns = entries.first().map_or(0, |entry| entry.at_ns);
     let (count, records) = (checked.len(), shown::count(entries.len() as u64));

@@ -20,7 +20,7 @@ use crate::{interrupt, options};
 /// Listens until Ctrl-C.
 pub(super) fn listen(args: &SyncArgs, address: &str) -> Result<u8, TrialError> {
     let listener = powercut::listen(address, &args.path)?;
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     crate::say(&format!("listening on {}; acknowledgements are kept in {}", listener.address()?, args.path.display()));
     listener.serve(&stop, &|what| crate::say(&clean(what)))?;
     Ok(exit::OK)
@@ -38,7 +38,7 @@ pub(super) fn report(args: &SyncArgs, to: &str) -> Result<u8, TrialError> {
         [word] => Flushing::named(word).unwrap_or(Flushing::Fdatasync),
         _ => return Err(one("flush")),
     };
-    let stop = interrupt::of_run();
+    let stop = interrupt::of_command();
     let mut told: Option<Instant> = None;
     let mut tell = |flushed: u64, kept: u64| {
         if !args.quiet && told.is_none_or(|told| told.elapsed() >= EVERY) {
