@@ -150,19 +150,19 @@ impl NatsStore {
     /// Asks JetStream for a change that may be asked for twice, and again while there is no reply.
     fn change(&mut self, what: &str, body: &Value) -> Result<Result<Value, Refusal>, StoreError> {
         let (bound, began) = (DROPPED.min(self.waits.answer()), Instant::now());
-        let longest = if self.cluster.is_private() { self.election() } else { self.waits.work() };
         loop {
             let asked = Instant::now();
             let answer = self.cluster.first(|control| control.try_api_within(bound, what, body));
             let is_silent = asked.elapsed() >= bound;
             match answer {
-                Err(error) if error.kind == StoreErrorKind::Unreachable && is_silent && began.elapsed() < longest => {}
+                Err(error)
+                    if error.kind == StoreErrorKind::Unreachable && is_silent && began.elapsed() < self.election() => {}
                 answer => return answer,
             }
         }
     }
 
-    /// Returns the time in which private servers have elected a leader.
+    /// Returns the time in which servers have elected a leader.
     fn election(&self) -> Duration {
         self.waits.answer() * ELECTION_WAITS
     }
