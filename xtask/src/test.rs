@@ -31,11 +31,12 @@ const SEED: &str = "PLIMSOLL_TEST_SEED";
 
 /// Help of `cargo xtask test`.
 pub const USAGE: &str = "\
-cargo xtask test [--changed [REV]] [--heavy] [--anyway] [ARGUMENTS]
+cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
                     without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left the main branch, or else HEAD
   --heavy           repeat what is drawn at random many times, with a new seed
+  --repeat N        run the tests N times in a row, to find one that fails now and then; no test is held to its time
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   -p PACKAGE        only tests of this package; with --changed, these too
   ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'";
@@ -70,7 +71,9 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         // They stand before a `--` of the arguments.
         wanted.arguments.splice(0..0, reached.selection(&Times::read(&kept)?));
     }
-    let mut ran = Ran { all: wanted.arguments.is_empty(), passed: false, heavy: wanted.heavy };
+    let repeats = wanted.repeat.take();
+    let all = wanted.arguments.is_empty() && repeats.is_none();
+    let mut ran = Ran { all, passed: false, heavy: wanted.heavy || repeats.is_some() };
     wanted.arguments.insert(0, "--workspace".to_owned());
     run(tests(&nextest, root)?.arg("--no-run").args(&wanted.arguments))?;
     unproved.extend(wanted.goes_on(setup::install_stores_needs(&target.join("debug/plimsoll")).err())?);
@@ -96,6 +99,8 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         command.process_group(0).stdin(Stdio::null());
         Ok(command)
     };
+    // Options stand before a `--` of the arguments.
+    wanted.arguments.splice(0..0, repeats.iter().flat_map(|times| ["--stress-count", times].map(str::to_owned)));
     let mut command = command_of(&wanted.arguments, &record)?;
     pass_on_interrupts()?;
     let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
@@ -143,6 +148,7 @@ struct Wanted {
     changed: Option<Option<String>>,
     heavy: bool,
     anyway: bool,
+    repeat: Option<String>,
     arguments: Vec<String>,
 }
 
@@ -156,6 +162,10 @@ impl Wanted {
                 "--changed" => wanted.changed = Some(rest.next_if(|next| !next.starts_with('-')).cloned()),
                 "--heavy" => wanted.heavy = true,
                 "--anyway" => wanted.anyway = true,
+                "--repeat" => {
+                    let times = rest.next().filter(|times| times.parse::<u32>().is_ok_and(|times| times > 0));
+                    wanted.repeat = Some(times.ok_or("--repeat N: how often? a whole number above 0")?.clone());
+                }
                 // For cargo it would be nothing beside the whole workspace.
                 "-p" | "--package" => packages.push(rest.next().ok_or("-p PACKAGE: which one?")?.as_str()),
                 "--" => {
@@ -233,6 +243,7 @@ mod tests {
         assert_eq!((all.heavy, all.anyway), (true, false));
         assert_eq!(all.arguments.join(" "), "-E package(a) -E package(b) name -- --anyway --changed");
         assert_eq!(wanted("--changed -- x").changed, Some(None));
+        assert_eq!(wanted("--repeat 6 x").repeat.as_deref(), Some("6"));
         assert!(Wanted::parse(&["-p".to_owned()]).is_err());
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use plimsoll_core::WriteKind;
 use plimsoll_record::data::{
-    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, RESURRECTED, ResultName, Run, Trial,
+    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, READ_THEN_LOST, RESURRECTED, ResultName, Run, Trial,
 };
 
 use crate::name;
@@ -64,6 +64,12 @@ impl Cut<'_> {
         others.map(|(name, count)| (name, *count))
     }
 
+    /// Returns true if the store holds what no operation wrote, twice, or not as its index has it. A state that was read
+    /// and never acknowledged may be gone: the promise is about acknowledged writes.
+    fn is_damaged(&self) -> bool {
+        self.wrong().any(|(name, count)| count > 0 && name != READ_THEN_LOST)
+    }
+
     /// Returns true if the writes that it lost are known: the store was read, or some are seen to be missing.
     fn is_known(&self) -> bool {
         let is_read = self.ledger.complete || self.lost() > 0;
@@ -73,7 +79,7 @@ impl Cut<'_> {
     fn state(&self) -> PromiseState {
         if self.ledger.wrong.contains_key(DID_NOT_START) {
             PromiseState::NotStarted
-        } else if self.wrong().any(|(_, count)| count > 0) {
+        } else if self.is_damaged() {
             PromiseState::Damaged
         } else if self.lost() > 0 {
             PromiseState::Lost
@@ -269,6 +275,14 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
         String::new()
     };
     let window = view.lost_window_s.map_or(String::new(), |s| format!(", a window of {}", number::seconds(s)));
+    let read = match view.wrong.get(READ_THEN_LOST) {
+        None | Some(0) => String::new(),
+        Some(1) => "; 1 record had been read in a state that was never acknowledged and is gone".to_owned(),
+        Some(n) => {
+            let n = number::count(*n);
+            format!("; {n} records had been read in states that were never acknowledged and are gone")
+        }
+    };
     match view.state {
         PromiseState::Kept => {
             // Those that were not made are not kept.
@@ -284,7 +298,7 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
                 Some(0) => "; no data page was on its way, so that nothing is shown about them",
                 _ => "",
             };
-            format!("{}: {lost} in {cuts}{most}; {at_risk}{pages}.", view.name)
+            format!("{}: {lost} in {cuts}{most}; {at_risk}{pages}{read}.", view.name)
         }
         PromiseState::PagesNotTried => pages_not_tried(view, &cuts),
         PromiseState::NothingAtRisk => format!(
@@ -297,7 +311,7 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
             let gone = counted.iter().filter(|cut| cut.state() == PromiseState::NotKnown).count() as u64;
             format!("{}: it is not known what was kept after {} of {cuts}.", view.name, number::count(gone))
         }
-        PromiseState::Lost => format!("{}: {lost} in {cuts}{window}{broken}.", view.name),
+        PromiseState::Lost => format!("{}: {lost} in {cuts}{window}{broken}{read}.", view.name),
         PromiseState::Damaged => {
             let what = view.wrong.iter().map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
             let what = number::list(&what.collect::<Vec<_>>());

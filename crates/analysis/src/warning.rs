@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
+use plimsoll_record::data::{PhaseKind, READ_THEN_LOST, Run, Sample, Series, Trial};
 
 use crate::host;
 use crate::name;
@@ -66,7 +66,8 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     });
     let others = phases().flat_map(|facts| machine(run, facts).map(move |case| (name::place(facts), case)));
     let mut sorts: IndexMap<&str, Vec<Placed>> = IndexMap::new();
-    for case in seen.chain(others).chain(run.trials.iter().filter_map(ledger)) {
+    for case in seen.chain(others).chain(run.trials.iter().filter_map(ledger)).chain(run.trials.iter().filter_map(read))
+    {
         sorts.entry(case.1.next).or_default().push(case);
     }
     sorts.values().filter_map(|cases| together(cases)).collect()
@@ -269,6 +270,23 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
         next: "Run on a machine that is not shared, or repeat and compare.",
     });
     others.into_iter().chain(stolen)
+}
+
+/// Records that were read in a state that is gone: what acts on such a read is not undone with it.
+fn read(trial: &Trial) -> Option<Placed> {
+    let read = trial.ledgers.iter().filter_map(|ledger| ledger.wrong.get(READ_THEN_LOST)).max();
+    let n = *read.filter(|n| **n > 0)?;
+    let case = Case {
+        weight: n as f64,
+        text: format!(
+            "{} had been read in a state that is gone; no write of it was acknowledged.",
+            number::plural(n, "record", "records")
+        ),
+        next: "The store shows a commit to others before it is durable, as InnoDB does. What is done because of such a \
+               read is not undone with it. In a store with one log, an acknowledged write of the reader's own makes \
+               what was read durable too.",
+    };
+    Some((name::trial(&trial.header), case))
 }
 
 fn ledger(trial: &Trial) -> Option<Placed> {

@@ -331,6 +331,8 @@ impl ResultName {
 pub const DID_NOT_START: &str = "did_not_start";
 /// Records that show what had been overwritten or deleted, and had been seen to be.
 pub const RESURRECTED: &str = "resurrected";
+/// Records that were read in a state that is gone and was never acknowledged.
+pub const READ_THEN_LOST: &str = "read_then_lost";
 
 /// A number that a phase results in.
 #[derive(Debug, Clone, PartialEq)]
@@ -466,7 +468,7 @@ pub struct LedgerCheck {
     pub lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
-    /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
+    /// Every other disagreement, by its name: `duplicated`, `resurrected`, `read_then_lost`, `alien`, …
     pub wrong: BTreeMap<String, u64>,
     /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
     pub loss_upper_bound: Option<f64>,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ledger::Ledger;
-use crate::log::{ALIEN, Effect, Interval, NEVER, NO_STAMP, Row, is_absent};
+use crate::log::{ALIEN, Effect, Interval, NO_STAMP, Row, is_absent};
 use crate::readback::{IndexAnswer, ReadBack};
 use crate::records::Records;
 use crate::verdict::LedgerVerdict;
@@ -165,18 +165,26 @@ impl Audit<'_> {
     /// A record is not there, and cannot be absent.
     fn absent(&mut self, id: u32, effects: &[Effect]) {
         let gone = effects.iter().rposition(|effect| is_absent(effect.stamp)).unwrap_or(0);
-        self.lost(id, effects, gone, None);
         // Those that are not remembered one by one; where records are deleted they may have come before that.
         let known = effects.iter().filter(|effect| effect.is_acknowledged).count() as u32;
         let (acknowledged, born_ns) = self.ledger.records.acknowledged_of(id);
-        if acknowledged > known && !self.ledger.records.has_deletes {
-            self.lost_at(u64::from(acknowledged - known), born_ns);
+        let forgotten = if self.ledger.records.has_deletes { 0 } else { acknowledged.saturating_sub(known) };
+        if forgotten == 0 && !later(effects, gone).any(|effect| effect.is_acknowledged) {
+            return self.read_then_lost(id, effects, gone);
+        }
+        self.lost(id, effects, gone, None);
+        if forgotten > 0 {
+            self.lost_at(u64::from(forgotten), born_ns);
         }
     }
 
     /// A record shows what the effect at `position` made it, although later ones have happened. `shown` is what it shows
     /// where that effect is only known to be older than that.
     fn older(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
+        // Writes that are not remembered one by one, after a state from long before, include acknowledged ones.
+        if shown.is_none() && !later(effects, position).any(|effect| effect.is_acknowledged) {
+            return self.read_then_lost(id, effects, position);
+        }
         if !later(effects, position).any(|effect| effect.is_seen) {
             return self.lost(id, effects, position, shown);
         }
@@ -191,15 +199,20 @@ impl Audit<'_> {
         });
     }
 
+    /// Reports a record that was seen in a state after the effect at `position`: none was acknowledged, and all are gone.
+    fn read_then_lost(&mut self, id: u32, effects: &[Effect], position: usize) {
+        self.verdict.read_then_lost += 1;
+        self.examples.add("read_then_lost", || {
+            let (key, seen) = (self.words.key(id), later(effects, position).filter(|effect| effect.is_seen).last());
+            let seen = seen.map_or_else(|| "a write".to_owned(), |effect| self.words.effect(effect));
+            format!("{key} had been read as {seen}, left it, and is again as before")
+        });
+    }
+
     /// Reports writes after the effect at `position` without any evidence that they happened; `shown` as above.
     fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
-        let mut lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();
-        if lost.is_empty() {
-            // What ended the state was never acknowledged, but seen.
-            let seen = later(effects, position).filter(|effect| effect.is_seen && effect.done_ns < NEVER);
-            lost.extend(seen.map(|effect| effect.done_ns).take(1));
-        }
+        let lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();
         lost.into_iter().for_each(|at_ns| self.lost_at(1, at_ns));
         self.examples.add("lost", || {
             let (key, last) = (self.words.key(id), self.words.last(effects));

@@ -84,6 +84,8 @@ pub struct LedgerVerdict {
     pub lost_window_ns: Option<(u64, u64)>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen.
     pub resurrected: u64,
+    /// Records whose last state was read, is gone, and was never acknowledged: readers saw it before it was durable.
+    pub read_then_lost: u64,
     /// Number of further copies of records that exist more than once.
     pub duplicated: u64,
     /// Records under keys that were never written.
@@ -113,6 +115,7 @@ impl LedgerVerdict {
     fn disagreements(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
         let all = [
             ("resurrected", self.resurrected, "show states that had been seen overwritten or deleted"),
+            ("read_then_lost", self.read_then_lost, "had been read in a state that is gone and was never acknowledged"),
             ("duplicated", self.duplicated, "exist more than once"),
             ("alien", self.alien, "were never written"),
             ("wrong_content", self.wrong_content, "have values that no operation wrote"),

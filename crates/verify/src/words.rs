@@ -80,7 +80,7 @@ impl<'a> Words<'a> {
     /// The last write to a record that was acknowledged.
     pub fn last(&self, effects: &[Effect]) -> String {
         let last = effects.iter().rev().find(|effect| effect.is_acknowledged);
-        last.map_or_else(|| "a write that was only seen".into(), |effect| self.effect(effect))
+        last.map_or_else(|| "a write that is not remembered".into(), |effect| self.effect(effect))
     }
 
     /// `stood` is the state that stood when the question was asked, as far as is known.

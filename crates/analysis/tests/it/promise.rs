@@ -206,6 +206,15 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     let one = promise(&[Cut { wrong: Some(("resurrected", 7)), ..KEPT }]);
     assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, Some(7), 0));
     assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
+    // Only read, and never acknowledged: nothing that was promised is gone.
+    let read = Cut { wrong: Some(("read_then_lost", 1)), ..KEPT };
+    let one = promise(&[read]);
+    assert_eq!((one.state, one.lost, one.wrong["read_then_lost"]), (PromiseState::Kept, Some(0), 1));
+    let said = "; 1 record had been read in a state that was never acknowledged and is gone.";
+    assert!(one.sentence.ends_with(said), "{}", one.sentence);
+    let seen = view(&cut(&[read]));
+    assert_eq!(seen.verdict.state, VerdictState::Pass, "{:?}", seen.verdict);
+    assert!(seen.warnings.iter().any(|warning| warning.text.contains("had been read")), "{:?}", seen.warnings);
     let one = promise(&[Cut { complete: false, ..KEPT }, Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]);
     let said = "(1 wrong content); how many of 2,000 acknowledged writes were lost is not known; broken at 1 of 2.";
     assert!(one.sentence.ends_with(said), "{}", one.sentence);

@@ -106,19 +106,20 @@ fn a_delayed_link_takes_its_time_and_connections_outlive_its_changes() {
     let mut stream = connect(&one, &two);
     let plain = round_trip(&mut stream, 200);
     let delay = Duration::from_millis(10);
-    two.set_link(Link { delay, jitter: Duration::from_millis(1), ..Link::default() }).unwrap();
-    let slow = round_trip(&mut stream, 60);
-    two.set_link(Link { delay: delay * 2, ..Link::default() }).unwrap();
-    let slower = round_trip(&mut stream, 40);
+    let mut takes = |link: Link, asked: f64| {
+        two.set_link(link).unwrap();
+        // Other tests and programs may disturb a median throughout.
+        let is_asked = (0..6).any(|_| {
+            let seen = round_trip(&mut stream, 50);
+            println!("median round trip of {asked} s: {seen:?}");
+            (0.95..=1.05).contains(&((seen - plain).as_secs_f64() / asked))
+        });
+        assert!(is_asked, "{asked} s");
+    };
+    takes(Link { delay, jitter: Duration::from_millis(1), ..Link::default() }, 0.020);
+    takes(Link { delay: delay * 2, ..Link::default() }, 0.040);
     two.set_link(Link::default()).unwrap();
     let again = round_trip(&mut stream, 200);
-    println!(
-        "median round trips: plain {plain:?}, 2 × 10 ± 1 ms {slow:?}, 2 × 20 ms {slower:?}, plain again {again:?}"
-    );
-    for (seen, asked) in [(slow, 0.020), (slower, 0.040)] {
-        let share = (seen - plain).as_secs_f64() / asked;
-        assert!((0.95..=1.05).contains(&share), "{seen:?} of {asked} s");
-    }
     assert!(again < Duration::from_millis(2), "{again:?}");
 }
 
