@@ -17,6 +17,8 @@ use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView,
 
 /// Width of an interval, as a share of the value, above which it is stated, and a ratio within it is no difference.
 const WIDE: f64 = 0.1;
+/// Ratio of the bounds of a ratio above which it says nothing: from half of it to twice as much.
+const VAGUE: f64 = 4.0;
 /// Share by which a ratio must be on the wrong side of 1 to be impossible.
 const IMPOSSIBLE: f64 = 0.05;
 /// Points that a reason names.
@@ -279,6 +281,12 @@ fn state(
         Some(_) if asked.iter().any(|one| one.name == figure.name) => false,
         _ => figure.unit == "×" && is_wide(cell) && cell.bounds.is_some_and(|(low, high)| low < 1.0 && high > 1.0),
     };
+    let is_vague = |(figure, cell): &&(&FigureView, &FigureCell)| {
+        figure.unit == "×" && cell.bounds.is_some_and(|(low, high)| high > low * VAGUE)
+    };
+    if let Some((figure, cell)) = of_places.iter().find(is_vague) {
+        return State::Undecided(format!("vague {}", figure.name), vague(figure, cell));
+    }
     let of_condition = of_condition.iter().filter(|_| holds.is_none());
     match of_condition.max_by(|a, b| width(a.1).total_cmp(&width(b.1))).or(of_places.iter().find(is_open)) {
         Some((figure, cell)) => State::Undecided(format!("close {}", figure.name), too_close(figure, cell)),
@@ -286,11 +294,21 @@ fn state(
     }
 }
 
+/// Describes a value that may be any within wide bounds.
+fn vague(figure: &FigureView, cell: &FigureCell) -> String {
+    let bounds = bounds_text(figure, cell);
+    format!("`{}` is {}, and may be anything from {bounds}; repeat it (`repeats`)", figure.name, cell.text)
+}
+
+/// The bounds of a value as text.
+fn bounds_text(figure: &FigureView, cell: &FigureCell) -> String {
+    let (low, high) = cell.bounds.unwrap_or_default();
+    from_to(&number::with_unit(low, &figure.unit), &number::with_unit(high, &figure.unit), &figure.unit)
+}
+
 /// Describes a value within whose bounds a sentence both holds and does not.
 fn too_close(figure: &FigureView, cell: &FigureCell) -> String {
-    let (low, high) = cell.bounds.unwrap_or_default();
-    let (low, high) = (number::with_unit(low, &figure.unit), number::with_unit(high, &figure.unit));
-    let bounds = from_to(&low, &high, &figure.unit);
+    let bounds = bounds_text(figure, cell);
     match cell.repeats {
         0 | 1 => format!("`{}` is {}, or {bounds}: too close to tell; repeat it (`repeats`)", figure.name, cell.text),
         n => format!("`{}` is {}, and its {n} repeats do not agree: {bounds}", figure.name, cell.text),
