@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +15,9 @@ use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutMoment, Survivors};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
+use rustix::process::Signal;
 
 use crate::control::Control;
 use crate::counters::AtRisk;
@@ -407,6 +410,7 @@ impl Mkfs {
             Command::new(&self.path)
         };
         command.args(self.arguments).arg(image).env("LC_ALL", "C").stdin(Stdio::null());
+        ends_with_this_thread(&mut command);
         let output = command.output().map_err(FaultError::at(&self.path))?;
         if output.status.success() {
             return Ok(());
@@ -431,10 +435,26 @@ fn repaired(file: &Path, file_system: FileSystem) -> bool {
     let program = places.into_iter().find(|path| file_system == FileSystem::Ext4 && path.exists());
     let run = |program: &Path| {
         let mut command = Command::new(program);
-        command.args(["-f", "-y"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+        command.args(["-f", "-y"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        ends_with_this_thread(&mut command);
+        command.status()
     };
     // Exit status 1: errors were corrected (e2fsck(8)).
     program.and_then(|program| run(program).ok()).and_then(|status| status.code()).is_some_and(|code| code <= 1)
+}
+
+/// Has the kernel end the process of `command` if this thread dies, which waits for it. After its owner's death it would
+/// write to whatever file has its image's name by then: that of the directory's next owner.
+fn ends_with_this_thread(command: &mut Command) {
+    let owner = rustix::process::getpid();
+    // SAFETY: system calls only, between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The owner may have died before that was set.
+            if rustix::process::getppid() == Some(owner) { Ok(()) } else { Err(Errno::SRCH.into()) }
+        });
+    }
 }
 
 /// The smallest device that its mkfs takes, or that has a journal.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_core::{Address, Nodes, Probe, Servers, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::Link;
@@ -18,6 +19,9 @@ const SCAN_KEYS: &[u8] = b"1000";
 
 /// Further connections that are asked which server they lead to.
 const LOOKS: usize = 3;
+/// Looks at the memory of other data, at most, and the time between two: a server shrinks its tables ten times a second.
+const SHRINK_LOOKS: usize = 20;
+const SHRINK_INTERVAL: Duration = Duration::from_millis(110);
 
 pub(crate) struct Member {
     pub endpoint: Endpoint,
@@ -46,6 +50,23 @@ impl Member {
             Some((_, node)) => Address::Tcp(node.address.to_string(), node.listens_at(0).port()),
             None => self.endpoint.address.clone(),
         }
+    }
+
+    /// Notes the bytes of other data that is there: the least of several looks. Removed keys are freed in the background,
+    /// and hash tables shrink some tenths of a second later.
+    pub fn note_others(&mut self) -> Result<(), StoreError> {
+        let control = self.control.get()?;
+        let waits = control.waits().clone();
+        self.others_bytes = Info::read(control)?.key_bytes();
+        let (mut looks, mut unchanged) = (0, 0);
+        while self.others_bytes > 0 && unchanged < 3 && looks < SHRINK_LOOKS {
+            waits.pause(SHRINK_INTERVAL)?;
+            let bytes = Info::read(control)?.key_bytes();
+            unchanged = if bytes < self.others_bytes { 0 } else { unchanged + 1 };
+            self.others_bytes = self.others_bytes.min(bytes);
+            looks += 1;
+        }
+        Ok(())
     }
 
     /// Returns the directory of its data if it is a private server.

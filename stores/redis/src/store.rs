@@ -466,7 +466,7 @@ impl Store for RedisStore {
         }
         self.clear()?;
         for member in self.current() {
-            member.others_bytes = Info::read(member.control.get()?)?.key_bytes();
+            member.note_others()?;
         }
         self.run_setup(&layout.statements)
     }

@@ -127,7 +127,8 @@ fn a_difference_that_one_measurement_does_not_tell_is_undecided() {
     let times = [[1.0; 5], [1.0, 1.0, 90.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 1.0]];
     let answer = answered(&repeated(&loaded(LONG, &[only_if("{ratio} > 1", "Slower: {ratio}.")]), &times));
     assert_eq!(answer.sentence, "Slower: fjall 1.50 ×.");
-    let note = "Undecided for sqlite: `ratio` is 2.00 ×, and may be anything from 2.00 to 180 ×; repeat it (`repeats`).";
+    let note =
+        "Undecided for sqlite: `ratio` is 2.00 ×, and may be anything from 2.00 to 180 ×; repeat it (`repeats`).";
     assert_eq!(answer.notes().collect::<Vec<_>>(), [note]);
 }
 

@@ -51,12 +51,16 @@ fn a_limit_of_a_server_that_runs_can_be_changed_if_it_has_a_group_for_it() {
         std::thread::sleep(Duration::from_secs(2));
         (processor_s(pid) - before) / since.elapsed().as_secs_f64()
     };
-    let limited = share();
-    assert!((0.15..0.25).contains(&limited), "it had {limited} processors");
+    // Other tests and programs may take what it may have; nothing gives it more.
+    let has_it = (0..5).any(|_| {
+        let limited = share();
+        assert!(limited < 0.25, "it had {limited} processors");
+        limited >= 0.15
+    });
+    assert!(has_it);
     cluster.handle().change_limit(0, &LimitChange::Cpus(None)).unwrap();
     assert_eq!(cluster.first().limits, Limits::default());
-    let free = share();
-    assert!(free > 0.3, "it had {free} processors");
+    assert!((0..5).any(|_| share() > 0.3));
     // In version 2 all limits are of one group.
     if fs::read_to_string("/proc/self/cgroup").unwrap().contains(":memory:") {
         let refused = cluster.handle().change_limit(0, &LimitChange::Memory(Some(64 << 20))).unwrap_err();
@@ -75,10 +79,14 @@ fn a_fifth_of_a_processor_is_a_fifth() {
     let pid = cluster.pids()[0];
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
-    let (before, since) = (processor_s(pid), Instant::now());
-    std::thread::sleep(Duration::from_secs(4));
-    let share = (processor_s(pid) - before) / since.elapsed().as_secs_f64();
-    assert!((0.15..0.25).contains(&share), "it had {share} processors");
+    let has_it = (0..5).any(|_| {
+        let (before, since) = (processor_s(pid), Instant::now());
+        std::thread::sleep(Duration::from_secs(3));
+        let share = (processor_s(pid) - before) / since.elapsed().as_secs_f64();
+        assert!(share < 0.25, "it had {share} processors");
+        share >= 0.15
+    });
+    assert!(has_it);
     // A user may remove them, and with them the note of the groups.
     let groups = groups(&cluster);
     fs::remove_dir_all(cluster.handle().files(0).unwrap().1).unwrap();
