@@ -5,7 +5,7 @@ use plimsoll_record::data::{GoalKind, Run};
 
 use crate::number;
 use crate::outage;
-use crate::view::{GoalState, GoalView, TrialView, VerdictState};
+use crate::view::{GoalState, GoalView, LedgerView, TrialView, VerdictState};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
 /// nothing was checked.
@@ -28,7 +28,8 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
     let (mut answers, mut read_back) = (0, 0);
     for trial in trials {
         answers += trial.answers_total.map_or(0, |all| all.answers);
-        read_back += trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
+        let right = |ledger: &LedgerView| ledger.read_back.saturating_sub(ledger.read_then_lost);
+        read_back += trial.ledgers.iter().map(right).max().unwrap_or(0);
     }
     let checked = [(answers, "checked answers"), (read_back, "records read back")];
     let checked = checked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number::count(*n)));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use plimsoll_core::WriteKind;
 use plimsoll_record::data::{
-    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, READ_THEN_LOST, RESURRECTED, ResultName, Run, Trial,
+    Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, RESURRECTED, ResultName, Run, Trial,
 };
 
 use crate::name;
@@ -64,12 +64,6 @@ impl Cut<'_> {
         others.map(|(name, count)| (name, *count))
     }
 
-    /// Returns true if the store holds what no operation wrote, twice, or not as its index has it. A state that was read
-    /// and never acknowledged may be gone: the promise is about acknowledged writes.
-    fn is_damaged(&self) -> bool {
-        self.wrong().any(|(name, count)| count > 0 && name != READ_THEN_LOST)
-    }
-
     /// Returns true if the writes that it lost are known: the store was read, or some are seen to be missing.
     fn is_known(&self) -> bool {
         let is_read = self.ledger.complete || self.lost() > 0;
@@ -79,7 +73,7 @@ impl Cut<'_> {
     fn state(&self) -> PromiseState {
         if self.ledger.wrong.contains_key(DID_NOT_START) {
             PromiseState::NotStarted
-        } else if self.is_damaged() {
+        } else if self.wrong().any(|(_, count)| count > 0) {
             PromiseState::Damaged
         } else if self.lost() > 0 {
             PromiseState::Lost
@@ -242,6 +236,7 @@ fn one(name: String, cuts: &[Cut<'_>], missing: u64) -> PromiseView {
         vacuous_cuts,
         acknowledged,
         lost,
+        read_then_lost: counted.iter().map(|cut| cut.ledger.read_then_lost).sum(),
         lost_window_s,
         wrong,
         loss_upper_bound: (state == PromiseState::Kept && borne_out > 0.0).then(|| 3.0 / borne_out),
@@ -275,12 +270,11 @@ fn sentence(view: &PromiseView, counted: &[&Cut<'_>]) -> String {
         String::new()
     };
     let window = view.lost_window_s.map_or(String::new(), |s| format!(", a window of {}", number::seconds(s)));
-    let read = match view.wrong.get(READ_THEN_LOST) {
-        None | Some(0) => String::new(),
-        Some(1) => "; 1 record had been read in a state that was never acknowledged and is gone".to_owned(),
-        Some(n) => {
-            let n = number::count(*n);
-            format!("; {n} records had been read in states that were never acknowledged and are gone")
+    let read = match view.read_then_lost {
+        0 => String::new(),
+        n => {
+            let n = number::plural(n, "record", "records");
+            format!("; {n} had been read in a state that was never acknowledged and is gone")
         }
     };
     match view.state {

@@ -157,6 +157,7 @@ fn one(run: &Run, trial: &Trial, facts: &[PhaseFacts<'_>]) -> TrialView {
                 read_back: ledger.read_back,
                 unread: ledger.unread,
                 lost: known::lost(ledger),
+                read_then_lost: ledger.read_then_lost,
                 lost_window_s: ledger.lost_window_ns.map(|(from, to)| (from as f64 / 1e9, to as f64 / 1e9)),
                 wrong: ledger.wrong.clone(),
                 wrong_total: ledger.wrong.values().sum(),

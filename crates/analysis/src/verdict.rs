@@ -2,8 +2,8 @@
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState,
-    READ_THEN_LOST, ResultName, Run, RunState, Trial,
+    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName,
+    Run, RunState, Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
@@ -463,7 +463,7 @@ fn disagreement(name: &str, n: u64) -> String {
     match name {
         "duplicated" => records("more than once"),
         "resurrected" => records("that had been deleted or overwritten"),
-        READ_THEN_LOST => records("that had been read in a state that is gone and was never acknowledged"),
+        "differs" => records("of which a node lacks what clients read"),
         "alien" => records("that no operation wrote"),
         "wrong_content" => records("with wrong content"),
         "refused" => records("with a refused write"),

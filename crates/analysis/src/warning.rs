@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{PhaseKind, READ_THEN_LOST, Run, Sample, Series, Trial};
+use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
 
 use crate::host;
 use crate::name;
@@ -103,7 +103,7 @@ pub fn late(facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Option<Warning
 }
 
 /// Largest 99th percentile of the generator's lag in any slice that counts.
-fn worst_lag_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
+pub(crate) fn worst_lag_ns(facts: &PhaseFacts<'_>) -> Option<u64> {
     facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).map(|slice| slice.lag_p99_ns).max()
 }
 
@@ -274,12 +274,11 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
 
 /// Records that were read in a state that is gone: what acts on such a read is not undone with it.
 fn read(trial: &Trial) -> Option<Placed> {
-    let read = trial.ledgers.iter().filter_map(|ledger| ledger.wrong.get(READ_THEN_LOST)).max();
-    let n = *read.filter(|n| **n > 0)?;
+    let n = trial.ledgers.iter().map(|ledger| ledger.read_then_lost).max().filter(|n| *n > 0)?;
     let case = Case {
         weight: n as f64,
         text: format!(
-            "{} had been read in a state that is gone; no write of it was acknowledged.",
+            "{} had been read before the power cut in a state that is gone; it was never acknowledged.",
             number::plural(n, "record", "records")
         ),
         next: "The store shows a commit to others before it is durable, as InnoDB does. What is done because of such a \

@@ -331,8 +331,6 @@ impl ResultName {
 pub const DID_NOT_START: &str = "did_not_start";
 /// Records that show what had been overwritten or deleted, and had been seen to be.
 pub const RESURRECTED: &str = "resurrected";
-/// Records that were read in a state that is gone and was never acknowledged.
-pub const READ_THEN_LOST: &str = "read_then_lost";
 
 /// A number that a phase results in.
 #[derive(Debug, Clone, PartialEq)]
@@ -466,9 +464,13 @@ pub struct LedgerCheck {
     pub unread: u64,
     /// Acknowledged writes that are not there, of the records that were read.
     pub lost: u64,
+    /// Records that were read before a power cut in a state that was never acknowledged, and is gone; not in earlier
+    /// recordings.
+    #[serde(default)]
+    pub read_then_lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
-    /// Every other disagreement, by its name: `duplicated`, `resurrected`, `read_then_lost`, `alien`, …
+    /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
     pub wrong: BTreeMap<String, u64>,
     /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
     pub loss_upper_bound: Option<f64>,

@@ -178,6 +178,7 @@ pub(crate) fn verdict(
         read_back: verdict.read_back,
         unread: verdict.unread,
         lost: verdict.lost,
+        read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,

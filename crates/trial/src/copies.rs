@@ -5,7 +5,12 @@ use plimsoll_record::data::LedgerCheck;
 
 /// Adds what was found at the node called `name`: each count is that of the node where most is amiss, for a record that is lost on two
 /// of them is one record. Whether everything is there.
-pub(crate) fn add(check: &mut LedgerCheck, name: &str, copy: LedgerCheck) -> bool {
+pub(crate) fn add(check: &mut LedgerCheck, name: &str, mut copy: LedgerCheck) -> bool {
+    // A state that clients still read is not gone: this node lacks it.
+    let differ = copy.read_then_lost.saturating_sub(check.read_then_lost);
+    if differ > 0 {
+        copy.wrong.insert("differs".to_owned(), differ);
+    }
     let is_whole = copy.lost == 0 && copy.wrong.is_empty() && copy.complete;
     if !is_whole {
         let lost = match copy.lost {
@@ -66,6 +71,7 @@ mod tests {
             read_back: 100 - lost,
             unread: 0,
             lost,
+            read_then_lost: 0,
             lost_window_ns: (lost > 0).then_some((5, 9)),
             wrong: wrong.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
             loss_upper_bound: (lost == 0).then_some(0.03),

@@ -68,14 +68,14 @@ pub fn search(
     }
     let mut search = LineFold::new(spec, &trial.store.label);
     while !context.is_stopped() {
-        let rung = match search.next() {
-            Next::Rung(rung) => rung.clone(),
+        let rung = match search.search().next() {
+            Next::Rung(rung) => rung,
             Next::Done(result) if search.rungs().is_empty() => {
                 return Err(TrialError::usage(result.sentence.trim_end_matches('.'))
                     .next("use a longer --budget, a higher --from, or goals of lower percentiles"));
             }
             Next::Done(result) => {
-                say_result(context, result);
+                say_result(context, &result);
                 break;
             }
         };

@@ -168,25 +168,37 @@ impl Audit<'_> {
         // Those that are not remembered one by one; where records are deleted they may have come before that.
         let known = effects.iter().filter(|effect| effect.is_acknowledged).count() as u32;
         let (acknowledged, born_ns) = self.ledger.records.acknowledged_of(id);
-        let forgotten = if self.ledger.records.has_deletes { 0 } else { acknowledged.saturating_sub(known) };
-        if forgotten == 0 && !later(effects, gone).any(|effect| effect.is_acknowledged) {
-            return self.read_then_lost(id, effects, gone);
+        let forgotten = acknowledged.saturating_sub(known);
+        let is_only_seen = !later(effects, gone).any(|effect| effect.is_acknowledged);
+        if is_only_seen && (forgotten == 0 || gone > 0) {
+            return self.seen_and_gone(id, effects, gone, None);
         }
         self.lost(id, effects, gone, None);
-        if forgotten > 0 {
-            self.lost_at(u64::from(forgotten), born_ns);
+        match self.ledger.records.has_deletes {
+            false if forgotten > 0 => self.lost_at(u64::from(forgotten), born_ns),
+            true if is_only_seen => self.lost_at(1, born_ns),
+            _ => {}
         }
     }
 
     /// A record shows what the effect at `position` made it, although later ones have happened. `shown` is what it shows
     /// where that effect is only known to be older than that.
     fn older(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
-        // Writes that are not remembered one by one, after a state from long before, include acknowledged ones.
-        if shown.is_none() && !later(effects, position).any(|effect| effect.is_acknowledged) {
-            return self.read_then_lost(id, effects, position);
+        match later(effects, position).any(|effect| effect.is_seen) {
+            true => self.seen_and_gone(id, effects, position, shown),
+            false => self.lost(id, effects, position, shown),
         }
-        if !later(effects, position).any(|effect| effect.is_seen) {
-            return self.lost(id, effects, position, shown);
+    }
+
+    /// Reports a record that was seen in a state after the effect at `position`, and shows that effect again; `shown` as
+    /// above. Before a power cut a store may show what is not durable yet, if it was not acknowledged either.
+    fn seen_and_gone(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
+        // What was never acknowledged is done when it was seen first.
+        let is_only_read =
+            |effect: &Effect| !effect.is_acknowledged && (!effect.is_seen || effect.done_ns <= self.ledger.cut_ns);
+        // What is not remembered of a state from long before may have been acknowledged.
+        if shown.is_none() && later(effects, position).all(is_only_read) {
+            return self.read_then_lost(id, effects, position);
         }
         self.verdict.resurrected += 1;
         self.examples.add("resurrected", || {
@@ -205,7 +217,7 @@ impl Audit<'_> {
         self.examples.add("read_then_lost", || {
             let (key, seen) = (self.words.key(id), later(effects, position).filter(|effect| effect.is_seen).last());
             let seen = seen.map_or_else(|| "a write".to_owned(), |effect| self.words.effect(effect));
-            format!("{key} had been read as {seen}, left it, and is again as before")
+            format!("{key} had been read as {seen}, left it; that state is gone, and was never acknowledged")
         });
     }
 

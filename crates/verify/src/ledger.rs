@@ -70,6 +70,8 @@ pub struct Ledger {
     /// Words of one ring, at least and at most.
     ring_words: (usize, usize),
     trials: u32,
+    /// Time of the last power cut; 0 without one.
+    pub(crate) cut_ns: u64,
 }
 
 impl Ledger {
@@ -106,6 +108,7 @@ impl Ledger {
             before_ns: 0,
             ring_words,
             trials: 0,
+            cut_ns: 0,
         })
     }
 
@@ -180,6 +183,7 @@ impl Ledger {
     }
 
     fn cut(&mut self, at_ns: u64, of: impl Fn(&Inbox) -> bool) {
+        self.cut_ns = at_ns;
         let inboxes = self.inboxes.iter_mut().filter(|inbox| !inbox.reads_back && inbox.cut_ns == NEVER && of(inbox));
         inboxes.for_each(|inbox| inbox.cut_ns = at_ns.saturating_sub(CUT_SKEW_NS));
     }

@@ -84,7 +84,8 @@ pub struct LedgerVerdict {
     pub lost_window_ns: Option<(u64, u64)>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen.
     pub resurrected: u64,
-    /// Records whose last state was read, is gone, and was never acknowledged: readers saw it before it was durable.
+    /// Records that were read before a power cut in a state that was never acknowledged, and is gone with the cut: no
+    /// promise, but what a reader may have acted on.
     pub read_then_lost: u64,
     /// Number of further copies of records that exist more than once.
     pub duplicated: u64,
@@ -115,7 +116,6 @@ impl LedgerVerdict {
     fn disagreements(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
         let all = [
             ("resurrected", self.resurrected, "show states that had been seen overwritten or deleted"),
-            ("read_then_lost", self.read_then_lost, "had been read in a state that is gone and was never acknowledged"),
             ("duplicated", self.duplicated, "exist more than once"),
             ("alien", self.alien, "were never written"),
             ("wrong_content", self.wrong_content, "have values that no operation wrote"),
@@ -145,6 +145,12 @@ impl LedgerVerdict {
             }
             if self.unknown > 0 {
                 sentence += &format!("; the outcome of {} is unknown", count(self.unknown));
+            }
+            if self.read_then_lost > 0 {
+                let records = if self.read_then_lost == 1 { "record" } else { "records" };
+                let n = count(self.read_then_lost);
+                sentence +=
+                    &format!("; {n} {records} had been read in a state that was never acknowledged and is gone");
             }
             return sentence + ".";
         }

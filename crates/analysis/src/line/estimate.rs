@@ -30,8 +30,8 @@ pub(super) fn is_within(precision: f64, carries: f64, gives_way: f64) -> bool {
 /// Returns the result of a search.
 pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> LineResult {
     let table = StepTable::of(steps);
-    let (below, above) = table.around();
-    let (held, failed) = (table.carries().or(below), table.gives_way().or(above));
+    let ((below, above), (carries, gives_way)) = (table.around(), table.shown());
+    let (held, failed) = (carries.or(below), gives_way.or(above));
     let (held_per_s, failed_per_s) = (held.map(|one| one.rate_per_s), failed.map(|one| one.rate_per_s));
     let at_held = || steps.iter().filter(|step| held_per_s.is_some_and(|rate| step.is_at(rate)));
     let cycles_held: f64 = at_held().map(LoadStep::cycles_ended).sum();
@@ -70,6 +70,10 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
 /// each other as asked, or with the highest rate that may be tried.
 fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: &Ending) -> LineState {
     let both = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
+    // The precision at which two decided rates are near enough to each other, if it may be asked for.
+    let percent = both.map(|(held, failed)| (100.0 * (failed.rate_per_s / held.rate_per_s - 1.0)).ceil());
+    let words = |percent| format!("; these load steps decide it at --precision {percent}%");
+    let coarser = || percent.filter(|percent| *percent <= COARSEST_PERCENT).map_or(String::new(), words);
     match ending {
         Ending::NoPass | Ending::Failed(_) | Ending::Stopped => LineState::NoLine,
         _ if both.is_some_and(|(a, b)| is_within(spec.precision, a.rate_per_s, b.rate_per_s)) => LineState::Decided,
@@ -79,7 +83,7 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
             "{STEPS_MAX} load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
              further from what the machine does by itself"
         )),
-        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, (held, failed))),
+        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, (held, failed)) + &coarser()),
     }
 }
 
@@ -87,10 +91,9 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
 fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String {
     let from = held.map_or(0.0, |one| one.rate_per_s);
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
-    let differ = |one: &AtRate| one.held > 0 && one.failed > 0;
     let why = match (held, failed) {
         (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
-        _ if table.between(from, to).any(differ) => {
+        _ if table.between(from, to).any(|one| one.held > 0 && one.failed > 0) => {
             "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
              itself, or a longer --budget"
         }
@@ -107,21 +110,12 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
             "time was up before rates between them were tried often enough; use a longer --budget"
         }
         _ => {
-            let left =
-                |one: Option<&AtRate>, carried| one.filter(|one| !one.decided).map_or(0, |one| one.left(carried));
+            let left = |of: Option<&AtRate>, carried| of.filter(|of| !of.decided).map_or(0, |of| of.left(carried));
             let steps = number::plural(left(held, true) + left(failed, false), "load step", "load steps");
             return format!("time was up; at least {steps} more would decide it, so use a longer --budget");
         }
     };
-    format!("{why}{}", coarser(held, failed))
-}
-
-/// Words on the precision at which two decided rates are near enough to each other; empty if it may not be asked for.
-fn coarser(held: Option<&AtRate>, failed: Option<&AtRate>) -> String {
-    let decided = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
-    let percent = decided.map(|(held, failed)| (100.0 * (failed.rate_per_s / held.rate_per_s - 1.0)).ceil());
-    let words = |percent| format!("; these load steps decide it at --precision {percent}%");
-    percent.filter(|percent| *percent <= COARSEST_PERCENT).map_or(String::new(), words)
+    why.to_owned()
 }
 
 /// Returns the maintenance cycles that ended in load steps at the `deciding` rates, by counter; `None` without counters.

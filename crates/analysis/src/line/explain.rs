@@ -46,11 +46,9 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     let cores = processors(series);
     let mut resources: Vec<Resource> = Vec::new();
     for (position, one) in series.iter().enumerate() {
-        let Some(resource) = named(one, cores) else { continue };
         let values: Vec<f64> = inside.iter().map(|sample| sample.value(position).unwrap_or(f64::NAN)).collect();
-        if values.iter().all(|value| value.is_nan()) {
-            continue;
-        }
+        let is_sampled = values.iter().any(|value| !value.is_nan());
+        let Some(resource) = named(one, cores).filter(|_| is_sampled) else { continue };
         // Shares of one and the same resource (user and system) are added up.
         match resources.iter_mut().find(|known| known.name == resource.name && known.unit == resource.unit) {
             Some(known) => known.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),

@@ -7,8 +7,8 @@ use plimsoll_record::data::{Goal, GoalKind};
 use crate::latency::PERCENTILES;
 use crate::number;
 
-/// Limits that are proposed, in milliseconds.
-const LIMITS_MS: [u64; 10] = [1, 2, 5, 10, 20, 40, 60, 100, 200, 500];
+/// Limits that are proposed, in nanoseconds.
+const LIMITS_NS: [f64; 10] = [1e6, 2e6, 5e6, 10e6, 20e6, 40e6, 60e6, 100e6, 200e6, 500e6];
 
 /// Share of what a goal allows that pauses may take: more of them, and they decide.
 const LEFT: f64 = 0.5;
@@ -25,8 +25,7 @@ pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> O
         is_finer(goal.limit, percentile.share_above()).then(|| (goal, percentile.share_above()))
     })?;
     let (name, limit) = (goal.name(), number::with_unit(goal.limit, &goal.unit));
-    let mut limits_ns = LIMITS_MS.iter().map(|ms| *ms as f64 * 1e6);
-    let can_limit = limits_ns.find(|ns| *ns > goal.limit && !is_finer(*ns, share));
+    let can_limit = LIMITS_NS.into_iter().find(|ns| *ns > goal.limit && !is_finer(*ns, share));
     let can_limit = can_limit.map(|ns| format!("{name} ≤ {}", number::with_unit(ns, "ns")));
     let mut percentiles = PERCENTILES.iter().rev().map(|(name, one_in)| (name, 1.0 / *one_in as f64));
     let can_percentile = percentiles.find(|(_, other)| *other > share && !is_finer(goal.limit, *other));

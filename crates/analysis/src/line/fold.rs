@@ -6,7 +6,7 @@ use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{AtRate, Chart, Line, LineResult, LineView, Mark, RungState, RungView};
+use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
 use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name};
 
@@ -15,7 +15,6 @@ use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name};
 pub struct LineFold {
     store: String,
     search: LineSearch,
-    next: Next,
     rungs: Vec<RungView>,
     /// End of the last rung.
     before_ns: Option<u64>,
@@ -26,9 +25,8 @@ pub struct LineFold {
 impl LineFold {
     /// A search on `store` that has not begun.
     pub fn new(spec: &LineSpec, store: &str) -> Self {
-        let search = LineSearch::new(spec.clone());
-        let next = search.next();
-        LineFold { store: store.to_string(), search, next, rungs: Vec::new(), before_ns: None, is_watched: false }
+        let (store, search) = (store.to_string(), LineSearch::new(spec.clone()));
+        LineFold { store, search, rungs: Vec::new(), before_ns: None, is_watched: false }
     }
 
     /// Takes the rungs of a trial that ended, if it is one of this search. Trials come in the order they were driven;
@@ -49,17 +47,12 @@ impl LineFold {
             };
             // The first was prepared by the load; what lies between two of them is the later one's.
             let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
-            let step = LoadStep::of(rung, self.search.spec(), &facts, samples, series, started_ns);
+            let took_s = phase.end.end_ns.saturating_sub(started_ns) as f64 / 1e9;
+            let step = LoadStep { rung, took_s, ..LoadStep::of(&self.search.spec, &facts, samples, series) };
             self.rungs.push(view(&step, &facts.waited(None)));
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
             self.search.take(step);
-            self.next = self.search.next();
         }
-    }
-
-    /// Returns the next rung, or the line.
-    pub fn next(&self) -> &Next {
-        &self.next
     }
 
     /// The rungs so far.
@@ -67,17 +60,14 @@ impl LineFold {
         &self.rungs
     }
 
-    /// The search itself.
+    /// The search itself, which has the next rung, or the line.
     pub fn search(&self) -> &LineSearch {
         &self.search
     }
 
-    /// Returns the view of the search for reports, of a run in state `state`; `None` without any rung.
-    fn view(self, state: &RunState) -> Option<LineView> {
-        if self.rungs.is_empty() {
-            return None;
-        }
-        let result = match self.next {
+    /// Returns the view of the search for reports, of a run in state `state`.
+    fn view(self, state: &RunState) -> LineView {
+        let result = match self.search.next() {
             Next::Done(result) => *result,
             Next::Rung(_) if *state == RunState::Complete => self.search.result(Ending::TimeUp),
             Next::Rung(_) => self.search.result(Ending::Stopped),
@@ -86,16 +76,13 @@ impl LineFold {
         let undisturbed = "Goals of load steps are judged on the operations that no pause of the machine disturbed; the \
                            chart and the notes have all of them, as seen.";
         notes.extend(self.is_watched.then(|| undisturbed.to_string()));
-        notes.extend(taken(self.search.steps()));
-        notes.extend(beside(self.search.steps()));
+        notes.extend(others(self.search.steps()));
         notes.extend(in_processors(&result));
-        let mark = |(one, name): (&Option<AtRate>, &str)| {
-            let shown = one.as_ref().filter(|one| one.decided)?;
-            Some(Mark { x: shown.rate_per_s, name: name.to_string() })
-        };
-        let marks = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter().filter_map(mark);
-        let (done, latency) = charts(&self.rungs, &marks.collect::<Vec<_>>());
-        Some(LineView { store: self.store, result, done, latency, notes, rungs: self.rungs })
+        let ends = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter();
+        let shown = ends.filter_map(|(one, name)| Some((one.as_ref().filter(|one| one.decided)?, name)));
+        let marks: Vec<Mark> = shown.map(|(one, name)| Mark { x: one.rate_per_s, name: name.to_string() }).collect();
+        let (done, latency) = charts(&self.rungs, &marks);
+        LineView { store: self.store, result, done, latency, notes, rungs: self.rungs }
     }
 }
 
@@ -105,7 +92,7 @@ pub fn lines(run: &Run) -> Vec<LineView> {
     let search = |store: &String| {
         let mut fold = LineFold::new(spec, store);
         run.trials.iter().for_each(|trial| fold.take(trial, &run.samples, &run.series));
-        fold.view(&run.state)
+        (!fold.rungs.is_empty()).then(|| fold.view(&run.state))
     };
     run.stores().iter().filter_map(search).collect()
 }
@@ -134,14 +121,11 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
         marks: marks.to_vec(),
         ..Chart::default()
     };
-    let percentiles = latency::SHOWN
-        .iter()
-        .enumerate()
-        .map(|(at, name)| line(goal_name(name).as_str(), &|one| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9)));
-    (
-        chart("Done", "1/s", vec![line("done", &|one| Some(one.rate_per_s))]),
-        chart("Response time", "s", percentiles.collect()),
-    )
+    let seconds = |one: &RungView, at: usize| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9);
+    let shown = latency::SHOWN.iter().enumerate();
+    let times = shown.map(|(at, name)| line(&goal_name(name), &|one| seconds(one, at))).collect();
+    let done = vec![line("done", &|one| Some(one.rate_per_s))];
+    (chart("Done", "1/s", done), chart("Response time", "s", times))
 }
 
 fn view(step: &LoadStep, waited: &Times) -> RungView {
@@ -161,26 +145,20 @@ fn view(step: &LoadStep, waited: &Times) -> RungView {
     }
 }
 
-/// Describes the time that other programs had the processors, if load steps are not judged on that time.
-fn taken(steps: &[LoadStep]) -> Option<String> {
+/// Describes the time that other programs had the processors: what load steps are not judged on, and those that are.
+fn others(steps: &[LoadStep]) -> impl Iterator<Item = String> {
     let judged = || steps.iter().filter(|step| !step.is_taken());
     let taken_s: f64 = judged().map(|step| step.taken_s).sum();
     let (taken, all) = (number::seconds(taken_s), number::seconds(judged().map(|step| step.rung.seconds).sum()));
-    (taken_s > 0.0).then(|| {
-        format!(
-            "In {taken} of {all} other programs or the hypervisor used the processors, or the queue from that time was \
-             worked off: goals are not judged on this time."
-        )
-    })
-}
-
-/// Notes that load steps are judged on time that other programs used, too.
-fn beside(steps: &[LoadStep]) -> Option<String> {
-    let those = steps.iter().filter(|step| step.beside_others);
-    let which = named(&those.map(|step| &step.rung).collect::<Vec<_>>())?;
-    Some(format!(
-        "Other programs or the hypervisor used the processors nearly all the time before the end of {which}: goals are judged on all of the time, and the line is that of the store beside them."
-    ))
+    let taken = format!(
+        "In {taken} of {all} other programs or the hypervisor used the processors, or the queue from that time was \
+         worked off: goals are not judged on this time."
+    );
+    let beside: Vec<&Rung> = steps.iter().filter(|step| step.beside_others).map(|step| &step.rung).collect();
+    let most = "Other programs or the hypervisor used the processors nearly all the time before the end of";
+    let judged = "goals are judged on all of the time, and the line is that of the store beside them";
+    let beside = named(&beside).map(|which| format!("{most} {which}: {judged}."));
+    Some(taken).filter(|_| taken_s > 0.0).into_iter().chain(beside)
 }
 
 /// `load step 3`, `load steps 3, 4 and 7`; `None` without any.

@@ -5,16 +5,21 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
 
 use crate::latency::Times;
+use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::RungState;
+use crate::warning::worst_lag_ns;
 
-use super::taken::{Span, taken};
+use super::taken::taken;
 use super::{GoalSeen, LineSpec, Rung};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
 const UNSENT_MAX: f64 = 0.005;
 const UNSENT_MAX_S: f64 = 0.1;
+
+/// Lateness of the generator from which on what was due is sent as a burst: refusals of it are no evidence.
+const BURST_NS: u64 = 100_000_000;
 
 /// A sampled resource during a load step.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -73,16 +78,9 @@ pub struct LoadStep {
 }
 
 impl LoadStep {
-    /// Converts a phase that drove `rung`. `samples` are those of the whole run, or those taken since shortly before
-    /// its trial; `started_ns` is when its preparations began.
-    pub(super) fn of(
-        rung: Rung,
-        spec: &LineSpec,
-        facts: &PhaseFacts<'_>,
-        samples: &[Sample],
-        series: &[Series],
-        started_ns: u64,
-    ) -> LoadStep {
+    /// Converts a phase, but for its rung and duration. `samples` are those of the whole run, or those taken since
+    /// shortly before its trial.
+    pub(super) fn of(spec: &LineSpec, facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> LoadStep {
         let end = &facts.phase.end;
         let (late, failed) = match &end.state {
             PhaseState::Void(why) => (Some(why.as_str()), None),
@@ -93,10 +91,9 @@ impl LoadStep {
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
         let spans = taken(samples, series, end.end_ns);
         let counted: Vec<_> = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).collect();
-        let overlaps =
-            |slice: &Slice<Distribution>, (from, until): &Span| *from < slice.end_ns && slice.start_ns < *until;
         let is_taken = |part: &&[&Slice<Distribution>]| {
-            part.first().is_some_and(|slice| spans.iter().flatten().any(|span| overlaps(slice, span)))
+            let (start_ns, end_ns) = part.first().map_or((0, 0), |slice| (slice.start_ns, slice.end_ns));
+            spans.iter().flatten().any(|(from, until)| *from < end_ns && start_ns < *until)
         };
         let ends_taken = parts(&counted).last().is_some_and(|part| is_taken(&part));
         let (taken, free): (Vec<_>, Vec<_>) = parts(&counted).partition(is_taken);
@@ -106,18 +103,22 @@ impl LoadStep {
         });
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
         let goals = spec.goals.iter().filter(|goal| goal.what.is_searchable());
+        let goals: Vec<GoalSeen> = goals.map(|goal| seen(facts, &judged, goal)).collect();
+        let has_errors = goals.iter().any(|one| one.what == GoalKind::Errors && one.ratio() > Some(1.0));
+        let lag_ns = worst_lag_ns(facts).filter(|lag_ns| has_errors && *lag_ns > BURST_NS);
+        let burst = lag_ns.map(|lag_ns| {
+            format!("the generator was up to {} late, and sent what was due in a burst", number::nanoseconds(lag_ns))
+        });
         let unsent = if ends_taken { 0 } else { facts.unfinished_count() };
         let ended = facts.count(None, |_| true);
         let counted_s = facts.counted_s.max(1e-9);
         LoadStep {
-            rung,
-            took_s: end.end_ns.saturating_sub(started_ns) as f64 / 1e9,
             rate_per_s: facts.rate(None).map_or(0.0, |rate| rate.value),
             ended_per_s: ended as f64 / counted_s,
             unsent_share: unsent as f64 / (ended + unsent).max(1) as f64,
             rejected_per_s: facts.count(None, |outcome| outcome == Outcome::Rejected) as f64 / counted_s,
-            goals: goals.map(|goal| seen(facts, &judged, goal)).collect(),
-            void: late.map(str::to_string).or(by_others),
+            goals,
+            void: late.map(str::to_string).or(by_others).or(burst),
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
             beside_others: spans.is_none(),
             failed,
@@ -126,6 +127,7 @@ impl LoadStep {
             cycle_s: result(ResultName::CycleSeconds),
             cycle_ops: result(ResultName::CycleOperations),
             cycle_words: end.remarks.iter().find(|(about, _)| *about == About::Cycle).map(|(_, words)| words.clone()),
+            ..LoadStep::default()
         }
     }
 
@@ -137,11 +139,6 @@ impl LoadStep {
     /// Returns the rate that was offered; `None` for a closed loop, and if a reason makes it void.
     pub(super) fn offered_per_s(&self) -> Option<f64> {
         self.rung.rate_per_s.filter(|_| self.void.is_none())
-    }
-
-    /// Returns the time that counts together with the warm-up.
-    pub(super) fn with_warmup_s(&self) -> f64 {
-        self.rung.warmup_s + self.rung.seconds
     }
 
     /// Returns its state.
@@ -176,11 +173,6 @@ impl LoadStep {
     /// True when others had the processors in most of it.
     pub(super) fn is_taken(&self) -> bool {
         self.taken_s * 2.0 > self.rung.seconds
-    }
-
-    /// True when a maintenance cycle ended in it.
-    pub(super) fn saw_cycle(&self) -> bool {
-        self.cycles.iter().any(|(_, n)| *n >= 1.0)
     }
 
     /// Returns the number of maintenance cycles that ended in it, of all counters.

@@ -8,7 +8,7 @@ use crate::view::AtRate;
 
 use super::estimate::{self, FAR_BEYOND, farthest, is_within};
 use super::steps::StepTable;
-use super::{Ending, LineResult, LineSpec, LoadStep, Next, Purpose, Rung, cycle};
+use super::{Ending, GoalSeen, LineResult, LineSpec, LoadStep, Next, Purpose, Rung, cycle};
 
 /// Rungs without evidence in a row that end a search.
 const SILENT_MAX: usize = 3;
@@ -39,9 +39,6 @@ const BESIDE_S: f64 = 2.0;
 /// Longest extension of a rung until it had enough undisturbed time, as a factor of its planned duration.
 const PUT_OFF: f64 = 2.0;
 
-/// Time that a thorough search takes for a rung through a cycle, if nothing tells the length of cycles.
-const UNKNOWN_CYCLE_S: f64 = 600.0;
-
 /// Time that a thorough search takes for everything but rungs through a cycle, at least.
 const BESIDE_CYCLES_S: f64 = 300.0;
 
@@ -54,7 +51,7 @@ pub(super) const STEPS_MAX: usize = 200;
 /// The search. See the module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineSearch {
-    spec: LineSpec,
+    pub(super) spec: LineSpec,
     steps: Vec<LoadStep>,
 }
 
@@ -67,11 +64,6 @@ impl LineSearch {
     /// The load steps so far.
     pub fn steps(&self) -> &[LoadStep] {
         &self.steps
-    }
-
-    /// Returns the specification of the search.
-    pub fn spec(&self) -> &LineSpec {
-        &self.spec
     }
 
     /// Takes a load step, asked for or not: a recording may be of a version that went by other rules.
@@ -110,7 +102,7 @@ impl LineSearch {
             return Ok(rung);
         }
         let all_s = self.left_s() + self.spent_s();
-        let nothing_is_known = StepTable::of(&self.steps).carries().is_none();
+        let nothing_is_known = StepTable::of(&self.steps).shown().0.is_none();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
             Some((rate, (goal, needed_s))) if nothing_is_known && needed_s + beside_s > all_s => {
                 let (needed, all) = (number::seconds(needed_s), number::seconds(all_s));
@@ -135,30 +127,24 @@ impl LineSearch {
             (Some(why), ..) => Some(Ending::Failed(why.clone())),
             _ if is_again => None,
             (_, Some(why), _) => Some(Ending::Generator(why.clone())),
-            (.., Some(goal)) => {
-                let missing = goal.missing.as_deref().unwrap_or("was not measured");
-                Some(Ending::NotMeasured(format!("{} {missing}", goal.name())))
-            }
-            _ => None,
+            (.., goal) => Some(Ending::NotMeasured(format!("{} {}", goal?.name(), goal?.missing.as_deref()?))),
         }
     }
 
     /// Returns the rate of the next rung (`None`: as fast as it goes) and its purpose, or the reason that there is none.
     fn on_the_ladder(&self) -> Result<(Option<f64>, Purpose), Ending> {
-        let table = StepTable::of(&self.steps);
-        let step = if self.spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
+        let (table, spec) = (StepTable::of(&self.steps), &self.spec);
+        let step = if spec.start_rate_per_s.is_none() { STEP_MEASURED } else { STEP_GIVEN };
         let (rate, purpose) = match table.around() {
-            (None, None) => match (self.spec.start_rate_per_s, self.steps.first()) {
+            (None, None) => match (spec.start_rate_per_s, self.steps.first()) {
                 (Some(rate), _) => (rate, Purpose::Climb),
                 (None, None) => return Ok((None, Purpose::Start)),
                 (None, Some(start)) if start.rate_per_s > 0.0 => (start.rate_per_s * FIRST_STEP, Purpose::Climb),
                 _ => return Err(Ending::Failed("no operation of the closed loop succeeded".to_owned())),
             },
-            (Some(held), None) if held.rate_per_s < self.spec.rate_max_per_s => {
-                (held.rate_per_s * step, Purpose::Climb)
-            }
+            (Some(held), None) if held.rate_per_s < spec.rate_max_per_s => (held.rate_per_s * step, Purpose::Climb),
             (Some(held), None) if held.decided => return Err(Ending::NoFailure),
-            (None, Some(failed)) if failed.rate_per_s > self.spec.rate_min_per_s => {
+            (None, Some(failed)) if failed.rate_per_s > spec.rate_min_per_s => {
                 // What held without a cycle of the store is not far from what holds with one.
                 let step = if cycle::matters(&self.steps) { STEP_MEASURED } else { STEP_DOWN };
                 (failed.rate_per_s / step, Purpose::Climb)
@@ -176,8 +162,9 @@ impl LineSearch {
     /// Returns the next rate and its purpose if the line lies between `held` and `failed`.
     fn between(&self, table: &StepTable, held: &AtRate, failed: &AtRate) -> Result<(f64, Purpose), Ending> {
         let is_near = |low: &AtRate, high: &AtRate| is_within(self.spec.precision, low.rate_per_s, high.rate_per_s);
-        if let Some((carries, gives_way)) = table.carries().zip(table.gives_way()).filter(|(a, b)| is_near(a, b)) {
-            return self.besides(carries.rate_per_s, gives_way.rate_per_s);
+        let (carries, gives_way) = table.shown();
+        if let Some((low, high)) = carries.zip(gives_way).filter(|(low, high)| is_near(low, high)) {
+            return self.besides(low.rate_per_s, high.rate_per_s);
         }
         let (held_per_s, failed_per_s) = (held.rate_per_s, failed.rate_per_s);
         let saw_whole = || self.steps.iter().any(|step| step.rung.purpose == Purpose::Cycle);
@@ -195,14 +182,11 @@ impl LineSearch {
             return Ok((carries, Purpose::Cycle));
         }
         let beyond = self.bounded(gives_way * BEYOND);
-        let rung = self.rung(Some(beyond), Purpose::Beyond);
         // Something else on the machine may have been in the way once.
         let is_tried = self.steps.iter().filter(|step| step.rung.purpose == Purpose::Beyond).count() >= 2;
-        let is_wanted = !is_tried && farthest(&self.steps, Some(gives_way)).is_none();
-        match self.in_time(rung) {
-            Ok(_) if is_wanted && beyond >= FAR_BEYOND * gives_way => Ok((beyond, Purpose::Beyond)),
-            _ => Err(Ending::Found),
-        }
+        let is_due = !is_tried && beyond >= FAR_BEYOND * gives_way && farthest(&self.steps, Some(gives_way)).is_none();
+        let is_next = is_due && self.in_time(self.rung(Some(beyond), Purpose::Beyond)).is_ok();
+        if is_next { Ok((beyond, Purpose::Beyond)) } else { Err(Ending::Found) }
     }
 
     /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
@@ -224,16 +208,12 @@ impl LineSearch {
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
     fn lacks_cycle(&self, rate: f64) -> bool {
-        self.whole_s(rate).is_some_and(|whole_s| {
-            !cycle::covers(&self.steps, rate, whole_s) && whole_s + self.beside_s() <= self.left_s()
+        cycle::whole_s(&self.spec, &self.steps, rate).is_some_and(|whole_s| {
+            let is_whole =
+                |step: &LoadStep| step.cycles_ended() >= 1.0 || step.rung.warmup_s + step.rung.seconds > whole_s - 0.2;
+            let mut said = self.steps.iter().filter(|step| step.is_at(rate) && step.worst_ratio().is_some());
+            !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
         })
-    }
-
-    /// Time, warm-up included, in which a cycle of the store ends.
-    fn whole_s(&self, rate: f64) -> Option<f64> {
-        let counts = || self.steps.last().is_some_and(|step| !step.cycles.is_empty());
-        let known = cycle::whole_s(&self.steps, rate);
-        known.or_else(|| (self.spec.thorough && counts()).then_some(UNKNOWN_CYCLE_S))
     }
 
     /// Time that is left of the budget. A thorough search takes what a rung through a cycle needs, and more where
@@ -241,14 +221,16 @@ impl LineSearch {
     fn left_s(&self) -> f64 {
         let reached = self.steps.iter().map(|step| step.rate_per_s).fold(0.0, f64::max);
         let held = StepTable::of(&self.steps).around().0.map_or(reached, |held| held.rate_per_s);
-        let whole_s = self.whole_s(held).filter(|_| self.spec.thorough);
+        let whole_s = cycle::whole_s(&self.spec, &self.steps, held).filter(|_| self.spec.thorough);
         let rungs = if cycle::matters(&self.steps) { WHOLE_RUNGS } else { 2.0 };
         let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
         self.spec.budget_s.max(least_s) - self.spent_s()
     }
 
+    /// Returns `rate` with four significant digits, since a plan should not read 41,237.918273 op/s, within its bounds.
     fn bounded(&self, rate: f64) -> f64 {
-        rounded(rate).min(self.spec.rate_max_per_s).max(self.spec.rate_min_per_s)
+        let digit = 10f64.powi((rate.log10().floor() - 3.0) as i32);
+        ((rate / digit).round() * digit).min(self.spec.rate_max_per_s).max(self.spec.rate_min_per_s)
     }
 
     fn spent_s(&self) -> f64 {
@@ -257,19 +239,16 @@ impl LineSearch {
 
     /// Returns the time of a rung besides warm-up and the time that counts: the mean of the rungs so far.
     fn beside_s(&self) -> f64 {
-        let beside = |step: &LoadStep| (step.took_s - step.with_warmup_s()).max(0.0);
+        let beside = |step: &LoadStep| (step.took_s - (step.rung.warmup_s + step.rung.seconds)).max(0.0);
         let seen: Vec<f64> = self.steps.iter().map(beside).collect();
         if seen.is_empty() { BESIDE_S } else { stat::mean(&seen) }
     }
 
     /// The rung with its time: as long as the others, or through a cycle, or as long as its percentiles need.
     fn rung(&self, rate_per_s: Option<f64>, purpose: Purpose) -> Rung {
-        let is_whole = match purpose {
-            Purpose::Cycle => true,
-            Purpose::Climb | Purpose::Bisect | Purpose::Decide => cycle::matters(&self.steps),
-            Purpose::Start | Purpose::Beyond => false,
-        };
-        let whole_s = rate_per_s.filter(|_| is_whole).and_then(|rate| self.whole_s(rate)).unwrap_or(0.0);
+        let (spec, steps) = (&self.spec, &self.steps);
+        let is_whole = purpose == Purpose::Cycle || purpose != Purpose::Beyond && cycle::matters(steps);
+        let whole_s = rate_per_s.filter(|_| is_whole).and_then(|rate| cycle::whole_s(spec, steps, rate)).unwrap_or(0.0);
         // Shorter it would say nothing: where that is too long for what is left, time is up.
         let needed_s = rate_per_s.and_then(|rate| self.longest_goal(rate)).map_or(0.0, |(_, needed_s)| needed_s);
         let seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
@@ -296,20 +275,10 @@ impl LineSearch {
 
     /// Returns the share of operations that a goal is about: of one operation type the largest that was seen, else 1.
     fn share(&self, goal: &Goal) -> f64 {
-        let of_step = |step: &LoadStep| {
-            let seen = step.goals.iter().find(|seen| seen.what == goal.what && seen.of == goal.of)?;
-            (seen.n > 0).then(|| seen.n as f64 / (step.ended_per_s * step.rung.seconds))
-        };
-        let of_steps = self.steps.iter().filter(|_| goal.of.is_some()).filter_map(of_step);
-        of_steps.reduce(f64::max).map_or(1.0, |share| share.min(1.0))
+        let is_its = |seen: &&GoalSeen| goal.of.is_some() && seen.what == goal.what && seen.of == goal.of && seen.n > 0;
+        let share = |step: &LoadStep, seen: &GoalSeen| seen.n as f64 / (step.ended_per_s * step.rung.seconds);
+        let all =
+            self.steps.iter().flat_map(|step| step.goals.iter().filter(is_its).map(move |seen| share(step, seen)));
+        all.reduce(f64::max).map_or(1.0, |share| share.min(1.0))
     }
-}
-
-/// Rounds to four significant digits: a plan should not read 41,237.918273 op/s.
-fn rounded(rate: f64) -> f64 {
-    if rate <= 0.0 || !rate.is_finite() {
-        return 0.0;
-    }
-    let step = 10f64.powi(rate.log10().floor() as i32 - 3);
-    (rate / step).round() * step
 }

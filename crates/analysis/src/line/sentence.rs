@@ -23,15 +23,13 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
     match (&result.ending, &result.held, &result.failed) {
         (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            format!("{ended}: {why}; until then it {}; it {}.", carries(held), gives_way(failed))
+            format!("{ended}: {why}; until then it {}; it {}.", stated(held, true), stated(failed, false))
         }
         (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
         (Ending::NoFailure, Some(held), _) => {
-            let rate = op_per_s(held);
-            let clause =
-                format!("carries at least {rate}, the most that was tried: held in {}.", in_steps(held.held, held));
-            begin(store, &clause)
+            let (rate, steps) = (op_per_s(held), in_steps(held.held, held));
+            begin(store, &format!("carries at least {rate}, the most that was tried: held in {steps}."))
         }
         (Ending::NoPass, _, Some(failed)) => {
             let (rate, steps) = (op_per_s(failed), in_steps(failed.failed, failed));
@@ -66,32 +64,24 @@ fn goals(one: &AtRate, held: bool) -> String {
     format!("goals {what} at {} in {}", op_per_s(one), in_steps(n, one))
 }
 
-/// `carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`.
-fn carries(held: &AtRate) -> String {
-    format!("carries {}: held in {}", op_per_s(held), in_steps(held.held, held))
-}
-
-/// `gives way at 27,000 op/s: failed in 3 of 3 load steps of 6.00 s`.
-fn gives_way(failed: &AtRate) -> String {
-    format!("gives way at {}: failed in {}", op_per_s(failed), in_steps(failed.failed, failed))
+/// `carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 op/s: failed in …`.
+fn stated(one: &AtRate, carried: bool) -> String {
+    let (what, did, n) = if carried { ("carries", "held", one.held) } else { ("gives way at", "failed", one.failed) };
+    format!("{what} {}: {did} in {}", op_per_s(one), in_steps(n, one))
 }
 
 fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
-    let cause = match result.causes.first() {
-        Some(cause) => format!("what changed with it: {}", cause.text),
-        None => "no sampled series explains it".to_owned(),
-    };
+    let none = "no sampled series explains it".to_owned();
+    let cause = result.causes.first().map_or(none, |cause| format!("what changed with it: {}", cause.text));
+    let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
     let beyond = match result.beyond {
         Beyond::Sheds => "; asked for more, it refuses operations and continues".to_owned(),
         Beyond::Queues => "; asked for more, its rate does not fall and clients wait".to_owned(),
-        Beyond::Collapses => {
-            let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
-            format!("; asked for more, it falls to {percent} % of its rate")
-        }
+        Beyond::Collapses => format!("; asked for more, it falls to {percent} % of its rate"),
         Beyond::NotSeen => String::new(),
     };
-    let (carries, gives_way, breaks, cycles) = (carries(held), gives_way(failed), breaks(result), cycles_seen(result));
-    format!("{carries}; {gives_way}, {breaks}; {cause}{beyond}{cycles}.")
+    let (held, failed, breaks, seen) = (stated(held, true), stated(failed, false), breaks(result), cycles_seen(result));
+    format!("{held}; {failed}, {breaks}; {cause}{beyond}{seen}.")
 }
 
 /// Describes what load steps have shown so far, and why that does not decide the line.
@@ -110,9 +100,9 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
     }
     let shown = |one: &&AtRate| one.decided;
     let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => vec![begin(store, &carries(held)), gives_way(failed)],
-        (Some(held), None) => vec![begin(store, &carries(held)), "where it gives way is undecided".to_owned()],
-        (None, Some(failed)) => vec![begin(store, &gives_way(failed)), "what it carries is undecided".to_owned()],
+        (Some(held), Some(failed)) => vec![begin(store, &stated(held, true)), stated(failed, false)],
+        (Some(held), None) => vec![begin(store, &stated(held, true)), "where it gives way is undecided".to_owned()],
+        (None, Some(failed)) => vec![begin(store, &stated(failed, false)), "what it carries is undecided".to_owned()],
         (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
     parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));

@@ -69,9 +69,9 @@ pub(super) struct StepTable {
     /// Number of rates below the line, as far as it is known.
     below: usize,
     /// Lowest rate up to which neighbours decide that they are not carried: they contradict that a higher one is.
-    broken_to: Option<f64>,
+    broken_to: f64,
     /// Highest rate from which on neighbours decide that they are carried: they contradict that a lower one is not.
-    held_from: Option<f64>,
+    held_from: f64,
 }
 
 impl StepTable {
@@ -82,11 +82,11 @@ impl StepTable {
             let (rate_per_s, holds) = (step.rung.rate_per_s?, step.worst_ratio()? <= 1.0);
             let (held, failed, seconds) = (u64::from(holds), u64::from(!holds), step.rung.seconds);
             let one = AtRate { rate_per_s, held, failed, seconds, seconds_max: seconds, decided: false };
-            (!only_whole || !holds || step.saw_cycle()).then_some(one)
+            (!only_whole || !holds || step.cycles_ended() >= 1.0).then_some(one)
         };
         let mut each: Vec<AtRate> = steps.iter().filter_map(one).collect();
         each.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
-        let rates: Vec<AtRate> = each.chunk_by(|a, b| a.rate_per_s == b.rate_per_s).filter_map(together).collect();
+        let mut rates: Vec<AtRate> = each.chunk_by(|a, b| a.rate_per_s == b.rate_per_s).filter_map(together).collect();
         let (mut below, mut best, mut sum) = (0, 0.0, 0.0);
         for (one, number) in rates.iter().zip(1..) {
             sum += one.evidence(true);
@@ -95,11 +95,10 @@ impl StepTable {
             }
         }
         let (broken_to, held_from) = (deciding(&rates, false), deciding(rates.iter().rev(), true));
-        let mut table = StepTable { rates, below, broken_to, held_from };
+        let table = StepTable { rates: Vec::new(), below, broken_to, held_from };
         let shows = |one: &AtRate, carried| one.left(carried) == 0 && !table.is_contradicted(one.rate_per_s, carried);
-        let decided: Vec<bool> = table.rates.iter().map(|one| shows(one, true) || shows(one, false)).collect();
-        table.rates.iter_mut().zip(decided).for_each(|(one, decided)| one.decided = decided);
-        table
+        rates.iter_mut().for_each(|one| one.decided = shows(one, true) || shows(one, false));
+        StepTable { rates, ..table }
     }
 
     /// Returns the highest rate below the line, and the lowest one above it: where the evidence changes sides.
@@ -107,14 +106,9 @@ impl StepTable {
         (self.below.checked_sub(1).and_then(|at| self.rates.get(at)), self.rates.get(self.below))
     }
 
-    /// Returns the highest rate that is shown to be carried.
-    pub fn carries(&self) -> Option<&AtRate> {
-        self.rates.iter().rev().find(|one| one.is_shown(true))
-    }
-
-    /// Returns the lowest rate that is shown not to be carried.
-    pub fn gives_way(&self) -> Option<&AtRate> {
-        self.rates.iter().find(|one| one.is_shown(false))
+    /// Returns the highest rate that is shown to be carried, and the lowest that is shown not to be.
+    pub fn shown(&self) -> (Option<&AtRate>, Option<&AtRate>) {
+        (self.rates.iter().rev().find(|one| one.is_shown(true)), self.rates.iter().find(|one| one.is_shown(false)))
     }
 
     /// Returns the load steps at this rate.
@@ -145,14 +139,13 @@ impl StepTable {
     /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is
     /// not carried, or higher ones that it is.
     fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
-        let contrary = if carried { self.broken_to } else { self.held_from };
-        contrary.is_some_and(|other| if carried { other < rate_per_s } else { other > rate_per_s })
+        if carried { self.broken_to < rate_per_s } else { rate_per_s < self.held_from }
     }
 
     /// Returns two rates that contradict each other: the lower is decided not to be carried, by itself or with its
     /// neighbours, and the higher is decided to be.
     pub fn contradiction(&self) -> Option<(f64, f64)> {
-        self.broken_to.zip(self.held_from).filter(|(low, high)| low < high)
+        (self.broken_to < self.held_from).then_some((self.broken_to, self.held_from))
     }
 
     /// Returns the rate to drive next of these two. Both are driven in turn, until the lower is shown to be carried or
@@ -169,15 +162,16 @@ impl StepTable {
     }
 }
 
-/// Returns the first of `rates` up to which neighbours, or that one alone, decide that they are carried, or are not.
-fn deciding<'a>(rates: impl IntoIterator<Item = &'a AtRate>, carried: bool) -> Option<f64> {
+/// Returns the first of `rates` up to which neighbours, or that one alone, decide that they are carried, or are not;
+/// without any a rate that contradicts none.
+fn deciding<'a>(rates: impl IntoIterator<Item = &'a AtRate>, carried: bool) -> f64 {
     // The sum of the neighbours up to here that speak for it most.
     let mut sum = 0f64;
     let first = rates.into_iter().find(|one| {
         sum = sum.max(0.0) + one.evidence(carried);
         sum >= DECIDES.ln()
     });
-    first.map(|one| one.rate_per_s)
+    first.map_or(if carried { 0.0 } else { f64::INFINITY }, |one| one.rate_per_s)
 }
 
 #[cfg(test)]

@@ -100,11 +100,8 @@ fn readings(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Reading> 
 
 /// Returns the kernel's additional use per unit of work of generator and store.
 fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
-    let beside = |reading: &Reading| {
-        let ours = reading.ours.filter(|ours| *ours >= BUSY)?;
-        Some((reading.all - ours) / ours)
-    };
-    let mut beside: Vec<f64> = readings.filter_map(beside).collect();
+    let busy = readings.filter_map(|reading| Some((reading.all, reading.ours.filter(|ours| *ours >= BUSY)?)));
+    let mut beside: Vec<f64> = busy.map(|(all, ours)| (all - ours) / ours).collect();
     beside.sort_by(f64::total_cmp);
     beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST)
 }

@@ -57,6 +57,8 @@ pub struct PromiseView {
     /// Number of acknowledged writes that were missing afterwards, and of records that showed an earlier state than
     /// had been seen; `None` if a store could not be read, and no other cut lost anything.
     pub lost: Option<u64>,
+    /// Records that were read before a cut in a state that was never acknowledged, and is gone; they break no promise.
+    pub read_then_lost: u64,
     /// The longest time before a cut from which acknowledged writes were lost; `None` where none were.
     pub lost_window_s: Option<f64>,
     /// Other disagreements by name.

@@ -135,6 +135,8 @@ pub struct LedgerView {
     pub unread: u64,
     /// Acknowledged writes that are not there; `None` if the store could not be read, so that nothing is known of them.
     pub lost: Option<u64>,
+    /// Records that were read before a power cut in a state that was never acknowledged, and is gone.
+    pub read_then_lost: u64,
     /// Times of the first and the last acknowledgement of a lost write, on the run's clock.
     pub lost_window_s: Option<(f64, f64)>,
     /// Other disagreements by name.

@@ -43,7 +43,7 @@ fn a_search_that_is_told_slice_by_slice_comes_to_what_its_recording_says() {
     let rows = told(&run, &mut fold, &mut search);
     let [line] = &lines(&run)[..] else { panic!("one store") };
     assert_eq!(search.rungs(), line.rungs);
-    assert_eq!(*search.next(), Next::Done(Box::new(line.result.clone())));
+    assert_eq!(search.search().next(), Next::Done(Box::new(line.result.clone())));
     assert!(rows.len() > 100);
     assert!(rows.into_iter().eq(slices(&run).filter(|row| row.op == "all")), "each slice is what reports say of it");
     let (trial, samples, _) = fold.trial().unwrap();

@@ -51,6 +51,7 @@ fn cut(cuts: &[Cut]) -> Run {
             read_back: 1_000,
             unread: 0,
             lost: one.lost,
+            read_then_lost: 0,
             lost_window_ns: (one.lost > 0).then_some((start_ns + 1_750_000_000, start_ns + 1_990_000_000)),
             wrong: one.wrong.map(|(name, count)| (name.to_owned(), count)).into_iter().collect::<BTreeMap<_, _>>(),
             loss_upper_bound: (one.lost == 0 && one.complete).then_some(0.003),
@@ -207,12 +208,13 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
     assert_eq!((one.state, one.lost, one.wrong.len()), (PromiseState::Lost, Some(7), 0));
     assert_eq!(promise(&[Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]).state, PromiseState::Damaged);
     // Only read, and never acknowledged: nothing that was promised is gone.
-    let read = Cut { wrong: Some(("read_then_lost", 1)), ..KEPT };
-    let one = promise(&[read]);
-    assert_eq!((one.state, one.lost, one.wrong["read_then_lost"]), (PromiseState::Kept, Some(0), 1));
+    let mut run = cut(&[KEPT]);
+    run.trials[0].ledgers[0].read_then_lost = 1;
+    let seen = view(&run);
+    let one = &seen.promises[0];
+    assert_eq!((one.state, one.lost, one.read_then_lost), (PromiseState::Kept, Some(0), 1));
     let said = "; 1 record had been read in a state that was never acknowledged and is gone.";
     assert!(one.sentence.ends_with(said), "{}", one.sentence);
-    let seen = view(&cut(&[read]));
     assert_eq!(seen.verdict.state, VerdictState::Pass, "{:?}", seen.verdict);
     assert!(seen.warnings.iter().any(|warning| warning.text.contains("had been read")), "{:?}", seen.warnings);
     let one = promise(&[Cut { complete: false, ..KEPT }, Cut { wrong: Some(("wrong_content", 1)), ..KEPT }]);

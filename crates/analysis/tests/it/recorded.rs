@@ -92,8 +92,8 @@ pub fn searched_at(most: f64) -> Run {
     let mut dice = Dice(4);
     let mut at_ns = 0;
     let mut fold = LineFold::new(&spec, &run.trials[0].header.store_label);
-    while let Next::Rung(rung) = fold.next() {
-        let phase = rung_phase(rung, most, at_ns, &mut dice, &mut run.samples);
+    while let Next::Rung(rung) = fold.search().next() {
+        let phase = rung_phase(&rung, most, at_ns, &mut dice, &mut run.samples);
         at_ns = phase.end.end_ns;
         fold.take(
             &plimsoll_record::data::Trial { phases: vec![phase.clone()], ..run.trials[0].clone() },

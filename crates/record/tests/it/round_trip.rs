@@ -60,6 +60,7 @@ fn ledger() -> LedgerCheck {
         read_back: 99_999,
         unread: 4,
         lost: 3,
+        read_then_lost: 3,
         lost_window_ns: Some((17, 19)),
         wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),
         loss_upper_bound: Some(3e-5),

@@ -102,6 +102,7 @@ fn table(view: &RunView, full: bool) -> Table {
         Some(lost) if one.expected => Cell::from(number::count(lost)),
         lost => known(lost),
     };
+    let lost = |one: &PromiseView| lost(one).with(some(one.read_then_lost, "read, then lost"));
     let at_risk = |one: &PromiseView| {
         let writes = number::plural(one.at_risk_writes as u64, "write", "writes");
         let kinds = one.at_risk_kinds.iter().map(|(kind, cuts)| match cuts {

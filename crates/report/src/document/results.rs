@@ -136,6 +136,7 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
 
 fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s"));
+    let read = (ledger.read_then_lost > 0).then(|| format!("{} read, then lost", number::count(ledger.read_then_lost)));
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
     let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
     let at_most = match ledger.loss_upper_bound {
@@ -145,7 +146,7 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
     cells![
         number::count(ledger.acknowledged),
         number::count(ledger.read_back),
-        known(ledger.lost).with(window),
+        known(ledger.lost).with(window).with(read),
         bad(ledger.wrong_total).with(kinds),
         number::count(ledger.rejected),
         number::count(ledger.unknown),

@@ -212,6 +212,54 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
 }
 
 #[test]
+fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
+    let seen = |cut_ns: Option<u64>| {
+        let workload = kv(RECORDS);
+        let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
+        ledger.loaded(0, 1);
+        let (mut params, put) = (ValueBuf::new(), Version::Written { client: 0, cycle: 0 });
+        let mut row = |version: Version| {
+            params.clear();
+            workload.truth().unwrap().row(0, version, &mut params);
+            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
+            answer.values.push(params.values().get(1));
+            (params.clone(), answer)
+        };
+        let (written, shown) = row(put);
+        // Client 0 writes and gets no answer; client 1 reads what it wrote.
+        let mut observers = ledger.observers(0, 1, 2);
+        observers[0].sent(Ticket(0), 10_000, 0, 0, &Op::new(PUT, written.values()));
+        observers[0].sent(Ticket(1), 20_000, 1, 0, &Op::new(READ, written.values().slice(0..1)));
+        observers[0].finished(Ticket(1), 30_000, Outcome::Ok, &shown);
+        observers[0].finished(Ticket(0), 90_000_000, Outcome::Unknown, &Answer::default());
+        drop(observers);
+        if let Some(at_ns) = cut_ns {
+            ledger.power_was_cut(at_ns);
+        }
+        ledger.drain();
+        let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
+        for id in 0..RECORDS {
+            params.clear();
+            workload.truth().unwrap().row(id, Version::Loaded, &mut params);
+            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
+            answer.values.push(params.values().get(1));
+            observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
+            observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
+        }
+        drop(observers);
+        ledger.drain();
+        ledger.verdict(&ledger.found(READ_BACK))
+    };
+    let cut = seen(Some(60_000_000));
+    assert_eq!((cut.read_then_lost, cut.resurrected, cut.lost), (1, 0, 0), "{cut:?}");
+    assert!(cut.is_kept() && cut.sentence().contains("1 record had been read"), "{}", cut.sentence());
+    assert!(cut.examples[0].contains("write 0 of client 0, sent at"), "{:?}", cut.examples);
+    // Without a cut nothing explains it.
+    let none = seen(None);
+    assert_eq!((none.read_then_lost, none.resurrected, none.lost), (0, 1, 0), "{none:?}");
+}
+
+#[test]
 fn a_record_that_could_not_be_read_is_neither_there_nor_lost() {
     let workload = kv(RECORDS);
     let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();

@@ -491,8 +491,7 @@ impl History {
     }
 
     fn overtaken(&self, id: u64, place: Option<usize>, verdict: &mut LedgerVerdict) {
-        let is_acknowledged = self.later(id, place).any(|write| write.outcome == Outcome::Ok);
-        if is_acknowledged && self.later(id, place).any(|write| write.seen_ns < NEVER) {
+        if self.later(id, place).any(|write| write.seen_ns < NEVER) {
             verdict.resurrected += 1;
         } else {
             self.lost(id, place, verdict);
@@ -502,7 +501,8 @@ impl History {
     fn lost(&self, id: u64, place: Option<usize>, verdict: &mut LedgerVerdict) {
         let acknowledged = self.later(id, place).filter(|write| write.outcome == Outcome::Ok);
         let lost: Vec<u64> = acknowledged.map(|write| write.end_ns).collect();
-        verdict.read_then_lost += u64::from(lost.is_empty());
+        // What was only seen to be there.
+        verdict.resurrected += u64::from(lost.is_empty());
         for at_ns in lost {
             verdict.lost += 1;
             let (first, last) = verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
