@@ -83,10 +83,10 @@ fn is_below(file: &str, folder: &str) -> bool {
     file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The path `file`, and what is left of it without its first folders, as long as it has one folder.
+/// The path `file`, and what is left of it without its first folders, as long as it has one folder; of a file without folders its name.
 fn ends(file: &str) -> impl Iterator<Item = &str> {
     let starts = [0].into_iter().chain(file.match_indices('/').map(|(at, _)| at + 1));
-    starts.filter_map(|at| file.get(at..)).filter(|end| end.contains('/'))
+    starts.filter_map(|at| file.get(at..)).filter(move |end| end.contains('/') || *end == file)
 }
 
 /// Finds the paths in the texts of all Rust files: `include_str!`, `#[path]`, and what tests read. Each is taken without

@@ -18,7 +18,8 @@ impl Head {
     fn read(root: &Path) -> Result<Self> {
         let (commit, tree) = (git(root, &["rev-parse", "HEAD"])?, git(root, &["rev-parse", "HEAD^{tree}"])?);
         // New files too, which the user's configuration may hide.
-        let changes = git(root, &["status", "--porcelain", "--untracked-files=normal"])?;
+        let hides_nothing = "core.excludesFile=/dev/null";
+        let changes = git(root, &["-c", hides_nothing, "status", "--porcelain", "--untracked-files=normal"])?;
         Ok(Self { commit, tree, changes })
     }
 
@@ -105,6 +106,8 @@ mod tests {
         assert_eq!(marks(state().trim_end()), Some(git(root, &["rev-parse", "HEAD"]).unwrap()));
         gate(root).unwrap();
         git(root, &["config", "status.showUntrackedFiles", "no"]).unwrap();
+        std::fs::write(root.join("target/hidden"), "*\n").unwrap();
+        git(root, &["config", "core.excludesFile", &root.join("target/hidden").to_string_lossy()]).unwrap();
         std::fs::write(root.join("b"), "new").unwrap();
         assert!(gate(root).is_err(), "there is no .ci/run here");
     }

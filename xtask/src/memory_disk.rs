@@ -6,13 +6,17 @@
 //! removes them with its last process.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
 use crate::process::line_of;
+use crate::setup::free_gb;
 
 /// Environment variable of a run that is in a mount namespace of its own.
 const INSIDE: &str = "PLIMSOLL_TEST_MOUNTS";
+/// Directories that the file system stands in for.
+const PLACES: [&str; 2] = ["/var/tmp", "/tmp"];
 /// Gigabytes of the file system. Its file has blocks only for what is in use.
 const DISK_GB: u64 = 16;
 /// Gigabytes of memory that have to be available: for the file system's contents, for servers and for the tests.
@@ -24,14 +28,20 @@ const IMAGE: &str = "/dev/shm/pt-disk-image";
 const MOUNTED: &str = "/dev/shm/pt-disk";
 
 /// Starts this program again in a mount namespace of its own, and returns there. Returns the reason if that cannot be,
-/// so that tests write to the machine's disk.
-pub fn enter() -> Result<Option<String>> {
+/// so that tests write to the machine's disk. `kept` is what a run needs of that disk.
+pub fn enter(kept: &[&Path]) -> Result<Option<String>> {
     if std::env::var_os(INSIDE).is_some() {
         return Ok(None);
     }
     let available_gb = available_gb(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     if available_gb < MEMORY_GB {
         return Ok(Some(format!("{available_gb} GB of memory are available, and {MEMORY_GB} GB are needed")));
+    }
+    if let Some(hidden) = kept.iter().find(|path| PLACES.iter().any(|place| path.starts_with(place))) {
+        return Ok(Some(format!("{} would be hidden by a disk in memory", hidden.display())));
+    }
+    if let Some(free_gb) = free_gb(Path::new("/dev/shm")).filter(|free_gb| *free_gb < DISK_GB / 2) {
+        return Ok(Some(format!("/dev/shm has {free_gb} GB, and {} GB are needed", DISK_GB / 2)));
     }
     let namespace = ["--mount", "--propagation", "private"];
     if let Err(why) = line_of(Command::new("unshare").args(namespace).args(["losetup", "--find"])) {
@@ -48,13 +58,13 @@ fn available_gb(meminfo: &str) -> u64 {
     kilobytes.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) >> 20
 }
 
-/// Mounts the file system over `places`, in the mount namespace of this run.
-pub fn mount(places: &[&str]) -> Result {
+/// Mounts the file system over [`PLACES`], in the mount namespace of this run.
+pub fn mount() -> Result {
     let mut script = format!(
         "set -e; rm -f {IMAGE}; truncate -s {DISK_GB}G {IMAGE}; mkfs.ext4 -qF -m 0 {IMAGE}; mkdir -p {MOUNTED}; \
          mount -o loop,discard {IMAGE} {MOUNTED}; rm {IMAGE}"
     );
-    for (number, place) in places.iter().enumerate() {
+    for (number, place) in PLACES.iter().enumerate() {
         script += &format!(
             "; mkdir {MOUNTED}/{number}; chmod 1777 {MOUNTED}/{number}; mount --bind {MOUNTED}/{number} {place}"
         );

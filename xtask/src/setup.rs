@@ -179,7 +179,7 @@ fn without_groups(mounts: &str) -> Option<Lack> {
 }
 
 /// Gigabytes that are free in `place`, or where it will be made; `None` if that cannot be asked.
-fn free_gb(place: &Path) -> Option<u64> {
+pub fn free_gb(place: &Path) -> Option<u64> {
     let there = place.ancestors().find(|place| place.exists())?;
     let said = crate::process::line_of(Command::new("df").args(["--output=avail", "-k"]).arg(there)).ok()?;
     Some(said.lines().last()?.trim().parse::<u64>().ok()? >> 20)

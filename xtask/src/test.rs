@@ -44,10 +44,10 @@ cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
     let mut wanted = Wanted::parse(arguments)?;
-    // A heavy run is also one on the machine's own disk.
-    let on_disk = if wanted.heavy { Some("a heavy run".to_owned()) } else { memory_disk::enter()? };
     let seed = wanted.seed(root)?;
     let target = target(root)?;
+    // A heavy run is also one on the machine's own disk.
+    let on_disk = if wanted.heavy { Some("a heavy run".to_owned()) } else { memory_disk::enter(&[root, &target])? };
     let mut unproved: Vec<String> = setup::unproved(&target).into_iter().map(|lack| lack.to_string()).collect();
     unproved.extend(match unproved.is_empty() || wanted.anyway {
         true => setup::install_tests_needs().err(),
@@ -56,7 +56,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     let mut unproved = wanted.goes_on(unproved)?;
     let _alone = alone::alone(Path::new(alone::LOCK), root)?;
     match on_disk {
-        None => memory_disk::mount(&["/var/tmp", "/tmp"])?,
+        None => memory_disk::mount()?,
         Some(why) => println!("tests write to this machine's disk: {why}"),
     }
     let nextest = NEXTEST.path(root)?;

@@ -109,6 +109,9 @@ pub struct Long {
 /// others a test is fast, so the usual time is that of runs of all tests. A heavy run is long as it is meant to be.
 pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<Long>> {
     let now = Times::read(run)?;
+    if ran.all && ran.passed && now.0.is_empty() {
+        return Err(format!("{} has no time of any test, so nothing watched what tests leave behind", run.display()));
+    }
     let mut all = Times::read(kept)?;
     show(&now);
     let slow = slow_tests(root)?;
@@ -124,11 +127,13 @@ pub fn judge(root: &Path, run: &Path, kept: &Path, ran: Ran) -> Result<Vec<Long>
         let most = if slow.keys().any(|pattern| matches(pattern, test)) { f64::INFINITY } else { SECONDS_MAX };
         let usual = all.usual(test).map_or(f64::INFINITY, |usual| (usual * TIMES_USUAL_MAX).max(usual + SECONDS_MORE));
         let limit = most.min(usual);
-        if took > limit {
+        let is_long = took > limit;
+        if is_long {
             long.push(Long { test: test.clone(), took, limit });
         }
         let runs = all.0.entry(test.clone()).or_default();
-        if ran.all || runs.is_empty() {
+        // What is refused is not the usual time of later runs.
+        if (ran.all && !is_long) || runs.is_empty() {
             runs.extend(now);
         }
         runs.drain(..runs.len().saturating_sub(RUNS.1));

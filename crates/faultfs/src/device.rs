@@ -46,7 +46,7 @@ const FUSE_MAGIC: i64 = 0x6573_5546;
 /// Time limit for the daemon to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
 /// Time that processes may still use a mount that is to be cycled.
-const USE_BOUND: Duration = Duration::from_secs(10);
+const USE_BOUND: Duration = Duration::from_secs(30);
 
 /// Directories of this process's devices that are served.
 static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -248,7 +248,7 @@ impl FaultDevice {
     /// system recover. Cuts the power first where that has not gone. Faults stay as they are set.
     ///
     /// # Errors
-    /// When the mount is still in use after 10 s; when the file system cannot be mounted any more.
+    /// When the mount is still in use after 30 s; when the file system cannot be mounted any more.
     pub fn power_cycle(&mut self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
         self.control().power_cycle(survivors)
     }
@@ -443,8 +443,8 @@ fn repaired(file: &Path, file_system: FileSystem) -> bool {
     program.and_then(|program| run(program).ok()).and_then(|status| status.code()).is_some_and(|code| code <= 1)
 }
 
-/// Has the kernel end the process of `command` if this thread dies, which waits for it. After its owner's death it would
-/// write to whatever file has its image's name by then: that of the directory's next owner.
+/// Lets the kernel end the process of `command` if this thread dies, which waits for it. After its owner's death it would
+/// write to whatever file bears its image's name by then: that of the directory's next owner.
 fn ends_with_this_thread(command: &mut Command) {
     let owner = rustix::process::getpid();
     // SAFETY: system calls only, between fork and exec.
