@@ -157,6 +157,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     }
     if !args.goal.is_empty() {
         plan.text.push_str("\n[goals]\n");
+        let mut keys: Vec<String> = Vec::new();
         for given in &args.goal {
             let Some((name, sign, limit)) = goal_and_limit(given) else {
                 return Err(TrialError::usage(format!("`{given}` is not a goal and its limit"))
@@ -170,7 +171,13 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);
             let key = of.map_or_else(|| key(&what), |of| format!("{}.{}", key(of), key(&what)));
+            if keys.contains(&key) {
+                let name = of.map_or_else(|| what.clone(), |of| format!("{of}.{what}"));
+                return Err(TrialError::usage(format!("--goal {given}: the goal {name} is given twice"))
+                    .next("leave one of them out"));
+            }
             plan.line(&key, &options::goal(&what, limit), &format!("--goal {given}"));
+            keys.push(key);
         }
     }
     Ok(plan)

@@ -54,6 +54,11 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "drive oltp --on galera --set galera.disk=ext4 --set galera.log_disk=ssd --mix read_only",
             "logs with their data … → leave `log_disk` or `topology` out",
         ),
+        ("drive kv:a --on sqlite --goal p99=20ms --goal p99.0=1ns", "--goal p99.0=1ns: the goal p99 is given twice"),
+        (
+            "drive kv:a --on sqlite --goal read.p99=20ms --goal read.p99=1ms",
+            "the goal read.p99 is given twice … → leave one of them out",
+        ),
         ("cost", "<PRICES.toml>"),
         ("cost nowhere.toml", "there is no file nowhere.toml … → `plimsoll cost --example"),
         ("cost /", "/ cannot be read as a file of prices: it is not a file"),

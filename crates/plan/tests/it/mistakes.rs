@@ -67,6 +67,9 @@ name = "coupons" => name = "coupons"\n«record» = 3
 [goals]\n«p9x» = "20ms"
 ! unknown key `p9x` in [goals]
 ? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, outage, and any percentile like p99.9
+[goals]\np99 = "20ms"\n«"p99.0"» = "1ms"
+! the goal p99 is given twice
+? leave one of them out
 
 // Units are asked for.
 "10s" => «30»
