@@ -39,10 +39,11 @@ pub(super) fn run_text(
     args: &DriveArgs,
 ) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
+    let beside = from.beside.clone();
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     // Only what can be read as a plan is one.
     if args.print_plan {
-        return crate::print(&text);
+        return crate::print(&plans::with_absolute_paths(&text, &beside));
     }
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
     run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)

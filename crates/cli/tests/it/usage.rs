@@ -98,8 +98,23 @@ fn a_file_of_prices_becomes_a_table_of_costs() {
         let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(table.contains(words), "{words}: {table}");
     }
+    std::fs::write(prices, format!("\u{feff}{example}")).unwrap();
+    place.run(&["cost", prices]).expect(0);
     std::fs::write(prices, example.replacen("rent = 2_350", "rent = -1", 1)).unwrap();
     place.run(&["cost", prices]).expect(2).says("`rent` must be 0 or more, not -1 … prices.toml:17:");
+}
+
+#[test]
+fn a_printed_plan_names_its_files_from_anywhere() {
+    let place = Place::new();
+    let script = place.path().join("a.sql");
+    std::fs::write(&script, "\u{feff}SELECT 1;\n").unwrap();
+    let plan = place.plan(
+        "stores = [\"sqlite\"]\n[workload]\nname = \"script\"\n[[workload.script]]\nfile = \"a.sql\"\n\
+         [[phase]]\ndo = \"drive\"\nops = 1\n",
+    );
+    let printed = place.run(&["check", &plan, "--print"]).expect(0).out;
+    assert!(printed.contains(&format!("file = \"{}\"", script.canonicalize().unwrap().display())), "{printed}");
 }
 
 #[test]

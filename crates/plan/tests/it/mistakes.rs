@@ -474,6 +474,7 @@ rate = { sine = "10/s", amplitude = «"11/s"», period = "1s" }
 ! the amplitude is more than the mean: the rate would fall below 0/s
 rate = { recorded = «"arrivals.txt"» }
 ! the arrivals `arrivals.txt` cannot be read: there are no files beside this plan
+? a relative path begins in the plan's folder, that of an option in the current one
 rate = "1/s"\narrivals = «"odd"»
 ! unknown spacing of arrivals `odd`
 ? there are: even, poisson
