@@ -23,10 +23,13 @@ pub const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// Largest file that a plan may name.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Passwords of attached stores, by their URL without it. Nothing shows them.
+/// URL with a token, and password, of an attached store.
+type Login = (String, Option<String>);
+
+/// Passwords and tokens of attached stores, by their URL without it. Nothing shows them.
 #[derive(Default)]
 pub struct Passwords {
-    by_url: BTreeMap<String, String>,
+    by_url: BTreeMap<String, Login>,
     default: Option<String>,
 }
 
@@ -44,15 +47,19 @@ impl Passwords {
         let mut taken = Vec::new();
         for store in whole_urls(stores) {
             let (url, password) = plimsoll_plan::split_password(&store);
-            self.by_url.extend(password.map(|password| (url.clone(), password)));
+            if url != store {
+                let login = if password.is_some() { (url.clone(), password) } else { (store, None) };
+                self.by_url.insert(url.clone(), login);
+            }
             taken.push(url);
         }
         taken
     }
 
-    /// The password for `url`; `None` leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
-    pub fn of(&self, url: &str) -> Option<String> {
-        self.by_url.get(url).or(self.default.as_ref()).cloned()
+    /// The login for `url`; no password leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
+    pub fn of(&self, url: &str) -> Login {
+        let (url, password) = self.by_url.get(url).cloned().unwrap_or_else(|| (url.to_owned(), None));
+        (url, password.or_else(|| self.default.clone()))
     }
 }
 
@@ -240,13 +247,13 @@ fn whole_text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     })
 }
 
-/// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
-/// so a piece with one and without a scheme belongs to the last URL that has none yet. Nor has the name of a store a
-/// `:`, `/`, `=` or blank in it, so such a piece is another host of the last URL.
+/// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL, perhaps mistyped,
+/// has an `@` in it, so a piece with one and without a scheme belongs to the last URL that has none yet. Nor has the
+/// name of a store a `:`, `/`, `=` or blank in it, so such a piece is another host of the last URL.
 pub fn whole_urls(pieces: &[String]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for piece in pieces {
-        let cut = |store: &String| store.contains("://") && !store.contains('@');
+        let cut = |store: &String| store.contains(':') && !store.contains('@');
         let rest_of_password = whole.iter().rposition(cut).filter(|_| piece.contains('@'));
         let another_host =
             || whole.iter().rposition(|store| store.contains("://")).filter(|_| piece.contains([':', '/', '=', ' ']));
@@ -360,6 +367,7 @@ mod tests {
             ("postgres://host=a,b dbname=d,sqlite", &["postgres://host=a,b dbname=d", "sqlite"]),
             ("postgres://me:x,y@a,b/d", &["postgres://me:x,y@a,b/d"]),
             ("sqlite,postgres://me:a,b,c@h/d,fjall", &["sqlite", "postgres://me:a,b,c@h/d", "fjall"]),
+            ("sqlite,me:a,b,c@h/d,fjall", &["sqlite", "me:a,b,c@h/d", "fjall"]),
         ] {
             let pieces: Vec<String> = given.split(',').map(str::to_owned).collect();
             assert_eq!(whole_urls(&pieces), whole, "{given}");

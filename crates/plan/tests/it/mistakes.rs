@@ -645,6 +645,15 @@ fn sweeps_have_an_end() {
 }
 
 #[test]
+fn a_password_in_a_mistyped_url_is_not_shown() {
+    for store in ["me:hunter2@h:1/db", "//me:hunter2@h", "postgres:me:hunter2@h"] {
+        let overrides = Overrides { on: Some(vec![store.into()]), seed: None };
+        let shown = format!("{:?}", miette::Report::new(parse("test", RIGHT, &catalogue(), &overrides).unwrap_err()));
+        assert!(shown.contains("unknown store") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
 fn passwords_are_refused_and_not_shown() {
     let text = RIGHT.replace("\"sqlite\"", "\"postgres://me:hunter2@h/\"");
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
@@ -658,7 +667,16 @@ fn passwords_are_refused_and_not_shown() {
 
     // Not in a comment, not in a list that is replaced, and not in what TOML itself complains about.
     let overrides = Overrides { on: Some(vec!["sqlite".into()]), seed: None };
-    for text in [format!("# postgres://me:hunter2@h/\n{RIGHT}"), text, "a = \"x://u:hunter2@h\" b".to_owned()] {
+    let of = |url: &str| RIGHT.replace("\"sqlite\"", url);
+    for text in [
+        format!("# postgres://me:hunter2@h/\n{RIGHT}"),
+        text,
+        "a = \"x://u:hunter2@h\" b".to_owned(),
+        of("\"nats://hunter2@h\""),
+        of("\"postgres://me:a hunter2@h\""),
+        of("'postgres://me too:a\"hunter2@h'"),
+        of("\"postgres://h/d?pass%77ord=hunter2\""),
+    ] {
         let shown = format!("{:?}", miette::Report::new(parse("test", &text, &catalogue(), &overrides).unwrap_err()));
         assert!(shown.contains("a plan must not hold a password") && !shown.contains("hunter2"), "{shown}");
     }
