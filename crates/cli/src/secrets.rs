@@ -54,9 +54,10 @@ pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<
 pub fn refuse_unclear(arguments: &[OsString]) -> Result<(), TrialError> {
     match arguments.iter().any(|argument| is_unclear(&argument.to_string_lossy())) {
         false => Ok(()),
-        true => Err(TrialError::usage("a URL with a password contains a blank, a quote or a control character").next(
-            "write %20 for a blank, %22 for \", %27 for '; or keep the password out of the URL: --password-file",
-        )),
+        true => Err(TrialError::usage(
+            "a URL with a password or options contains a blank, a quote or a control character",
+        )
+        .next("write %20 for a blank, %22 for \", %27 for '; or keep the password out of the URL: --password-file")),
     }
 }
 
@@ -108,6 +109,8 @@ mod tests {
             ("mysql://me:secret@db/shop", vec![mariadb]),
             ("redis+unix://:secret@/run/redis", vec![redis]),
             ("ldap://cn=admin,dc=example,dc=com:secret@db", vec!["--password-file"]),
+            ("nats://secret@db", vec!["--password-file, or nats://USER:@HOST and NATS_PASSWORD"]),
+            ("nats://me:@db", vec![]),
             ("rediss://me:a,b@db,mariadb://me:secret@db/shop", vec![mariadb, redis]),
             ("postgres://me@db/shop", vec![]),
         ] {
