@@ -60,6 +60,9 @@ fn main() -> ExitCode {
         Ok(all) => all,
         Err(error) => return failed(&error),
     };
+    if let Err(error) = secrets::refuse_unclear(&arguments) {
+        return failed(&error);
+    }
     for option in of_environment {
         say(&plimsoll_plan::without_secrets(&format!("from the environment, {option}")));
     }

@@ -5,13 +5,16 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use plimsoll_core::files::without_mark;
 use plimsoll_core::nearest::nearest;
 use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
 use plimsoll_trial::{TrialError, io_error};
+use toml_edit::{Document, Item, TableLike};
 
 use crate::args::{PlannedArgs, SmallerArgs};
+use crate::options::quoted;
 use crate::{secrets, smaller, studies};
 
 /// Largest plan file that is read.
@@ -20,10 +23,13 @@ pub const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// Largest file that a plan may name.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
-/// Passwords of attached stores, by their URL without it. Nothing shows them.
+/// URL with a token, and password, of an attached store.
+type Login = (String, Option<String>);
+
+/// Passwords and tokens of attached stores, by their URL without it. Nothing shows them.
 #[derive(Default)]
 pub struct Passwords {
-    by_url: BTreeMap<String, String>,
+    by_url: BTreeMap<String, Login>,
     default: Option<String>,
 }
 
@@ -41,15 +47,19 @@ impl Passwords {
         let mut taken = Vec::new();
         for store in whole_urls(stores) {
             let (url, password) = plimsoll_plan::split_password(&store);
-            self.by_url.extend(password.map(|password| (url.clone(), password)));
+            if url != store {
+                let login = if password.is_some() { (url.clone(), password) } else { (store, None) };
+                self.by_url.insert(url.clone(), login);
+            }
             taken.push(url);
         }
         taken
     }
 
-    /// The password for `url`; `None` leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
-    pub fn of(&self, url: &str) -> Option<String> {
-        self.by_url.get(url).or(self.default.as_ref()).cloned()
+    /// The login for `url`; no password leaves it to the store's own places (PGPASSWORD, ~/.pgpass).
+    pub fn of(&self, url: &str) -> Login {
+        let (url, password) = self.by_url.get(url).cloned().unwrap_or_else(|| (url.to_owned(), None));
+        (url, password.or_else(|| self.default.clone()))
     }
 }
 
@@ -159,8 +169,49 @@ pub fn read_plan(
 
 /// Parses the plan in `from`.
 pub fn parsed(catalogue: &Catalogue, from: &PlanText, overrides: &Overrides) -> Result<Plan, PlanError> {
-    let files = |path: &str| text_of(&from.beside.join(path), FILE_BYTES_MAX);
+    let files = |path: &str| whole_text_of(&from.beside.join(path), FILE_BYTES_MAX);
     plimsoll_plan::parse_with_files(&from.name, &from.text, catalogue, overrides, &files)
+}
+
+/// Returns the text of a plan with absolute paths of the files that it names, so that it may move. Relative paths begin
+/// in the directory `beside`.
+pub fn with_absolute_paths(text: &str, beside: &Path) -> String {
+    let mut moved = text.to_owned();
+    let Ok(document) = Document::parse(text) else { return moved };
+    let mut files = Vec::new();
+    files_of(document.as_table(), &mut files);
+    // From the end on, so that the other places stay.
+    files.sort_by_key(|(at, ..)| std::cmp::Reverse(at.start));
+    for (at, before, path) in files {
+        if let Ok(path) = std::path::absolute(beside.join(path)) {
+            moved.replace_range(at, &quoted(&format!("{before}{}", path.display())));
+        }
+    }
+    moved
+}
+
+/// Finds the relative paths of files in a table of a plan: the location of the value, the text before the path, and it.
+fn files_of<'t>(table: &'t dyn TableLike, found: &mut Vec<(Range<usize>, &'static str, &'t str)>) {
+    // Names of files of a store's server are no paths here.
+    for (key, item) in table.iter().filter(|(key, _)| *key != "stores") {
+        let text = item.as_str();
+        let file = match key {
+            "file" | "recorded" => text.map(|path| ("", path)),
+            "body" => text.and_then(|text| text.strip_prefix('@')).map(|path| ("@", path)),
+            _ => None,
+        };
+        if let Some(((before, path), at)) = file.zip(item.span()).filter(|((_, path), _)| Path::new(path).is_relative())
+        {
+            found.push((at, before, path));
+        }
+        match item {
+            Item::ArrayOfTables(tables) => tables.iter().for_each(|table| files_of(table, found)),
+            Item::Value(toml_edit::Value::Array(values)) => {
+                values.iter().filter_map(|value| value.as_inline_table()).for_each(|table| files_of(table, found));
+            }
+            _ => item.as_table_like().into_iter().for_each(|table| files_of(table, found)),
+        }
+    }
 }
 
 /// The stores and the seed that replace a plan's; passwords in URLs are kept in `passwords`.
@@ -174,8 +225,13 @@ pub fn read_stores(catalogue: &Catalogue, from: &PlanText) -> Result<Vec<StoreUs
     plimsoll_plan::parse_stores(&from.name, &from.text, catalogue).map_err(|error| plan_error(from, &error))
 }
 
-/// The text of a file of at most `bytes_max`; an error of kind `Other` says why the file is refused.
+/// The text of a file as [`whole_text_of`] reads it, without a byte order mark.
 pub fn text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
+    whole_text_of(path, bytes_max).map(without_mark)
+}
+
+/// The text of a file of at most `bytes_max`; an error of kind `Other` says why the file is refused.
+fn whole_text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     let size = fs::metadata(path)?;
     if !size.is_file() {
         return Err(std::io::Error::other("it is not a file"));
@@ -191,13 +247,13 @@ pub fn text_of(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     })
 }
 
-/// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL has an `@` in it,
-/// so a piece with one and without a scheme belongs to the last URL that has none yet. Nor has the name of a store a
-/// `:`, `/`, `=` or blank in it, so such a piece is another host of the last URL.
+/// The stores of `--on`, which were cut at every comma: a password may hold one. Nothing but a URL, perhaps mistyped,
+/// has an `@` in it, so a piece with one and without a scheme belongs to the last URL that has none yet. Nor has the
+/// name of a store a `:`, `/`, `=` or blank in it, so such a piece is another host of the last URL.
 pub fn whole_urls(pieces: &[String]) -> Vec<String> {
     let mut whole: Vec<String> = Vec::new();
     for piece in pieces {
-        let cut = |store: &String| store.contains("://") && !store.contains('@');
+        let cut = |store: &String| store.contains(':') && !store.contains('@');
         let rest_of_password = whole.iter().rposition(cut).filter(|_| piece.contains('@'));
         let another_host =
             || whole.iter().rposition(|store| store.contains("://")).filter(|_| piece.contains([':', '/', '=', ' ']));
@@ -285,7 +341,22 @@ pub fn drawn(error: &PlanError) -> TrialError {
 
 #[cfg(test)]
 mod tests {
-    use super::whole_urls;
+    use std::path::Path;
+
+    use super::{whole_urls, with_absolute_paths};
+
+    #[test]
+    fn a_printed_plan_has_absolute_paths() {
+        let text = "stores = [{ store = \"x\", file = \"a\" }]\n[workload]\nscript = [{ file = \"a b.sql\" }, { file = '/b.sql' }]\n\
+            [[workload.csv]]\nfile = 'c.csv'\n[[workload.request]]\nbody = \"@d\"\n[[workload.request]]\nbody = \"e\"\n\
+            [[phase]]\nrate = { recorded = \"f\" } # f\n";
+        let moved = "stores = [{ store = \"x\", file = \"a\" }]\n[workload]\nscript = [{ file = \"/p/a b.sql\" }, { file = '/b.sql' }]\n\
+            [[workload.csv]]\nfile = \"/p/c.csv\"\n[[workload.request]]\nbody = \"@/p/d\"\n[[workload.request]]\nbody = \"e\"\n\
+            [[phase]]\nrate = { recorded = \"/p/f\" } # f\n";
+        assert_eq!(with_absolute_paths(text, Path::new("/p")), moved);
+        let here = std::env::current_dir().unwrap().join("a");
+        assert_eq!(with_absolute_paths("file = 'a'", Path::new("")), format!("file = \"{}\"", here.display()));
+    }
 
     #[test]
     fn a_comma_in_a_password_does_not_cut_a_url() {
@@ -296,6 +367,7 @@ mod tests {
             ("postgres://host=a,b dbname=d,sqlite", &["postgres://host=a,b dbname=d", "sqlite"]),
             ("postgres://me:x,y@a,b/d", &["postgres://me:x,y@a,b/d"]),
             ("sqlite,postgres://me:a,b,c@h/d,fjall", &["sqlite", "postgres://me:a,b,c@h/d", "fjall"]),
+            ("sqlite,me:a,b,c@h/d,fjall", &["sqlite", "me:a,b,c@h/d", "fjall"]),
         ] {
             let pieces: Vec<String> = given.split(',').map(str::to_owned).collect();
             assert_eq!(whole_urls(&pieces), whole, "{given}");

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use plimsoll_core::files::text_at_most;
 use plimsoll_core::{Catalogue, StoreErrorKind};
-use plimsoll_plan::{password_places, password_ranges, secret_ranges, without_secrets};
+use plimsoll_plan::{is_unclear, password_places, password_ranges, secret_ranges, without_secrets};
 use plimsoll_trial::TrialError;
 
 /// Most bytes of a password file.
@@ -48,6 +48,17 @@ pub fn better_places(catalogue: &Catalogue, arguments: &[OsString]) -> BTreeSet<
             .collect::<Vec<_>>()
     };
     arguments.iter().flat_map(places).collect()
+}
+
+/// Refuses an argument in which a blank or a quote hides where a password ends. The message does not repeat it.
+pub fn refuse_unclear(arguments: &[OsString]) -> Result<(), TrialError> {
+    match arguments.iter().any(|argument| is_unclear(&argument.to_string_lossy())) {
+        false => Ok(()),
+        true => Err(TrialError::usage(
+            "a URL with a password or options contains a blank, a quote or a control character",
+        )
+        .next("write %20 for a blank, %22 for \", %27 for '; or keep the password out of the URL: --password-file")),
+    }
 }
 
 /// The command line as a recording may keep it: secrets replaced by `***`.
@@ -98,6 +109,8 @@ mod tests {
             ("mysql://me:secret@db/shop", vec![mariadb]),
             ("redis+unix://:secret@/run/redis", vec![redis]),
             ("ldap://cn=admin,dc=example,dc=com:secret@db", vec!["--password-file"]),
+            ("nats://secret@db", vec!["--password-file, or nats://USER:@HOST and NATS_PASSWORD"]),
+            ("nats://me:@db", vec![]),
             ("rediss://me:a,b@db,mariadb://me:secret@db/shop", vec![mariadb, redis]),
             ("postgres://me@db/shop", vec![]),
         ] {

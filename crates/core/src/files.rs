@@ -17,18 +17,31 @@ pub fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Returns the contents of a file of text, as [`read_at_most`] does.
+/// Returns the contents of a file of text, as [`read_at_most`] does, without a byte order mark.
 ///
 /// # Errors
 /// Those of [`read_at_most`]; `InvalidData` if it is not UTF-8.
 pub fn text_at_most(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read_at_most(path, bytes_max)?)
+        .map(without_mark)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
+/// Removes the byte order mark that some editors write at the start of a text.
+pub fn without_mark(text: String) -> String {
+    text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mark_at_the_start_is_no_text() {
+        for (text, without) in [("\u{feff}a\u{feff}", "a\u{feff}"), ("a", "a"), ("", "")] {
+            assert_eq!(without_mark(text.to_owned()), without);
+        }
+    }
 
     #[test]
     fn a_device_without_end_is_refused_and_a_file_as_large_as_allowed_is_read() {

@@ -336,7 +336,7 @@ fn is_authorization(name: &str) -> bool {
 }
 
 /// Length of the text before the next `quote` with this many backslashes before it.
-fn quoted(text: &str, quote: char, escapes: usize) -> usize {
+pub fn quoted(text: &str, quote: char, escapes: usize) -> usize {
     let ends = |at: usize| {
         let before = text.get(..at).unwrap_or_default();
         let slashes = before.len() - before.trim_end_matches('\\').len();

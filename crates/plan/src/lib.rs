@@ -65,7 +65,7 @@ pub use phases::free_name;
 pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::Choices;
-pub use url::{password_places, password_ranges, secret_ranges, split_password, without_secrets};
+pub use url::{is_unclear, password_places, password_ranges, secret_ranges, split_password, without_secrets};
 
 /// Changes that the command line makes to a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

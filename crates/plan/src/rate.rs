@@ -42,12 +42,7 @@ impl PlanReader<'_> {
     /// Reads times in seconds, one per line; lines that begin with `#` are comments.
     fn recorded(&self, node: &PlanNode<'_>) -> Option<Rate> {
         let path = self.text(node)?;
-        let text = match (self.files)(path) {
-            Ok(text) => text,
-            Err(error) => {
-                return self.refuse(node.span.clone(), format!("the arrivals `{path}` cannot be read: {error}"), None);
-            }
-        };
+        let text = self.file("arrivals", node, path)?;
         let mut times = Vec::new();
         for (line, written) in text.lines().enumerate() {
             let written = written.trim();

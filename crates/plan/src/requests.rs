@@ -68,7 +68,7 @@ impl PlanReader<'_> {
     fn body(&self, node: &PlanNode<'_>) -> Option<String> {
         let text = self.text(node)?;
         match text.strip_prefix('@') {
-            Some(path) => self.file("body", node, path),
+            Some(path) => self.whole_file("body", node, path),
             None => Some(text.to_owned()),
         }
     }

@@ -106,6 +106,8 @@ impl<'c> PlanReader<'c> {
             return Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span });
         }
         let specs = self.catalogue.stores.iter().map(|kind| kind.spec());
+        let (name, _) = url::split_password(name);
+        let name = name.as_str();
         let (kind, url) = match url::scheme(name) {
             Some(scheme) => {
                 let Some(kind) = self.catalogue.store_for_scheme(scheme) else {
@@ -113,7 +115,7 @@ impl<'c> PlanReader<'c> {
                     let what = format!("no store has the URL scheme `{}://`", short(scheme));
                     return refuse(what, nearest::help(scheme, "schemes", &schemes));
                 };
-                (kind, Some(url::split_password(name).0))
+                (kind, Some(name.to_owned()))
             }
             None => {
                 let Some(kind) = self.catalogue.store(name) else {

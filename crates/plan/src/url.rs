@@ -1,21 +1,30 @@
-//! URLs of attached stores, and the passwords that must be removed from them.
+//! URLs of attached stores, and the passwords and tokens that must be removed from them.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use plimsoll_core::http::{is_secret, quoted};
 use plimsoll_core::shown::clean;
 use plimsoll_core::{Catalogue, Interface, StoreSpec};
 
-/// Removes the password from a URL. Returns the URL without it and the password, percent-decoded, if there was one.
+/// Schemes of URLs in which a user without a password is a token.
+const OF_TOKENS: [&str; 2] = ["nats", "natss"];
+
+/// Removes the secret from a URL. Returns the rest and the password, percent-decoded, if there was one.
 ///
-/// Finds passwords in `scheme://user:password@host`, in `?password=…`, and in `scheme://host=… password=…`.
+/// Finds passwords in `scheme://user:password@host`, in `?password=…`, in `scheme://host=… password=…`, and in a
+/// mistyped `user:password@host`. Also removes a token, which is a user without a password; it is not returned.
 pub fn split_password(url: &str) -> (String, Option<String>) {
     let mut kept = url.to_owned();
     let mut password = None;
-    if let Some(words) =
-        url.split_once("://").and_then(|(scheme, rest)| words(scheme, rest).map(|end| scheme.len() + 3..end))
-    {
-        let start = words.start;
+    let Some((scheme, rest)) = url.split_once("://") else {
+        if let Some((colon, at)) = url.find(':').zip(url.rfind('@')).filter(|(colon, at)| colon + 1 < *at) {
+            kept.replace_range(colon..at, "");
+        }
+        return (kept, None);
+    };
+    if words(scheme, rest).is_some() {
+        let start = scheme.len() + 3;
         for range in word_passwords(url.get(start..).unwrap_or_default()).into_iter().rev() {
             let range = start + range.start..start + range.end;
             password = Some(unescaped(url.get(range.clone()).unwrap_or_default()));
@@ -23,7 +32,13 @@ pub fn split_password(url: &str) -> (String, Option<String>) {
         }
         return (kept, password);
     }
-    for range in password_ranges(url).into_iter().rev() {
+    for range in ranges(url, true, is_password).into_iter().rev() {
+        let is_value = kept.get(..range.start).is_some_and(|before| before.ends_with([':', '=']));
+        if !is_value {
+            // The token, with the `@` after it.
+            kept.replace_range(range.start..=range.end, "");
+            continue;
+        }
         password = Some(percent_decoded(url.get(range.clone()).unwrap_or_default()));
         // The `:` before a password of the authority is removed too; an empty query parameter may stay.
         let start = if kept.get(..range.start).is_some_and(|before| before.ends_with(':')) {
@@ -87,55 +102,93 @@ pub(crate) fn masked(text: &str) -> (String, Vec<Range<usize>>) {
     (shown, ranges)
 }
 
-/// Byte ranges of the passwords of URLs in `text`, in order and without overlaps. Empty passwords do not count.
+/// Byte ranges of the passwords and tokens of URLs in `text`, in order and without overlaps. Empty ones do not count.
 pub fn password_ranges(text: &str) -> Vec<Range<usize>> {
+    ranges(text, is_value(text), is_password)
+}
+
+/// True if `text` is a URL, or an option with one, in which a blank, a quote or a control character hides where a
+/// password ends.
+pub fn is_unclear(text: &str) -> bool {
+    is_value(text) && ranges(text, true, is_hidden) != ranges(text, false, is_hidden)
+}
+
+/// True if `text` is a URL, a list that begins with names or URLs, or an option with one: all of it belongs to URLs.
+fn is_value(text: &str) -> bool {
+    let belongs = |byte: u8| byte.is_ascii_alphanumeric() || b"_.+,=-".contains(&byte);
+    text.split_once("://").is_some_and(|(before, _)| before.bytes().all(belongs))
+}
+
+/// True if the parameter `key` of a URL, as written, has a password.
+fn is_password(key: &str) -> bool {
+    percent_decoded(key).ends_with("password")
+}
+
+/// True if the parameter `key` of a URL, as written, has a secret. Unencoded keys of requests are left to
+/// [`plimsoll_core::http`].
+fn is_hidden(key: &str) -> bool {
+    let name = percent_decoded(key);
+    // What PostgreSQL's sessions are to set may be anything.
+    is_password(key) || name == "options" || (name != key && is_secret(&name))
+}
+
+/// Byte ranges of the passwords of URLs in `text`, and of the parameters for which `is_hidden`. Without `is_whole`,
+/// blanks and quotes end a URL.
+fn ranges(text: &str, is_whole: bool, is_hidden: fn(&str) -> bool) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (at, _) in text.match_indices("://") {
         let start = at + 3;
         if ranges.last().is_some_and(|last| start < last.end) {
             continue;
         }
-        let rest = text.get(start..).unwrap_or_default();
-        if let Some(end) = words(text.get(..at).unwrap_or_default(), rest) {
-            let found = word_passwords(rest.get(..end).unwrap_or_default());
-            ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
-            continue;
-        }
-        // A DN may contain blanks. Masking too much is a lesser evil than showing a password.
-        let blanks_belong = is_directory(text.get(..at).unwrap_or_default());
-        let ends = |c: char| matches!(c, '"' | '\'' | '\n') || (c.is_whitespace() && !blanks_belong);
-        let rest = rest.split(ends).next().unwrap_or_default();
-        if let Some(range) = authority_password(rest) {
-            ranges.push(start + range.start..start + range.end);
-        }
-        if let Some(query) = rest.find('?') {
-            let after = rest.get(query..).unwrap_or_default();
-            if let Some(found) = after.find("password=") {
-                let from = query + found + "password=".len();
-                let to = rest
-                    .get(from..)
-                    .and_then(|value| value.find(['&', '#']))
-                    .map_or(rest.len(), |length| from + length);
-                if from < to && ranges.last().is_none_or(|last| last.end <= start + from) {
-                    ranges.push(start + from..start + to);
-                }
-            }
-        }
+        let (before, rest) = (text.get(..at).unwrap_or_default(), text.get(start..).unwrap_or_default());
+        let words = words(before, rest);
+        let end = if is_whole { rest.len() } else { words.unwrap_or_else(|| url_end(before, rest)) };
+        let rest = rest.get(..end).unwrap_or_default();
+        let found = match words {
+            Some(_) => word_passwords(rest),
+            None => of_url(last_scheme(before), rest, is_hidden),
+        };
+        ranges.extend(found.into_iter().map(|range| start + range.start..start + range.end));
     }
     ranges
 }
 
+/// Byte ranges of the secrets in the text after `://`, relative to it.
+fn of_url(scheme: &str, rest: &str, is_hidden: fn(&str) -> bool) -> Vec<Range<usize>> {
+    let mut found: Vec<_> = authority_password(rest).or_else(|| token(scheme, rest)).into_iter().collect();
+    let mut at = rest.find('?').map_or(rest.len(), |query| query + 1);
+    for pair in rest.get(at..).unwrap_or_default().split(['&', '#']) {
+        let end = at + pair.len();
+        if let Some((key, value)) = pair.split_once('=').filter(|(key, value)| !value.is_empty() && is_hidden(key))
+            && found.last().is_none_or(|last| last.end <= end - value.len())
+        {
+            found.push(at + key.len() + 1..end);
+        }
+        at = end + 1;
+    }
+    found
+}
+
+/// Length of the URL in `rest`, whose scheme ends `before`: up to the quote that closes its string, else to the next
+/// quote or blank.
+fn url_end(before: &str, rest: &str) -> usize {
+    let outside = before.strip_suffix(last_scheme(before)).unwrap_or_default();
+    if let Some(quote) = outside.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`')) {
+        let unquoted = outside.strip_suffix(quote).unwrap_or_default();
+        let escapes = unquoted.len() - unquoted.trim_end_matches('\\').len();
+        return quoted(rest.lines().next().unwrap_or_default(), quote, escapes);
+    }
+    // A DN may contain blanks. Masking too much is a lesser evil than showing a password.
+    let blanks_belong = is_directory(before);
+    let ends = |c: char| matches!(c, '"' | '\'' | '\n') || (c.is_whitespace() && !blanks_belong);
+    rest.find(ends).unwrap_or(rest.len())
+}
+
 /// Byte ranges of secrets in `text`, in order and without overlaps: passwords of URLs, and those of HTTP requests.
 pub fn secret_ranges(text: &str) -> Vec<Range<usize>> {
-    let mut all = password_ranges(text);
+    let mut all = ranges(text, is_value(text), is_hidden);
     all.extend(plimsoll_core::http::secret_ranges(text));
-    // What PostgreSQL's sessions are to set may be anything.
-    all.extend(text.match_indices(['?', '&']).filter_map(|(at, _)| {
-        let value = text.get(at + 1..)?.strip_prefix("options=")?;
-        let start = at + 1 + "options=".len();
-        let length = value.find(|c: char| matches!(c, '&' | '#' | '"' | '\'') || c.is_whitespace());
-        Some(start..start + length.unwrap_or(value.len())).filter(|range| !range.is_empty())
-    }));
     all.sort_by_key(|range| range.start);
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for range in all {
@@ -159,8 +212,9 @@ pub fn without_secrets(text: &str) -> String {
 /// Alternatives for the password that begins at byte `at` of `text`, as the end of a sentence.
 pub fn password_places(catalogue: &Catalogue, text: &str, at: usize) -> &'static str {
     let before = text.get(..at).and_then(|before| before.rsplit_once("://")).map_or("", |(before, _)| before);
-    let scheme = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '+')).next().unwrap_or_default();
-    catalogue.store_for_scheme(scheme).map_or(StoreSpec::PLAIN.password_places, |kind| kind.spec().password_places)
+    catalogue
+        .store_for_scheme(last_scheme(before))
+        .map_or(StoreSpec::PLAIN.password_places, |kind| kind.spec().password_places)
 }
 
 /// End of a key=value string after `://`: a plan's closing quote or the end of the line. `None` if there is no such
@@ -177,8 +231,12 @@ fn words(before: &str, rest: &str) -> Option<usize> {
 
 /// True if `before` ends with the scheme of a directory: `ldap`, with or without a further letter.
 fn is_directory(before: &str) -> bool {
-    let scheme = before.rsplit(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    scheme.starts_with(Interface::Ldap.name())
+    last_scheme(before).starts_with(Interface::Ldap.name())
+}
+
+/// The scheme at the end of `before`.
+fn last_scheme(before: &str) -> &str {
+    before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '+')).next().unwrap_or_default()
 }
 
 /// Byte ranges of the values of `password` in a key=value string, quotes included. Empty values and values with
@@ -243,6 +301,14 @@ fn authority_password(rest: &str) -> Option<Range<usize>> {
     (colon + 1 < at).then_some(colon + 1..at)
 }
 
+/// The token in the text after `://`, relative to it.
+fn token(scheme: &str, rest: &str) -> Option<Range<usize>> {
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let of_slash = || rest.rfind('@').filter(|_| !rest.contains(':'));
+    let at = authority.rfind('@').or_else(of_slash).filter(|_| OF_TOKENS.contains(&scheme))?;
+    (at > 0 && !rest.get(..at)?.contains(':')).then_some(0..at)
+}
+
 fn percent_decoded(text: &str) -> String {
     percent_encoding::percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Cow::into_owned)
 }
@@ -267,8 +333,47 @@ mod tests {
             ("pg://password = 'it\\'s a' host=h", "pg://password = '' host=h", Some("it's a")),
             ("pg://host=h password='open", "pg://host=h password=''", Some("open")),
             ("pg://host=h passfile=/a user=password", "pg://host=h passfile=/a user=password", None),
+            ("pg://host=h password=a\"b", "pg://host=h password=''", Some("a\"b")),
+            ("redis://:a b c@h", "redis://@h", Some("a b c")),
+            ("postgres://u x:a\"'b@h/d", "postgres://u x@h/d", Some("a\"'b")),
+            ("pg://h/d?pass%77ord=a b&x=1", "pg://h/d?pass%77ord=&x=1", Some("a b")),
+            ("nats://secret@h:1/b", "nats://h:1/b", None),
+            ("natss://se cr/et@h", "natss://h", None),
+            ("nats://u:secret@h", "nats://u@h", Some("secret")),
+            ("nats://u:@h", "nats://u:@h", None),
+            ("nats://h:1,i:1/b", "nats://h:1,i:1/b", None),
+            ("u:secret@h:1/db", "u@h:1/db", None),
+            ("//u:secret@h:1/db", "//u@h:1/db", None),
+            ("pg:u:secret@h:1/db", "pg@h:1/db", None),
+            ("lab:one", "lab:one", None),
         ] {
             assert_eq!(split_password(url), (kept.to_owned(), password.map(str::to_owned)), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_secret_with_blanks_or_quotes_is_found_in_an_option_and_in_a_string() {
+        for (text, shown) in [
+            ("--on=redis://:a b s3@h", "--on=redis://:***@h"),
+            ("sqlite,pg://u x:a\"'b@h/d", "sqlite,pg://u x:***@h/d"),
+            ("pg://h/d?pass%77ord=a b&opt%69ons=c d", "pg://h/d?pass%77ord=***&opt%69ons=***"),
+            ("stores = [\"redis://:a 'b@h\", 'pg://u:c\"d@h']", "stores = [\"redis://:***@h\", 'pg://u:***@h']"),
+            ("no `redis://:a b@h` here, me@h", "no `redis://:***@h` here, me@h"),
+            (
+                "b = \"{\\\"u\\\": \\\"x://u:p@h\\\", \\\"m\\\": \\\"me@h\\\"}\"",
+                "b = \"{\\\"u\\\": \\\"x://u:***@h\\\", \\\"m\\\": \\\"me@h\\\"}\"",
+            ),
+            ("at natss://s3cr3t@h:1, nats://me:@h", "at natss://***@h:1, nats://me:@h"),
+            ("nats://a@h,redis://:b@h", "nats://***@h,redis://:***@h"),
+            ("GET http://h:80 by me@h", "GET http://h:80 by me@h"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
+        let unclear = |text: &&str| is_unclear(text);
+        let all = ["--on=redis://:a b@h", "pg://u x:p@h", "pg://u:a'b@h", "pg://u:a\u{1}\nb@h", "pg://?password=a b"];
+        assert_eq!(all.iter().filter(|text| unclear(text)).count(), all.len());
+        for clear in ["redis://:a@h", "ldap://cn=J S,dc=x:p@h", "pg://host=h password='a b'", "Go to: http://h:a b@c"] {
+            assert!(!is_unclear(clear), "{clear}");
         }
     }
 

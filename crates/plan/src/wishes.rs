@@ -49,6 +49,13 @@ impl PlanReader<'_> {
     pub(crate) fn goals(&self, node: &PlanNode<'_>, slice_ns: Option<u64>) -> Vec<Goal> {
         let section = self.table(node, "[goals]");
         let wanted = section.map(|section| self.wanted(&section, None)).unwrap_or_default();
+        for (at, goal) in wanted.iter().enumerate() {
+            if wanted.iter().take(at).any(|other| (other.what, other.of) == (goal.what, goal.of)) {
+                let of = goal.of.map_or(String::new(), |of| format!("{}.", short(of)));
+                let what = format!("the goal {of}{} is given twice", goal.what.name());
+                self.problem(goal.span.clone(), what, Some("leave one of them out".to_owned()));
+            }
+        }
         wanted.iter().filter_map(|wanted| self.goal(wanted, slice_ns.unwrap_or(0))).collect()
     }
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use plimsoll_core::files::without_mark;
 use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, WorkloadSpec};
 
 use crate::document::{PlanNode, PlanReader, Section, short};
@@ -187,8 +188,13 @@ impl<'c> PlanReader<'c> {
         Some(Arc::new(CsvFile { file, text, prefix, in_order }))
     }
 
-    /// Reads the text of the file `path`, which is a `what`.
+    /// Reads the text of the file `path`, which is a `what`, without a byte order mark.
     pub(crate) fn file(&self, what: &str, node: &PlanNode<'_>, path: &str) -> Option<String> {
+        self.whole_file(what, node, path).map(without_mark)
+    }
+
+    /// Reads the text of the file `path`, which is a `what`.
+    pub(crate) fn whole_file(&self, what: &str, node: &PlanNode<'_>, path: &str) -> Option<String> {
         (self.files)(path).map_or_else(
             |error| {
                 let what = format!("the {what} `{}` cannot be read: {error}", short(path));

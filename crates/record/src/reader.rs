@@ -75,6 +75,14 @@ pub fn glance(path: &Path) -> Result<Glance, RecordError> {
     read().map_err(|error| RecordError::reading(&path, &error))
 }
 
+/// Returns the files that the recording at `path`, the file or the directory of its run, may consist of.
+pub fn files(path: &Path) -> [PathBuf; 4] {
+    let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
+    // SQLite's other files stand beside the file that a link leads to.
+    let path = path.canonicalize().unwrap_or(path);
+    ["", LOG, "-shm", "-journal"].map(|end| beside(&path, end))
+}
+
 /// Fault of a query's result.
 enum Fault {
     Sql(rusqlite::Error),

@@ -120,7 +120,7 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(
         ab: None,
         cells: None,
         before: None,
-        password_of: &|_| None,
+        login_of: &|url| (url.to_owned(), None),
         strict: false,
         stop: &Arc::default(),
         command_line: Vec::new(),
@@ -194,7 +194,10 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
             data_dir: directory.join("data"),
             log_dir: directory.to_owned(),
         },
-        Some(url) => Target::Attach { url: url.clone(), password: (spec.password_of)(url) },
+        Some(url) => {
+            let (url, password) = (spec.login_of)(url);
+            Target::Attach { url, password }
+        }
         None => {
             let data_dir = directory.join("data");
             // What it links to has been asked for.

@@ -39,8 +39,8 @@ pub struct RunSpec<'a> {
     pub cells: Option<&'a Cells<'a>>,
     /// Run of the same plan that is continued.
     pub before: Option<&'a Run>,
-    /// The password for a store's URL; `None` leaves it to the store's own places.
-    pub password_of: &'a (dyn Fn(&str) -> Option<String> + Sync),
+    /// The URL with its token, and the password, for a store's URL; no password leaves it to the store's own places.
+    pub login_of: &'a (dyn Fn(&str) -> (String, Option<String>) + Sync),
     /// A phase in which the generator was late is void.
     pub strict: bool,
     /// Set when the user wants an end.

@@ -46,6 +46,7 @@ pub(crate) const ETCD: ClusterSpec = ClusterSpec {
     switches: &[],
     port: PORTS[0],
     password: "ETCDCTL_PASSWORD",
+    takes_tokens: false,
     form: "Write it as etcd://user@host:2379, with commas between several hosts; \
            with TLS as etcds://user@host:2379?cacert=FILE&cert=FILE&key=FILE",
     check,

@@ -40,7 +40,7 @@ pub(crate) fn said(place: &str, words: &str) -> StoreError {
     if lower.contains("authorization") || lower.contains("authentication") {
         return StoreError::new(StoreErrorKind::Authentication, format!("{place} does not let this user in"))
             .detail(words)
-            .next("check the user in the URL, and NATS_PASSWORD or the file given with --password-file");
+            .next("check the user in the URL (nats://USER:@HOST) and NATS_PASSWORD, or the password or token given with --password-file");
     }
     if lower.contains("permissions violation") {
         return StoreError::new(StoreErrorKind::Permission, format!("{place} does not let this user ask that"))

@@ -37,7 +37,7 @@ static SPEC: StoreSpec = StoreSpec {
     params: &PARAMS,
     packages: &["nats-server"],
     write_kind: |path| if path.ends_with(".blk") { WriteKind::Log } else { WriteKind::Other },
-    password_places: "NATS_PASSWORD or --password-file",
+    password_places: "--password-file, or nats://USER:@HOST and NATS_PASSWORD",
     ..StoreSpec::PLAIN
 };
 

@@ -81,8 +81,9 @@ pub(crate) const NATS: ClusterSpec = ClusterSpec {
     switches: &[HANDSHAKE_FIRST],
     port: PORTS[0],
     password: "NATS_PASSWORD",
-    form: "Write it as nats://user@host:4222/bucket, with commas between several hosts; \
-           with TLS as natss://user@host:4222/bucket?cacert=FILE&cert=FILE&key=FILE",
+    takes_tokens: true,
+    form: "Write it as nats://user:@host:4222/bucket, with commas between several hosts; \
+           with TLS as natss://user:@host:4222/bucket?cacert=FILE&cert=FILE&key=FILE",
     check: |addresses| match &addresses.path {
         Some(bucket) if !is_name(bucket) => {
             Err(usage("the URL's path is no name of a bucket", "A name has letters, digits, - and _ only."))

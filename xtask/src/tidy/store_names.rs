@@ -11,9 +11,10 @@ use crate::Result;
 const ALSO_WORDS: [&str; 5] = ["http", "https", "ldap", "null", "all"];
 
 /// Occurrences of a store's name with another meaning. Each must be needed.
-const SOMETHING_ELSE: [(&str, &[&str], &str); 9] = [
+const SOMETHING_ELSE: [(&str, &[&str], &str); 10] = [
     ("crates/core/src/store.rs", &["postgres", "mysql", "sqlite"], "SQL's dialects have names of their own"),
     ("crates/core/src/parameters.rs", &["postgres", "mysql"], "a statement is read as one of SQL's dialects"),
+    ("crates/plan/src/url.rs", &["nats", "natss"], "text is masked where no catalogue is at hand"),
     ("crates/capture/src/pieces.rs", &["mysql"], "a statement is read as one of SQL's dialects"),
     ("crates/record/src/", &["sqlite"], "a recording is a file of that library"),
     ("crates/cli/src/habits.rs", &[], "other tools and their options are called after the servers that they drive"),

@@ -41,7 +41,7 @@ pub fn run(catalogue: &Catalogue, args: &AbArgs) -> Result<u8, TrialError> {
     let sides = [side(catalogue, args, 0)?, side(catalogue, args, 1)?];
     if args.drive.print_plan {
         return crate::print(&plimsoll_plan::without_secrets(&both(
-            &sides.each_ref().map(|side| side.from.text.clone()),
+            &sides.each_ref().map(|SideText { from, .. }| plans::with_absolute_paths(&from.text, &from.beside)),
         )));
     }
     let stores = [&args.drive.on[..], &args.a, &args.b];

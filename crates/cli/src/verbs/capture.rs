@@ -74,8 +74,9 @@ fn untold(kind: &dyn StoreKind) -> TrialError {
 
 fn opened(kind: &dyn StoreKind, args: &CaptureArgs, url: &str) -> Result<Box<dyn Production>, TrialError> {
     let passwords = Passwords::of_options(args.password_file.as_deref(), &[std::slice::from_ref(&args.from)])?;
+    let (url, password) = passwords.of(url);
     let options = OpenOptions {
-        target: Target::Attach { url: url.to_owned(), password: passwords.of(url) },
+        target: Target::Attach { url, password },
         params: Params::default(),
         run_id: String::new(),
         waits: Waits::new(waits::ANSWER, waits::WORK, std::sync::Arc::default()),

@@ -1,5 +1,7 @@
 //! `plimsoll check`: what would run and for how long, and what `plimsoll run` would refuse.
 
+use std::path::Path;
+
 use plimsoll_core::{Catalogue, shown};
 use plimsoll_plan::PlannedTrial;
 use plimsoll_trial::TrialError;
@@ -13,7 +15,8 @@ use crate::plans::{self, Passwords};
 pub fn run(catalogue: &Catalogue, args: &CheckArgs) -> Result<u8, TrialError> {
     let (mut plan, text) = plans::load(catalogue, &args.planned, &mut Passwords::default())?;
     if args.print {
-        return crate::print(&text);
+        let plan = Path::new(args.planned.plan.plan.as_deref().unwrap_or_default());
+        return crate::print(&plans::with_absolute_paths(&text, plan.parent().unwrap_or(plan)));
     }
     plans::leave_out(catalogue, &mut plan, &args.planned)?;
     let needs = plimsoll_trial::needs(catalogue, &plan)?;

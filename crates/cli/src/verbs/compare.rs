@@ -15,7 +15,9 @@ use crate::verbs::report;
 pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     let rules = args.fail_if.iter().map(|text| parse(text)).collect::<Result<Vec<_>, _>>()?;
     let floor = args.noise_floor.as_deref().map(noise_floor).transpose()?;
-    let ((_, a), (_, b)) = (report::load(&args.a, args.strict)?, report::load(&args.b, args.strict)?);
+    let ((file_a, a), (file_b, b)) = (report::load(&args.a, args.strict)?, report::load(&args.b, args.strict)?);
+    let outputs = [("--output", args.output.as_deref()), ("--junit", args.junit.as_deref())];
+    report::must_not_overwrite(&[&*file_a, &*file_b], &outputs)?;
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
         return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists the runs"));

@@ -205,7 +205,11 @@ fn subjects<'a>(catalogue: &'a Catalogue, name: &str) -> Result<Vec<Subject<'a>>
         let studies = studies::ALL.iter().map(|study| study.name).collect::<Vec<_>>().join(", ");
         let next =
             format!("stores: {ALL}, {}; studies: {studies}; or a plan file", known.collect::<Vec<_>>().join(", "));
-        return Err(TrialError::usage(format!("unknown store `{}`", plimsoll_core::shown::clean(name))).next(next));
+        return Err(TrialError::usage(format!(
+            "unknown store `{}`",
+            plimsoll_core::shown::clean(&plimsoll_plan::split_password(name).0)
+        ))
+        .next(next));
     }
     Ok(meant)
 }

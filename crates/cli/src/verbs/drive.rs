@@ -39,10 +39,11 @@ pub(super) fn run_text(
     args: &DriveArgs,
 ) -> Result<u8, TrialError> {
     let mut passwords = Passwords::of_options(args.password_file.as_deref(), &[&args.on])?;
+    let beside = from.beside.clone();
     let (mut plan, text) = plans::read_plan(catalogue, from, stores, args.seed, &mut passwords)?;
     // Only what can be read as a plan is one.
     if args.print_plan {
-        return crate::print(&text);
+        return crate::print(&plans::with_absolute_paths(&text, &beside));
     }
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
     run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
@@ -157,6 +158,7 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
     }
     if !args.goal.is_empty() {
         plan.text.push_str("\n[goals]\n");
+        let mut keys: Vec<String> = Vec::new();
         for given in &args.goal {
             let Some((name, sign, limit)) = goal_and_limit(given) else {
                 return Err(TrialError::usage(format!("`{given}` is not a goal and its limit"))
@@ -170,7 +172,13 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);
             let key = of.map_or_else(|| key(&what), |of| format!("{}.{}", key(of), key(&what)));
+            if keys.contains(&key) {
+                let name = of.map_or_else(|| what.clone(), |of| format!("{of}.{what}"));
+                return Err(TrialError::usage(format!("--goal {given}: the goal {name} is given twice"))
+                    .next("leave one of them out"));
+            }
             plan.line(&key, &options::goal(&what, limit), &format!("--goal {given}"));
+            keys.push(key);
         }
     }
     Ok(plan)

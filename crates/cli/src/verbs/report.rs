@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::{RunView, number};
@@ -30,7 +30,41 @@ pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
     };
     let page = page_path(&recording);
     let beside = (args.format == Format::Html).then_some(&*page);
-    deliver(args.output.as_deref().or(beside), &text)
+    let output = args.output.as_deref().or(beside);
+    must_not_overwrite(&[&*recording], &[("--output", output)])?;
+    deliver(output, &text)
+}
+
+/// Refuses outputs, each with its option, that are a file of `recordings` or the same file, by whatever path.
+pub fn must_not_overwrite(recordings: &[&Path], outputs: &[(&str, Option<&Path>)]) -> Result<(), TrialError> {
+    let outputs = outputs.iter().filter_map(|(option, path)| Some((option, (*path)?)));
+    let outputs: Vec<_> = outputs.filter(|(_, path)| *path != Path::new("-")).collect();
+    let refused = |option: &str, path: &Path, what: &str| {
+        Err(TrialError::usage(format!("{option} {} is {what}", path.display())).next("name another file"))
+    };
+    for (at, (option, path)) in outputs.iter().enumerate() {
+        let is_read = |recording: &&Path| plimsoll_record::files(recording).iter().any(|file| is_same(file, path));
+        if recordings.iter().any(is_read) {
+            return refused(option, path, "a recording that is read, or a part of one");
+        }
+        if let Some((other, _)) = outputs.iter().take(at).find(|(_, other)| is_same(other, path)) {
+            return refused(option, path, &format!("also the file of {other}"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if both paths lead to one file, or to one place for a new file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let parent = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        Some((parent.canonicalize().ok()?, path.file_name()?.to_owned()))
+    };
+    match (a.metadata(), b.metadata()) {
+        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (Err(_), Err(_)) => place(a).is_some_and(|place_a| Some(place_a) == place(b)),
+        _ => false,
+    }
 }
 
 /// Returns the recording `wanted` and its path; `strict`: a phase in which the generator was late is void.
@@ -115,6 +149,29 @@ pub fn width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_output_that_is_read_or_written_twice_is_refused_by_whatever_path() {
+        let place = std::env::temp_dir().join(format!("plimsoll-outputs-{}", std::process::id()));
+        std::fs::create_dir_all(&place).unwrap();
+        let file = |name: &str| place.join(name);
+        let recording = file("run.sqlite");
+        std::fs::write(&recording, "").unwrap();
+        std::fs::hard_link(&recording, file("hard")).unwrap();
+        std::os::unix::fs::symlink(&recording, file("soft")).unwrap();
+        let refused = |outputs: &[&Path]| {
+            let outputs: Vec<_> = outputs.iter().map(|path| ("--output", Some(*path))).collect();
+            must_not_overwrite(&[&*place], &outputs).is_err()
+        };
+        for name in ["run.sqlite", "hard", "soft", "run.sqlite-wal", "./run.sqlite-shm"] {
+            assert!(refused(&[&file(name)]), "{name}");
+        }
+        assert!(refused(&[&file("new"), &file("./new")]));
+        for outputs in [["new", "other"], ["/dev/null", "/dev/null"]] {
+            assert!(!refused(&outputs.map(file).each_ref().map(|path| &**path)), "{outputs:?}");
+        }
+        std::fs::remove_dir_all(&place).unwrap();
+    }
 
     #[test]
     fn only_who_has_the_option_is_told_of_it() {

@@ -124,7 +124,7 @@ pub fn run_plan(
         ab: how.ab,
         cells: how.cells,
         before: how.before,
-        password_of: &|url| passwords.of(url),
+        login_of: &|url| passwords.of(url),
         strict: how.strict,
         stop: &stop,
         tag,

@@ -41,6 +41,14 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     compare("latest --fail-if p12\u{a0}>\u{a0}+5%").expect(2).says("matches no number … mixed.p50");
     compare("latest --fail-if p50\u{a0}>\u{a0}5").expect(2).says("has no unit … → p50 is a time: 20ms");
     place.run(&["compare", "latest", &b]).expect(2).says("are the same run … plimsoll runs");
+    let (before, link) = (std::fs::read(a).unwrap(), place.path().join("link"));
+    std::fs::hard_link(a, &link).unwrap();
+    for output in ["-o", "--junit"] {
+        compare(&format!("latest {output} {}", link.display())).expect(2).says("is a recording that is read");
+    }
+    compare("latest -o same --junit ./same").expect(2).says("--junit ./same is also the file of --output");
+    place.run(&["report", a, "-o", a]).expect(2).says("is a recording that is read … name another file");
+    assert_eq!(std::fs::read(a).unwrap(), before);
     for (format, words) in
         [("csv", "trial,store,phase"), ("hdr", "#[Histogram log format version 1.3] … HIST"), ("md", "✅ pass")]
     {

@@ -136,7 +136,7 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
                 ab: None,
                 cells: None,
                 before: None,
-                password_of: &|_| None,
+                login_of: &|url| (url.to_owned(), None),
                 strict: false,
                 stop: &Arc::default(),
                 command_line: Vec::new(),

@@ -54,6 +54,11 @@ fn what_can_be_known_beforehand_is_said_before_anything_is_made() {
             "drive oltp --on galera --set galera.disk=ext4 --set galera.log_disk=ssd --mix read_only",
             "logs with their data … → leave `log_disk` or `topology` out",
         ),
+        ("drive kv:a --on sqlite --goal p99=20ms --goal p99.0=1ns", "--goal p99.0=1ns: the goal p99 is given twice"),
+        (
+            "drive kv:a --on sqlite --goal read.p99=20ms --goal read.p99=1ms",
+            "the goal read.p99 is given twice … → leave one of them out",
+        ),
         ("cost", "<PRICES.toml>"),
         ("cost nowhere.toml", "there is no file nowhere.toml … → `plimsoll cost --example"),
         ("cost /", "/ cannot be read as a file of prices: it is not a file"),
@@ -93,8 +98,23 @@ fn a_file_of_prices_becomes_a_table_of_costs() {
         let table = table.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(table.contains(words), "{words}: {table}");
     }
+    std::fs::write(prices, format!("\u{feff}{example}")).unwrap();
+    place.run(&["cost", prices]).expect(0);
     std::fs::write(prices, example.replacen("rent = 2_350", "rent = -1", 1)).unwrap();
     place.run(&["cost", prices]).expect(2).says("`rent` must be 0 or more, not -1 … prices.toml:17:");
+}
+
+#[test]
+fn a_printed_plan_names_its_files_from_anywhere() {
+    let place = Place::new();
+    let script = place.path().join("a.sql");
+    std::fs::write(&script, "\u{feff}SELECT 1;\n").unwrap();
+    let plan = place.plan(
+        "stores = [\"sqlite\"]\n[workload]\nname = \"script\"\n[[workload.script]]\nfile = \"a.sql\"\n\
+         [[phase]]\ndo = \"drive\"\nops = 1\n",
+    );
+    let printed = place.run(&["check", &plan, "--print"]).expect(0).out;
+    assert!(printed.contains(&format!("file = \"{}\"", script.canonicalize().unwrap().display())), "{printed}");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub struct ClusterSpec {
     pub port: u16,
     /// Environment variable with the password.
     pub password: &'static str,
+    /// A user without a password is a token, and so is a password without a user.
+    pub takes_tokens: bool,
     /// Form of its URLs, for messages.
     pub form: &'static str,
     /// Refuses URLs whose path or login this kind of cluster does not take.
@@ -115,12 +117,18 @@ impl Addresses {
         };
         let hosts = url.hosts.split(',').map(host).collect::<Result<Vec<_>, StoreError>>()?;
         let known = |text: String| (!text.is_empty()).then_some(text);
+        let token =
+            password.filter(|_| spec.takes_tokens).map(|token| Login { user: Password::new(token), password: None });
+        // `user:@` is a user, even if no password is known.
+        let no_password = || url.password.filter(|_| spec.takes_tokens).map(|_| String::new());
         let password = password
             .map(str::to_owned)
             .or(known(decode(url.password.unwrap_or_default())?))
-            .or_else(|| var(spec.password).and_then(known));
+            .or_else(|| var(spec.password).and_then(known))
+            .or_else(no_password);
         let login = known(decode(url.user.unwrap_or_default())?)
-            .map(|user| Login { user: Password::new(user), password: password.map(Password::new) });
+            .map(|user| Login { user: Password::new(user), password: password.map(Password::new) })
+            .or(token);
         let path = known(decode(url.path.unwrap_or_default())?);
         let addresses = Self { place: place(scheme, &hosts), scheme, hosts, login, path, tls, switches };
         (spec.check)(&addresses)?;
@@ -237,6 +245,7 @@ mod tests {
         switches: &["early"],
         port: 42,
         password: "EQ_PASSWORD",
+        takes_tokens: true,
         form: "Write it as eq://user@host:42",
         check: |addresses| match addresses.path.as_deref() {
             Some("wrong") => Err(usage("the URL's path is wrong", "eq://")),
@@ -261,8 +270,14 @@ mod tests {
             let login = at(url, given).unwrap().login.unwrap();
             assert_eq!((login.user.text(), login.password.unwrap().text()), ("me", wanted), "{url}");
         }
-        let token = Addresses::resolve(&SPEC, "eq://secret@h", None, &|_| None).unwrap();
-        assert_eq!((token.login.unwrap().password, &*token.place), (None, "eq://h:42"));
+        for (url, file) in [("eq://secret@h", None), ("eq://h", Some("secret"))] {
+            let token = Addresses::resolve(&SPEC, url, file, &|_| None).unwrap();
+            let login = token.login.unwrap();
+            assert_eq!((login.user.text(), login.password, &*token.place), ("secret", None, "eq://h:42"), "{url}");
+        }
+        assert_eq!(at("eq://h", None).unwrap().login, None, "a variable's password belongs to a user");
+        let user = Addresses::resolve(&SPEC, "eq://me:@h", None, &|_| None).unwrap().login.unwrap();
+        assert_eq!((user.user.text(), user.password.unwrap().text()), ("me", ""));
     }
 
     #[test]

@@ -67,6 +67,9 @@ name = "coupons" => name = "coupons"\n«record» = 3
 [goals]\n«p9x» = "20ms"
 ! unknown key `p9x` in [goals]
 ? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, outage, and any percentile like p99.9
+[goals]\np99 = "20ms"\n«"p99.0"» = "1ms"
+! the goal p99 is given twice
+? leave one of them out
 
 // Units are asked for.
 "10s" => «30»
@@ -471,6 +474,7 @@ rate = { sine = "10/s", amplitude = «"11/s"», period = "1s" }
 ! the amplitude is more than the mean: the rate would fall below 0/s
 rate = { recorded = «"arrivals.txt"» }
 ! the arrivals `arrivals.txt` cannot be read: there are no files beside this plan
+? a relative path begins in the plan's folder, that of an option in the current one
 rate = "1/s"\narrivals = «"odd"»
 ! unknown spacing of arrivals `odd`
 ? there are: even, poisson
@@ -641,6 +645,15 @@ fn sweeps_have_an_end() {
 }
 
 #[test]
+fn a_password_in_a_mistyped_url_is_not_shown() {
+    for store in ["me:hunter2@h:1/db", "//me:hunter2@h", "postgres:me:hunter2@h"] {
+        let overrides = Overrides { on: Some(vec![store.into()]), seed: None };
+        let shown = format!("{:?}", miette::Report::new(parse("test", RIGHT, &catalogue(), &overrides).unwrap_err()));
+        assert!(shown.contains("unknown store") && !shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
 fn passwords_are_refused_and_not_shown() {
     let text = RIGHT.replace("\"sqlite\"", "\"postgres://me:hunter2@h/\"");
     let error = parse("test", &text, &catalogue(), &Overrides::default()).unwrap_err();
@@ -654,7 +667,16 @@ fn passwords_are_refused_and_not_shown() {
 
     // Not in a comment, not in a list that is replaced, and not in what TOML itself complains about.
     let overrides = Overrides { on: Some(vec!["sqlite".into()]), seed: None };
-    for text in [format!("# postgres://me:hunter2@h/\n{RIGHT}"), text, "a = \"x://u:hunter2@h\" b".to_owned()] {
+    let of = |url: &str| RIGHT.replace("\"sqlite\"", url);
+    for text in [
+        format!("# postgres://me:hunter2@h/\n{RIGHT}"),
+        text,
+        "a = \"x://u:hunter2@h\" b".to_owned(),
+        of("\"nats://hunter2@h\""),
+        of("\"postgres://me:a hunter2@h\""),
+        of("'postgres://me too:a\"hunter2@h'"),
+        of("\"postgres://h/d?pass%77ord=hunter2\""),
+    ] {
         let shown = format!("{:?}", miette::Report::new(parse("test", &text, &catalogue(), &overrides).unwrap_err()));
         assert!(shown.contains("a plan must not hold a password") && !shown.contains("hunter2"), "{shown}");
     }

@@ -169,6 +169,7 @@ fn arrivals_may_be_recorded_ones() {
     let PhaseStep::Drive(drive) = &plan.trials[0].phases[1].step else { panic!("a drive") };
     let recorded = Rate::Recorded(vec![0, 500_000_000, 500_000_000, 1_250_000_000]);
     assert_eq!(drive.pace, Pace::Open { rate: recorded, arrivals: Arrivals::Even });
+    assert_eq!(with_file(&text, "\u{feff}0\n0.5\n\n0.5\n1.25\n").unwrap().trials, plan.trials);
     for (file, what) in [
         ("1\n0.5", "arrivals.txt, line 2: it is earlier than the line above"),
         ("1\ntwo", "arrivals.txt, line 2: `two` is not a time in seconds"),
@@ -183,7 +184,7 @@ const SCRIPTS: &str = "stores = [\"postgres\"]\n[workload]\nname = \"script\"\n[
 
 #[test]
 fn scripts_are_kinds_with_their_weights() {
-    let plan = with_file(SCRIPTS, "SELECT 1;").unwrap();
+    let plan = with_file(SCRIPTS, "\u{feff}SELECT 1;").unwrap();
     let scripts = &plan.trials[0].workload.scripts;
     let short: Vec<_> = scripts.iter().map(|s| (s.name.as_str(), s.weight, s.text.as_str())).collect();
     assert_eq!(short, [("a", 3, "SELECT 1;"), ("b", 1, "SELECT 2;")]);

@@ -93,7 +93,7 @@ pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen
         ab: None,
         cells: None,
         before: None,
-        password_of: &|_| None,
+        login_of: &|url| (url.to_owned(), None),
         strict: false,
         stop: &seen.stop,
         command_line: Vec::new(),
