@@ -1,7 +1,7 @@
 //! `plimsoll report`: page, text, JSON and other forms from a recording alone.
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read as _, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -44,14 +44,20 @@ pub fn must_not_overwrite(recordings: &[&Path], outputs: &[(&str, Option<&Path>)
     };
     for (at, (option, path)) in outputs.iter().enumerate() {
         let is_read = |recording: &&Path| plimsoll_record::files(recording).iter().any(|file| is_same(file, path));
-        if recordings.iter().any(is_read) {
-            return refused(option, path, "a recording that is read, or a part of one");
+        if recordings.iter().any(is_read) || is_database(path) {
+            return refused(option, path, "a recording, or a part of one");
         }
         if let Some((other, _)) = outputs.iter().take(at).find(|(_, other)| is_same(other, path)) {
             return refused(option, path, &format!("also the file of {other}"));
         }
     }
     Ok(())
+}
+
+/// Returns true if the file at `path` begins as recordings do: no report replaces one, whatever is read.
+fn is_database(path: &Path) -> bool {
+    let mut begins = [0; 15];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begins).is_ok() && begins == *b"SQLite format 3")
 }
 
 /// Returns true if both paths lead to one file, or to one place for a new file.
@@ -166,6 +172,8 @@ mod tests {
         for name in ["run.sqlite", "hard", "soft", "run.sqlite-wal", "./run.sqlite-shm"] {
             assert!(refused(&[&file(name)]), "{name}");
         }
+        std::fs::write(file("of another run"), "SQLite format 3\0 and so on").unwrap();
+        assert!(refused(&[&file("of another run")]));
         assert!(refused(&[&file("new"), &file("./new")]));
         for outputs in [["new", "other"], ["/dev/null", "/dev/null"]] {
             assert!(!refused(&outputs.map(file).each_ref().map(|path| &**path)), "{outputs:?}");
