@@ -57,7 +57,10 @@ pub fn must_not_overwrite(recordings: &[&Path], outputs: &[(&str, Option<&Path>)
 /// Returns true if the file at `path` begins as recordings do: no report replaces one, whatever is read.
 fn is_database(path: &Path) -> bool {
     let mut begins = [0; 15];
-    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begins).is_ok() && begins == *b"SQLite format 3")
+    // A pipe would wait for its other end.
+    path.is_file()
+        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begins).is_ok())
+        && begins == *b"SQLite format 3"
 }
 
 /// Returns true if both paths lead to one file, or to one place for a new file.

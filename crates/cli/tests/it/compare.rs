@@ -44,10 +44,10 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     let (before, link) = (std::fs::read(a).unwrap(), place.path().join("link"));
     std::fs::hard_link(a, &link).unwrap();
     for output in ["-o", "--junit"] {
-        compare(&format!("latest {output} {}", link.display())).expect(2).says("is a recording that is read");
+        compare(&format!("latest {output} {}", link.display())).expect(2).says("is a recording, or a part of one");
     }
     compare("latest -o same --junit ./same").expect(2).says("--junit ./same is also the file of --output");
-    place.run(&["report", a, "-o", a]).expect(2).says("is a recording that is read … name another file");
+    place.run(&["report", a, "-o", a]).expect(2).says("is a recording, or a part of one … name another file");
     assert_eq!(std::fs::read(a).unwrap(), before);
     for (format, words) in
         [("csv", "trial,store,phase"), ("hdr", "#[Histogram log format version 1.3] … HIST"), ("md", "✅ pass")]
