@@ -19,9 +19,12 @@ const SCAN_KEYS: &[u8] = b"1000";
 
 /// Further connections that are asked which server they lead to.
 const LOOKS: usize = 3;
-/// Looks at the memory of other data, at most, and the time between two: a server shrinks its tables ten times a second.
-const SHRINK_LOOKS: usize = 20;
-const SHRINK_INTERVAL: Duration = Duration::from_millis(110);
+/// Looks at memory until it stays as it is, at most, and the time between two: a server has background work ten times a
+/// second.
+const SETTLING_LOOKS: usize = 12;
+const SETTLING_INTERVAL: Duration = Duration::from_millis(110);
+/// Difference of two looks that is none.
+const SETTLED_BYTES: u64 = 512;
 
 pub(crate) struct Member {
     pub endpoint: Endpoint,
@@ -52,21 +55,37 @@ impl Member {
         }
     }
 
-    /// Notes the bytes of other data that is there: the least of several looks. Removed keys are freed in the background,
-    /// and hash tables shrink some tenths of a second later.
+    /// Notes the bytes of other data that is there.
     pub fn note_others(&mut self) -> Result<(), StoreError> {
-        let control = self.control.get()?;
-        let waits = control.waits().clone();
-        self.others_bytes = Info::read(control)?.key_bytes();
-        let (mut looks, mut unchanged) = (0, 0);
-        while self.others_bytes > 0 && unchanged < 3 && looks < SHRINK_LOOKS {
-            waits.pause(SHRINK_INTERVAL)?;
-            let bytes = Info::read(control)?.key_bytes();
-            unchanged = if bytes < self.others_bytes { 0 } else { unchanged + 1 };
-            self.others_bytes = self.others_bytes.min(bytes);
-            looks += 1;
+        self.others_bytes = 0;
+        // Without keys there is nothing to wait for.
+        if Info::read(self.control.get()?)?.key_bytes() > 0 {
+            self.others_bytes = self.settled(Info::key_bytes)?;
         }
         Ok(())
+    }
+
+    /// Returns the bytes of the run's own data.
+    pub fn data_bytes(&mut self) -> Result<u64, StoreError> {
+        Ok(self.settled(Info::data_bytes)?.saturating_sub(self.others_bytes))
+    }
+
+    /// Returns `bytes` of the server as soon as they stay as they are. A server counts its clients' buffers, frees removed
+    /// keys and shrinks tables in the background, some tenths of a second later.
+    fn settled(&mut self, bytes: fn(&Info) -> u64) -> Result<u64, StoreError> {
+        let control = self.control.get()?;
+        let waits = control.waits().clone();
+        let (mut seen, mut unchanged) = (bytes(&Info::read(control)?), 0);
+        for _ in 0..SETTLING_LOOKS {
+            if unchanged == 3 {
+                break;
+            }
+            waits.pause(SETTLING_INTERVAL)?;
+            let now = bytes(&Info::read(control)?);
+            unchanged = if now.abs_diff(seen) < SETTLED_BYTES { unchanged + 1 } else { 0 };
+            seen = now;
+        }
+        Ok(seen)
     }
 
     /// Returns the directory of its data if it is a private server.

@@ -573,8 +573,7 @@ impl Store for RedisStore {
     fn footprint(&mut self) -> Result<Footprint, StoreError> {
         let (mut data_bytes, mut total_bytes) = (0, Some(0));
         for member in self.current() {
-            let info = Info::read(member.control.get()?)?;
-            data_bytes += info.data_bytes().saturating_sub(member.others_bytes);
+            data_bytes += member.data_bytes()?;
             let tree = member.data_dir().and_then(|dir| tree_bytes(dir, Metadata::len));
             total_bytes = total_bytes.zip(tree).map(|(total, tree)| total + tree);
         }
