@@ -25,6 +25,6 @@ mod writer;
 
 pub use distribution::{Distribution, packed};
 pub use error::RecordError;
-pub use reader::{Glance, files, glance};
+pub use reader::{Glance, files, glance, is_file_of_one};
 pub use runs::{Listed, RunSummary, default_runs_dir, find, ids, is_live, list, removable, remove, run_id};
 pub use writer::Recorder;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -81,6 +82,15 @@ pub fn files(path: &Path) -> [PathBuf; 4] {
     // SQLite's other files stand beside the file that a link leads to.
     let path = path.canonicalize().unwrap_or(path);
     ["", LOG, "-shm", "-journal"].map(|end| beside(&path, end))
+}
+
+/// Returns true if the file at `path` begins as recordings do: no report replaces one.
+pub fn is_file_of_one(path: &Path) -> bool {
+    let mut begins = [0; 15];
+    // A pipe would wait for its other end.
+    path.is_file()
+        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begins).is_ok())
+        && begins == *b"SQLite format 3"
 }
 
 /// Fault of a query's result.

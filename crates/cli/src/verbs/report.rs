@@ -1,7 +1,7 @@
 //! `plimsoll report`: page, text, JSON and other forms from a recording alone.
 
 use std::fs::OpenOptions;
-use std::io::{IsTerminal, Read as _, Write};
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ pub fn must_not_overwrite(recordings: &[&Path], outputs: &[(&str, Option<&Path>)
     };
     for (at, (option, path)) in outputs.iter().enumerate() {
         let is_read = |recording: &&Path| plimsoll_record::files(recording).iter().any(|file| is_same(file, path));
-        if recordings.iter().any(is_read) || is_database(path) {
+        if recordings.iter().any(is_read) || plimsoll_record::is_file_of_one(path) {
             return refused(option, path, "a recording, or a part of one");
         }
         if let Some((other, _)) = outputs.iter().take(at).find(|(_, other)| is_same(other, path)) {
@@ -52,15 +52,6 @@ pub fn must_not_overwrite(recordings: &[&Path], outputs: &[(&str, Option<&Path>)
         }
     }
     Ok(())
-}
-
-/// Returns true if the file at `path` begins as recordings do: no report replaces one, whatever is read.
-fn is_database(path: &Path) -> bool {
-    let mut begins = [0; 15];
-    // A pipe would wait for its other end.
-    path.is_file()
-        && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begins).is_ok())
-        && begins == *b"SQLite format 3"
 }
 
 /// Returns true if both paths lead to one file, or to one place for a new file.
