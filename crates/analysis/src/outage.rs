@@ -25,9 +25,8 @@ const ACTS_MAX: usize = 2;
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
 pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     let header = &facts.phase.header;
-    let has_cut = facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Power);
     let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
-    if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut || is_void {
+    if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut(facts) || is_void {
         return None;
     }
     let usual_per_s = usual_per_s(facts)?;
@@ -41,6 +40,11 @@ pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
 /// Returns the length of the longest silence of a driven phase, in seconds, or 0 if every slice has answers.
 pub fn longest_s(facts: &PhaseFacts<'_>) -> f64 {
     longest(silences(facts).into_iter()).map_or(0.0, |one| one.seconds)
+}
+
+/// Returns true if a power cut is part of the trial.
+fn has_cut(facts: &PhaseFacts<'_>) -> bool {
+    facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Power)
 }
 
 /// Time without answers although operations waited for them.
@@ -61,9 +65,10 @@ fn usual_per_s(facts: &PhaseFacts<'_>) -> Option<f64> {
     stat::median(&rates.filter(|(n, _)| *n > 0.0).map(|(n, seconds)| n / seconds).collect::<Vec<_>>())
 }
 
-/// Returns all silences of a driven phase that have an empty slice.
+/// Returns all silences of a driven phase that have an empty slice. The drain may prolong the last one.
 fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
-    let slices: Vec<&Slice<Distribution>> = facts.counted().collect();
+    let mut slices: Vec<&Slice<Distribution>> = facts.counted().collect();
+    slices.extend(silent_drain(facts, &slices));
     let answers: Vec<(u64, u64)> = slices.iter().map(|slice| answers(facts, slice)).collect();
     let (Some(first), Some(last)) = (slices.first(), slices.last()) else { return Vec::new() };
     let (begin_ns, end_ns) = (first.start_ns, last.end_ns);
@@ -85,6 +90,22 @@ fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
     silences
 }
 
+/// Returns the slices of the drain up to the first in which an operation was answered or none was in flight; none if the
+/// drain begins with answers. After that, operations without an answer are late themselves: no other one was sent.
+fn silent_drain<'a>(facts: &PhaseFacts<'a>, counted: &[&'a Slice<Distribution>]) -> Vec<&'a Slice<Distribution>> {
+    let is_silent = |slice: &Slice<Distribution>| answers(facts, slice).0 == 0 && slice.in_flight > 0;
+    let mut drain: Vec<_> = facts.phase.slices.iter().filter(|slice| slice.drain).collect();
+    let silent = drain.iter().take_while(|slice| is_silent(slice)).count();
+    let has_begun = counted.last().is_some_and(|last| answers(facts, last).0 == 0 && is_waiting(facts, last));
+    // In a closed loop all clients wait at the planned end. Otherwise few may, and one late operation is no outage.
+    let usual = stat::median(&counted.iter().map(|slice| slice.in_flight as f64).collect::<Vec<_>>()).unwrap_or(0.0);
+    let is_many = |slice: &&Slice<Distribution>| slice.in_flight > 1 && slice.in_flight as f64 >= usual;
+    let begins = has_begun || is_always_waiting(facts) || drain.first().is_some_and(is_many);
+    let is_outage = silent > 0 && begins && !counted.is_empty() && !has_cut(facts);
+    drain.truncate(if is_outage { silent + 1 } else { 0 });
+    drain
+}
+
 /// Describes an outage by its length and its start.
 pub fn span(outage: &OutageView) -> String {
     let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
@@ -99,21 +120,27 @@ pub fn words(outage: &OutageView) -> String {
     }
 }
 
-/// Returns true if operations without an answer in `slice` waited for one: clients may think or be away, and a schedule
-/// may rest.
+/// Returns true if operations without an answer in `slice` waited for one. After the planned end, errors may be the end
+/// of all that waited.
 fn is_waiting(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> bool {
-    let thinks = facts.phase.end.result(ResultName::ThinkSeconds).is_some_and(|think| think.value > 0.0);
-    let has_stages = !facts.phase.header.stages.is_empty();
     let has_errors = facts.ended(slice).any(|one| !one.histogram.is_empty());
-    slice.in_flight + slice.due_unsent > 0 || has_errors || !(facts.open_loop || thinks || has_stages)
+    let waits_unsent = slice.due_unsent > 0 || has_errors || is_always_waiting(facts);
+    slice.in_flight > 0 || (!slice.drain && waits_unsent)
 }
 
-/// Number of operations that did not fail and ended in `slice`, and the longest response time of those.
+/// Returns true for a closed loop without rest: otherwise clients may think or be away, and a schedule may rest.
+fn is_always_waiting(facts: &PhaseFacts<'_>) -> bool {
+    let thinks = facts.phase.end.result(ResultName::ThinkSeconds).is_some_and(|think| think.value > 0.0);
+    !(facts.open_loop || thinks || !facts.phase.header.stages.is_empty())
+}
+
+/// Number of operations that did not fail and ended in `slice`, and the longest response time of those; in the drain, of
+/// all that ended.
 fn answers(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> (u64, u64) {
-    let answered = facts.ended(slice).filter(|one| !one.outcome.is_error());
-    answered.fold((0, 0), |(n, max_ns), one| {
-        let longest = one.histogram.counts().last().map_or(0, |(ns, _)| *ns);
-        (n + one.histogram.len(), max_ns.max(longest))
+    facts.ended(slice).fold((0, 0), |(n, max_ns), one| {
+        let is_answered = !one.outcome.is_error();
+        let longest = one.histogram.counts().last().filter(|_| is_answered || slice.drain).map_or(0, |(ns, _)| *ns);
+        (n + if is_answered { one.histogram.len() } else { 0 }, max_ns.max(longest))
     })
 }
 

@@ -198,7 +198,7 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
     place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
-    told(measured(run, point, &point.repeats, place.join(", ")))
+    told(measured(run, point, &point.repeats, place.join(", ")), lacked(trials_of(&point.repeats)))
 }
 
 /// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
@@ -243,7 +243,7 @@ fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
         let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
         let place = format!("{}, {}, the most of {} points", best.name(), best.phase(), of.len());
-        Some(told(measured(run, best, &judged, place)))
+        Some(told(measured(run, best, &judged, place), lacked(trials_of(&judged))))
     };
     stores.values().filter_map(best).collect()
 }
@@ -267,7 +267,8 @@ fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
     }
     let place = if several { name::trial(&trial.header) } else { String::new() };
     let (lost, wrong) = (lost([trial].into_iter()), wrong([trial].into_iter()));
-    Some(told(SummaryView { place, lost, wrong, parts, ..SummaryView::default() }))
+    let summary = SummaryView { place, lost, wrong, parts, ..SummaryView::default() };
+    Some(told(summary, lacked([trial].into_iter())))
 }
 
 fn part(name: &str, value: String) -> SummaryPart {
@@ -290,15 +291,18 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
         PercentileView { name: name.to_string(), ns, missing: None }
     };
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);
-    let mut summary = told(SummaryView {
-        place: if several { line.store.clone() } else { String::new() },
-        rate_per_s: Some(rate),
-        unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
-        percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
-        lost: lost(trials()),
-        wrong: wrong(trials()),
-        ..SummaryView::default()
-    });
+    let mut summary = told(
+        SummaryView {
+            place: if several { line.store.clone() } else { String::new() },
+            rate_per_s: Some(rate),
+            unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
+            percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
+            lost: lost(trials()),
+            wrong: wrong(trials()),
+            ..SummaryView::default()
+        },
+        lacked(trials()),
+    );
     let goals: Vec<String> = line.rungs.first()?.goals.iter().map(GoalSeen::limit_words).collect();
     summary.parts.push(part("goal", number::list(&goals)));
     summary.text = joined(&summary.parts);
@@ -317,17 +321,20 @@ fn of_side(run: &Run, ab: &AbView, side: usize, label: &str) -> SummaryView {
         PercentileView { name: name.to_string(), ns, missing: None }
     };
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == label);
-    told(SummaryView {
-        place: format!("{label} ({})", ab.sides[side]),
-        rate_per_s: cell("rate").map(|(rate, _)| rate),
-        unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
-        percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
-        error_percent: cell("errors").map(|(percent, _)| percent),
-        late: cell("rate").is_some_and(|(_, late)| late),
-        lost: lost(trials()),
-        wrong: wrong(trials()),
-        ..SummaryView::default()
-    })
+    told(
+        SummaryView {
+            place: format!("{label} ({})", ab.sides[side]),
+            rate_per_s: cell("rate").map(|(rate, _)| rate),
+            unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
+            percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
+            error_percent: cell("errors").map(|(percent, _)| percent),
+            late: cell("rate").is_some_and(|(_, late)| late),
+            lost: lost(trials()),
+            wrong: wrong(trials()),
+            ..SummaryView::default()
+        },
+        lacked(trials()),
+    )
 }
 
 /// Returns the longest of these outages.
@@ -347,14 +354,25 @@ fn lost<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     (looked && (vouched || sum > 0)).then_some(sum)
 }
 
+/// Returns the trials of these phases.
+fn trials_of<'t>(phases: &[&PhaseFacts<'t>]) -> impl Iterator<Item = &'t Trial> {
+    phases.iter().map(|facts| facts.trial)
+}
+
+/// Returns true if answers lacked records that had to be in them.
+fn lacked<'t>(mut trials: impl Iterator<Item = &'t Trial>) -> bool {
+    trials.any(|trial| trial.answers.iter().any(|answer| answer.counts.missing > 0))
+}
+
 /// Wrong and missing records in answers, where any was checked.
 fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts.wrong + answer.counts.missing);
     counts.reduce(|all, one| all + one)
 }
 
-/// `summary` with what it is in words. What was not known is left out.
-fn told(mut summary: SummaryView) -> SummaryView {
+/// `summary` with what it is in words. What was not known is left out. Answers that `lacked` records contradict that
+/// nothing was lost, although the ledger found everything in the end.
+fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     let late = |text: String| number::marked(text, summary.late);
     let part =
         |name: &str, value: String, text: String, bad: bool| SummaryPart { name: name.to_string(), value, text, bad };
@@ -395,6 +413,7 @@ fn told(mut summary: SummaryView) -> SummaryView {
         parts.push(part("wrong", value, text, true));
     }
     match summary.lost {
+        Some(0) if lacked => {}
         Some(0) => parts.push(part("lost", "nothing".to_string(), "nothing lost".to_string(), false)),
         Some(n) => {
             parts.push(part("lost", number::count(n), format!("{} lost", number::plural(n, "write", "writes")), true));

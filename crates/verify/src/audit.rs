@@ -191,7 +191,8 @@ impl Audit<'_> {
     }
 
     /// Reports a record that was seen in a state after the effect at `position`, and shows that effect again; `shown` as
-    /// above. Before a power cut a store may show what is not durable yet, if it was not acknowledged either.
+    /// above. Acknowledged writes after that effect are lost, seen or not. Before a power cut a store may show what is
+    /// not durable yet, if it was not acknowledged either.
     fn seen_and_gone(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
         // What was never acknowledged is done when it was seen first.
         let is_only_read =
@@ -201,6 +202,7 @@ impl Audit<'_> {
             return self.read_then_lost(id, effects, position);
         }
         self.verdict.resurrected += 1;
+        self.lost_after(effects, position);
         self.examples.add("resurrected", || {
             format!(
                 "{} is again as {} left it, although later states had been seen; last was {}",
@@ -223,9 +225,7 @@ impl Audit<'_> {
 
     /// Reports writes after the effect at `position` without any evidence that they happened; `shown` as above.
     fn lost(&mut self, id: u32, effects: &[Effect], position: usize, shown: Option<String>) {
-        let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
-        let lost: Vec<u64> = acknowledged.map(|effect| effect.done_ns).collect();
-        lost.into_iter().for_each(|at_ns| self.lost_at(1, at_ns));
+        self.lost_after(effects, position);
         self.examples.add("lost", || {
             let (key, last) = (self.words.key(id), self.words.last(effects));
             match shown {
@@ -234,6 +234,12 @@ impl Audit<'_> {
                 None => format!("{key} is as {} left it; lost: {last}", self.words.effect(&effects[position])),
             }
         });
+    }
+
+    /// Counts the acknowledged writes after the effect at `position` as lost.
+    fn lost_after(&mut self, effects: &[Effect], position: usize) {
+        let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
+        acknowledged.for_each(|effect| self.lost_at(1, effect.done_ns));
     }
 
     /// Counts writes as lost that were acknowledged from `at_ns` on.

@@ -82,7 +82,8 @@ pub struct LedgerVerdict {
     pub lost: u64,
     /// Times of the first and the last acknowledgement of a lost write, in nanoseconds on the run's clock.
     pub lost_window_ns: Option<(u64, u64)>,
-    /// Records that show what had been overwritten or deleted, although the later state had been seen.
+    /// Records that show what had been overwritten or deleted, although the later state had been seen. Acknowledged
+    /// writes of later states are in `lost` too.
     pub resurrected: u64,
     /// Records that were read before a power cut in a state that was never acknowledged, and is gone with the cut: no
     /// promise, but what a reader may have acted on.

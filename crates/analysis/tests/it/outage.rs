@@ -65,6 +65,51 @@ fn a_silence_lasts_as_long_as_its_slices_tell_and_up_to_the_end() {
     assert_eq!((to_the_end.at_s, to_the_end.seconds), (START_S as f64 + 15.0, 5.0));
 }
 
+/// Fifteen seconds with 1,000 answers each, of which `silent` more had none, and a drain of nine: `in_flight` operations
+/// end in its last slice after `waited_s`, with `outcome`.
+fn silent_to_the_end(silent: u64, in_flight: u64, waited_s: u64, outcome: plimsoll_core::Outcome) -> Run {
+    let rates: Vec<u64> = (0..24 + silent).map(|second| if second < 15 { 1_000 } else { 0 }).collect();
+    let mut run = driven(&rates);
+    let slices = &mut run.trials[0].phases[0].slices;
+    for slice in &mut slices[14..] {
+        slice.in_flight = in_flight;
+    }
+    slices[(15 + silent) as usize..].iter_mut().for_each(|slice| slice.drain = true);
+    let last = slices.last_mut().unwrap();
+    last.in_flight = 0;
+    last.histograms = vec![served(1, times([(waited_s * 1_000_000_000 + 300_000_000, in_flight)]))];
+    last.histograms[0].outcome = outcome;
+    run
+}
+
+#[test]
+fn an_outage_goes_on_after_the_planned_end_while_operations_wait() {
+    for outcome in [plimsoll_core::Outcome::Ok, plimsoll_core::Outcome::Unknown] {
+        for (silent, waited_s) in [(1, 9), (0, 8)] {
+            let mut run = silent_to_the_end(silent, 8, waited_s, outcome);
+            let found = outage(&view(&run)).unwrap();
+            assert!((found.seconds - (waited_s as f64 + 0.3)).abs() < 0.05, "{found:?}");
+            assert_eq!(allowed(&mut run, 5.0).goals[0].state, GoalState::Missed, "{silent} {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn operations_that_are_late_themselves_are_no_outage() {
+    // All others were answered after the planned end.
+    let mut run = silent_to_the_end(0, 1, 8, plimsoll_core::Outcome::Ok);
+    run.trials[0].phases[0].slices[15].histograms = vec![served(1, times([(1_000_000, 7)]))];
+    assert_eq!((outage(&view(&run)), allowed(&mut run, 5.0).goals[0].got), (None, Some(0.0)));
+    // No other one waited at the planned end: clients were thinking.
+    let mut run = silent_to_the_end(0, 1, 8, plimsoll_core::Outcome::Ok);
+    let think = PhaseResult { name: ResultName::ThinkSeconds, subject: String::new(), value: 5.0, n: 8 };
+    run.trials[0].phases[0].end.results.push(think);
+    assert_eq!((outage(&view(&run)), allowed(&mut run, 5.0).goals[0].got), (None, Some(0.0)));
+    // The normal end: nothing is in flight.
+    let mut run = silent_to_the_end(0, 0, 0, plimsoll_core::Outcome::Ok);
+    assert_eq!((outage(&view(&run)), allowed(&mut run, 5.0).goals[0].got), (None, Some(0.0)));
+}
+
 #[test]
 fn clients_that_think_and_answers_that_come_now_and_then_are_no_outage() {
     let mut thinking = silent();

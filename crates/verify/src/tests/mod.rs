@@ -213,7 +213,7 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
 
 #[test]
 fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
-    let seen = |cut_ns: Option<u64>| {
+    let seen = |cut_ns: Option<u64>, outcome: Outcome| {
         let workload = kv(RECORDS);
         let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
         ledger.loaded(0, 1);
@@ -226,12 +226,12 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
             (params.clone(), answer)
         };
         let (written, shown) = row(put);
-        // Client 0 writes and gets no answer; client 1 reads what it wrote.
+        // Client 0 writes; client 1 reads what it wrote.
         let mut observers = ledger.observers(0, 1, 2);
         observers[0].sent(Ticket(0), 10_000, 0, 0, &Op::new(PUT, written.values()));
         observers[0].sent(Ticket(1), 20_000, 1, 0, &Op::new(READ, written.values().slice(0..1)));
         observers[0].finished(Ticket(1), 30_000, Outcome::Ok, &shown);
-        observers[0].finished(Ticket(0), 90_000_000, Outcome::Unknown, &Answer::default());
+        observers[0].finished(Ticket(0), 50_000_000, outcome, &Answer::default());
         drop(observers);
         if let Some(at_ns) = cut_ns {
             ledger.power_was_cut(at_ns);
@@ -250,13 +250,17 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
         ledger.drain();
         ledger.verdict(&ledger.found(READ_BACK))
     };
-    let cut = seen(Some(60_000_000));
+    let cut = seen(Some(60_000_000), Outcome::Unknown);
     assert_eq!((cut.read_then_lost, cut.resurrected, cut.lost), (1, 0, 0), "{cut:?}");
     assert!(cut.is_kept() && cut.sentence().contains("1 record had been read"), "{}", cut.sentence());
     assert!(cut.examples[0].contains("write 0 of client 0, sent at"), "{:?}", cut.examples);
     // Without a cut nothing explains it.
-    let none = seen(None);
+    let none = seen(None, Outcome::Unknown);
     assert_eq!((none.read_then_lost, none.resurrected, none.lost), (0, 1, 0), "{none:?}");
+    // What was acknowledged is lost, also if it had been read.
+    let lost = seen(Some(60_000_000), Outcome::Ok);
+    assert_eq!((lost.read_then_lost, lost.resurrected, lost.lost), (0, 1, 1), "{lost:?}");
+    assert_eq!((lost.lost_window_ns, lost.loss_upper_bound), (Some((50_000_000, 50_000_000)), None), "{lost:?}");
 }
 
 #[test]

@@ -491,11 +491,10 @@ impl History {
     }
 
     fn overtaken(&self, id: u64, place: Option<usize>, verdict: &mut LedgerVerdict) {
-        if self.later(id, place).any(|write| write.seen_ns < NEVER) {
-            verdict.resurrected += 1;
-        } else {
-            self.lost(id, place, verdict);
-        }
+        let is_seen = self.later(id, place).any(|write| write.seen_ns < NEVER);
+        let lost = verdict.lost;
+        self.lost(id, place, verdict);
+        verdict.resurrected += u64::from(is_seen && verdict.lost > lost);
     }
 
     fn lost(&self, id: u64, place: Option<usize>, verdict: &mut LedgerVerdict) {
