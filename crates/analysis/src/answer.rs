@@ -10,7 +10,7 @@ use plimsoll_core::study::places_in;
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
-use crate::figure::named_store;
+use crate::figure::{NO_TRIAL, named_store};
 use crate::name;
 use crate::number;
 use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView, SaidSentence, StudyAnswer};
@@ -211,7 +211,12 @@ impl<'f> Figures<'f> {
         // A sentence without figures is of all points.
         if held.is_empty() && !(used.is_empty() && worthless.0.is_empty()) {
             // A store may lack a figure, but not all of them.
-            for (why, point) in missing.iter().filter(|_| decided == 0) {
+            // The study has trials that a store cannot have: they are only a reason if there is no other.
+            let is_not_run = |(why, _): &(&String, &Point<'_>)| why.contains(NO_TRIAL);
+            let reasons = missing.iter().filter(|_| decided == 0);
+            let others = reasons.clone().filter(|one| !is_not_run(one));
+            let not_run = reasons.filter(is_not_run).take(usize::from(others.clone().count() == 0));
+            for (why, point) in others.chain(not_run) {
                 undecided.push(why, || why.clone(), *point);
             }
             return None;
@@ -344,16 +349,28 @@ fn values(figure: &FigureView, points: &[Point<'_>]) -> String {
             };
             return cells.into_iter().map(one).collect::<Vec<_>>().join(", ");
         }
-        let mut cells: Vec<&FigureCell> = cells.into_values().collect();
-        cells.sort_by(|one, other| one.value.partial_cmp(&other.value).unwrap_or(std::cmp::Ordering::Equal));
+        let mut cells: Vec<(&BTreeMap<String, String>, &FigureCell)> = cells.into_iter().collect();
+        cells.sort_by(|(_, one), (_, other)| one.value.partial_cmp(&other.value).unwrap_or(std::cmp::Ordering::Equal));
         let text = match cells.as_slice() {
-            [least, .., most] if least.text != most.text => from_to(&least.text, &most.text, &figure.unit),
-            cells => cells.first().map_or_else(String::new, |cell| with_interval(figure, cell)),
+            [(of_least, least), .., (of_most, most)] if least.text != most.text => {
+                from_to(&least.text, &most.text, &figure.unit) + &ends(of_least, of_most)
+            }
+            cells => cells.first().map_or_else(String::new, |(_, cell)| with_interval(figure, cell)),
         };
         let store = if is_part { format!("{store} at {n} of {count} points") } else { store.to_owned() };
         format!("{}{text}", prefix(store))
     };
     stores.into_iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Names the points at the ends of a range if one label distinguishes them: ` (disk plain to ext4)`.
+fn ends(least: &BTreeMap<String, String>, most: &BTreeMap<String, String>) -> String {
+    let both = least.iter().filter_map(|(name, value)| Some((name, value, most.get(name)?)));
+    let mut differ = both.filter(|(_, from, to)| from != to);
+    match (differ.next(), differ.next()) {
+        (Some((name, from, to)), None) => format!(" ({name} {from} to {to})"),
+        _ => String::new(),
+    }
 }
 
 /// Two values as the ends of a range. A unit that does not change with the number is given once.

@@ -17,6 +17,8 @@ use crate::phase::{PhaseFacts, Quantity, is_percentile};
 use crate::stat::{self, interval};
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
+/// Beginning of the reason for a figure's absence if a trial that it needs was not run.
+pub const NO_TRIAL: &str = "there is no trial";
 /// Label of a trial's store.
 const STORE: &str = "store";
 /// Seconds that one load or drive by itself must last to be no noise: five, as exactly as a timer ends them.
@@ -202,7 +204,7 @@ fn term_value(
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {
         [] if wanted().count() == 0 => Err("there is no such trial".to_string()),
-        [] => Err(format!("there is no trial with {}", number::list(&labels()))),
+        [] => Err(format!("{NO_TRIAL} with {}", number::list(&labels()))),
         [(_, phases)] => value_in(phases),
         repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
             let all: Vec<Measured> = repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;

@@ -506,7 +506,7 @@ pub fn asked_s(asked: &Asked) -> f64 {
 pub fn state_words(state: &PhaseState) -> String {
     match state {
         PhaseState::Complete => "is complete".to_string(),
-        PhaseState::Unfinished => "did not end: the program died during it".to_string(),
+        PhaseState::Unfinished => "has not ended".to_string(),
         PhaseState::Interrupted => "was interrupted".to_string(),
         PhaseState::Failed(why) => format!("failed: {why}"),
         PhaseState::Void(why) => format!("is void (its figures are not reported): {why}"),

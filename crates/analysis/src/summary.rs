@@ -242,7 +242,8 @@ fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
         let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
         let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
         let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
-        let place = format!("{}, {}, the most of {} points", best.name(), best.phase(), of.len());
+        let of_all = if of.len() > 1 { format!(", the most of {} points", of.len()) } else { String::new() };
+        let place = format!("{}, {}{of_all}", best.name(), best.phase());
         Some(told(measured(run, best, &judged, place), lacked(trials_of(&judged))))
     };
     stores.values().filter_map(best).collect()

@@ -30,7 +30,7 @@ pub fn run_facts(run: &Run, answer: &str, end_ns: u64) -> RunFacts {
         RunState::Complete => (EndState::Complete, None),
         RunState::Interrupted => (EndState::Interrupted, None),
         RunState::Failed(why) => (EndState::Failed, Some(why.clone())),
-        RunState::Unfinished => (EndState::Killed, None),
+        RunState::Unfinished | RunState::Running => (unended(run), None),
     };
     RunFacts {
         id: header.id.clone(),
@@ -52,6 +52,11 @@ pub fn run_facts(run: &Run, answer: &str, end_ns: u64) -> RunFacts {
         plan_text: header.plan_text.clone(),
         recorder_bytes: run.recorder_bytes,
     }
+}
+
+/// Returns the state of a part of `run` that has no end.
+fn unended(run: &Run) -> EndState {
+    if run.state == RunState::Running { EndState::Running } else { EndState::Killed }
 }
 
 /// Durability of the phases that write, once for each name and durability.
@@ -95,7 +100,7 @@ fn state(run: &Run, trial: &Trial) -> EndState {
     } else if has(|state| matches!(state, PhaseState::Interrupted)) {
         EndState::Interrupted
     } else if trial.end_ns.is_none() || has(|state| matches!(state, PhaseState::Unfinished)) {
-        if run.state == RunState::Interrupted { EndState::Interrupted } else { EndState::Killed }
+        if run.state == RunState::Interrupted { EndState::Interrupted } else { unended(run) }
     } else {
         EndState::Complete
     }
@@ -234,7 +239,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         PhaseState::Interrupted => (EndState::Interrupted, None),
         PhaseState::Failed(why) => (EndState::Failed, Some(why.clone())),
         PhaseState::Void(why) => (EndState::Void, Some(why.clone())),
-        PhaseState::Unfinished => (EndState::Killed, None),
+        PhaseState::Unfinished => (unended(run), None),
     };
     // What was seen can be looked at on the time axis; as a result it stands nowhere.
     let stands = state != EndState::Void;

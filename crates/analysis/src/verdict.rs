@@ -47,6 +47,7 @@ pub fn verdict(
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
+            (0, false) if run.state == RunState::Running => format!("{first}; and the run is still running."),
             (0, false) => format!("{first}; and the run is incomplete."),
             (more, _) => {
                 format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
@@ -60,11 +61,15 @@ pub fn verdict(
     }
     if let Some(first) = unseen.first() {
         // A search sets out to see goals break: what it came to says more.
-        let sentence = match lines.iter().find(|line| line.result.state == LineState::NoLine) {
+        let no_line = |line: &&LineView| line.result.state == LineState::NoLine && run.state != RunState::Running;
+        let sentence = match lines.iter().find(no_line) {
             Some(line) => line::of_store(line),
             // What ended the run comes before what was not seen.
             None if matches!(run.state, RunState::Failed(_)) => {
                 format!("{}; no promise was seen to break before that.", number::capital(first))
+            }
+            None if run.state == RunState::Running => {
+                format!("{}; so far no promise was seen to break.", number::capital(first))
             }
             None => format!("No promise was seen to break, but {first}."),
         };
@@ -352,6 +357,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
     let how = match &run.state {
         RunState::Complete => None,
         RunState::Unfinished => Some("killed".to_string()),
+        RunState::Running => Some(String::new()),
         RunState::Interrupted => Some("interrupted".to_string()),
         RunState::Failed(why) => Some(why.clone()),
     };
@@ -375,11 +381,15 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
                 }
             }
         };
-        unseen.push(format!("the run ended {place}: {how}"));
+        unseen.push(match run.state {
+            RunState::Running => format!("the run is still running, {place}"),
+            _ => format!("the run ended {place}: {how}"),
+        });
     }
     // That a store failed was said with the run's end.
     let ended = unseen.is_empty();
-    let said = |line: &LineView| !ended && matches!(line.result.ending, Ending::Failed(_));
+    let said =
+        |line: &LineView| run.state == RunState::Running || !ended && matches!(line.result.ending, Ending::Failed(_));
     let lost = lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line));
     unseen.extend(lost.map(|line| line::of_store(line).trim_end_matches('.').to_string()));
     // Phases that failed or were void by name and sort of reason: the first one's words, and the trials.

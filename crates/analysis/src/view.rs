@@ -155,6 +155,8 @@ plimsoll_core::words! {
         Void = "void",
         /// The program died in it.
         Killed = "killed",
+        /// Not ended yet: the program still runs.
+        Running = "running",
     }
 }
 

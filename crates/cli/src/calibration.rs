@@ -134,13 +134,13 @@ impl Calibration {
         let pairs = NOISE_RUNS * (NOISE_RUNS - 1) / 2;
         let refused = self.refused().map_or(String::new(), |floors| format!("; refused: {floors}"));
         let (taken, longest_ms) = (percent(self.taken_away.0), self.taken_away.1 as f64 / 1e6);
-        let one = format!("{median} M op/s ({least} to {most}, n = {CEILING_RUNS}), {each_ns:.1} ns each");
+        let one = format!("{median} M ops/s ({least} to {most}, n = {CEILING_RUNS}), {each_ns:.1} ns each");
         let floor = format!(
             "throughput {rate}, p50 {p50}, p99 {p99}: 95 % of {pairs} pairs of equal runs differ by less{refused}"
         );
         let lines = [
             ("generator's ceiling, 1 worker", one),
-            ("generator's ceiling, 2 workers", format!("{} M op/s, {of_one:.2} × one", mega(two))),
+            ("generator's ceiling, 2 workers", format!("{} M ops/s, {of_one:.2} × one", mega(two))),
             ("noise floor", floor),
             ("time taken from a thread that wants to run", format!("{taken}, {longest_ms:.2} ms at once at most")),
         ];
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(Calibration::load(&runs), None);
         made.keep(&runs).unwrap();
         assert_eq!(Calibration::load(&runs).as_ref(), Some(&made));
-        assert_eq!(made.lines()[1].1, "60.0 M op/s, 2.00 × one");
+        assert_eq!(made.lines()[1].1, "60.0 M ops/s, 2.00 × one");
         let pauses =
             "of the time 0.81 % above 1 ms, 0.40 % above 5 ms, 0.00 % above 10 ms; 16.1 ms at most (n = 31 in 14 s)";
         assert_eq!(made.lines()[4].1, pauses);

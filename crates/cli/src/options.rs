@@ -37,6 +37,9 @@ fn option_of(key: &'static Key) -> Arg {
         KeyType::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };
+    // A time with a sign is refused as a time, and not as an unknown option.
+    let takes_time = matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think);
+    let option = if takes_time { option.allow_hyphen_values(true) } else { option.allow_negative_numbers(true) };
     let option = match short {
         Some(letter) => option.short(letter),
         None => option,

@@ -81,6 +81,7 @@ pub fn load(
     let (mut plan, text) = read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
     plan.left_out.extend(left_out);
     plan.notices = smaller::notices(&args.smaller);
+    plan.notices.extend(smaller::without_answer(&plan));
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
     let stores = passwords.taken_from(&named.on);

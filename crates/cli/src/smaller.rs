@@ -6,7 +6,7 @@ mod quick;
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
 use plimsoll_plan::keys::{self, Key};
-use plimsoll_plan::model::PhaseKind;
+use plimsoll_plan::model::{PhaseKind, Plan};
 use plimsoll_plan::{Overrides, without_secrets};
 use plimsoll_trial::TrialError;
 use toml_edit::Document;
@@ -82,6 +82,9 @@ fn others(args: &SmallerArgs) -> Vec<String> {
     all
 }
 
+/// Reason that a figure or an answer is left out, behind its name.
+const WITHOUT_POINTS: &str = ": it needs points that this smaller plan does not run";
+
 /// Removes figures, and answers from figures, that need points which the smaller plan does not run. Returns the reasons.
 pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: &Overrides) -> Vec<String> {
     let mut reasons = Vec::new();
@@ -89,12 +92,15 @@ pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: 
     for _ in 0..4 {
         let Err(error) = plans::parsed(catalogue, plan, overrides) else { break };
         let own = error.problems().iter().filter(|problem| problem.source_name() == plan.name);
-        let places: Vec<usize> = own.map(|problem| problem.span().start).collect();
+        let problems: Vec<_> = own.collect();
         let Ok(document) = Document::parse(plan.text.as_str()) else { break };
         let mut edits = Vec::new();
         for (name, at) in Parts::of(catalogue, &plan.name, &plan.text, document.as_table()).derived() {
-            if places.iter().any(|place| at.contains(place)) {
-                reasons.push(format!("{name}: it needs points that this smaller plan does not run"));
+            if let Some(problem) = problems.iter().find(|problem| at.contains(&problem.span().start)) {
+                // Of a formula: `clients` is never 32.
+                let why =
+                    problem.what().strip_prefix("in the formula: ").map_or(String::new(), |why| format!(": {why}"));
+                reasons.push(format!("{name}{WITHOUT_POINTS}{why}"));
                 edits.push(Edit { at, text: String::new(), from: String::new() });
             }
         }
@@ -105,6 +111,14 @@ pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: 
         plan.splice(edits);
     }
     reasons
+}
+
+/// Returns a notice if the answer was left out of a smaller plan, with the first reason.
+pub fn without_answer(plan: &Plan) -> Option<String> {
+    let is_of = |key: &str| plan.left_out.iter().find(|reason| reason.starts_with(key));
+    is_of("`answer`").filter(|_| plan.answers.is_empty())?;
+    let figure = is_of("`figure`").and_then(|reason| reason.split_once(WITHOUT_POINTS)).map(|(_, why)| why);
+    Some(format!("This smaller plan cannot answer the question of the study{}.", figure.unwrap_or_default()))
 }
 
 /// Returns the text of the plan with the options of `args` that replace other values of it: stores, seed, permissions.
@@ -151,7 +165,9 @@ fn set(parts: &Parts<'_>, name: &str, given: &str) -> Result<Vec<Edit>, TrialErr
         None => of_plan(parts, name, given, &from),
     };
     if edits.is_empty() {
-        let next = match nearest(name, parts.names().iter().map(String::as_str)) {
+        let names = parts.names();
+        let with_scope = names.iter().map(String::as_str).find(|known| known.rsplit('.').next() == Some(name));
+        let next = match with_scope.or_else(|| nearest(name, names.iter().map(String::as_str))) {
             Some(near) => format!("did you mean `{near}`? it has: {}", parts.has()),
             None => format!("it has: {}", parts.has()),
         };

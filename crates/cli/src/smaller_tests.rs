@@ -101,12 +101,21 @@ fn figures_without_their_points_and_the_answer_that_needs_them_are_left_out() {
 }
 
 #[test]
+fn a_smaller_plan_without_an_answer_says_so_first() {
+    let (plan, _) = smaller("instances", "clients:8").unwrap();
+    assert!(plan.answers.is_empty() && plan.left_out.iter().all(|reason| !reason.contains('{')), "{:?}", plan.left_out);
+    let notice = plan.notices.last().unwrap();
+    assert!(notice.contains("cannot answer the question of the study: `clients` is never 32."), "{notice}");
+}
+
+#[test]
 fn what_a_plan_does_not_have_is_refused_with_what_it_has() {
     refused(
         "coupons",
         "recods=5",
         &["--set recods=5: coupons has no `recods`", "did you mean `records`?", "sqlite.synchronous", "mixed.for"],
     );
+    refused("commit-batch", "stores:sqlite disk=plain", &["commit-batch has no `disk`", "did you mean `sqlite.disk`?"]);
     refused("coupons", "mongodb.x=1", &["coupons has no `mongodb.x`", "of the workload: records"]);
     refused("coupons", "records=many", &["--set records=many: `records` must be a whole number"]);
     refused("coupons", "mixed.for=5", &["--set for=5: a time needs a unit"]);

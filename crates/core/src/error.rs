@@ -84,6 +84,13 @@ impl StoreError {
         self
     }
 
+    /// Adds advice, if there is none.
+    #[must_use]
+    pub fn or_next(self, next: impl Into<String>) -> Self {
+        let next = self.next.unwrap_or_else(|| next.into());
+        Self { next: Some(next), ..self }
+    }
+
     /// Returns the error that `what`, which a run made, could not be removed because of this error.
     ///
     /// `removal` is the command that removes it from an attached server; `None` for a private server.

@@ -40,7 +40,8 @@ impl Scratch {
 
     /// Makes a directory in `parent` whose name begins with `prefix`.
     pub fn make(parent: &Path, prefix: &str) -> Result<Self, StoreError> {
-        let about = at(parent.display(), fs::metadata(parent))?;
+        let about = at(parent.display(), fs::metadata(parent))
+            .map_err(|error| error.or_next("name a directory that exists: its disk is measured"))?;
         if !about.is_dir() {
             return Err(StoreError::usage(format!("{} is not a directory", parent.display()))
                 .next("name the directory that is to be measured"));
@@ -50,6 +51,10 @@ impl Scratch {
             match fs::create_dir(&path) {
                 // A process of the same number, in another container, is at it.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let what = format!("{}: this file system takes no new directories", parent.display());
+                    return Err(StoreError::usage(what).next("name a directory on a disk"));
+                }
                 made => at(path.display(), made)?,
             }
             // In between, another process may have considered it stale and removed it.

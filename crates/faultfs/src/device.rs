@@ -344,7 +344,17 @@ pub fn sync(mount_point: &Path) -> Result<(), FaultError> {
 /// The directory, which is ours from now on, and its mark, locked.
 fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
     let is_new = !directory.exists();
-    fs::create_dir_all(directory).map_err(FaultError::at(directory))?;
+    // The parents of a mistyped path are not made.
+    if let (true, Err(error)) = (is_new, fs::create_dir(directory)) {
+        let what = match error.kind() {
+            io::ErrorKind::NotFound => format!(
+                "{}: the directory above it does not exist; correct the path, or make that directory",
+                directory.display()
+            ),
+            _ => return Err(FaultError::at(directory)(error)),
+        };
+        return Err(FaultError::Usage(what));
+    }
     let directory = directory.canonicalize().map_err(FaultError::at(directory))?;
     if matches!(mark(&directory), Some((_, false))) {
         return Err(FaultError::InUse(directory));

@@ -77,7 +77,9 @@ fn listeners(table: &str, port: u16) -> Vec<String> {
 /// `Usage` if the path does not exist.
 pub fn of_path(path: &Path) -> Result<Vec<String>, StoreError> {
     let found = path.canonicalize().and_then(|path| Ok((path.metadata()?, path)));
-    let (metadata, path) = found.map_err(|error| StoreError::usage(format!("{}: {error}", path.display())))?;
+    let (metadata, path) = found.map_err(|error| {
+        StoreError::usage(format!("{}: {error}", path.display())).next("name a port, a device, or a path that exists")
+    })?;
     let mut held = Vec::new();
     let device = metadata.file_type().is_block_device().then(|| metadata.rdev());
     let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();

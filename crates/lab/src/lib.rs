@@ -58,6 +58,7 @@ pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
+pub use limits::limits_must_be_possible;
 pub use open_store::{OpenStore, open};
 pub use orphans::{after_killing, sweep_orphans};
 pub use packages::Program;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
 use plimsoll_core::{LimitChange, Limits, StoreError, StoreErrorKind};
+use rustix::fs::Access;
 
 /// File in a server's directory that names its groups, one a line.
 const GROUPS_FILE: &str = "groups";
@@ -63,15 +64,50 @@ fn check(limits: &Limits) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses limits that this machine cannot set, before a server is started.
+///
+/// # Errors
+/// `Usage` if a limit is too low for any server, or more than the machine has; `Missing` if the kernel lacks a
+/// controller; `Permission` if groups may not be made.
+pub fn limits_must_be_possible(limits: &Limits) -> Result<(), StoreError> {
+    check(limits)?;
+    let table = fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    limits.changes().iter().try_for_each(|change| {
+        let controller = controller_of(change);
+        let (Parent::First(parent) | Parent::Second(parent)) =
+            parent_of(controller, &table, &own).ok_or_else(|| missing(controller))?;
+        rustix::fs::access(&parent, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| refused(controller, &parent.display().to_string(), &error.into()))
+    })
+}
+
+fn controller_of(change: &LimitChange) -> &'static str {
+    match change {
+        LimitChange::Cpus(_) => "cpu",
+        LimitChange::Cpuset(_) => "cpuset",
+        LimitChange::Memory(_) => "memory",
+        LimitChange::Disk(..) => "blkio",
+    }
+}
+
+fn missing(controller: &str) -> StoreError {
+    let what = format!("this machine has no control groups for `{controller}`");
+    StoreError::new(StoreErrorKind::Missing, what)
+        .detail(format!("looked for version 1 and 2 in {MOUNTS_FILE}"))
+        .next(format!("omit this limit, or mount /sys/fs/cgroup/{controller}"))
+}
+
 /// Returns the settings of control groups for one limit.
 fn limit_of(change: &LimitChange, root: &Path) -> Result<Limit, StoreError> {
     let or_none = |limit: Option<u64>, none: &str| limit.map_or(none.to_owned(), |limit| limit.to_string());
+    let controller = controller_of(change);
     Ok(match change {
         LimitChange::Cpus(cpus) => {
             let quota = cpus.map(|cpus| (cpus * PERIOD_US as f64) as u64);
             let quota_first = ("cpu.cfs_quota_us", or_none(quota, "-1"));
             Limit {
-                controller: "cpu",
+                controller,
                 first: vec![("cpu.cfs_period_us", PERIOD_US.to_string()), quota_first],
                 second: vec![("cpu.max", format!("{} {PERIOD_US}", or_none(quota, "max")))],
             }
@@ -80,10 +116,10 @@ fn limit_of(change: &LimitChange, root: &Path) -> Result<Limit, StoreError> {
             let nodes = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_else(|_| "0".to_owned());
             let cpus = ("cpuset.cpus", cpuset.clone().unwrap_or_else(own_cpus));
             let first = vec![cpus.clone(), ("cpuset.mems", nodes.trim().to_owned())];
-            Limit { controller: "cpuset", first, second: vec![cpus] }
+            Limit { controller, first, second: vec![cpus] }
         }
         LimitChange::Memory(bytes) => Limit {
-            controller: "memory",
+            controller,
             first: vec![("memory.limit_in_bytes", or_none(*bytes, "-1"))],
             second: vec![("memory.max", or_none(*bytes, "max"))],
         },
@@ -91,7 +127,7 @@ fn limit_of(change: &LimitChange, root: &Path) -> Result<Limit, StoreError> {
             let disk = disk_of(root)?;
             let (file, key) = OF_DISK.get(*position).copied().unwrap_or_default();
             Limit {
-                controller: "blkio",
+                controller,
                 first: vec![(file, format!("{disk} {}", or_none(*limit, "0")))],
                 second: vec![("io.max", format!("{disk} {key}={}", or_none(*limit, "max")))],
             }
@@ -148,10 +184,7 @@ fn disk_of(root: &Path) -> Result<String, StoreError> {
 fn set(limit: &Limit, root: &Path, table: &str, own: &str) -> Result<(), StoreError> {
     let controller = limit.controller;
     let Some(parent) = parent_of(controller, table, own) else {
-        let what = format!("this machine has no control groups for `{controller}`");
-        return Err(StoreError::new(StoreErrorKind::Missing, what)
-            .detail(format!("looked for version 1 and 2 in {MOUNTS_FILE}"))
-            .next(format!("omit this limit, or mount /sys/fs/cgroup/{controller}")));
+        return Err(missing(controller));
     };
     let name = root.file_name().unwrap_or_default();
     let (group, settings) = match &parent {
@@ -182,7 +215,7 @@ fn write(controller: &str, group: &Path, settings: &[(&str, String)]) -> Result<
 
 fn refused(controller: &str, what: &str, error: &io::Error) -> StoreError {
     let (kind, next) = match error.kind() {
-        io::ErrorKind::PermissionDenied => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             (StoreErrorKind::Permission, "run as root, or in a delegated control group, or omit the limit")
         }
         _ => (StoreErrorKind::Usage, "change this limit, or omit it"),

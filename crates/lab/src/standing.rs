@@ -19,7 +19,7 @@ mod publish;
 mod request;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -333,6 +333,10 @@ impl Lab {
 
     fn ask(&self, request: &LabRequest, bound: Duration) -> Result<LabReply, StoreError> {
         let lost = |error: std::io::Error| {
+            if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::NotFound) {
+                let what = format!("lab `{}` was ended meanwhile", self.name);
+                return StoreError::broken(what).next("plimsoll lab status lists the running labs");
+            }
             let what = format!("lab `{}` does not answer", self.name);
             StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string()).next("plimsoll lab status")
         };
@@ -344,7 +348,9 @@ impl Lab {
             socket.write_all(&line)?;
             socket.shutdown(Shutdown::Write)?;
             let mut answer = String::new();
-            BufReader::new(socket).read_line(&mut answer)?;
+            if BufReader::new(socket).read_line(&mut answer)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
             Ok(serde_json::from_str(&answer)?)
         };
         match ask().map_err(lost)? {

@@ -12,6 +12,9 @@ use crate::quantity::Dimension;
 /// An example of a file of prices: three ways to keep 10.5 TB.
 pub const EXAMPLE: &str = include_str!("cost.toml");
 
+/// Greatest price of a server.
+const PRICE_MAX: f64 = 1e12;
+
 /// Costs of all configurations of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
@@ -108,6 +111,14 @@ impl PlanReader<'_> {
 
     fn price(&self, node: &PlanNode<'_>, _: &KeyType) -> Option<f64> {
         let price = self.number(node)?;
+        if price > PRICE_MAX {
+            let help = Some("write the price of one server, 1e12 at most".to_owned());
+            return self.refuse(
+                node.span.clone(),
+                format!("`{}` is too great: {}", node.key, self.written(node)),
+                help,
+            );
+        }
         if price >= 0.0 {
             return Some(price);
         }

@@ -390,6 +390,10 @@ impl PlanReader<'_> {
         match node.kind {
             NodeKind::Int(number) => Some(number as f64),
             NodeKind::Float(number) if number.is_finite() => Some(number),
+            NodeKind::Float(_) => {
+                let what = format!("`{}` must be a number with a finite value, not {}", node.key, self.written(node));
+                self.refuse(node.span.clone(), what, None)
+            }
             _ => self.wrong_type(node, "a number"),
         }
     }

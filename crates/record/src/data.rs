@@ -489,6 +489,8 @@ pub enum RunState {
     /// Not ended: the program died.
     #[default]
     Unfinished,
+    /// Not ended: the program still writes the recording, which never contains this state.
+    Running,
     /// Ended as planned.
     Complete,
     /// Stopped by the user.

@@ -405,11 +405,14 @@
   // Lines and points over a number that is not time.
   const chartPlot = (parent, chart) => {
     const label = `${chart.name} over ${chart.x_name}. Arrow keys move the cursor.`;
-    const element = box(parent, chart.name, `${words(chart)}, over ${chart.x_name.toLowerCase()}`, label);
+    const element = box(parent, chart.name, `${chart.unit === "%" ? "per cent" : words(chart)}, over ${chart.x_name.toLowerCase()}`, label);
     const measured = new Set(chart.points), one = chart.x.length < 2;
     const [from, to] = [chart.x[0], chart.x[chart.x.length - 1]], margin = (to - from) * .03 || 1;
     const plot = { box: element, panel: chart, onTime: false };
     const number = (v) => withUnit(v, chart.x_unit);
+    // Pairs, clients and nodes are counted: their axis has no fractions.
+    const isWhole = chart.x_unit === "" && chart.x.every(Number.isInteger), every = Math.max(1, Math.ceil((to - from) / 10));
+    const whole = () => Array.from({ length: Math.floor((to - from) / every) + 1 }, (_, at) => from + at * every);
     const marks = (u) => {
       const { ctx, bbox } = u, ratio = devicePixelRatio;
       ctx.save();
@@ -437,7 +440,7 @@
         points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v, of, idx) => withUnit(line.values[idx ?? chart.x.length - 1], chart.unit),
       }))],
       scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (chart.top ?? (max > 0 ? max : .93)) * 1.08]) } },
-      axes: axes(chart.unit, (_, splits) => splits.map((v) => (v == null ? "" : short(v)))),
+      axes: axes(chart.unit, (_, splits) => splits.map((v) => (v == null ? "" : short(v))), isWhole ? whole : null),
       legend: { live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
       cursor: { y: false, points: { size: 7 }, drag: { x: false, y: false } },
       hooks: { draw: [marks] },

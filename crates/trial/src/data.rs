@@ -40,18 +40,22 @@ impl RunData {
     /// # Errors
     /// If the place cannot be made there.
     pub fn make(directory: &Path, dir: Option<&str>) -> Result<Self, TrialError> {
-        let make = |dir: &str| {
-            let (place, link) = (Path::new(dir).canonicalize()?.join(name(directory)), directory.join("data"));
+        let failed = |place: String| {
+            move |error: io::Error| write_error(place, &error).next("name a directory that can be written to")
+        };
+        let make_in = |parent: PathBuf| {
+            let (place, link) = (parent.join(name(directory)), directory.join("data"));
             std::os::unix::fs::symlink(&place, &link)?;
             // The end of the run must not remove a directory that it did not make.
             let lock = make_locked(&place).inspect_err(|_| drop(fs::remove_file(&link)))?;
             let_others_through(&place)?;
             Ok((place, lock))
         };
-        let failed = |error: io::Error| {
-            write_error(dir.unwrap_or_default(), &error).next("name a directory that can be written to")
+        let make = |dir: &str| {
+            let parent = Path::new(dir).canonicalize().map_err(failed(dir.to_owned()))?;
+            make_in(parent).map_err(failed(format!("cannot make a directory in {dir}")))
         };
-        let elsewhere = dir.map(make).transpose().map_err(failed)?;
+        let elsewhere = dir.map(make).transpose()?;
         Ok(Self { directory: directory.to_owned(), elsewhere })
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::{Catalogue, DiskSpec, StoreErrorKind};
+use plimsoll_core::{Catalogue, DiskSpec, Limits, StoreErrorKind};
 use plimsoll_lab::hosts::Network;
 use plimsoll_lab::packages::SYSTEM_PATH;
 use plimsoll_plan::model::{Plan, StoreUse};
@@ -16,6 +16,9 @@ use crate::error::TrialError;
 /// Fails if something is missing or not permitted, with the package or the right that helps; and if a parameter of the store
 /// is wrong.
 pub fn found(catalogue: &Catalogue, store: &StoreUse) -> Result<String, TrialError> {
+    if store.is_private() || store.server.is_some() {
+        plimsoll_lab::limits_must_be_possible(&Limits::of(&store.params)?)?;
+    }
     if let Some(server) = &store.server {
         return program(&server.command);
     }

@@ -644,7 +644,9 @@ impl Store for RedisStore {
         let cleared = self.clear().and_then(|()| self.note(false));
         self.is_noted = false;
         cleared.map_err(|error| match self.is_private {
-            true => error.leaves("the keys of the private server", None),
+            true => error.leaves("the keys of the run", None).next(
+                "in a lab, plimsoll lab start NAME starts the server again; the keys go with the lab at the latest",
+            ),
             false => {
                 let what = format!("key prefix {} at {}", self.prefix, self.login.place);
                 error.leaves(what, self.removal(&self.run_id))

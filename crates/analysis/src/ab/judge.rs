@@ -287,7 +287,7 @@ fn chart(spec: &AbSpec, series: &Series) -> Option<Chart> {
         Line::new("95 % to", interval(|(_, high)| high)),
     ];
     Some(Chart {
-        name: format!("{} of B against A", series.metric.name()),
+        name: format!("Change in {}, B against A", series.metric.name()),
         x_name: "Pair".to_string(),
         unit: "%".to_string(),
         x: series.logs.iter().map(|(number, _)| f64::from(*number)).collect(),

@@ -98,7 +98,9 @@ fn interval_of(a: &Observed, b: &Observed, from: f64) -> Option<(f64, f64, &'sta
         (Within::Series(a), Within::Series(b)) => {
             let (low, high) = difference::welch(a, b)?;
             let base = mean(a);
-            (base > 0.0 && from > 0.0).then(|| (low / base * 100.0, high / base * 100.0, "slices, Welch"))
+            // Rates and times are never negative.
+            let percent = |end: f64| (end / base * 100.0).max(-100.0);
+            (base > 0.0 && from > 0.0).then(|| (percent(low), percent(high), "slices, Welch"))
         }
         (Within::Resampled(interval), _) => interval.map(|(low, high)| (low, high, "slices, bootstrap")),
         _ => None,

@@ -114,11 +114,12 @@ fn ended_early((name, side): (&str, &Side)) -> Option<RuleResult> {
     (side.state != EndState::Complete).then(|| RuleResult {
         rule: format!("{name} is complete"),
         checked: 1,
-        failures: vec![format!(
-            "run {} was {}: values that it did not measure cannot be judged",
-            side.id,
-            side.state.name()
-        )],
+        failures: vec![match side.state {
+            EndState::Running => format!("run {} is still running: compare it when it has ended", side.id),
+            state => {
+                format!("run {} was {}: values that it did not measure cannot be judged", side.id, state.name())
+            }
+        }],
         undecided: Vec::new(),
     })
 }

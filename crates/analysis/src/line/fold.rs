@@ -185,8 +185,8 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
         let (those, words): (Vec<&Rung>, Vec<String>) = those.filter_map(|one| Some((&one.rung, why(one)?))).unzip();
         let which = number::capital(&named(&those)?);
         let first = those.first().filter(|_| those.len() > 1);
-        let first = first.map_or(String::new(), |first| format!(" ({} as the first)", first.ordinal + 1));
-        Some(format!("{which}{first}, {what}: {}", words.first()?))
+        let first = first.map_or(String::new(), |first| format!("; load step {}", first.ordinal + 1));
+        Some(format!("{which}, {what}{first}: {}", words.first()?))
     };
     let within = |rung: &RungView| rung.goals.iter().all(|goal| goal.ratio().is_none_or(|ratio| ratio <= 1.0));
     let behind = "the store did not keep up: at the end, more operations were due and not sent than allowed.";

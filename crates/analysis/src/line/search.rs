@@ -227,7 +227,7 @@ impl LineSearch {
         self.spec.budget_s.max(least_s) - self.spent_s()
     }
 
-    /// Returns `rate` with four significant digits, since a plan should not read 41,237.918273 op/s, within its bounds.
+    /// Returns `rate` with four significant digits, since a plan should not read 41,237.918273 ops/s, within its bounds.
     fn bounded(&self, rate: f64) -> f64 {
         let digit = 10f64.powi((rate.log10().floor() - 3.0) as i32);
         ((rate / digit).round() * digit).min(self.spec.rate_max_per_s).max(self.spec.rate_min_per_s)

@@ -48,7 +48,7 @@ fn begin(store: Option<&str>, clause: &str) -> String {
 }
 
 fn op_per_s(one: &AtRate) -> String {
-    format!("{} op/s", number::significant(one.rate_per_s))
+    format!("{} ops/s", number::significant(one.rate_per_s))
 }
 
 /// `5 of 5 load steps of 6.00 s`.
@@ -58,13 +58,13 @@ fn in_steps(n: u64, of: &AtRate) -> String {
     format!("{n} of {steps} of {}{longer}", number::seconds(of.seconds))
 }
 
-/// `goals held at 24,000 op/s in 4 of 5 load steps of 6.00 s`, or `goals broke at …`.
+/// `goals held at 24,000 ops/s in 4 of 5 load steps of 6.00 s`, or `goals broke at …`.
 fn goals(one: &AtRate, held: bool) -> String {
     let (what, n) = if held { ("held", one.held) } else { ("broke", one.failed) };
     format!("goals {what} at {} in {}", op_per_s(one), in_steps(n, one))
 }
 
-/// `carries 24,000 op/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 op/s: failed in …`.
+/// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`.
 fn stated(one: &AtRate, carried: bool) -> String {
     let (what, did, n) = if carried { ("carries", "held", one.held) } else { ("gives way at", "failed", one.failed) };
     format!("{what} {}: {did} in {}", op_per_s(one), in_steps(n, one))

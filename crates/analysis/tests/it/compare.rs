@@ -180,6 +180,9 @@ fn a_condition_on_what_one_run_did_not_measure_does_not_hold() {
     let ended = comparison.rules.last().unwrap();
     assert_eq!(ended.rule, "B is complete");
     assert!(ended.failures[0].ends_with("was killed: values that it did not measure cannot be judged"), "{ended:?}");
+    killed.state = RunState::Running;
+    let going = compare(&a, &killed, &rules, None);
+    assert!(going.rules.last().unwrap().failures[0].contains(" is still running: "), "{:?}", going.rules);
 }
 
 #[test]

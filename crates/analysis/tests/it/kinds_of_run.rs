@@ -115,7 +115,7 @@ fn a_search_is_found_again_in_its_recording() {
     assert_eq!(cut.verdict.state, VerdictState::Incomplete);
     assert_eq!(
         cut.verdict.sentence,
-        "What fjall carries is undecided; goals held at 4,550 op/s in 1 of 1 load step of 10.0 s; the search did not end."
+        "What fjall carries is undecided; goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s; the search did not end."
     );
 }
 
@@ -128,7 +128,7 @@ fn a_search_whose_time_was_up_before_anything_broke_is_undecided_and_does_not_pa
     assert_eq!(view.verdict.state, VerdictState::Undecided, "{:?}", view.verdict);
     assert_eq!(
         view.verdict.sentence,
-        "What fjall carries is undecided; goals held at 4,550 op/s in 1 of 1 load step of 10.0 s; time was up before a goal broke at a higher rate; use a \
+        "What fjall carries is undecided; goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s; time was up before a goal broke at a higher rate; use a \
          longer --budget or a higher --from."
     );
 }

@@ -144,14 +144,14 @@ fn bounds_are_kept_and_said() {
     assert_eq!((result.ending, result.rate_per_s), (Ending::NoFailure, Some(900.0)));
     assert_eq!(
         result.sentence,
-        "Carries at least 900 op/s, the most that was tried: held in 5 of 5 load steps of 10.0 s."
+        "Carries at least 900 ops/s, the most that was tried: held in 5 of 5 load steps of 10.0 s."
     );
     assert!(search_low.steps().iter().all(|step| step.rung.rate_per_s.is_none_or(|rate| rate <= 900.0)));
     let high = LineSpec { rate_min_per_s: 3_000.0, ..spec(vec![p99(20.0)]) };
     let (result, _) = search(&store, &high, Sampled::ServerCpu, 1);
     assert_eq!(result.ending, Ending::NoPass);
     assert!(
-        result.sentence.starts_with("Does not keep its goals even at 3,000 op/s: p99 passes"),
+        result.sentence.starts_with("Does not keep its goals even at 3,000 ops/s: p99 passes"),
         "{}",
         result.sentence
     );
@@ -172,7 +172,7 @@ fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_o
         if ending == Ending::StepsUp {
             assert_eq!(
                 result.sentence,
-                "Gives way at 900 op/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; \
+                "Gives way at 900 ops/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; \
                  200 load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
                  further from what the machine does by itself."
             );
@@ -211,8 +211,7 @@ fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_know
         stopped.take(answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice));
     }
     let known = stopped.result(Ending::Stopped).sentence;
-    let held =
-        "What it carries is undecided; goals held at 1,390 op/s in 1 of 1 load step of 10.0 s; the search did not end.";
+    let held = "What it carries is undecided; goals held at 1,390 ops/s in 1 of 1 load step of 10.0 s; the search did not end.";
     assert_eq!(known, held);
 }
 

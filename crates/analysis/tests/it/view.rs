@@ -399,6 +399,18 @@ fn a_run_without_anything_is_no_panic() {
 }
 
 #[test]
+fn a_run_that_goes_on_is_still_running() {
+    let mut run = study::killed();
+    run.state = RunState::Running;
+    let of = view(&run);
+    assert_eq!((of.run.state, of.trials[2].state), (EndState::Running, EndState::Running));
+    let sentence = &of.verdict.sentence;
+    assert!(sentence.starts_with("The run is still running, in phase mixed of trial 3 of "), "{sentence}");
+    assert!(sentence.ends_with("; so far no promise was seen to break."), "{sentence}");
+    assert!(!format!("{of:?}").contains("illed"), "{of:?}");
+}
+
+#[test]
 fn other_programs_and_a_busy_hypervisor_are_said() {
     let mut run = study::complete();
     let warned =

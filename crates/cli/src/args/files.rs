@@ -15,7 +15,7 @@ pub struct FilesArgs {
     #[arg(value_name = "PID|DIRECTORY")]
     pub what: String,
     /// Duration; Ctrl-C ends it earlier.
-    #[arg(long = "for", value_name = "TIME", default_value = "10s")]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = "10s")]
     pub duration: String,
     /// Print a JSON object instead of tables.
     #[arg(long)]

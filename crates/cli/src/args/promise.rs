@@ -70,7 +70,7 @@ pub struct PromiseArgs {
     #[arg(long, value_name = "flush N|write N,…", conflicts_with = "cuts")]
     pub cut: Option<String>,
     /// Longest time that a store is driven; the power is cut then at the latest.
-    #[arg(long = "for", value_name = "TIME", default_value = LENGTH)]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, default_value = LENGTH)]
     pub length: String,
     /// Workload until the cut [default: kv or coupons, the first that the store supports].
     #[arg(long, value_name = "NAME")]

@@ -35,7 +35,7 @@ pub struct SyncArgs {
     #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_parser = PossibleValuesParser::new(Flushing::ALL.map(Flushing::name)))]
     pub flush: Vec<String>,
     /// Time for each point [default: 1s]; with --report-to, time of writing blocks [default: 10min].
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub takes: Option<String>,
     /// Every size with every way of writing and flushing, idle and loaded.
     #[arg(long)]

@@ -30,7 +30,7 @@ pub struct TraceArgs {
     #[arg(long, value_name = "TIME", default_value = "10ms")]
     pub threshold: String,
     /// Duration [default: until Ctrl-C, or until all processes have ended].
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Method of tracing [default: the first that works]: programs in the kernel (bpf), or repeated looks at what threads
     /// wait for (proc).

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use plimsoll_core::study::places_in;
 use plimsoll_core::{Catalogue, StoreSpec, WorkloadSpec};
 use plimsoll_plan::free_name;
 use plimsoll_plan::keys::{self, Key, KeyType};
@@ -189,6 +190,7 @@ impl<'a> Parts<'a> {
                     let Some(start) = table.span().map(|span| self.line_start(span.start)) else { continue };
                     let end = starts.iter().copied().filter(|other| *other > start).min().unwrap_or(self.text.len());
                     let text = ["name", "say"].iter().find_map(|key| table.get(key)?.as_str()).unwrap_or_default();
+                    let text = without_places(text);
                     all.push((format!("`{key}` {text}").trim_end().to_owned(), start..end));
                 }
             } else if let Some((start, value)) = self.root.key_start(key).zip(self.root.value(key)) {
@@ -364,4 +366,12 @@ fn stores<'a>(catalogue: &'a Catalogue, item: Option<&'a Item>) -> Vec<StorePart
         Some(Item::ArrayOfTables(tables)) => tables.iter().filter_map(|one| table(one, false, one.span()?)).collect(),
         _ => Vec::new(),
     }
+}
+
+/// Returns a sentence with `…` for each of its figures, which have no values yet, and without one at its end.
+fn without_places(say: &str) -> String {
+    let filled =
+        places_in(say).fold(say.to_owned(), |text, place| text.replace(&format!("{{{}}}", place.written), "…"));
+    let short = filled.trim_end_matches(['.', '…', ' ', ':']);
+    short.to_owned()
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use plimsoll_analysis::compare;
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, NoiseFloor};
+use plimsoll_record::data::RunState;
 use plimsoll_trial::TrialError;
 
 use crate::args::{CompareArgs, CompareFormat};
@@ -21,6 +22,12 @@ pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     if a.header.id == b.header.id {
         let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
         return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists the runs"));
+    }
+    for run in [&a, &b].into_iter().filter(|run| run.state == RunState::Running) {
+        crate::say(&format!(
+            "warning: run {} is still running, and only measured in part\n  → compare it when it has ended",
+            run.header.id
+        ));
     }
     let comparison = compare::compare(&a, &b, &rules, floor);
     about_something(&comparison)?;

@@ -96,6 +96,10 @@ pub fn run(catalogue: &Catalogue, args: &DoctorArgs) -> Result<u8, TrialError> {
 fn holds(wanted: &str) -> Result<u8, TrialError> {
     let held = match wanted.parse() {
         Ok(port) => holders::of_port(port),
+        Err(_) if wanted.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new(wanted).exists() => {
+            return Err(TrialError::usage(format!("--holds {wanted}: no port has this number"))
+                .next("name a port from 1 to 65535"));
+        }
         Err(_) => holders::of_path(Path::new(wanted))?,
     };
     let name = plimsoll_core::shown::clean(wanted);

@@ -516,5 +516,10 @@ fn on_host(catalogue: &Catalogue, at: &[String], command: &[OsString]) -> Result
         lab.nodes().into_iter().find(|other| other.number == node.unwrap_or(0)).unwrap_or_else(|| lab.first());
     let environment = recipe.map(|recipe| recipe.client_environment(&reached)).unwrap_or_default();
     let error = Command::new(program).args(arguments).envs(environment).exec();
-    Err(io_error(Path::new(program).display(), &error))
+    let host = match node.filter(|_| !is_load) {
+        Some(number) => format!("the host of node {}", number + 1),
+        None => "the load host".to_owned(),
+    };
+    let what = format!("{} on {host} of lab {}", Path::new(program).display(), lab.name());
+    Err(io_error(what, &error).next("hosts have the programs of this machine: install it, or correct its name"))
 }

@@ -6,6 +6,8 @@ mod before;
 mod busy;
 mod cells;
 
+use plimsoll_core::nearest::nearest;
+use plimsoll_core::shown::clean;
 use plimsoll_core::{Catalogue, Durability, StoreKind, StoreSpec};
 use plimsoll_plan::model::Plan;
 use plimsoll_trial::{Cells, TrialError};
@@ -133,6 +135,25 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
         let what = format!("cannot cut the power of a server that Plimsoll did not start: {other}");
         return Err(TrialError::usage(what).next("name the store alone: its server is started on a disk of its own"));
     }
+    for store in &stores {
+        let Some(kind) = catalogue.store_of(store) else {
+            let all = catalogue.stores.iter().map(|kind| kind.spec());
+            let able = all.filter(|spec| spec.keeps_data && has_disk(spec)).map(|spec| spec.name);
+            let able: Vec<&str> = able.collect();
+            let near =
+                nearest(store, able.iter().copied()).map_or(String::new(), |name| format!("did you mean `{name}`? "));
+            let next = format!("{near}stores that can lose power: {}", able.join(", "));
+            return Err(TrialError::usage(format!("unknown store `{}`", clean(store))).next(next));
+        };
+        let spec = kind.spec();
+        let why = match (spec.keeps_data, has_disk(spec)) {
+            (false, _) => "keeps nothing",
+            (_, false) => "does not run on a disk of Plimsoll's",
+            _ => continue,
+        };
+        let what = format!("cannot test what {store} keeps through a power cut: it {why}");
+        return Err(TrialError::usage(what).next("name another store, or give --all"));
+    }
     // A store that has none of the requested durabilities does not stop the others.
     let asked: Vec<&str> = args.durability.iter().flat_map(|given| given.split(',')).map(str::trim).collect();
     let is_able = |store: &String| {
@@ -150,13 +171,17 @@ fn stores(catalogue: &Catalogue, args: &PromiseArgs) -> Result<(Vec<String>, Vec
     Ok((stores, left_out))
 }
 
+fn has_disk(spec: &StoreSpec) -> bool {
+    spec.params.iter().any(|param| param.name == "disk")
+}
+
 /// Returns the reason that `--all` leaves a store out.
 fn why_not(catalogue: &Catalogue, kind: &dyn StoreKind) -> Option<String> {
     let spec = kind.spec();
     if !spec.keeps_data {
         return Some("keeps nothing".to_owned());
     }
-    if !spec.params.iter().any(|param| param.name == "disk") {
+    if !has_disk(spec) {
         return Some("does not run on a disk of Plimsoll's".to_owned());
     }
     if workload_of(catalogue, spec).is_none() {

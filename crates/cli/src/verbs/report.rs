@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::{RunView, number};
 use plimsoll_core::shell_word;
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{Run, RunState};
 use plimsoll_report::document::Table;
 use plimsoll_trial::{TrialError, write_error};
 
@@ -71,6 +71,10 @@ fn is_same(a: &Path, b: &Path) -> bool {
 pub fn load(wanted: &str, strict: bool) -> Result<(PathBuf, Run), TrialError> {
     let recording = plimsoll_record::find(&plimsoll_record::default_runs_dir()?, wanted)?;
     let mut run = Run::load(&recording)?;
+    let directory = if recording.is_dir() { Some(&*recording) } else { recording.parent() };
+    if run.state == RunState::Unfinished && directory.is_some_and(plimsoll_record::is_live) {
+        run.state = RunState::Running;
+    }
     if strict {
         plimsoll_analysis::take_late_for_void(&mut run);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plimsoll_analysis::RunView;
+use plimsoll_analysis::{RunView, number};
 use plimsoll_core::shown::{clean, lines};
 use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
@@ -125,6 +125,7 @@ fn table(runs: &[Listed<Came>]) -> Table {
 
 fn state(summary: &RunSummary) -> String {
     let mut words = match &summary.state {
+        RunState::Running => "running".to_owned(),
         RunState::Unfinished if summary.live => "running".to_owned(),
         RunState::Unfinished => "killed".to_owned(),
         RunState::Complete => "complete".to_owned(),
@@ -134,12 +135,12 @@ fn state(summary: &RunSummary) -> String {
     match summary.lost {
         Some(0) => {}
         Some(lost) => {
-            let _ = write!(words, ", {lost} lost");
+            let _ = write!(words, ", {} lost", number::count(lost));
         }
         None => words.push_str(", losses not known"),
     }
     if summary.wrong > 0 {
-        let _ = write!(words, ", {} wrong", summary.wrong);
+        let _ = write!(words, ", {} wrong", number::count(summary.wrong));
     }
     words
 }
@@ -165,6 +166,8 @@ fn outdated(failed: bool, older_than: Option<&str>) -> Result<Vec<String>, Trial
 
 fn remove(run: &str, dry_run: bool) -> Result<(), TrialError> {
     let runs_dir = plimsoll_record::default_runs_dir()?;
+    let latest = (run == "latest").then(|| plimsoll_record::find(&runs_dir, run)).transpose()?;
+    let run = latest.as_deref().and_then(|path| path.file_name()?.to_str()).unwrap_or(run);
     if dry_run {
         plimsoll_record::find(&runs_dir, run)?;
         return crate::print(&format!("would remove {run}\n")).map(drop);

@@ -35,7 +35,7 @@ fn a_true_difference_is_decided_and_found_again_in_the_recording() {
     let pairs = ab["rows"].as_array().unwrap();
     assert!(pairs.len() >= 7 && pairs.len() as u64 == ab["pairs"], "{pairs:?}");
     let page = std::fs::read_to_string(place.only_run().join("report.html")).unwrap();
-    assert!(page.contains("Two sides in turn") && page.contains("rate of B against A"));
+    assert!(page.contains("Two sides in turn") && page.contains("Change in rate, B against A"));
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn what_cannot_lose_power_is_refused() {
     place.refuses(&[
         ("promise", "no store is named\n  → name stores, or give --all"),
         ("promise postgres://db/x", "cannot cut the power of a server that Plimsoll did not start"),
-        ("promise null", ""),
+        ("promise null", "cannot test what null keeps through a power cut: it keeps nothing"),
+        ("promise sqlit", "unknown store `sqlit`"),
         ("promise sqlite --disk zfs", "plain, ext4, xfs, btrfs"),
         ("promise sqlite --disk plain", "the disk of sqlite cannot lose power"),
         ("promise sqlite --disk-size 1MiB", "too few for ext4"),

@@ -18,9 +18,9 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let not_needed: u64 = view.promises.iter().map(|one| one.cuts_not_needed).sum();
     if not_needed > 0 {
         let of = number::count(not_needed + view.promises.iter().map(|one| one.cuts).sum::<u64>());
-        let (cuts, were) = if not_needed == 1 { ("cut", "was") } else { ("cuts", "were") };
+        let (were, their) = if not_needed == 1 { ("was", "its") } else { ("were", "their") };
         body.text(Tone::Dim.text(format!(
-            "{} of {of} {cuts} {were} not needed: their promise had already been broken (--all-cuts makes them all).",
+            "{} of {of} cuts {were} not needed: {their} promise had already been broken (--all-cuts makes them all).",
             number::count(not_needed)
         )));
     }

@@ -66,7 +66,7 @@ fn state(state: EndState) -> Text {
     let tone = match state {
         EndState::Complete => Tone::Good,
         EndState::Failed | EndState::Void => Tone::Bad,
-        EndState::Interrupted | EndState::Killed => Tone::Open,
+        EndState::Interrupted | EndState::Killed | EndState::Running => Tone::Open,
     };
     tone.text(state.name())
 }
