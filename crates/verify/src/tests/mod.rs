@@ -215,7 +215,7 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
 fn a_record_that_could_not_be_read_is_neither_there_nor_lost() {
     let workload = kv(RECORDS);
     let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
-    ledger.loaded(0, 1);
+    ledger.loaded(0, 1, &|| false);
     let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
     let mut params = ValueBuf::new();
     // One is there, one is gone, of one the store gives nothing; the others were not asked for any more.
