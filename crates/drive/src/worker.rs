@@ -172,7 +172,12 @@ impl WorkerCore {
         // With room behind, so that another worker's lanes are not in the same cache line: they are written with every
         // operation.
         let mut lanes = Vec::with_capacity(setup.clients.len() + 128_usize.div_ceil(size_of::<Lane>()));
-        lanes.extend(setup.clients.iter().map(|&client| Lane { client, cycle, end_cycle: u64::MAX, ..Lane::default() }));
+        lanes.extend(setup.clients.iter().map(|&client| Lane {
+            client,
+            cycle,
+            end_cycle: u64::MAX,
+            ..Lane::default()
+        }));
         Self {
             stream: setup.stream,
             observer: setup.observer,

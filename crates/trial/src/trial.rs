@@ -158,7 +158,7 @@ fn ledger(
     let before = before.filter(|ledger| found.data && (u64::from(ledger.trials_before()) + 2) * phases <= 256);
     let before = before.and_then(Ledger::next_trial);
     found.data &= before.is_some();
-    before.or_else(|| Ledger::new(Arc::clone(workload)))
+    before.or_else(|| Ledger::new_unless(Arc::clone(workload), &|| context.is_stopped()))
 }
 
 fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
@@ -220,6 +220,9 @@ impl TrialRun<'_, '_> {
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
+            if self.context.is_stopped() || self.is_dead {
+                break;
+            }
             // What a store without power holds is not what it keeps.
             if failed.is_some() && self.has_lost_power().unwrap_or(true) {
                 break;
@@ -233,9 +236,6 @@ impl TrialRun<'_, '_> {
             failed = died.or(failed);
             let done = self.phase(ordinal as u32, phase);
             failed = failed.or(done.err());
-            if self.context.is_stopped() || self.is_dead {
-                break;
-            }
         }
         failed.map_or(Ok(()), Err)
     }

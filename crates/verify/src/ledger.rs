@@ -98,11 +98,7 @@ impl Ledger {
         Self::made(workload, ring_words, &|| false)
     }
 
-    fn made(
-        workload: Arc<dyn Workload>,
-        ring_words: (usize, usize),
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Option<Self> {
+    fn made(workload: Arc<dyn Workload>, ring_words: (usize, usize), is_stopped: &dyn Fn() -> bool) -> Option<Self> {
         let has_digests = !workload.truth()?.sees_contents();
         assert!(workload.record_count() < 1 << 31, "the ledger counts records in 31 bits");
         let columns = workload.layout().collections.first().map_or(2, |collection| collection.fields.len());

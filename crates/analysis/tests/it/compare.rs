@@ -191,7 +191,10 @@ fn a_condition_on_what_only_a_has_is_undecided_unless_it_fails_elsewhere() {
     let comparison = compare(&a, &b, &rules, None);
     let [kept, met] = &comparison.rules[..] else { panic!("{:?}", comparison.rules) };
     assert_eq!((kept.word(), met.word()), ("undecided", "failed"));
-    assert!(kept.undecided.iter().any(|why| why.starts_with("sqlite · index=own, mixed: p99 is only in A")), "{kept:?}");
+    assert!(
+        kept.undecided.iter().any(|why| why.starts_with("sqlite · index=own, mixed: p99 is only in A")),
+        "{kept:?}"
+    );
     assert!(kept.undecided.iter().any(|why| why.starts_with("fjall")), "{kept:?}");
     assert!(comparison.undecided());
     // What only B has is nothing that became worse.
