@@ -176,7 +176,10 @@ fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::c
     let own = trial.workload.params.0.iter();
     let own = own.map(|(name, value)| (name.clone(), shown(of_workload, name, value)));
     let stores = trial.store.params.0.iter();
-    own.chain(stores.map(|(name, value)| (format!("{kind}.{name}"), shown(of_store, name, value)))).collect()
+    let scripts = trial.workload.scripts.first();
+    let csv = scripts.into_iter().flat_map(|script| &script.csv);
+    let csv = csv.map(|csv| (format!("csv {}", csv.file), csv.summary()));
+    own.chain(csv).chain(stores.map(|(name, value)| (format!("{kind}.{name}"), shown(of_store, name, value)))).collect()
 }
 
 /// The units of a parameter's base unit, the largest first.
