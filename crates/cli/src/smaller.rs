@@ -3,6 +3,8 @@
 mod parts;
 mod quick;
 
+pub use quick::leave_out_goals;
+
 use plimsoll_core::Catalogue;
 use plimsoll_core::nearest::nearest;
 use plimsoll_plan::keys::{self, Key};

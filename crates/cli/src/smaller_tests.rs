@@ -134,3 +134,42 @@ fn what_a_plan_does_not_have_is_refused_with_what_it_has() {
     refused("pgbench", "quick ops=5", &["--quick chooses all sizes itself, and --set ops=5 was given too"]);
     refused("pgbench", "quick clients:5", &["--quick chooses all sizes itself, and --clients 5 was given too"]);
 }
+
+#[test]
+fn the_quick_version_has_short_stages_and_no_goal_that_needs_many_operations() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("plan.toml");
+    let text = r#"stores = ["null"]
+[workload]
+name = "kv"
+records = 10
+[[phase]]
+do = "load"
+[[phase]]
+do = "drive"
+stages = ["100/s@10min", "..300/s@30min"]
+mix = { read = 1 }
+[[phase]]
+do = "drive"
+for = "30s"
+scenario = [{ name = "readers", mix = { read = 1 }, stages = ["..100/s@15s", "100/s@15s"] }]
+[goals]
+p99.9 = "20ms"
+read.p95 = "20ms"
+p50 = "20ms"
+errors = "0%"
+"#;
+    std::fs::write(&path, text).unwrap();
+    let (plan, text) = smaller(path.to_str().unwrap(), "quick").unwrap();
+    assert!(text.contains(r#"stages = ["100/s@250ms", "..300/s@750ms"]"#), "{text}");
+    assert!(text.contains(r#"stages = ["..100/s@500ms", "100/s@500ms"]"#), "{text}");
+    assert!(plan.timed_s < 2.1, "{}", plan.timed_s);
+    let kept: std::collections::BTreeSet<String> = plan.goals.iter().map(|goal| goal.name()).collect();
+    assert_eq!(kept, ["errors".to_owned(), "p50".to_owned()].into());
+    let [left_out] = &plan.left_out[..] else { panic!("{:?}", plan.left_out) };
+    assert!(
+        left_out.starts_with("goals ") && left_out.contains("p99.9") && left_out.contains("read.p95"),
+        "{left_out}"
+    );
+    assert!(left_out.ends_with(": the quick version has too few operations for them"), "{left_out}");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::http::HttpRequest;
 use crate::store::{Dialect, Interface, StoreKind};
@@ -208,10 +208,15 @@ pub struct Script {
     /// HTTP requests, sent one after the other, in place of a text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<HttpRequest>,
-    /// CSV files whose columns are variables; all scripts of a workload share them. Never recorded: they may hold
-    /// passwords.
-    #[serde(skip)]
+    /// CSV files whose columns are variables; all scripts of a workload share them. Values are never recorded, as they
+    /// may be passwords; digests are.
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty", serialize_with = "digests")]
     pub csv: Vec<Arc<CsvFile>>,
+}
+
+/// Writes a digest of each file.
+fn digests<S: Serializer>(files: &[Arc<CsvFile>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(files.iter().map(|csv| (&csv.file, csv.summary())))
 }
 
 /// A CSV file. Each operation takes one of its rows.
@@ -221,10 +226,21 @@ pub struct CsvFile {
     pub file: String,
     /// The text: a line with the names of the columns, then rows.
     pub text: String,
+    /// Number of lines, and a hash of the text, for messages and recordings.
+    pub digest: String,
     /// Prefix of the names of its columns.
     pub prefix: String,
     /// Operations take the rows one after the other, instead of at random.
     pub in_order: bool,
+}
+
+impl CsvFile {
+    /// Returns the digest of the contents, the order and the prefix, which together determine the values of operations.
+    pub fn summary(&self) -> String {
+        let order = if self.in_order { ", in order" } else { "" };
+        let prefix = if self.prefix.is_empty() { String::new() } else { format!(", prefix {}", self.prefix) };
+        format!("{}{order}{prefix}", self.digest)
+    }
 }
 
 /// The reason why a workload cannot be made.

@@ -120,8 +120,8 @@ pub use session::{
 };
 pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram};
 pub use store::{
-    CacheSize, ColdStart, Cycle, Dialect, Durability, Footprint, Interface, OpenOptions, Probe, Setting, Store,
-    StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
+    CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,
+    Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
 };
 pub use tally::AnswerTally;
 pub use value::{Value, ValueBuf, ValueType, Values};

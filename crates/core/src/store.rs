@@ -115,6 +115,8 @@ pub struct StoreSpec {
     pub presets: &'static [StorePreset],
     /// Debian packages that a private server needs; empty for a built-in store.
     pub packages: &'static [&'static str],
+    /// Grammar of its error codes.
+    pub error_codes: ErrorCodes,
     /// Error codes of operations that found the disk full.
     pub full_disk: &'static [&'static str],
     /// Returns the kind of a file by its path below the directory of the store's disk.
@@ -126,6 +128,71 @@ pub struct StoreSpec {
     /// Options of other load generators: the option, the generator's name, and Plimsoll's equivalent, in which `#`
     /// stands for the value.
     pub habits: &'static [(&'static str, &'static str, &'static str)],
+}
+
+/// Grammar of a store's error codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCodes {
+    /// Words in capitals: `SQLITE_BUSY`, `CLUSTERDOWN`.
+    Words,
+    /// Names of letters: `busy`, `entryAlreadyExists`.
+    Names,
+    /// Numbers: `1213`.
+    Numbers,
+    /// SQLSTATEs: `40001`.
+    SqlStates,
+    /// HTTP statuses: `503`.
+    Statuses,
+}
+
+/// Error codes of Plimsoll's own, with every store.
+const OWN_CODES: [&str; 14] = [
+    "closed",
+    "connect",
+    "connection",
+    "content",
+    "key",
+    "max_payload",
+    "other",
+    "pipeline aborted",
+    "refused",
+    "reset",
+    "scan",
+    "steps",
+    "stopped",
+    "timeout",
+];
+
+impl ErrorCodes {
+    /// Returns true if operations may fail with `code`, or with codes of the class `code`, such as `5xx`.
+    pub fn has(self, code: &str) -> bool {
+        let class = code.strip_suffix("xx").unwrap_or(code);
+        let all = |code: &str, is: fn(&u8) -> bool| !code.is_empty() && code.bytes().all(|byte| is(&byte));
+        let is_capital = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
+        // Scripts and indexes of Plimsoll's own fail with words.
+        let is_word = code.starts_with(|c: char| c.is_ascii_uppercase())
+            && all(code, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_');
+        let is_own = OWN_CODES.contains(&code);
+        is_own
+            || match self {
+                Self::Words => is_word,
+                Self::Names => is_word || all(code, |byte| byte.is_ascii_alphabetic() || b" -".contains(byte)),
+                Self::Numbers => is_word || all(class, u8::is_ascii_digit) && (2..=5).contains(&code.len()),
+                Self::SqlStates => is_word || all(class, is_capital) && code.len() == 5,
+                Self::Statuses => code.len() == 3 && all(class, u8::is_ascii_digit) && class.len() != 2,
+            }
+    }
+
+    /// Returns an example for messages.
+    pub fn example(self) -> &'static str {
+        match self {
+            Self::Words => "words in capitals, as reports name them under Events",
+            Self::Names => "names, such as status.busy",
+            Self::Numbers => "numbers, such as status.1213",
+            Self::SqlStates => "SQLSTATEs, such as status.40001",
+            Self::Statuses => "three digits, or a digit and xx: status.503, status.5xx",
+        }
+    }
 }
 
 impl StoreSpec {
@@ -171,6 +238,7 @@ impl StoreSpec {
         params: &[],
         presets: &[],
         packages: &[],
+        error_codes: ErrorCodes::Words,
         full_disk: &[],
         write_kind: any_file,
         page_guard: None,

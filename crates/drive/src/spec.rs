@@ -268,7 +268,7 @@ pub enum IoUsed {
 /// Limit of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// Each client does this many operations.
+    /// Each client does this many operations, not counting those that end in the warm-up.
     Ops(u64),
     /// Ends after this long, not counting the warm-up.
     Duration(Duration),

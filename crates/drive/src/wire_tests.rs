@@ -55,7 +55,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
         first_cycle: 0,
         rests: None,
         settings: Settings {
-            end_cycle: 1,
+            ops_max: 1,
             backlog_ns: u64::MAX,
             op_timeout_ns: 1_000_000_000,
             open_timeout_ns: 30_000_000_000,

@@ -65,8 +65,8 @@ pub(crate) struct Setup {
 /// Settings that are constant while a core runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settings {
-    /// Number after that of each client's last operation.
-    pub end_cycle: u64,
+    /// Operations of each client that end after the warm-up, at most.
+    pub ops_max: u64,
     /// Age of the oldest due operation at which an open loop gives up.
     pub backlog_ns: u64,
     pub op_timeout_ns: u64,
@@ -129,6 +129,8 @@ pub(crate) struct WorkerCore {
     /// Apart, because most phases have none.
     rests: Option<Box<Rests>>,
     first_cycle: u64,
+    /// Time from which on operations count towards `ops_max`; [`NEVER_NS`] once they do.
+    count_from_ns: u64,
     in_flight: u64,
     started: u64,
     finished: u64,
@@ -170,7 +172,12 @@ impl WorkerCore {
         // With room behind, so that another worker's lanes are not in the same cache line: they are written with every
         // operation.
         let mut lanes = Vec::with_capacity(setup.clients.len() + 128_usize.div_ceil(size_of::<Lane>()));
-        lanes.extend(setup.clients.iter().map(|&client| Lane { client, cycle, ..Lane::default() }));
+        lanes.extend(setup.clients.iter().map(|&client| Lane {
+            client,
+            cycle,
+            end_cycle: u64::MAX,
+            ..Lane::default()
+        }));
         Self {
             stream: setup.stream,
             observer: setup.observer,
@@ -188,6 +195,7 @@ impl WorkerCore {
             servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,
             first_cycle: cycle,
+            count_from_ns: NEVER_NS,
             in_flight: 0,
             started: 0,
             finished: 0,
@@ -217,6 +225,7 @@ impl WorkerCore {
         self.turns = start.turns;
         self.last_end_ns = start.grid.start_ns;
         self.check_at_ns = start.grid.start_ns;
+        self.count_from_ns = start.grid.warmup_end_ns;
         self.caught_up_ns = start.grid.start_ns;
         self.is_open = !matches!(self.turns, Turns::Closed);
         if let Turns::Own { arrivals, next, .. } = &self.turns {
@@ -257,7 +266,7 @@ impl WorkerCore {
         }
         if let Some(rests) = &mut self.rests
             // A client that is done is not waited for.
-            && lane.cycle < self.settings.end_cycle
+            && lane.cycle < lane.end_cycle
         {
             // A think time begins with the answer, whatever has become of its connection since.
             let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
@@ -364,16 +373,15 @@ impl WorkerCore {
             let lane = &mut self.lanes[index];
             self.params.clear();
             let cycle = lane.cycle;
-            let kind = match cycle < self.settings.end_cycle {
+            let kind = match cycle < lane.end_cycle {
                 true => self.stream.op(lane.client, cycle, &mut self.params),
                 false => None,
             };
             let Some(kind) = kind else {
                 // A client that is done comes back when its connection was lost and opened again, and is still done.
                 if cycle != DONE {
+                    let reason = if cycle < lane.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
                     lane.cycle = DONE;
-                    let reason =
-                        if cycle < self.settings.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
                     self.client_is_done(now_ns, reason);
                 }
                 continue;

@@ -76,7 +76,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         first_cycle: 0,
         rests: Rests::new(spec, spec.think, spec.seed, sessions as usize),
         settings: Settings {
-            end_cycle: u64::MAX,
+            ops_max: u64::MAX,
             backlog_ns: 10 * SECOND,
             op_timeout_ns: SECOND,
             open_timeout_ns: 30_000_000_000,
@@ -316,7 +316,7 @@ fn the_stream_ends_the_phase_and_the_last_slice_ends_with_the_last_answer() {
 fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_again() {
     for (ops, ops_per_client) in [(1, u64::MAX), (u64::MAX, 1)] {
         let Simulation { mut core, .. } = simulation(2, ops, None, 0, None);
-        core.settings.end_cycle = ops_per_client;
+        core.settings.ops_max = ops_per_client;
         assert!(matches!(core.next(0), Next::Send { lane: 0, .. }));
         assert!(matches!(core.next(0), Next::Send { lane: 1, .. }));
         core.finish(0, MS, Outcome::Ok, &Answer::default());
@@ -328,6 +328,15 @@ fn a_client_that_is_done_is_done_once_however_often_its_connection_is_opened_aga
         core.release(1, 2 * MS);
         assert!(matches!(core.next(2 * MS), Next::Stop));
     }
+}
+
+#[test]
+fn operations_are_counted_from_the_end_of_the_warmup() {
+    let mut simulation = simulation(2, u64::MAX, None, SECOND, None);
+    simulation.core.settings.ops_max = 100;
+    let (slices, totals) = simulation.run(|sent_ns| sent_ns + 30 * MS);
+    assert_eq!((totals.warmup_ops, totals.kinds[0][0]), (2 * 33, 200));
+    assert_eq!((slices.len(), slices[3].end_ns), (4, 3_990 * MS));
 }
 
 #[test]

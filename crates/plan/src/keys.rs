@@ -255,7 +255,7 @@ keys! {
         errors: Share(0.0, 100.0), OPTIONAL, "Highest share of operations that are rejected or get no answer";
         p99: PERCENTILE, OPTIONAL, "Upper limit of the 99th percentile of the response times of driven phases; likewise any other: `p50`, `p97.5`, `p99.95`";
         mean: PERCENTILE, OPTIONAL, "Upper limit of the mean response time";
-        status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL";
+        status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL; a code that the stores cannot give is refused";
         rate: Rate, OPTIONAL, "Lowest rate of driven phases, in operations per second";
         outage: Time(SECOND_NS / 5, 86_400 * SECOND_NS), OPTIONAL, "Longest time without any answer in driven phases; at least two slices";
     }
@@ -388,7 +388,7 @@ keys! {
         warmup: Warmup, Else("`\"0s\"`"),
             "Warm-up at the start, which counts for nothing; `auto` detects it within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;
-        ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client, instead of a duration", swept, option;
+        ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client after the warm-up, instead of a duration", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Time-out for an operation", swept, option_as = "op-timeout";
         power_cut: Cut, NONE, "Flush or write of the phase at which the disk loses power, which ends the phase: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";

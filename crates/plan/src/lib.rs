@@ -192,7 +192,7 @@ impl<'c> PlanReader<'c> {
         let answers = known("answer").map(|node| self.answers(&node, &figures)).unwrap_or_default();
         let worthless = known("worthless").map(|node| self.worthless(&node, &figures, &answers)).unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
-            self.measured(&node, &phases, workload, root.get("line").is_some());
+            self.measured(&node, &phases, workload, stores, root.get("line").is_some());
         }
         let series = self.series(&root);
         let line = self.line(&root);

@@ -12,6 +12,7 @@ use crate::model::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use crate::nearest;
 use crate::phases::PhaseDraft;
 use crate::quantity::show_ns;
+use crate::stores::StoreDraft;
 use crate::workload::WorkloadDraft;
 
 /// A goal as written in a plan.
@@ -39,6 +40,12 @@ impl WrittenGoal<'_> {
 /// True if a goal can be limited to one operation type.
 fn is_by_operation(what: GoalKind) -> bool {
     matches!(what, GoalKind::Errors | GoalKind::Percentile(_) | GoalKind::Mean | GoalKind::Rate)
+}
+
+/// Returns a code as reports have it: `5XX` is `5xx`.
+fn code(written: &str) -> String {
+    let class = written.strip_suffix("XX").filter(|class| class.len() == 1);
+    class.map_or(written.to_owned(), |class| format!("{class}xx"))
 }
 
 /// Most figures of a plan.
@@ -73,7 +80,7 @@ impl PlanReader<'_> {
             let help = format!("use at least {}, or a shorter `slice`", show_ns(least_ns));
             return self.refuse(node.span.clone(), "`outage` must be at least two slices".to_owned(), Some(help));
         }
-        let of = wanted.of.map(str::to_owned);
+        let of = wanted.of.map(|of| if wanted.what == GoalKind::Status { code(of) } else { of.to_owned() });
         Some(Goal { what: wanted.what, of, limit, unit: unit.to_owned() })
     }
 
@@ -129,12 +136,13 @@ impl PlanReader<'_> {
         self.problem(section.key_span(key), format!("unknown key `{}` in {}", short(key), section.what), Some(help));
     }
 
-    /// Checks that some phase measures each goal. `searched`: for the load line.
+    /// Checks that some phase measures each goal, and that it can be missed. `searched`: for the load line.
     pub(crate) fn measured(
         &self,
         node: &PlanNode<'_>,
         phases: &[PhaseDraft],
         workload: &WorkloadDraft<'_>,
+        stores: &[StoreDraft<'_>],
         searched: bool,
     ) {
         let Some(section) = self.table(node, "[goals]") else { return };
@@ -151,10 +159,19 @@ impl PlanReader<'_> {
                 self.problem(wanted.node.span.clone(), format!("no phase measures `{}`", short(&name)), Some(help));
                 continue;
             }
+            let of_status = wanted.of.filter(|_| wanted.what == GoalKind::Status);
+            let mut specs = stores.iter().map(|store| store.kind.spec());
+            if let (Some(of), Some(first)) = (of_status, stores.first().map(|store| store.kind.spec()))
+                && !specs.any(|spec| spec.error_codes.has(&code(of)))
+            {
+                let what = format!("no operation of `{}` fails with the code `{}`", first.name, short(of));
+                let help = format!("codes of `{}` are {}", first.name, first.error_codes.example());
+                self.problem(wanted.span.clone(), what, Some(help));
+                continue;
+            }
             // A code of three characters is an HTTP status; codes of SQL have four or five.
             let succeeds = |code: &str| code.len() == 3 && code.starts_with(['2', '3']);
-            let code = wanted.of.filter(|of| wanted.what == GoalKind::Status && succeeds(of));
-            if let Some(code) = code.filter(|_| !self.source.text.contains("expect")) {
+            if let Some(code) = of_status.filter(|of| succeeds(of)).filter(|_| !self.source.text.contains("expect")) {
                 let what = format!("no operation fails with {}: `{}` would always hold", short(code), short(&name));
                 let help = "limit those that fail: errors = \"1%\", or status.5xx = \"1%\"".to_owned();
                 self.problem(wanted.span.clone(), what, Some(help));

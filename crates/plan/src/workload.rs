@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_core::files::without_mark;
 use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, WorkloadSpec};
+use sha2::{Digest, Sha256};
 
 use crate::document::{PlanNode, PlanReader, Section, short};
 use crate::error::SourceText;
@@ -185,7 +186,9 @@ impl<'c> PlanReader<'c> {
             return self.refuse(section.key_span("prefix"), what, Some("use letters, digits and `_`".to_owned()));
         }
         let text = self.file("CSV file", &node, &file)?;
-        Some(Arc::new(CsvFile { file, text, prefix, in_order }))
+        let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let digest = format!("{} lines, sha256 {hash}", text.lines().count());
+        Some(Arc::new(CsvFile { file, text, digest, prefix, in_order }))
     }
 
     /// Reads the text of the file `path`, which is a `what`, without a byte order mark.

@@ -47,7 +47,7 @@ impl TrialRun<'_, '_> {
         let Some(how) = taken else { return Ok(None) };
         let seconds = started.elapsed().as_secs_f64();
         if let Some(ledger) = &mut self.ledger {
-            ledger.loaded(from_ns, self.context.sinks.clock.now_ns());
+            ledger.loaded(from_ns, context.sinks.clock.now_ns(), &|| context.is_stopped());
         }
         // It was stopped meanwhile.
         self.server_is_new()?;

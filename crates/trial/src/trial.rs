@@ -158,7 +158,7 @@ fn ledger(
     let before = before.filter(|ledger| found.data && (u64::from(ledger.trials_before()) + 2) * phases <= 256);
     let before = before.and_then(Ledger::next_trial);
     found.data &= before.is_some();
-    before.or_else(|| Ledger::new(Arc::clone(workload)))
+    before.or_else(|| Ledger::new_unless(Arc::clone(workload), &|| context.is_stopped()))
 }
 
 fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
@@ -176,7 +176,10 @@ fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::c
     let own = trial.workload.params.0.iter();
     let own = own.map(|(name, value)| (name.clone(), shown(of_workload, name, value)));
     let stores = trial.store.params.0.iter();
-    own.chain(stores.map(|(name, value)| (format!("{kind}.{name}"), shown(of_store, name, value)))).collect()
+    let scripts = trial.workload.scripts.first();
+    let csv = scripts.into_iter().flat_map(|script| &script.csv);
+    let csv = csv.map(|csv| (format!("csv {}", csv.file), csv.summary()));
+    own.chain(csv).chain(stores.map(|(name, value)| (format!("{kind}.{name}"), shown(of_store, name, value)))).collect()
 }
 
 /// The units of a parameter's base unit, the largest first.
@@ -220,6 +223,9 @@ impl TrialRun<'_, '_> {
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
+            if self.context.is_stopped() || self.is_dead {
+                break;
+            }
             // What a store without power holds is not what it keeps.
             if failed.is_some() && self.has_lost_power().unwrap_or(true) {
                 break;
@@ -233,9 +239,6 @@ impl TrialRun<'_, '_> {
             failed = died.or(failed);
             let done = self.phase(ordinal as u32, phase);
             failed = failed.or(done.err());
-            if self.context.is_stopped() || self.is_dead {
-                break;
-            }
         }
         failed.map_or(Ok(()), Err)
     }

@@ -16,7 +16,7 @@ use crate::inbox::{Inbox, Write};
 use crate::judge::{Answered, Judge};
 use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
 use crate::readback::{ReadBack, key_position};
-use crate::records::Records;
+use crate::records::{RECORDS_A_LOOK, Records};
 use crate::ring::Ring;
 use crate::verdict::AnswerVerdict;
 use crate::witness::{Post, Witness};
@@ -84,11 +84,23 @@ impl Ledger {
         Self::with_rings(workload, RING_WORDS)
     }
 
+    /// As [`Ledger::new`], but returns `None` soon after `is_stopped` returns true: memory for many records takes seconds.
+    ///
+    /// # Panics
+    /// As above.
+    pub fn new_unless(workload: Arc<dyn Workload>, is_stopped: &dyn Fn() -> bool) -> Option<Self> {
+        Self::made(workload, RING_WORDS, is_stopped)
+    }
+
     /// Makes a ledger with rings of so many words of 8 bytes between a worker and the ledger, at least and at most.
     ///
     /// # Panics
     /// As above.
     pub fn with_rings(workload: Arc<dyn Workload>, ring_words: (usize, usize)) -> Option<Self> {
+        Self::made(workload, ring_words, &|| false)
+    }
+
+    fn made(workload: Arc<dyn Workload>, ring_words: (usize, usize), is_stopped: &dyn Fn() -> bool) -> Option<Self> {
         let has_digests = !workload.truth()?.sees_contents();
         assert!(workload.record_count() < 1 << 31, "the ledger counts records in 31 bits");
         let columns = workload.layout().collections.first().map_or(2, |collection| collection.fields.len());
@@ -97,7 +109,7 @@ impl Ledger {
         Some(Self {
             inboxes: Vec::new(),
             words: Vec::new(),
-            records: Records::new(Arc::clone(&workload), &watches),
+            records: Records::new(Arc::clone(&workload), &watches, is_stopped)?,
             judge: Judge::new(Arc::clone(&workload), Arc::clone(&watches)),
             post: Post { workload, watches, shared: Arc::default(), key, has_digests },
             found: (0, Vec::new()),
@@ -147,9 +159,12 @@ impl Ledger {
     }
 
     /// Notes that all records of the workload were loaded between these times, by no operation that an observer has
-    /// seen: their contents follow from the seed.
-    pub fn loaded(&mut self, from_ns: u64, to_ns: u64) {
+    /// seen: their contents follow from the seed. Ends soon after `is_stopped` returns true.
+    pub fn loaded(&mut self, from_ns: u64, to_ns: u64, is_stopped: &dyn Fn() -> bool) {
         for id in 0..self.post.workload.record_count() as u32 {
+            if id as usize % RECORDS_A_LOOK == 0 && is_stopped() {
+                return;
+            }
             let number = self.records.sent(id, Version::Loaded.stamp(), from_ns, 0);
             self.records.ended(id, number, Outcome::Ok, to_ns);
         }

@@ -109,12 +109,24 @@ fn a_ledger_that_is_drained_keeps_everything_in_little_room() {
 fn what_was_loaded_by_nobodys_operation_is_looked_for_too() {
     let workload = coupons(1_000);
     let mut ledger = Ledger::new(workload.clone()).unwrap();
-    ledger.loaded(2_000, 5_000_000);
+    ledger.loaded(2_000, 5_000_000, &|| false);
     let verdict = ledger.verdict(&everything(&workload));
     assert_eq!((verdict.acknowledged, verdict.borne_out), (1_000, 1_000));
     assert!(verdict.is_kept(), "{verdict:#?}");
     let verdict = ledger.verdict(&ReadBack::new(workload));
     assert_eq!((verdict.lost, verdict.lost_window_ns), (1_000, Some((5_000_000, 5_000_000))));
+}
+
+#[test]
+fn a_stop_is_heeded_while_memory_for_many_records_is_prepared() {
+    let (workload, looks) = (coupons(5 << 20), std::cell::Cell::new(0));
+    let is_stopped = || {
+        looks.set(looks.get() + 1);
+        looks.get() > 2
+    };
+    assert!(Ledger::new_unless(workload.clone(), &is_stopped).is_none());
+    assert_eq!(looks.get(), 3, "of five parts two were prepared");
+    assert!(Ledger::new_unless(workload, &|| false).is_some());
 }
 
 #[test]

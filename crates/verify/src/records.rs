@@ -33,6 +33,8 @@ const NO_MORE: u32 = u32::MAX;
 const REFUSED_MAX: usize = 1 << 20;
 /// Room that is asked for beforehand at most, in records.
 const ROOM_MAX: u64 = 1 << 26;
+/// Records that are made between two looks at a stop: 64 MiB.
+pub(crate) const RECORDS_A_LOOK: usize = 1 << 20;
 
 /// A record, in one line of the cache.
 #[derive(Debug, Clone, Copy)]
@@ -93,14 +95,20 @@ const SWEEP_SLACK: usize = 1 << 16;
 const STATES_BEYOND: usize = 1 << 22;
 
 impl Records {
-    pub fn new(workload: Arc<dyn Workload>, watches: &[Watch]) -> Self {
+    /// Returns `None` if `is_stopped` returns true meanwhile.
+    pub fn new(workload: Arc<dyn Workload>, watches: &[Watch], is_stopped: &dyn Fn() -> bool) -> Option<Self> {
         let room = workload.record_count().min(ROOM_MAX) as usize;
         let (mut heads, mut states) = (Vec::new(), Vec::new());
         // Growing costs time while a phase runs: a copy of all of them, as records are aligned. Room for inserted ones is only
         // addresses until it is used.
         let _ = (heads.try_reserve(2 * room).or_else(|_| heads.try_reserve(room)), states.try_reserve(room));
-        heads.resize(room, Head::UNTOUCHED);
-        Self {
+        while heads.len() < room {
+            if is_stopped() {
+                return None;
+            }
+            heads.resize(room.min(heads.len() + RECORDS_A_LOOK), Head::UNTOUCHED);
+        }
+        Some(Self {
             heads,
             states,
             free: Vec::new(),
@@ -115,7 +123,7 @@ impl Records {
             acknowledged: 0,
             rejected: 0,
             unknown: 0,
-        }
+        })
     }
 
     /// Records that were loaded or that anybody tried to write have numbers below this.

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target, with_limits,
+    ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target, with_limits,
 };
 use plimsoll_endpoint::TlsFiles;
 
@@ -29,6 +29,7 @@ static SPEC: StoreSpec = StoreSpec {
     interfaces: &[Interface::Http],
     sessions: SessionSpec { bounded_by: Some("worker_connections"), ..SessionSpec::new(SessionShape::Wire, 16 << 10) },
     keeps_data: false,
+    error_codes: ErrorCodes::Statuses,
     params: &PARAMS,
     packages: &["nginx"],
     ..StoreSpec::PLAIN

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StoreSpec, Target, WriteKind, with_limits,
+    ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, Target, WriteKind, with_limits,
 };
 
 use crate::endpoint;
@@ -46,6 +46,7 @@ static SPEC: StoreSpec = StoreSpec {
     aliases: &["openldap"],
     summary: "any LDAP directory server, or a private OpenLDAP",
     schemes: &["ldap", "ldaps", "ldapi"],
+    error_codes: ErrorCodes::Names,
     interfaces: &[Interface::Ldap],
     sessions: SessionSpec::new(SessionShape::Wire, 48 << 10),
     params: &PARAMS,

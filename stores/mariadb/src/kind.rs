@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
-    Dialect, DiskSpec, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params, Production,
-    Recipe, Removal, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset, StoreSpec,
-    Target, with_limits,
+    Dialect, DiskSpec, ErrorCodes, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params,
+    Production, Recipe, Removal, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset,
+    StoreSpec, Target, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -96,6 +96,7 @@ static SPEC: StoreSpec = StoreSpec {
     ],
     packages: &["mariadb-server"],
     // ER_DISK_FULL, ER_RECORD_FILE_FULL.
+    error_codes: ErrorCodes::Numbers,
     full_disk: &["1021", "1114"],
     write_kind,
     page_guard: Some(PAGE_GUARD),

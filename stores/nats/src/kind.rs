@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, WriteKind, with_limits,
+    Durability, ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, WriteKind, with_limits,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 
@@ -31,6 +31,7 @@ static SPEC: StoreSpec = StoreSpec {
     name: "nats",
     summary: "NATS' key-value store over JetStream, private servers or a cluster that runs already",
     schemes: &NATS.schemes,
+    error_codes: ErrorCodes::Numbers,
     interfaces: &[Interface::Kv],
     durabilities: &[Durability::Buffered],
     sessions: SessionSpec::new(SessionShape::Async, 40 << 10),

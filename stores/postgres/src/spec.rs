@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
-    Dialect, DiskSpec, Durability, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params,
-    Production, Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset,
+    Dialect, DiskSpec, Durability, ErrorCodes, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec,
+    Params, Production, Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset,
     StoreSpec, Target, Waits, with_limits,
 };
 
@@ -116,6 +116,7 @@ static SPEC: StoreSpec = StoreSpec {
     ],
     packages: &["postgresql"],
     // `disk_full`; the second is keyindex'.
+    error_codes: ErrorCodes::SqlStates,
     full_disk: &["53100", "DISK_FULL"],
     write_kind,
     page_guard: Some(PAGE_GUARD),

@@ -36,6 +36,8 @@ pub(super) fn of<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Option<Matche
     for line_a in &of_a {
         let Some(line_b) = of_b.iter().find(|line| alone || line.store == line_a.store) else {
             all.unmatched.push(format!("{} is only in A", line_a.store));
+            let (trial, metrics) = (line_a.store.clone(), vec![metric(line_a, line_a, floor)]);
+            all.only_a.push(Group { trial, phase: LINE.to_string(), given: None, metrics });
             continue;
         };
         let first =

@@ -42,6 +42,9 @@ pub(super) fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Matched<'
         let point_b = if alone { points_b.values().next() } else { points_b.get(labels) };
         let Some(point_b) = point_b else {
             all.unmatched.push(format!("{} is only in A", point_a.name));
+            let mut alone = Matched::default();
+            point(&point_a.name, point_a, point_a, floor, &mut alone);
+            all.only_a.extend(alone.groups);
             continue;
         };
         all.pairs.extend(point_a.trials.first().zip(point_b.trials.first()).map(|((a, _), (b, _))| (*a, *b)));
@@ -50,23 +53,23 @@ pub(super) fn groups<'a>(a: &'a Run, b: &'a Run, floor: NoiseFloor) -> Matched<'
         } else {
             format!("{} → {}", point_a.name, point_b.name)
         };
-        all.groups.extend(point(&name, point_a, point_b, floor));
+        point(&name, point_a, point_b, floor, &mut all);
         all.unmatched.extend(unlike(&name, point_a, point_b));
     }
     let only_b = points_b.iter().filter(|(labels, _)| !alone && !points_a.contains_key(*labels));
     all.unmatched.extend(only_b.map(|(_, point)| format!("{} is only in B", point.name)));
-    all.groups.extend(figures(a, b, floor));
+    figures(a, b, floor, &mut all);
     all
 }
 
-fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Group> {
-    let mut groups = Vec::new();
+fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor, all: &mut Matched<'_>) {
     for first in a.trials.first().into_iter().flat_map(|(_, facts)| facts) {
         let phase = first.phase.header.name.as_str();
-        let (of_a, of_b) = (of_phase(a, phase), of_phase(b, phase));
-        if of_b.is_empty() {
-            continue;
-        }
+        let of_a = of_phase(a, phase);
+        let (groups, of_b) = match of_phase(b, phase) {
+            of_b if of_b.is_empty() => (&mut all.only_a, of_phase(a, phase)),
+            of_b => (&mut all.groups, of_b),
+        };
         let mut metrics = Vec::new();
         match first.phase.header.kind {
             PhaseKind::Drive => driven(&of_a, &of_b, floor, &mut metrics),
@@ -84,9 +87,8 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Gro
     }
     let space = space(a, b, floor);
     if !space.is_empty() {
-        groups.push(Group { trial: name.to_string(), phase: "space".to_string(), given: None, metrics: space });
+        all.groups.push(Group { trial: name.to_string(), phase: "space".to_string(), given: None, metrics: space });
     }
-    groups
 }
 
 /// Returns a sentence about the rates that were given.
@@ -237,19 +239,17 @@ fn space(a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor) -> Vec<Metric> {
     metrics
 }
 
-/// Named figures of the stores that both runs have.
-fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
+/// Named figures of the stores of A.
+fn figures(a: &Run, b: &Run, floor: NoiseFloor, all: &mut Matched<'_>) {
     let view = |run: &Run| crate::figure::figures(run, &run.trials.iter().map(PhaseFacts::of).collect::<Vec<_>>());
     let (of_a, of_b) = (view(a), view(b));
-    let mut groups: IndexMap<String, Vec<Metric>> = IndexMap::new();
+    let (mut both, mut only_a): (IndexMap<String, Vec<Metric>>, IndexMap<String, Vec<Metric>>) = Default::default();
     for figure in &of_a {
-        let Some(other) = of_b.iter().find(|other| other.name == figure.name && other.unit == figure.unit) else {
-            continue;
-        };
+        let other = of_b.iter().find(|other| other.name == figure.name && other.unit == figure.unit);
         for row in &figure.rows {
-            let Some(other) = other.rows.iter().find(|other| other.labels == row.labels) else { continue };
+            let other = other.and_then(|other| other.rows.iter().find(|other| other.labels == row.labels));
             for cell in &row.cells {
-                let Some(other) = other.cells.iter().find(|other| other.store == cell.store) else { continue };
+                let other = other.and_then(|other| other.cells.iter().find(|other| other.store == cell.store));
                 let one = |cell: &crate::view::FigureCell| Observed {
                     repeats: cell.value.into_iter().collect(),
                     n: cell.n,
@@ -257,16 +257,18 @@ fn figures(a: &Run, b: &Run, floor: NoiseFloor) -> Vec<Group> {
                     late: cell.late,
                     within: Within::Nothing,
                 };
-                if cell.value.is_none() && other.value.is_none() {
+                if cell.value.is_none() && other.is_none_or(|other| other.value.is_none()) {
                     continue;
                 }
-                let metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(other), floor);
+                let groups = if other.is_some() { &mut both } else { &mut only_a };
+                let metric = metric(&figure.name, "", &figure.unit, &one(cell), &one(other.unwrap_or(cell)), floor);
                 groups.entry(name::labelled(&cell.store, row.labels.iter())).or_default().push(metric);
             }
         }
     }
     let group = |(trial, metrics)| Group { trial, phase: "figures".to_string(), given: None, metrics };
-    groups.into_iter().map(group).collect()
+    all.groups.extend(both.into_iter().map(group));
+    all.only_a.extend(only_a.into_iter().map(group));
 }
 
 fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: NoiseFloor) -> Metric {

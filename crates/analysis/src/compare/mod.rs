@@ -71,6 +71,8 @@ impl NoiseFloor {
 #[derive(Default)]
 struct Matched<'a> {
     groups: Vec<Group>,
+    /// Parts that only A has, compared with themselves.
+    only_a: Vec<Group>,
     /// Parts of only one of them.
     unmatched: Vec<String>,
     /// Trials that belong together, first repeats.
@@ -94,7 +96,7 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
         unmatched: matched.unmatched,
         rules: Vec::new(),
     };
-    comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups, noise_floor)).collect();
+    comparison.rules = rules.iter().map(|rule| rule.check(&comparison.groups, &matched.only_a, noise_floor)).collect();
     if !rules.is_empty() {
         comparison.rules.extend([("A", &comparison.a), ("B", &comparison.b)].into_iter().filter_map(ended_early));
     }

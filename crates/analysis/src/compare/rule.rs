@@ -98,15 +98,19 @@ impl Rule {
         }
     }
 
-    /// Evaluates the condition, if equal runs differ by `floor`.
-    pub fn check(&self, groups: &[Group], floor: NoiseFloor) -> RuleResult {
-        let all = groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)));
-        let about: Vec<_> = all.filter(|(group, metric)| self.is_about(group, metric)).collect();
+    /// Evaluates the condition, if equal runs differ by `floor`. Numbers of `only_a` leave it undecided.
+    pub fn check(&self, groups: &[Group], only_a: &[Group], floor: NoiseFloor) -> RuleResult {
+        let about = |groups| Self::numbers(groups).filter(|(group, metric)| self.is_about(group, metric));
+        let missing = about(only_a).map(|(group, metric)| {
+            let (trial, phase) = (&group.trial, &group.phase);
+            format!("{trial}, {phase}: {} is only in A; run B with the trials and phases of A", metric.name)
+        });
+        let about: Vec<_> = about(groups).collect();
         let mut result = RuleResult {
             rule: self.text.clone(),
             checked: about.len() as u64,
             failures: Vec::new(),
-            undecided: Vec::new(),
+            undecided: missing.collect(),
         };
         for (group, metric) in about {
             let failure = self.failure(group, metric);
@@ -116,6 +120,10 @@ impl Rule {
             }
         }
         result
+    }
+
+    fn numbers(groups: &[Group]) -> impl Iterator<Item = (&Group, &Metric)> {
+        groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| (group, metric)))
     }
 
     /// Returns the reason that the result of the condition for `metric` is undecided; `met` is its apparent result.

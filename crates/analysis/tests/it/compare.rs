@@ -186,6 +186,26 @@ fn a_condition_on_what_one_run_did_not_measure_does_not_hold() {
 }
 
 #[test]
+fn a_condition_on_what_only_a_has_is_undecided_unless_it_fails_elsewhere() {
+    let (a, mut b) = (study::complete(), study::complete());
+    b.trials.truncate(4);
+    b.trials[1].phases[5].header.name = "blend".into();
+    let rules = ["p99 > +50%", "p99 > 1ns"].map(|rule| Rule::parse(rule).unwrap());
+    let comparison = compare(&a, &b, &rules, None);
+    let [kept, met] = &comparison.rules[..] else { panic!("{:?}", comparison.rules) };
+    assert_eq!((kept.word(), met.word()), ("undecided", "failed"));
+    assert!(
+        kept.undecided.iter().any(|why| why.starts_with("sqlite · index=own, mixed: p99 is only in A")),
+        "{kept:?}"
+    );
+    assert!(kept.undecided.iter().any(|why| why.starts_with("fjall")), "{kept:?}");
+    assert!(comparison.undecided());
+    // What only B has is nothing that became worse.
+    let comparison = compare(&b, &a, &rules[..1], None);
+    assert!(comparison.rules[0].undecided.iter().all(|why| why.contains("blend")), "{:?}", comparison.rules[0]);
+}
+
+#[test]
 fn errors_where_there_were_none_are_more_than_any_per_cent() {
     let (a, b) = (study::complete(), study::broken());
     let rules = ["errors > +1%", "errors < -1%"].map(|rule| Rule::parse(rule).unwrap());

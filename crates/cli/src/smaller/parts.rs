@@ -220,7 +220,7 @@ impl<'a> Parts<'a> {
 
 impl<'a> Place<'a> {
     /// The place in `table` after the value of `key`.
-    fn after(table: &'a dyn TableLike, key: &str, inline: bool) -> Option<Self> {
+    pub fn after(table: &'a dyn TableLike, key: &str, inline: bool) -> Option<Self> {
         let end = table.get(key)?.span()?.end;
         Some(Place { table, next: if inline { NextKey::Inside(end) } else { NextKey::After(end) } })
     }
@@ -325,7 +325,7 @@ impl PhasePart<'_> {
 }
 
 /// The tables of a `[[key]]`, or of a list, and whether they are in braces.
-fn tables(item: Option<&Item>) -> Vec<(&dyn TableLike, bool)> {
+pub fn tables(item: Option<&Item>) -> Vec<(&dyn TableLike, bool)> {
     match item {
         Some(Item::ArrayOfTables(tables)) => tables.iter().map(|table| (table as &dyn TableLike, false)).collect(),
         Some(Item::Value(Value::Array(list))) => {

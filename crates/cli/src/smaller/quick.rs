@@ -1,9 +1,9 @@
 //! The quick version of a plan: the ends of each sweep, short phases, few operations and records.
 
 use plimsoll_core::ParamSpec;
-use plimsoll_plan::{Dimension, parse_count, parse_quantity};
+use plimsoll_plan::{Dimension, GoalKind, Plan, parse_count, parse_quantity};
 
-use super::parts::{Parts, Place};
+use super::parts::{Parts, Place, tables};
 use crate::plans::Edit;
 
 /// Most of each of these parameters of workloads.
@@ -36,7 +36,9 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
             let edit = |most: &dyn Fn(&str) -> String| shorter(parts, &phase.place, key.name, most);
             all.push(match key.name {
                 "for" | "warmup" if is_timed => None,
+                "stages" if is_timed => None,
                 "for" => edit(&at_most_ns(LENGTH)),
+                "stages" => stages(parts, &phase.place),
                 "warmup" => edit(&at_most_ns(WARMUP)),
                 "ops" => edit(&at_most(OPS)),
                 "count" => edit(&at_most(COUNT)),
@@ -44,11 +46,25 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
                 _ => None,
             });
         }
+        let scenarios = tables(phase.place.table.get("scenario")).into_iter().filter(|_| !is_timed);
+        let staged = scenarios.filter_map(|(table, inline)| Place::after(table, "stages", inline));
+        all.extend(staged.map(|place| stages(parts, &place)));
     }
     all.push(shorter(parts, &parts.root, "seed", &str::to_owned));
     all.push(shorter(parts, &parts.root, "repeats", &at_most(1)));
     all.push(Place::of_table(parts.root.table.get("line")).and_then(|line| set(&line, "budget", BUDGET.to_owned())));
     all.into_iter().flatten().collect()
+}
+
+/// Removes goals for which the quick version has too few operations, and returns the reason. A search needs its goals.
+pub fn leave_out_goals(plan: &mut Plan) -> Option<String> {
+    let is_rare = |kind: GoalKind| matches!(kind, GoalKind::Percentile(percentile) if percentile.share_above() < 0.5);
+    let rare: Vec<String> = plan.goals.iter().filter(|goal| is_rare(goal.what)).map(|goal| goal.name()).collect();
+    if rare.is_empty() || plan.line.is_some() {
+        return None;
+    }
+    plan.goals.retain(|goal| !is_rare(goal.what));
+    Some(format!("goals {}: the quick version has too few operations for them", rare.join(", ")))
 }
 
 fn set(place: &Place<'_>, key: &str, value: String) -> Option<Edit> {
@@ -83,6 +99,20 @@ fn shorter(parts: &Parts<'_>, place: &Place<'_>, key: &str, most: &dyn Fn(&str) 
         }
     };
     (after != before).then(|| set(place, key, after))?
+}
+
+/// Shortens stages that are longer than a phase in all, each by the same factor.
+fn stages(parts: &Parts<'_>, place: &Place<'_>) -> Option<Edit> {
+    let elements = place.elements("stages", parts.text)?;
+    let stage = |written: &str| {
+        let (level, length) = written.trim_matches(['"', '\'']).split_once('@')?;
+        Some((level.to_owned(), parse_quantity(length, Dimension::Time).ok()?))
+    };
+    let stages: Vec<(String, f64)> = elements.into_iter().map(stage).collect::<Option<_>>()?;
+    let factor = LENGTH.0 / stages.iter().map(|(_, ns)| ns).sum::<f64>();
+    let shorter = |(level, ns): &(String, f64)| format!("\"{level}@{}ms\"", (ns * factor / 1e6).round().max(1.0));
+    let all: Vec<String> = stages.iter().map(shorter).collect();
+    (factor < 1.0).then(|| set(place, "stages", format!("[{}]", all.join(", "))))?
 }
 
 /// Lowers a whole number.

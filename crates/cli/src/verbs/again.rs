@@ -1,5 +1,6 @@
 //! Continuing a run that was killed or stopped: which run it is, and what forbids it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use plimsoll_core::shell_word;
@@ -41,7 +42,16 @@ pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
         let what = format!("was begun by Plimsoll {}: no other version can continue it", run.header.plimsoll_version);
         return Err(refused(&what).next("leave --resume out"));
     }
-    if run.header.plan_json != serde_json::to_string(plan).unwrap_or_default() {
+    let json = serde_json::to_string(plan).unwrap_or_default();
+    if run.header.plan_json != json {
+        let (then, now) = (csv_files(&run.header.plan_json), csv_files(&json));
+        if let Some((file, was, is)) = then.iter().find_map(|(file, was)| {
+            let is = now.get(file).filter(|is| *is != was)?;
+            Some((file, was, is))
+        }) {
+            let what = format!("began with another {file}: {was}, and now {is}");
+            return Err(refused(&what).next("restore the file, or leave --resume out"));
+        }
         let next = format!(
             "its command was: {}; give the same options and the same files, or leave --resume out",
             command(run)
@@ -49,6 +59,15 @@ pub fn must_be(run: &Run, plan: &Plan) -> Result<(), TrialError> {
         return Err(refused("has another plan than these options make").next(next));
     }
     Ok(())
+}
+
+/// Returns the digests of the CSV files of a plan, by name.
+fn csv_files(plan_json: &str) -> BTreeMap<String, String> {
+    let plan: serde_json::Value = serde_json::from_str(plan_json).unwrap_or_default();
+    let trials = plan["trials"].as_array().into_iter().flatten();
+    let scripts = trials.flat_map(|trial| trial["workload"]["scripts"].as_array().into_iter().flatten());
+    let files = scripts.flat_map(|script| script["csv"].as_object().into_iter().flatten());
+    files.map(|(file, digest)| (file.clone(), digest.as_str().unwrap_or_default().to_owned())).collect()
 }
 
 /// Returns the command line of `run` for a shell.

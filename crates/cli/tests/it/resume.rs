@@ -127,3 +127,30 @@ fn a_search_for_the_load_line_is_not_continued() {
     let ran = place.run(&["run", "--resume", "latest"]).expect(2);
     ran.says("decides each step by those before it, and cannot be continued … plimsoll line kv");
 }
+
+#[test]
+fn a_run_is_not_continued_with_other_values_of_a_csv_file_and_compare_names_it() {
+    let place = Place::new();
+    let csv = place.path().join("users.csv");
+    let plan = PLAN.replace(
+        "name = \"kv\"\nrecords = 200",
+        "name = \"script\"\nscript = [{ name = \"read\", text = \"SELECT :id\" }]\ncsv = [{ file = \"users.csv\" }]",
+    );
+    let plan = plan.replace("sqlite", "null").replace(", update = 1", "").replace("lost = 0", "errors = \"0%\"");
+    let plan = plan.replace("[[phase]]\ndo = \"load\"\n", "").replace("[[phase]]\ndo = \"check\"\n", "");
+    let plan = place.plan(&plan.replace("durability = \"durable\"\n", ""));
+    std::fs::write(&csv, "id\nsecret1\nsecret2\n").unwrap();
+    let mut child = begun(&place, &["run", &plan, "--quiet"]);
+    child.kill();
+    std::fs::write(&csv, "id\nsecret1\nsecret3\n").unwrap();
+    let refused = place.run(&["run", "--resume", "latest"]).expect(2);
+    refused.says("began with another users.csv: 3 lines, sha256 … restore the file, or leave --resume out");
+    std::fs::write(&csv, "id\nsecret1\nsecret2\n").unwrap();
+    place.run(&["run", "--resume", "latest", "--quiet"]).expect(0);
+    let first = Run::load(&place.only_run()).unwrap();
+    assert!(!first.header.plan_json.contains("secret"));
+    std::fs::write(&csv, "id\nsecret1\nsecret3\nsecret4\n").unwrap();
+    place.run(&["run", &plan, "--quiet"]).expect(0);
+    let compared = place.run(&["compare", &first.header.id, "latest"]).expect(0);
+    compared.says("csv users.csv … 3 lines, sha256").says("4 lines, sha256");
+}

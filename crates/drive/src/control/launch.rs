@@ -68,7 +68,7 @@ impl<'a> RunningPhase<'a> {
         let mut observers: Vec<_> = observers.into_iter().map(Some).collect();
         observers.resize_with(workers, || None);
         let settings = Settings {
-            end_cycle: spec.first_cycle.saturating_add(if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX }),
+            ops_max: if let Limit::Ops(ops) = spec.limit { ops } else { u64::MAX },
             backlog_ns: nanos(spec.backlog),
             op_timeout_ns: nanos(spec.op_timeout),
             open_timeout_ns: nanos(spec.open_timeout),

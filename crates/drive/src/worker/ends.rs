@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::{Busy, CHECK_NS, Turns, WorkerCore};
 use crate::board::RING;
 use crate::clock::thread_switches;
+use crate::schedule::NEVER_NS;
 use crate::spec::StopReason;
 
 impl WorkerCore {
@@ -22,6 +23,14 @@ impl WorkerCore {
         if let Some(end_ns) = &mut self.grid.end_ns {
             // Only ever later, and long before the end that was planned.
             *end_ns = (*end_ns).max(self.shared.end_ns.load(Relaxed));
+        }
+        if now_ns >= self.count_from_ns {
+            self.count_from_ns = NEVER_NS;
+            for lane in &mut self.lanes {
+                // An operation in flight ends after the warm-up, and is counted.
+                let in_flight = u64::from(lane.busy != Busy::No as u64);
+                lane.end_cycle = (lane.cycle - in_flight).saturating_add(self.settings.ops_max);
+            }
         }
         // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
         let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));

@@ -38,6 +38,8 @@ pub(super) struct Lane {
     pub busy: u64,
     /// Number of the next operation.
     pub cycle: u64,
+    /// Number after that of the last operation.
+    pub end_cycle: u64,
     pub scheduled_ns: u64,
     pub sent_ns: u64,
     /// Time at which a generator without delay could have sent its operation.

@@ -1,8 +1,8 @@
 //! A small catalogue for the tests' plans.
 
 use plimsoll_core::{
-    Catalogue, Durability, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Preset, SamplerSpec, SessionShape,
-    SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
+    Catalogue, Durability, ErrorCodes, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Preset, SamplerSpec,
+    SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
 };
 
 struct Kind(StoreSpec);
@@ -110,6 +110,7 @@ pub fn catalogue() -> Catalogue {
         StoreSpec { name: "ldap", schemes: &["ldap"], ..PLAIN },
         StoreSpec {
             name: "slow",
+            error_codes: ErrorCodes::Statuses,
             interfaces: &[Interface::Records],
             durabilities: &[Durability::Buffered, Durability::AtEnd],
             ..PLAIN

@@ -612,8 +612,8 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         ("read.p99 = \"5ms\"", "read.p99", 5e6),
         ("read.p99.95 = \"5ms\"", "read.p99.95", 5e6),
         ("read = { rate = \"10/s\" }", "read.rate", 10.0),
-        ("status.500 = \"1%\"", "status.500", 1.0),
-        ("status = { 5xx = \"0%\" }", "status.5xx", 0.0),
+        ("status.SQLITE_BUSY = \"1%\"", "status.SQLITE_BUSY", 1.0),
+        ("status = { timeout = \"0%\" }", "status.timeout", 0.0),
     ] {
         let goals = plan(goal).unwrap_or_else(|error| panic!("{goal}: {error:?}")).goals;
         let found: Vec<_> = goals.iter().map(|goal| (goal.name(), goal.limit)).collect();
@@ -625,10 +625,30 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         "p99.9.9 = \"1ms\"",
         "status = \"1%\"",
         "status.200 = \"99%\"",
+        "status.500 = \"0%\"",
+        "status.abc = \"0%\"",
         "read.lost = 0",
         "read.read.p99 = \"1s\"",
     ] {
         assert!(plan(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_goal_on_a_code_that_no_store_gives_is_refused() {
+    let plan = |code: &str| {
+        let text = format!("{RIGHT}[goals.status]\n\"{code}\" = \"0%\"\n").replace("\"sqlite\"", "\"slow\"");
+        parse("test", &text, &catalogue(), &Overrides::default())
+    };
+    for (code, name) in [("500", "500"), ("5xx", "5xx"), ("5XX", "5xx"), ("timeout", "timeout")] {
+        let goals = plan(code).unwrap_or_else(|error| panic!("{code}: {error:?}")).goals;
+        assert_eq!(goals[0].name(), format!("status.{name}"));
+    }
+    for code in ["50x", "xx", "", "HTTP500", "abc", "40001", "5Xx"] {
+        let error = plan(code).expect_err(code);
+        assert_eq!(error.to_string(), format!("no operation of `slow` fails with the code `{code}`"));
+        let help = error.problems()[0].help().unwrap_or_default();
+        assert_eq!(help, "codes of `slow` are three digits, or a digit and xx: status.503, status.5xx");
     }
 }
 

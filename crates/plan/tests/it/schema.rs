@@ -61,7 +61,7 @@ p99 = "20ms"
 p97.5 = "20ms"
 mean = "5ms"
 read = { p99.9 = "1s", errors = "0%" }
-status.500 = "0%"
+status.timeout = "0%"
 errors = "0.1%"
 lost = 0
 

@@ -267,7 +267,7 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
 fn a_record_that_could_not_be_read_is_neither_there_nor_lost() {
     let workload = kv(RECORDS);
     let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
-    ledger.loaded(0, 1);
+    ledger.loaded(0, 1, &|| false);
     let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
     let mut params = ValueBuf::new();
     // One is there, one is gone, of one the store gives nothing; the others were not asked for any more.

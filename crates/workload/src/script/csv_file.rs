@@ -202,7 +202,7 @@ mod tests {
 
     fn file(text: &str, in_order: bool) -> Arc<CsvFile> {
         let (file, prefix) = ("users.csv".to_owned(), String::new());
-        Arc::new(CsvFile { file, text: text.to_owned(), prefix, in_order })
+        Arc::new(CsvFile { file, text: text.to_owned(), digest: String::new(), prefix, in_order })
     }
 
     fn columns(text: &str, in_order: bool) -> Vec<(String, Column)> {
