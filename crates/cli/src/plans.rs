@@ -71,7 +71,7 @@ pub fn load(
     let (mut plan, text) = read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
     plan.left_out.extend(left_out);
     if args.smaller.quick {
-        plan.left_out.extend(smaller::leave_out_goals(&mut plan));
+        smaller::leave_out_goals(&mut plan);
     }
     plan.notices = smaller::notices(&args.smaller);
     plan.allow_writes |= args.allow_writes;
