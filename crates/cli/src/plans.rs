@@ -81,8 +81,7 @@ pub fn load(
     let (mut plan, text) = read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
     plan.left_out.extend(left_out);
     if args.smaller.quick {
-        let goals = smaller::leave_out_goals(&mut plan);
-        plan.left_out.extend(goals);
+        smaller::leave_out_goals(&mut plan);
     }
     plan.notices = smaller::notices(&args.smaller);
     plan.notices.extend(smaller::without_answer(&plan));

@@ -56,15 +56,15 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
     all.into_iter().flatten().collect()
 }
 
-/// Removes goals for which the quick version has too few operations, and returns the reason. A search needs its goals.
-pub fn leave_out_goals(plan: &mut Plan) -> Option<String> {
+/// Leaves out goals for which the quick version has too few operations. A search needs its goals.
+pub fn leave_out_goals(plan: &mut Plan) {
     let is_rare = |kind: GoalKind| matches!(kind, GoalKind::Percentile(percentile) if percentile.share_above() < 0.5);
     let rare: Vec<String> = plan.goals.iter().filter(|goal| is_rare(goal.what)).map(|goal| goal.name()).collect();
     if rare.is_empty() || plan.line.is_some() {
-        return None;
+        return;
     }
     plan.goals.retain(|goal| !is_rare(goal.what));
-    Some(format!("goals {}: the quick version has too few operations for them", rare.join(", ")))
+    plan.left_out.push(format!("goals {}: the quick version has too few operations for them", rare.join(", ")));
 }
 
 fn set(place: &Place<'_>, key: &str, value: String) -> Option<Edit> {

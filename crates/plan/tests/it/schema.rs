@@ -112,7 +112,7 @@ fn every_mistake_is_found() {
         ("p99 = \"20ms\"", "p99 = 20"),
         ("mean = \"5ms\"", "median = \"5ms\""),
         ("errors = \"0%\"", "lost = 0"),
-        ("500 = \"0%\"", "500 = 0"),
+        ("timeout = \"0%\"", "500 = 0"),
         ("errors = \"0.1%\"", "errors = 0.1"),
         ("formula =", "formulas ="),
         ("at = { clients = 8 }", "at = 8"),
