@@ -175,7 +175,12 @@ fn not_found(facts: &PhaseFacts<'_>) -> Option<Case> {
             number::plural(all, "operation", "operations"),
             number::significant(share * 100.0)
         ),
-        next: "The data may not be those that the workload expects: check its parameters and the URL.",
+        next: if facts.trial.phases.iter().any(|phase| phase.header.kind == PhaseKind::Load) {
+            "This run loaded the data: a replica that answers reads may be behind its primary, or operations removed \
+             the records before."
+        } else {
+            "The data may not be those that the workload expects: check its parameters and the URL."
+        },
     })
 }
 

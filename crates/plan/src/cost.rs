@@ -153,6 +153,17 @@ mod tests {
     }
 
     #[test]
+    fn prices_that_no_server_has_are_refused() {
+        let wrong = |buy: &str| {
+            let error = costs("test", &EXAMPLE.replace("buy = 25_000", &format!("buy = {buy}"))).unwrap_err();
+            error.problems()[0].what().to_owned()
+        };
+        assert_eq!(wrong("1e300"), "`buy` is too great: 1e300");
+        assert_eq!(wrong("nan"), "`buy` must be a number with a finite value, not nan");
+        assert_eq!(wrong("-1"), "`buy` must be 0 or more, not -1");
+    }
+
+    #[test]
     fn upkeep_delays_the_month_and_can_prevent_it() {
         let with =
             |upkeep: &str| costs("test", &EXAMPLE.replace("buy =", &format!("upkeep = {upkeep}\nbuy ="))).unwrap();

@@ -115,7 +115,13 @@ impl From<RecordError> for StoreError {
             RecordError::NoPlace => StoreErrorKind::Usage,
             _ => StoreErrorKind::Recording,
         };
-        Self::new(kind, error.to_string())
+        let told = Self::new(kind, error.to_string());
+        match error {
+            RecordError::Permission { .. } => {
+                told.next("set XDG_STATE_HOME to a directory that this user can write to")
+            }
+            _ => told,
+        }
     }
 }
 

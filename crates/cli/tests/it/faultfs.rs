@@ -55,6 +55,15 @@ fn sqlite(at: &Path, statements: &str) {
 }
 
 #[test]
+fn the_parents_of_a_mistyped_path_are_not_made() {
+    let place = Place::new();
+    let above = place.path().join("nope");
+    let ran = place.line(&format!("faultfs mount {}", above.join("x").display()));
+    ran.expect(2).says("the directory above it does not exist");
+    assert!(!above.exists());
+}
+
+#[test]
 fn crash_images_of_one_run_are_checked_against_what_a_script_knows_was_acknowledged() {
     let place = Place::new();
     // What is never synced is not in the images: the check that passes on the one has to fail on the other.

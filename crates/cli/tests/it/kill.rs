@@ -27,6 +27,18 @@ fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
 }
 
 #[test]
+fn a_run_that_still_goes_on_is_reported_as_running() {
+    let place = Place::new();
+    let mut run = place.started(&["drive", "kv", "--on", "null", "--for", "60s", "--quiet"], 1);
+    let report = place.report();
+    assert_eq!(report["run"]["state"], "running", "{report}");
+    let shown = place.line("runs show latest").expect(0);
+    assert!(shown.out.contains("The run is still running") && !shown.out.contains("killed"), "{shown:?}");
+    run.kill();
+    assert_eq!(place.report()["run"]["state"], "killed");
+}
+
+#[test]
 fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_start_removes_the_rest() {
     let (place, mut draw) = (Place::new(), Draw::new("recording"));
     let (mut servers, mut left, kills) = (0, 0, repeats(6, 300));

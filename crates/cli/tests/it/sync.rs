@@ -74,7 +74,11 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
     let place = Place::new();
     place.refuses(&[
         ("sync /etc/passwd", "/etc/passwd is not a directory"),
-        ("sync /nonexistent/x", "/nonexistent/x"),
+        ("sync /nonexistent/x", "/nonexistent/x … name a directory that exists"),
+        ("sync /proc", "/proc: this file system takes no new directories … name a directory on a disk"),
+        ("sync /tmp --for -60s", "--for -60s"),
+        ("doctor --holds /nonexistent/x", "name a port, a device, or a path that exists"),
+        ("doctor --holds 99999", "name a port from 1 to 65535"),
         ("sync /tmp --size 1B", "512 B to 64 MiB"),
         ("sync /tmp --size 4KiB,8k", "--size 8k … 8KiB"),
         ("sync /tmp --flush maybe", "fdatasync"),

@@ -18,7 +18,7 @@ use plimsoll_analysis::{RunView, number};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-pub use self::write::Esc;
+pub use self::write::{Esc, Prose};
 use self::write::{Writer, class};
 use crate::document::{self, Section, Verdict};
 
@@ -47,7 +47,7 @@ pub fn html(view: &RunView) -> String {
             "<section id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h2 id=\"{id}-title\">{title}</h2>\n"
         ));
         if !body.note.is_empty() {
-            writer.out.push_str(&format!("<p class=\"note\">{}</p>\n", write::text(&body.note)));
+            writer.out.push_str(&format!("<p class=\"note\">{}</p>\n", write::prose(&body.note)));
         }
         writer.blocks(&body.blocks, 3);
         writer.out.push_str("</section>\n");
@@ -76,9 +76,9 @@ fn head(view: &RunView, answer: &[document::Text]) -> String {
     );
     let mut question = match run.question.as_str() {
         "" => String::new(),
-        text => format!("<p class=\"question\">{}</p>\n", Esc(text)),
+        text => format!("<p class=\"question\">{}</p>\n", Prose(text)),
     };
-    question.extend(answer.iter().map(|line| format!("<p class=\"answered\">{}</p>\n", write::text(line))));
+    question.extend(answer.iter().map(|line| format!("<p class=\"answered\">{}</p>\n", write::prose(line))));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -105,17 +105,17 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: &[Warning]) -> 
     let reasons: Vec<document::Text> = verdict.reasons.iter().map(Into::into).collect();
     let warnings = match warnings {
         [] => String::new(),
-        [one] => format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Esc(&one.text)),
+        [one] => format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Prose(&one.text)),
         more => format!("<p class=\"note\"><a href=\"#warnings\">{} warnings</a> about this run.</p>\n", more.len()),
     };
-    let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Esc(notice)));
+    let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Prose(notice)));
     let notices: String = notices.collect();
     format!(
         "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
         class(verdict.tone),
         verdict.word,
         answers(summary),
-        Esc(&verdict.sentence),
+        Prose(&verdict.sentence),
         write::list("reasons", reasons.iter())
     )
 }

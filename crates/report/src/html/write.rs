@@ -31,14 +31,57 @@ impl fmt::Display for Esc<'_> {
     }
 }
 
+/// A sentence from outside, escaped, with code and options as elements that a line does not break.
+///
+/// Words between backticks are code; without a second backtick the first is an ordinary letter.
+pub struct Prose<'a>(pub &'a str);
+
+impl fmt::Display for Prose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, (code, behind))) =
+            rest.split_once('`').and_then(|(before, behind)| Some((before, behind.split_once('`')?)))
+        {
+            options(f, before)?;
+            write!(f, "<code>{}</code>", Esc(code))?;
+            rest = behind;
+        }
+        options(f, rest)
+    }
+}
+
+/// Longest option that is not broken: it fits into a narrow page.
+const OPTION_BYTES_MAX: usize = 30;
+
+/// Writes `text`, escaped, with each option (`--stores`) in an element of its own.
+fn options(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    for (at, word) in text.split(' ').enumerate() {
+        f.write_str(if at > 0 { " " } else { "" })?;
+        let is_option = word.trim_start_matches('(').starts_with("--") && word.len() <= OPTION_BYTES_MAX;
+        match is_option {
+            true => write!(f, "<span class=\"option\">{}</span>", Esc(word))?,
+            false => write!(f, "{}", Esc(word))?,
+        }
+    }
+    Ok(())
+}
+
 /// `text`, escaped, in the element that its tone has.
 pub fn text(text: &Text) -> String {
-    let piece = |(tone, piece): &(Tone, String)| match (tone, Esc(piece)) {
-        (Tone::Plain, text) => text.to_string(),
-        (Tone::Strong, text) => format!("<b>{text}</b>"),
-        (tone, text) => format!("<span class=\"{}\">{text}</span>", class(*tone)),
-    };
-    text.0.iter().map(piece).collect()
+    text.0.iter().map(|(tone, piece)| toned(*tone, &Esc(piece))).collect()
+}
+
+/// Sentences, escaped as [`Prose`], in the elements that their tones have. Statements and plans of stores are no prose.
+pub fn prose(text: &Text) -> String {
+    text.0.iter().map(|(tone, piece)| toned(*tone, &Prose(piece))).collect()
+}
+
+fn toned(tone: Tone, piece: &dyn fmt::Display) -> String {
+    match tone {
+        Tone::Plain => piece.to_string(),
+        Tone::Strong => format!("<b>{piece}</b>"),
+        tone => format!("<span class=\"{}\">{piece}</span>", class(tone)),
+    }
 }
 
 /// The class of a tone in the page's style.
@@ -54,7 +97,7 @@ pub fn class(tone: Tone) -> &'static str {
 
 /// A list of sentences; nothing without any.
 pub fn list<'t>(class: &str, items: impl Iterator<Item = &'t Text>) -> String {
-    let items: String = items.map(|item| format!("<li>{}</li>\n", text(item))).collect();
+    let items: String = items.map(|item| format!("<li>{}</li>\n", prose(item))).collect();
     if items.is_empty() { items } else { format!("<ul class=\"{class}\">\n{items}</ul>\n") }
 }
 
@@ -75,9 +118,9 @@ impl<'a> Writer<'a> {
                     self.push(&format!("<h{level}>{} {note}</h{level}>\n", text(heading)));
                 }
                 Block::Paragraph(paragraph) => self.push(&match paragraph.0.as_slice() {
-                    [(Tone::Strong, whole)] => format!("<p class=\"finding\">{}</p>\n", Esc(whole)),
-                    [(Tone::Dim, whole)] => format!("<p class=\"note\">{}</p>\n", Esc(whole)),
-                    _ => format!("<p>{}</p>\n", text(paragraph)),
+                    [(Tone::Strong, whole)] => format!("<p class=\"finding\">{}</p>\n", Prose(whole)),
+                    [(Tone::Dim, whole)] => format!("<p class=\"note\">{}</p>\n", Prose(whole)),
+                    _ => format!("<p>{}</p>\n", prose(paragraph)),
                 }),
                 Block::List(tone, items) => {
                     let class = match tone {
@@ -206,6 +249,10 @@ mod tests {
             escaped("</script><b a=\"1\" c='2'>&"),
             "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;"
         );
+        let prose = |text: &str| super::prose(&text.into());
+        assert_eq!(prose("set `a<b`"), "set <code>a&lt;b</code>");
+        assert_eq!(prose("one ` only (--stores"), "one ` only <span class=\"option\">(--stores</span>");
+        assert_eq!(escaped("`t`.`c`"), "`t`.`c`", "statements keep their letters");
         assert_eq!(escaped("a\u{0}b\u{202e}c\nd"), "a\u{fffd}b\u{fffd}c\nd");
     }
 }
