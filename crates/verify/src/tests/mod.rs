@@ -216,7 +216,7 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
     let seen = |cut_ns: Option<u64>, outcome: Outcome| {
         let workload = kv(RECORDS);
         let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
-        ledger.loaded(0, 1);
+        ledger.loaded(0, 1, &|| false);
         let (mut params, put) = (ValueBuf::new(), Version::Written { client: 0, cycle: 0 });
         let mut row = |version: Version| {
             params.clear();
