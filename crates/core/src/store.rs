@@ -115,7 +115,7 @@ pub struct StoreSpec {
     pub presets: &'static [StorePreset],
     /// Debian packages that a private server needs; empty for a built-in store.
     pub packages: &'static [&'static str],
-    /// Error codes of operations that found the disk full.
+    /// Error codes of operations that found the disk full, or several words of their messages.
     pub full_disk: &'static [&'static str],
     /// Returns the kind of a file by its path below the directory of the store's disk.
     pub write_kind: fn(&str) -> WriteKind,
