@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexMap;
-use plimsoll_core::WriteKind;
+use plimsoll_core::{CutMoment, WriteKind};
 use plimsoll_record::data::{
     Cell, DID_NOT_START, LedgerCheck, Phase, PhaseKind, PhaseState, RESURRECTED, ResultName, Run, Trial,
 };
@@ -133,6 +133,7 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
         true if has_ended() => (PromiseState::NotKnown, format!("{}: it is not known what was kept.", cell.name)),
         true => (PromiseState::NotTried, format!("{}: not tried.", cell.name)),
     };
+    let cell = &with_moments_that_came(cell, &cuts);
     let all: Vec<u32> = cell.cuts.iter().map(|(trial, _)| *trial).collect();
     PromiseView {
         store: cell.store.clone(),
@@ -146,6 +147,22 @@ fn of_cell(run: &Run, cell: &Cell) -> PromiseView {
         },
         ..view
     }
+}
+
+/// Returns the cell with the last write before the cut in place of moments that had not come when the drive ended: a
+/// repeat can come to it.
+fn with_moments_that_came(cell: &Cell, cuts: &[Cut<'_>]) -> Cell {
+    let mut cell = cell.clone();
+    for cut in cuts {
+        let count = |name| cut.result(name) as u64;
+        let (writes, flushes) = (count(ResultName::Writes), count(ResultName::Flushes));
+        let its = cell.cuts.iter_mut().filter(|(trial, moment)| {
+            let is_later = |moment: CutMoment| !moment.has_come(writes, flushes);
+            *trial == cut.trial && writes > 0 && moment.parse().is_ok_and(is_later)
+        });
+        its.for_each(|(_, moment)| *moment = CutMoment::Write(writes).to_string());
+    }
+    cell
 }
 
 /// Returns each cut of a trial, with the check that follows it.

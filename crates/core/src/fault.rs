@@ -179,6 +179,17 @@ impl FromStr for FileSystem {
     }
 }
 
+impl CutMoment {
+    /// Returns true if this moment had come after so many writes and flushes, counted from the arming.
+    pub fn has_come(self, writes: u64, flushes: u64) -> bool {
+        match self {
+            Self::Now => true,
+            Self::Flush(count) => flushes >= count,
+            Self::Write(count) => writes >= count,
+        }
+    }
+}
+
 impl fmt::Display for CutMoment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

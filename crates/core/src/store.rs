@@ -117,7 +117,7 @@ pub struct StoreSpec {
     pub packages: &'static [&'static str],
     /// Grammar of its error codes.
     pub error_codes: ErrorCodes,
-    /// Error codes of operations that found the disk full.
+    /// Error codes of operations that found the disk full, or several words of their messages.
     pub full_disk: &'static [&'static str],
     /// Returns the kind of a file by its path below the directory of the store's disk.
     pub write_kind: fn(&str) -> WriteKind,

@@ -19,6 +19,8 @@ pub const STOPPED: &str = "stopped";
 /// Limits while objects are removed after a failure or a stop: enough for a server that responds at all.
 const HURRIED_ANSWER: Duration = Duration::from_secs(1);
 const HURRIED_WORK: Duration = Duration::from_secs(5);
+/// Limit of a removal of many requests then.
+const HURRIED_WHOLE: Duration = Duration::from_secs(60);
 
 /// The store is in use.
 const IN_USE: u8 = 0;
@@ -124,6 +126,20 @@ impl Waits {
         if self.is_stopped() { Err(interrupted()) } else { Ok(()) }
     }
 
+    /// Fails if work of many requests, which began at `began`, has taken too long, although each request was answered.
+    /// `what` names the work.
+    ///
+    /// # Errors
+    /// `Broken`; as [`Waits::check`].
+    pub fn check_whole(&self, began: Instant, what: &str) -> Result<(), StoreError> {
+        let most = if self.is_hurried() { self.work.min(HURRIED_WHOLE) } else { self.work };
+        if began.elapsed() > most {
+            let what = format!("{what} has not ended after {} s", most.as_secs_f64());
+            return Err(StoreError::new(StoreErrorKind::Broken, what));
+        }
+        self.check()
+    }
+
     /// Sleeps between two checks.
     ///
     /// # Errors
@@ -210,6 +226,20 @@ mod tests {
         let error = until(&waits, Box::new(|| Err("it is not there".to_owned()))).unwrap_err();
         assert_eq!(error.what, "it is not there after 0.5 s");
         assert_eq!(error.next.unwrap(), "Look there; if it only needs longer, raise `work_timeout`.");
+    }
+
+    #[test]
+    fn work_of_many_requests_has_an_end_as_a_whole() {
+        let stop = Arc::new(AtomicBool::new(false));
+        let waits = Waits::new(ANSWER, WORK, Arc::clone(&stop));
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        assert!(waits.check_whole(ago(100), "a removal").is_ok());
+        stop.store(true, Ordering::SeqCst);
+        assert_eq!(waits.check_whole(ago(0), "a removal").unwrap_err().kind, StoreErrorKind::Interrupted);
+        waits.leave(false);
+        assert!(waits.check_whole(ago(50), "a removal").is_ok());
+        let error = waits.check_whole(ago(100), "a removal").unwrap_err();
+        assert_eq!(error.what, "a removal has not ended after 60 s");
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Answer, Call, CutMoment, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe, RecordsCall,
-    Sessions, StoreErrorKind, Stream, Ticket,
+    Sessions, StoreErrorKind, StoreSpec, Stream, Ticket,
 };
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Limit, StopReason};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Limit, StopReason};
 use plimsoll_plan::model;
 use plimsoll_sample::STORE;
 use plimsoll_verify::Ledger;
@@ -224,6 +224,9 @@ impl TrialRun<'_, '_> {
         let loads = driven.spec.limit == Limit::Exhausted;
         let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
         let Attended { result, gone, acted } = attendants.attend(drive, &mut slices);
+        if let Ok(result) = &result {
+            self.was_full |= of_full_disk(store.spec(), &result.errors).is_some();
+        }
         let failed = self.acted.take(acted).filter(|error| !error.is_interrupt());
         match slices.failed.or(failed).or(gone) {
             Some(error) => Err(error),
@@ -258,6 +261,13 @@ impl TrialRun<'_, '_> {
         usize::try_from(self.context.plan.answer_max_bytes.unwrap_or(room)).unwrap_or(usize::MAX)
     }
 
+    /// Returns `error` as one of a full disk, if a store that failed had reported that its disk was full.
+    pub(crate) fn maybe_of_full_disk(&self, error: TrialError) -> TrialError {
+        let may_be = matches!(error.kind, StoreErrorKind::Broken | StoreErrorKind::Store);
+        let kind = if self.was_full && may_be { StoreErrorKind::DiskFull } else { error.kind };
+        TrialError { kind, ..error }
+    }
+
     /// A load that lost an operation is no load.
     pub(crate) fn must_have_succeeded(&self, what: &str, result: &DriveResult) -> Result<(), TrialError> {
         if let StopReason::Refused(error) | StopReason::Lost(error) = &result.stop {
@@ -269,16 +279,12 @@ impl TrialRun<'_, '_> {
                 format!("{what} on {}: an operation did not return", self.trial.store.label),
             ));
         }
-        match result.errors.first() {
+        // A full disk may be the cause of more frequent errors.
+        let full = of_full_disk(self.store.spec(), &result.errors);
+        match full.or(result.errors.first()) {
             None => Ok(()),
             Some(error) => Err(TrialError::new(
-                if self.store.spec().full_disk.contains(&error.code.as_str())
-                    || error.message.contains("No space left on device")
-                {
-                    StoreErrorKind::DiskFull
-                } else {
-                    StoreErrorKind::Store
-                },
+                if full.is_some() { StoreErrorKind::DiskFull } else { StoreErrorKind::Store },
                 format!(
                     "{what} on {}: {} operations were {}",
                     self.trial.store.label,
@@ -289,6 +295,14 @@ impl TrialRun<'_, '_> {
             .detail(format!("{} {}", error.code, error.message))),
         }
     }
+}
+
+/// Returns the first of `errors` by which the store reported a full disk.
+fn of_full_disk<'e>(spec: &StoreSpec, errors: &'e [ErrorCount]) -> Option<&'e ErrorCount> {
+    let is_named =
+        |error: &ErrorCount, words: &str| error.code == words || (words.contains(' ') && error.message.contains(words));
+    let is_full = |error: &ErrorCount| spec.full_disk.iter().any(|words| is_named(error, words));
+    errors.iter().find(|error| error.message.contains("No space left on device") || is_full(error))
 }
 
 /// Returns the longest time of a drive; `None` if its operations are counted.
@@ -333,5 +347,26 @@ pub fn drive_error(label: &str, error: DriveError) -> TrialError {
         }
         DriveError::Spec(what) => TrialError::usage(what),
         other => TrialError::new(StoreErrorKind::Store, other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str, message: &str, count: u64) -> ErrorCount {
+        let (code, message, outcome) = (code.to_owned(), message.to_owned(), Outcome::Rejected);
+        ErrorCount { outcome, code, message, count, first_ns: 0, last_ns: 0 }
+    }
+
+    #[test]
+    fn a_full_disk_is_found_behind_errors_that_are_more_frequent() {
+        let spec = StoreSpec { full_disk: &["10047", "space exceeded"], ..StoreSpec::PLAIN };
+        let found = |all: &[ErrorCount]| of_full_disk(&spec, all).map(|error| error.count);
+        let refused = error("BROKEN", "no more writes because an earlier one failed", 9_000);
+        assert_eq!(found(&[refused.clone(), error("10023", "10047 records", 3)]), None);
+        assert_eq!(found(&[refused.clone(), error("10047", "insufficient storage", 3)]), Some(3));
+        assert_eq!(found(&[refused.clone(), error("RESOURCE_EXHAUSTED", "database space exceeded", 2)]), Some(2));
+        assert_eq!(found(&[refused, error("other", "mdb_put: No space left on device (28)", 1)]), Some(1));
     }
 }

@@ -99,6 +99,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) is_hurt: bool,
     /// The store did not start again after a power cut; there is nothing more to ask it.
     pub(crate) is_dead: bool,
+    /// True after operations that found the store's disk full.
+    pub(crate) was_full: bool,
     /// True after a power cut and recovery: the copies of all nodes must be checked.
     pub(crate) was_cut: bool,
 }

@@ -13,6 +13,7 @@ use plimsoll_drive::{Clock, Io, Witness};
 use plimsoll_plan::model::{Plan, PlannedTrial, Start};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, Run, RunHeader, RunState};
+use plimsoll_record::schema::FILE_NAME;
 
 use crate::ab;
 use crate::again;
@@ -138,7 +139,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         (Ok(recording), result) => Ok(Ended { recording, result }),
         (Err(error), Ok(())) => Err(error.into()),
         // The first error is the cause; the recording's own comes after.
-        (Err(_), result) => Ok(Ended { recording: directory, result }),
+        (Err(_), result) => Ok(Ended { recording: directory.join(FILE_NAME), result }),
     }
 }
 

@@ -90,11 +90,12 @@ pub fn run(
         driven_from_ns: 0,
         is_hurt: false,
         is_dead: false,
+        was_full: false,
         was_cut: false,
         found,
         to_settle,
     };
-    let phases = run.phases();
+    let phases = run.phases().map_err(|error| run.maybe_of_full_disk(error));
     let mended = run.give_up_disk();
     // A phase that failed makes no wrong answer before it right.
     let checked = run.check_answers();

@@ -197,16 +197,19 @@ impl Kv for EtcdKv {
                 };
                 message.number(3, PAGE_PAIRS);
             })?;
-            let (mut found, mut broke) = (0, false);
+            let (mut found, mut broke, mut goes_back) = (0, false, false);
             pairs(&answer, |key, value| {
                 found += 1;
                 let key = key.get(prefix.len()..).unwrap_or_default();
-                if !broke {
+                // A page before the one that was asked for would be asked for without end.
+                goes_back |= key < low.as_slice();
+                if !broke && !goes_back {
                     broke = visit(key, value).is_break();
                     low.clear();
                     low.extend_from_slice(key);
                 }
             })
+            .filter(|()| !goes_back)
             .ok_or_else(malformed)?;
             if broke || found < PAGE_PAIRS {
                 return Ok(());

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::sync::Arc;
+use std::time::Instant;
 
 use plimsoll_core::{
     CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, Nodes, OpKind,
@@ -57,6 +58,8 @@ pub(crate) struct LdapStore {
     is_made: bool,
     /// A private server is loaded while it is stopped.
     loads_offline: bool,
+    /// Limits of what waits for the server.
+    waits: Waits,
     /// True if an attached server syncs writes; `None` if the caller does not know.
     syncs: Option<bool>,
 }
@@ -111,6 +114,7 @@ impl LdapStore {
             unit,
             is_made: false,
             loads_offline: false,
+            waits: waits.clone(),
             syncs: None,
         }
     }
@@ -147,8 +151,10 @@ impl LdapStore {
     /// Deletes our entry in an attached server with everything below it, the lowest first.
     fn clear(&mut self) -> Result<(), StoreError> {
         let (unit, place) = (dn::below(&self.unit, &self.base), self.login.place.clone());
+        let (waits, began) = (self.waits.clone(), Instant::now());
         let control = self.control.get()?;
         loop {
+            waits.check_whole(began, &format!("the removal of entries below {unit}"))?;
             let (outcome, answer) = control.ask(&entries(unit.clone(), LdapScope::Sub))?;
             match outcome {
                 Outcome::NotFound => return Ok(()),

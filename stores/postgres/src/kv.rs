@@ -221,15 +221,21 @@ impl Kv for PgKv {
                 Some(high) => self.one(SCAN, &[&low, high]),
                 None => self.one(SCAN_TO_END, &[&low]),
             }
-            let (mut rows, mut broke) = (0, false);
+            let (mut rows, mut broke, mut goes_back) = (0, false, false);
             self.run(&mut |row| {
                 rows += 1;
-                if !broke {
+                // A page before the one that was asked for would be asked for without end.
+                goes_back |= bytes(row, 0) < low.as_slice();
+                if !broke && !goes_back {
                     broke = visit(bytes(row, 0), bytes(row, 1)).is_break();
                     low.clear();
                     low.extend_from_slice(bytes(row, 0));
                 }
             })?;
+            if goes_back {
+                let what = format!("{} answered with keys before those asked for", self.connect.endpoint.login.place);
+                return Err(KvError::Unknown(StoreError::broken(what)));
+            }
             if broke || rows < PAGE_ROWS {
                 return Ok(());
             }

@@ -8,6 +8,9 @@ use crate::reply::{Node, node};
 use crate::wire::Protocol;
 use crate::{opening, resp, slots};
 
+/// Messages without a request, after which a server is not taken for Redis.
+const UNASKED_MAX: usize = 1_000;
+
 /// A connection whose calls return when they are done. After an error of the connection itself it is of no more use.
 pub struct Control {
     channel: Channel,
@@ -109,6 +112,7 @@ impl Control {
     }
 
     fn reply(&mut self) -> Result<Node, StoreError> {
+        let mut unasked = 0;
         loop {
             match resp::whole(&self.input) {
                 Ok(Some(used)) => {
@@ -117,6 +121,10 @@ impl Control {
                     // What was said unasked is no reply.
                     if let Some(node) = reply {
                         return Ok(node);
+                    }
+                    unasked += 1;
+                    if unasked > UNASKED_MAX {
+                        return Err(opening::not_redis(&self.input, &self.login.place));
                     }
                     continue;
                 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, Nodes, Probe, Servers, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::Link;
@@ -128,9 +128,11 @@ impl Member {
     /// Removes all keys that match `pattern`; false when some were not this server's to remove any more.
     pub fn unlink(&mut self, pattern: &[u8], in_cluster: bool) -> Result<bool, StoreError> {
         let control = self.control.get()?;
+        let (waits, began) = (control.waits().clone(), Instant::now());
         let mut cursor = b"0".to_vec();
         let mut all = true;
         loop {
+            waits.check_whole(began, "a search for keys by SCAN")?;
             let answer = control.command(&[b"SCAN", &cursor, b"MATCH", pattern, b"COUNT", SCAN_KEYS])?;
             let [Node::Text(next), keys] = answer.list() else {
                 return Err(StoreError::broken("SCAN returned a reply of another form"));
@@ -158,6 +160,9 @@ impl Member {
             }
             if next == b"0" {
                 return Ok(all);
+            }
+            if *next == cursor {
+                return Err(StoreError::broken("SCAN returned the cursor that it was given, so that it never ends"));
             }
             cursor.clone_from(next);
         }

@@ -231,6 +231,29 @@ fn what_was_seen_and_is_gone_is_lost_and_what_nobody_wrote_is_damage() {
 }
 
 #[test]
+fn a_repeat_of_a_moment_that_did_not_come_names_one_that_did() {
+    let mut run = cut(&[Cut { lost: 4, ..KEPT }]);
+    let mut repeat = |moment: &str| {
+        let (name, command) = ("a".to_owned(), "plimsoll promise a".to_owned());
+        let (store, fault, cuts) = (name.clone(), String::new(), vec![(0, moment.to_owned())]);
+        run.header.outline.cells = vec![Cell { name, store, fault, cuts, command }];
+        view(&run).promises[0].repeat.clone()
+    };
+    assert!(repeat("flush 254").contains("--cut 'flush 254'"), "{}", repeat("flush 254"));
+    for (name, value) in [(ResultName::Writes, 900.0), (ResultName::Flushes, 253.0)] {
+        let power = run.trials[0].phases.iter_mut().find(|phase| phase.header.kind == PhaseKind::Power);
+        power.unwrap().end.push(name, value);
+    }
+    let mut repeat = |moment: &str| {
+        run.header.outline.cells[0].cuts[0].1 = moment.to_owned();
+        view(&run).promises[0].repeat.clone()
+    };
+    assert!(repeat("flush 254").contains("--cut 'write 900'"), "{}", repeat("flush 254"));
+    assert!(repeat("flush 253").contains("--cut 'flush 253'"), "{}", repeat("flush 253"));
+    assert!(repeat("write 901").contains("--cut 'write 900'"), "{}", repeat("write 901"));
+}
+
+#[test]
 fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
     let cell = |name: &str, trials: std::ops::Range<u32>| Cell {
         name: name.to_owned(),

@@ -124,7 +124,7 @@ fn what_a_plan_wanted_and_no_phase_reached_is_undecided_and_named() {
     assert!(verdict["sentence"].as_str().unwrap().starts_with(first), "{verdict}");
     let all = verdict["reasons"].to_string();
     assert!(all.contains("mend at 120 s was not done"), "{all}");
-    assert!(all.contains("In phase until_cut of sqlite: power_cut at flush 9999 was not done"), "{all}");
+    assert!(all.contains("In phase until_cut of sqlite: flush 9999 had not come when the phase ended"), "{all}");
 }
 
 #[test]

@@ -1,14 +1,20 @@
 //! Attached servers: keys made there, leftovers, and refusals.
 
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use plimsoll_core::{CacheSize, Durability, Layout, Outcome, SeriesKind, Store, StoreErrorKind, Value};
+use plimsoll_core::{
+    CacheSize, Durability, Layout, OpenOptions, Outcome, SeriesKind, Store, StoreErrorKind, Target, Value, Waits,
+};
 use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::advice::{command, follow, of_error};
 use plimsoll_testkit::ask::{Script, ask, counters};
 use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::params::defaults;
 
 use crate::cluster::until;
 use crate::fixture::{DELETE, GET, PUT, Server, kinds, open};
@@ -96,6 +102,50 @@ fn keys_are_made_behind_a_proxy_with_one_server_only() {
     // What makes no keys may go to all of them.
     at(&both).create(&Layout { names_keys: true, ..Layout::default() }).unwrap();
     assert_eq!([one, other].map(|server| server.ask(&["DBSIZE"])), [Node::Int(0), Node::Int(0)]);
+}
+
+/// A socket at `path` that leads to `server`, and replaces the last cursor of every SCAN by the next of `cursors`.
+fn endless(path: &Path, server: &Server, cursors: &'static [u8]) {
+    const LAST: &[u8] = b"*2\r\n$1\r\n0\r\n";
+    let (listener, socket) = (UnixListener::bind(path).unwrap(), server.socket());
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = UnixStream::connect(&socket).unwrap();
+            let (mut asked, mut asks) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut asked, &mut asks));
+            let (mut server, mut client) = (server, client);
+            std::thread::spawn(move || {
+                let (mut bytes, mut next) = ([0; 1 << 16], cursors.iter().cycle());
+                while let Ok(n @ 1..) = server.read(&mut bytes) {
+                    if bytes[..n].starts_with(LAST) {
+                        bytes[LAST.len() - 3] = *next.next().unwrap();
+                    }
+                    if client.write_all(&bytes[..n]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_search_for_keys_that_never_ends_is_given_up() {
+    let server = Server::start(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    for (name, cursors, words) in
+        [("same", &b"7"[..], "the cursor that it was given"), ("others", b"789", "has not ended after 1 s")]
+    {
+        let path = dir.path().join(name);
+        endless(&path, &server, cursors);
+        let target = Target::Attach { url: format!("redis+unix://{}", path.display()), password: None };
+        let waits = Waits::new(Duration::from_secs(1), Duration::from_secs(1), Arc::default());
+        let params = defaults(kind().spec().params);
+        let options = OpenOptions { target, params, run_id: format!("endless_{name}"), waits };
+        let mut store = kind().open(options, &mut |_| {}).unwrap();
+        let error = store.create(&Layout::default()).and_then(|()| store.close()).unwrap_err();
+        assert!(error.to_string().contains(words), "{error:?}");
+    }
 }
 
 #[test]
