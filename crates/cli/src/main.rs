@@ -83,6 +83,11 @@ fn main() -> ExitCode {
             match shown::lines(plimsoll_plan::without_secrets(&text)) {
                 // It repeats an argument that holds a password, is very long or drives the terminal.
                 shown if error.use_stderr() && shown.trim_end() != text.trim_end() => say(shown.trim_end()),
+                // Help and version are output like any other.
+                _ if !error.use_stderr() => match error.print().or_else(unless_closed) {
+                    Ok(()) => {}
+                    Err(error) => return failed(&io_error("standard output", &error)),
+                },
                 _ => drop(error.print()),
             }
             return ExitCode::from(error.exit_code() as u8);
@@ -178,8 +183,11 @@ pub fn say(text: &str) {
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
 pub fn print(text: &str) -> Result<u8, TrialError> {
-    match anstream::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(io_error("standard output", &error)),
-        _ => Ok(exit::OK),
-    }
+    let written = anstream::stdout().write_all(text.as_bytes()).or_else(unless_closed);
+    written.map(|()| exit::OK).map_err(|error| io_error("standard output", &error))
+}
+
+/// Returns `error` unless it is that of a reader that has gone away.
+fn unless_closed(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }

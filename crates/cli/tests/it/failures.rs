@@ -75,6 +75,8 @@ fn a_full_disk_ends_the_run_with_a_readable_recording() {
     let ran = place.shell(OWN_MOUNTS, &script).expect(7);
     assert!(ran.out.contains("Coupons in small") && ran.out.contains("run.sqlite"), "{ran:?}");
     assert!(ran.err.contains("full") || ran.err.contains("space"), "{ran:?}");
+    let mut named = ran.out.lines().filter(|line| line.starts_with("recording "));
+    assert!(named.all(|line| line.ends_with("/run.sqlite")), "{ran:?}");
     assert!(!ran.out.contains("data\n"), "the store's data was left behind: {ran:?}");
 }
 
@@ -100,6 +102,10 @@ fn a_full_disk_under_a_private_server_ends_the_run_and_is_named() {
     let load = "drive kv --mix read=1 --on redis --set records=8000 --ops 10 --durability";
     on_small("4m", &format!("{load} durable")).expect(7).says("free space on the disk of");
     on_small("4m", &format!("{load} buffered")).expect(7).says("No space left on device");
+    // One write of fjall finds the disk full, and all others are refused without reaching it.
+    let fjall = "drive kv --mix update=1 --on fjall --durability buffered --clients 4 --set";
+    on_small("8m", &format!("{fjall} records=8000 --ops 10")).expect(7);
+    on_small("40m", &format!("{fjall} records=1000 --for 5s")).expect(7);
     let ran = on_small("8m", "drive tpcb --mix tpcb=1 --on mariadb --ops 10").expect(7);
     ran.says("mariadb-install-db ended … free space on the disk of");
 }

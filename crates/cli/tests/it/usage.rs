@@ -170,6 +170,9 @@ fn a_path_that_cannot_be_written_or_read_and_a_server_that_is_not_there_have_exi
     ] {
         place.line(line).expect(code).says(words);
     }
+    for line in ["--help", "--version", "run --help", "runs"] {
+        place.shell("", &format!("$plimsoll {line} >/dev/full")).expect(7).says("standard output");
+    }
 }
 
 #[test]
