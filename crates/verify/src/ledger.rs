@@ -162,7 +162,7 @@ impl Ledger {
     /// seen: their contents follow from the seed. Ends soon after `is_stopped` returns true.
     pub fn loaded(&mut self, from_ns: u64, to_ns: u64, is_stopped: &dyn Fn() -> bool) {
         for id in 0..self.post.workload.record_count() as u32 {
-            if id as usize % RECORDS_A_LOOK == 0 && is_stopped() {
+            if (id as usize).is_multiple_of(RECORDS_A_LOOK) && is_stopped() {
                 return;
             }
             let number = self.records.sent(id, Version::Loaded.stamp(), from_ns, 0);
