@@ -52,8 +52,8 @@ pub(crate) fn error_of(name: &str, ending: Ending, log: &Log, root: &Path) -> St
     if log.tail.is_empty() { error.detail("the program printed nothing") } else { error.detail(log.tail.clone()) }
 }
 
-/// Returns true if the file system of `path` is so full that a lack of room may have ended the server.
-fn is_full(path: &Path) -> bool {
+/// Returns true if the file system of `path` is so full that a lack of room may have ended a store.
+pub fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|device| device.f_bavail * device.f_frsize < ROOM_BYTES)
 }
 

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use plimsoll_core::{
     CacheSize, Cycle, Durability, Footprint, IndexMode, Layout, OpKind, Probe, Sessions, Setting, Store,
-    StoreDescription, StoreError, Values, Waits,
+    StoreDescription, StoreError, StoreErrorKind, Values, Waits,
 };
 use plimsoll_keyindex::records::Records;
+use plimsoll_lab::ending::is_full;
 use plimsoll_lab::{remove_tree, tree_bytes};
 
 use crate::errors::{is_closed, store_error};
@@ -109,7 +110,8 @@ impl FjallStore {
             if busy && matches!(db.persist(PersistMode::Buffer), Err(fjall::Error::Poisoned)) {
                 let what =
                     format!("{}: fjall could not write its tables, and takes no more writes", self.dir.display());
-                return Err(StoreError::broken(what)
+                let kind = if is_full(&self.dir) { StoreErrorKind::DiskFull } else { StoreErrorKind::Broken };
+                return Err(StoreError::new(kind, what)
                     .next("Look whether its disk is full, has turned read-only or fails (`dmesg`)."));
             }
             // Asking may have taken longer than that while it was busy.
