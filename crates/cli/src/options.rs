@@ -39,7 +39,7 @@ fn option_of(key: &'static Key) -> Arg {
     };
     // A time with a sign is refused as a time, and not as an unknown option.
     let takes_time = matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think);
-    let option = if takes_time { option.allow_hyphen_values(true) } else { option.allow_negative_numbers(true) };
+    let option = if takes_time { option.allow_hyphen_values(true) } else { option };
     let option = match short {
         Some(letter) => option.short(letter),
         None => option,
