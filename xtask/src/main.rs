@@ -74,6 +74,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let rest = arguments.get(1..).unwrap_or_default();
     let root = root();
+    let alone = || alone::alone(std::path::Path::new(alone::LOCK), &root);
     let done = match &words[..] {
         ["help" | "--help" | "-h", ..] => {
             println!("{USAGE}");
@@ -94,10 +95,11 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::tidy(&root),
         ["tidy", "--prose"] => tidy::list_prose(&root, None),
         ["tidy", "--prose", area] => tidy::list_prose(&root, Some(area)),
-        ["bench", ..] => bench::bench(&root, &[], rest),
-        ["peers", ..] => bench::bench(&root, &["peers"], rest),
-        ["labs", ..] => labs::labs(&root, rest),
-        ["lines", ..] => lines::lines(&root, rest),
+        // A run of tests would disturb what they measure, and they its times.
+        ["bench", ..] => alone().and_then(|_alone| bench::bench(&root, &[], rest)),
+        ["peers", ..] => alone().and_then(|_alone| bench::bench(&root, &["peers"], rest)),
+        ["labs", ..] => alone().and_then(|_alone| labs::labs(&root, rest)),
+        ["lines", ..] => alone().and_then(|_alone| lines::lines(&root, rest)),
         ["dist", ..] => dist::dist(&root, rest),
         ["site"] => site::site(&root),
         ["pictures", ..] => pictures::pictures(&root, rest),

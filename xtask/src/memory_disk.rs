@@ -30,8 +30,11 @@ const MOUNTED: &str = "/dev/shm/pt-disk";
 /// Starts this program again in a mount namespace of its own, and returns there. Returns the reason if that cannot be,
 /// so that tests write to the machine's disk. `kept` is what a run needs of that disk.
 pub fn enter(kept: &[&Path]) -> Result<Option<String>> {
-    if std::env::var_os(INSIDE).is_some() {
-        return Ok(None);
+    let here = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
+    match std::env::var_os(INSIDE) {
+        Some(outside) if here == *outside => return Err(format!("{INSIDE} is set outside of a run: unset it")),
+        Some(_) => return Ok(None),
+        None => {}
     }
     let available_gb = available_gb(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
     if available_gb < MEMORY_GB {
@@ -50,7 +53,7 @@ pub fn enter(kept: &[&Path]) -> Result<Option<String>> {
     let own = std::env::current_exe().map_err(|error| format!("path of this program: {error}"))?;
     let mut command = Command::new("unshare");
     command.args(namespace).arg(own).args(std::env::args_os().skip(1));
-    Err(format!("unshare: {}", command.env(INSIDE, "1").exec()))
+    Err(format!("unshare: {}", command.env(INSIDE, here).exec()))
 }
 
 fn available_gb(meminfo: &str) -> u64 {

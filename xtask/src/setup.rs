@@ -124,8 +124,8 @@ const ABILITIES: [Ability; 4] = [
     },
 ];
 
-/// Returns what this machine cannot prove. Tests are built in `target`.
-pub fn unproved(target: &Path) -> Vec<Lack> {
+/// Returns what this machine cannot prove. Tests are built in `target`, and write to the machine's disk if `on_disk`.
+pub fn unproved(target: &Path, on_disk: bool) -> Vec<Lack> {
     let mut all = Vec::new();
     if privileges().is_some_and(<[_]>::is_empty) {
         all.extend(lacking(&ABILITIES));
@@ -147,7 +147,8 @@ pub fn unproved(target: &Path) -> Vec<Lack> {
         });
     }
     let places = [("/var/tmp".as_ref(), DATA_GB), ("/tmp".as_ref(), TEMPORARY_GB), (target, BUILD_GB)];
-    all.extend(places.into_iter().filter_map(|(place, needed_gb)| {
+    let places = places.into_iter().filter(|(place, _)| on_disk || *place == target);
+    all.extend(places.filter_map(|(place, needed_gb)| {
         let free_gb = free_gb(place).filter(|free_gb| *free_gb < needed_gb)?;
         let why = format!("{free_gb} GB are free in {}, and {needed_gb} GB are needed", place.display());
         Some(Lack { what: "what fills a disk: builds, stores' data, crash images", why, next: "free space there" })

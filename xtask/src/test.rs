@@ -48,7 +48,8 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     let target = target(root)?;
     // A heavy run is also one on the machine's own disk.
     let on_disk = if wanted.heavy { Some("a heavy run".to_owned()) } else { memory_disk::enter(&[root, &target])? };
-    let mut unproved: Vec<String> = setup::unproved(&target).into_iter().map(|lack| lack.to_string()).collect();
+    let mut unproved: Vec<String> =
+        setup::unproved(&target, on_disk.is_some()).into_iter().map(|lack| lack.to_string()).collect();
     unproved.extend(match unproved.is_empty() || wanted.anyway {
         true => setup::install_tests_needs().err(),
         false => setup::missing_tests_needs(),

@@ -46,7 +46,7 @@ const FUSE_MAGIC: i64 = 0x6573_5546;
 /// Time limit for the daemon to be ready, or to end.
 const DAEMON_BOUND: Duration = Duration::from_secs(30);
 /// Time that processes may still use a mount that is to be cycled.
-const USE_BOUND: Duration = Duration::from_secs(30);
+const USE_BOUND: Duration = Duration::from_secs(20);
 
 /// Directories of this process's devices that are served.
 static OWN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
@@ -248,7 +248,7 @@ impl FaultDevice {
     /// system recover. Cuts the power first where that has not gone. Faults stay as they are set.
     ///
     /// # Errors
-    /// When the mount is still in use after 30 s; when the file system cannot be mounted any more.
+    /// When the mount is still in use after 20 s; when the file system cannot be mounted any more.
     pub fn power_cycle(&mut self, survivors: &Survivors) -> Result<AtRisk, FaultError> {
         self.control().power_cycle(survivors)
     }
