@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use plimsoll_core::FileSystem;
 use plimsoll_core::fault::{CutMoment, Fault};
-use rustix::fs::FlockOperation;
 use rustix::net::{RecvFlags, SendFlags, SocketType};
 use rustix::process::Pid;
 
@@ -65,8 +64,9 @@ fn is_asked_by(owner: &OsString) -> bool {
 }
 
 /// Starts this program again, as a daemon or to remove a device; `theirs` is its end of a socket. The first argument is none that a
-/// program would take: where its owner has died by then, it is the program that it was.
-pub(crate) fn execute(theirs: OwnedFd, arguments: &[OsString]) -> io::Result<Child> {
+/// program would take: where its owner has died by then, it is the program that it was. A daemon has the locked `mark` of
+/// its directory from the start, so that the lock outlives an owner that dies at any moment.
+pub(crate) fn execute(theirs: OwnedFd, mark: Option<File>, arguments: &[OsString]) -> io::Result<Child> {
     // Without a mention the linker might leave it out.
     std::hint::black_box(&BEFORE_MAIN);
     Command::new("/proc/self/exe")
@@ -76,7 +76,7 @@ pub(crate) fn execute(theirs: OwnedFd, arguments: &[OsString]) -> io::Result<Chi
         .env(OWNER, std::process::id().to_string())
         .current_dir("/")
         .stdin(theirs)
-        .stdout(Stdio::null())
+        .stdout(mark.map_or_else(Stdio::null, Stdio::from))
         .stderr(Stdio::null())
         // So that Ctrl-C in a terminal does not reach it.
         .process_group(0)
@@ -94,11 +94,10 @@ fn daemon(arguments: &[OsString]) -> bool {
         ("--remove", [_, directory]) => remove(Path::new(directory)).is_ok(),
         ("--serve", [_, directory, ..]) => {
             let directory = Path::new(directory);
-            let Ok(mark) = lock(directory) else { return false };
             // The image is made meanwhile; where its owner dies over that, there is nothing mounted yet.
             let mut go = [0; GO.len()];
             if !matches!(rustix::net::recv(io::stdin(), &mut go, RecvFlags::empty()), Ok((_, length)) if length > 0) {
-                return remove(directory).is_ok();
+                return !is_own(directory) || remove(directory).is_ok();
             }
             // Memory that it needs must not wait for what it serves to be written. Needs CAP_SYS_RESOURCE; without, it is as good
             // as any FUSE daemon.
@@ -113,7 +112,6 @@ fn daemon(arguments: &[OsString]) -> bool {
             if let Ok(cut_power) = started {
                 serve(directory, &*cut_power);
             }
-            drop(mark);
             heard.is_ok()
         }
         _ => false,
@@ -123,11 +121,12 @@ fn daemon(arguments: &[OsString]) -> bool {
 /// Function that cuts the power of a device that is served.
 type CutPower = Box<dyn Fn()>;
 
-/// Locks the mark of the device, so that no sweep removes it as stale.
-fn lock(directory: &Path) -> io::Result<File> {
-    let mark = File::open(directory.join(MARK))?;
-    rustix::fs::flock(&mark, FlockOperation::LockShared)?;
-    Ok(mark)
+/// Returns true if the mark of `directory` is that of this daemon, its standard output: an owner removes it with the device,
+/// and the next owner of the directory makes another one.
+fn is_own(directory: &Path) -> bool {
+    let own = rustix::fs::fstat(io::stdout());
+    let there = rustix::fs::stat(directory.join(MARK));
+    own.is_ok_and(|own| there.is_ok_and(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)))
 }
 
 fn start_block(directory: &Path, size_bytes: &str, file_system: &str, keeps_log: bool) -> Result<CutPower, FaultError> {
@@ -193,7 +192,7 @@ fn serve(directory: &Path, cut_power: &dyn Fn()) {
     // Nothing is ever sent: it returns at the end.
     let _ = rustix::net::recv(io::stdin(), &mut nothing, RecvFlags::empty());
     cut_power();
-    if !directory.join(MARK).exists() {
+    if !is_own(directory) {
         return;
     }
     let pair = rustix::net::socketpair(
@@ -203,7 +202,7 @@ fn serve(directory: &Path, cut_power: &dyn Fn()) {
         None,
     );
     if let Ok((_ours, theirs)) = pair
-        && let Ok(mut child) = execute(theirs, &["--remove".into(), directory.into()])
+        && let Ok(mut child) = execute(theirs, None, &["--remove".into(), directory.into()])
     {
         let _ = child.wait();
     }

@@ -85,7 +85,7 @@ pub struct FaultDevice {
     mount_point: PathBuf,
     file_system: FileSystem,
     /// Locked for as long as this lives.
-    _mark: File,
+    mark: File,
     daemon: Option<(Child, OwnedFd)>,
     is_closed: bool,
 }
@@ -105,7 +105,7 @@ impl FaultDevice {
         let (directory, mark) = claim(&spec.directory)?;
         let mount_point = directory.join(MOUNT);
         let file_system = spec.file_system;
-        let mut device = Self { directory, mount_point, file_system, _mark: mark, daemon: None, is_closed: false };
+        let mut device = Self { directory, mount_point, file_system, mark, daemon: None, is_closed: false };
         // First, because it removes what there is by then when this process dies.
         device.execute_daemon(spec)?;
         device.set_up(spec, mkfs.as_ref())?;
@@ -169,7 +169,8 @@ impl FaultDevice {
         if spec.file_system == FileSystem::Files {
             arguments.push(self.files_of(spec)?.into());
         }
-        let child = execute(theirs, &arguments).map_err(FaultError::at(Path::new("/proc/self/exe")))?;
+        let mark = self.mark.try_clone().map_err(FaultError::at(&self.directory))?;
+        let child = execute(theirs, Some(mark), &arguments).map_err(FaultError::at(Path::new("/proc/self/exe")))?;
         self.daemon = Some((child, ours));
         Ok(())
     }
@@ -364,7 +365,11 @@ fn claim(directory: &Path) -> Result<(PathBuf, File), FaultError> {
         return Err(FaultError::NotEmpty(directory));
     }
     let path = directory.join(MARK);
-    let mut mark = File::create_new(&path).map_err(FaultError::at(&path))?;
+    let mut mark = match File::create_new(&path) {
+        // The owner before removes the directory right now.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(FaultError::InUse(directory)),
+        made => made.map_err(FaultError::at(&path))?,
+    };
     rustix::fs::flock(&mark, FlockOperation::LockShared).map_err(FaultError::at(&path))?;
     if is_new {
         mark.write_all(MADE).map_err(FaultError::at(&path))?;

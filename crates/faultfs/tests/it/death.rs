@@ -250,6 +250,22 @@ fn an_owner_that_is_killed_at_any_moment_leaves_nothing() {
 }
 
 #[test]
+fn a_directory_can_be_taken_again_at_once() {
+    let fixture = Fixture::new(FileSystem::Ext4);
+    let spec = fixture.spec.clone();
+    fixture.close();
+    for _ in 0..12 {
+        let device = FaultDevice::start(&spec).unwrap();
+        fs::write(device.mount_point().join("file"), "there").unwrap();
+        // The daemon before may end only now; what is here is not its own.
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(spec.directory.join("image").exists());
+        device.close().unwrap();
+    }
+    assert_nothing_left(&spec.directory);
+}
+
+#[test]
 fn a_directory_that_is_in_use_or_holds_something_is_refused() {
     let fixture = Fixture::new(FileSystem::Ext4);
     let mut spec = fixture.spec.clone();
