@@ -94,5 +94,10 @@ mod tests {
         assert_eq!(all.sentence, wanted);
         assert_eq!((all.lost, all.wrong["contents"], all.loss_upper_bound), (3, 2, None));
         assert_eq!((all.lost_window_ns, all.read_back), (Some((5, 9)), 97));
+        // Gone for clients too, that is no difference of a node; what they still read, and a node lacks, is one.
+        let read = |n| LedgerCheck { read_then_lost: n, ..check(0, &[]) };
+        let mut all = read(1);
+        assert!(add(&mut all, "node 1", read(1)) && !add(&mut all, "node 2", read(3)));
+        assert_eq!((all.read_then_lost, all.wrong["differs"]), (1, 2));
     }
 }

@@ -3,12 +3,12 @@
 use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::line::{LineFold, LineSpec, Next, Purpose, lines};
 use plimsoll_analysis::slices::{SliceRow, slices};
-use plimsoll_analysis::view::{Ending, RungState};
-use plimsoll_core::Outcome;
+use plimsoll_analysis::view::{Ending, RungState, RungView};
+use plimsoll_core::{Measure, Outcome, SliceHistogram};
 use plimsoll_record::data::{Goal, GoalKind, Run, TrialHeader};
 
 use crate::driven::{driven, sampled};
-use crate::recorded;
+use crate::{recorded, study};
 
 /// Passes every rung of a search to `fold` as a trial of its own, and the ended trial to the search. Returns the rows
 /// of all slices.
@@ -110,4 +110,29 @@ fn a_report_shows_the_rungs_that_were_driven_whatever_this_version_would_ask() {
     assert_eq!(line.rungs[3].rung.ordinal, 3);
     assert!((line.rungs[3].rung.seconds - asked[3].rung.seconds).abs() < 1.0);
     assert_ne!(line.result.ending, Ending::Stopped, "the run has ended, and the user did not stop it");
+}
+
+#[test]
+fn refusals_of_what_a_late_generator_sent_in_a_burst_are_no_evidence() {
+    let rungs = |lag_ns: u64| {
+        let mut run = recorded::searched();
+        let goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 10.0, unit: "%".into() }];
+        run.header.outline.line.as_mut().unwrap().goals = goals.clone();
+        run.header.goals = goals;
+        for slice in run.trials[0].phases.iter_mut().flat_map(|phase| &mut phase.slices) {
+            slice.lag_p99_ns = lag_ns;
+            let (outcome, measure) = (Outcome::Rejected, Measure::Response);
+            let refused = study::served(0, study::times([(70_000, 9_000)]));
+            slice.histograms.push(SliceHistogram { outcome, measure, ..refused });
+        }
+        let [line] = &lines(&run)[..] else { panic!("one store") };
+        line.rungs.iter().filter(|one| one.rung.rate_per_s.is_some()).cloned().collect::<Vec<_>>()
+    };
+    let (prompt, late) = (rungs(50_000_000), rungs(200_000_000));
+    assert!(prompt.len() > 5 && prompt.iter().all(|one| one.state == RungState::Failed), "{prompt:?}");
+    let is_void = |one: &RungView| {
+        let reason = one.reason.as_deref().unwrap_or_default();
+        one.state == RungState::Undecided && reason.contains("200 ms late, and sent what was due in a burst")
+    };
+    assert!(late.len() == prompt.len() && late.iter().all(is_void), "{late:?}");
 }

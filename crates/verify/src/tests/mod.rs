@@ -7,7 +7,7 @@ mod twins;
 
 use std::sync::Arc;
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Value, ValueBuf, Version, Workload};
+use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, ValueBuf, Version, Workload};
 use proptest::prelude::*;
 
 use crate::{AnswerVerdict, Ledger, LedgerVerdict, ReadBack};
@@ -162,6 +162,27 @@ fn a_record_that_is_written_often_between_two_drains_keeps_few_states() {
     assert!(ledger.held() <= 3, "{} states", ledger.held());
 }
 
+/// Returns the values of a record, and the answer that shows it.
+fn row(truth: &dyn Truth, id: u64, version: Version) -> (ValueBuf, Answer) {
+    let (mut values, mut answer) = (ValueBuf::new(), Answer { columns: 1, rows: 1, ..Answer::default() });
+    truth.row(id, version, &mut values);
+    answer.values.push(values.values().get(1));
+    (values, answer)
+}
+
+/// Returns the verdict of `ledger` on a store that holds these versions of all records.
+fn read_back(ledger: &mut Ledger, truth: &dyn Truth, version: impl Fn(u64) -> Version) -> LedgerVerdict {
+    let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
+    for id in 0..RECORDS {
+        let (values, answer) = row(truth, id, version(id));
+        observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, values.values().slice(0..1)));
+        observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
+    }
+    drop(observers);
+    ledger.drain();
+    ledger.verdict(&ledger.found(READ_BACK))
+}
+
 #[test]
 fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobody() {
     let behind = |steps| {
@@ -186,19 +207,9 @@ fn a_ledger_that_is_behind_leaves_answers_out_first_and_says_so_and_accuses_nobo
             }
         }
         drop(observers);
-        let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
-        for id in 0..RECORDS {
-            params.clear();
-            let cycle = (0..steps).rev().find(|cycle| cycle % RECORDS == id).unwrap();
-            truth.row(id, Version::Written { client: 0, cycle }, &mut params);
-            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
-            answer.values.push(params.values().get(1));
-            observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
-            observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
-        }
-        drop(observers);
-        ledger.drain();
-        (ledger.skipped(), ledger.answers(), ledger.verdict(&ledger.found(READ_BACK)))
+        let last = |id| (0..steps).rev().find(|cycle| cycle % RECORDS == id).unwrap();
+        let verdict = read_back(&mut ledger, truth, |id| Version::Written { client: 0, cycle: last(id) });
+        (ledger.skipped(), ledger.answers(), verdict)
     };
     // 6 words a write, 5 an answer: 512 have room for 34 of each, as answers leave a quarter, and for more writes.
     let (skipped, answers, verdict) = behind(20);
@@ -217,15 +228,7 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
         let workload = kv(RECORDS);
         let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
         ledger.loaded(0, 1, &|| false);
-        let (mut params, put) = (ValueBuf::new(), Version::Written { client: 0, cycle: 0 });
-        let mut row = |version: Version| {
-            params.clear();
-            workload.truth().unwrap().row(0, version, &mut params);
-            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
-            answer.values.push(params.values().get(1));
-            (params.clone(), answer)
-        };
-        let (written, shown) = row(put);
+        let (written, shown) = row(workload.truth().unwrap(), 0, Version::Written { client: 0, cycle: 0 });
         // Client 0 writes; client 1 reads what it wrote.
         let mut observers = ledger.observers(0, 1, 2);
         observers[0].sent(Ticket(0), 10_000, 0, 0, &Op::new(PUT, written.values()));
@@ -237,18 +240,7 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
             ledger.power_was_cut(at_ns);
         }
         ledger.drain();
-        let mut observers = ledger.observers_reading_back(READ_BACK, 1, 1);
-        for id in 0..RECORDS {
-            params.clear();
-            workload.truth().unwrap().row(id, Version::Loaded, &mut params);
-            let mut answer = Answer { columns: 1, rows: 1, ..Answer::default() };
-            answer.values.push(params.values().get(1));
-            observers[0].sent(Ticket(0), 1 << 40, 0, id, &Op::new(READ, params.values().slice(0..1)));
-            observers[0].finished(Ticket(0), (1 << 40) + 5, Outcome::Ok, &answer);
-        }
-        drop(observers);
-        ledger.drain();
-        ledger.verdict(&ledger.found(READ_BACK))
+        read_back(&mut ledger, workload.truth().unwrap(), |_| Version::Loaded)
     };
     let cut = seen(Some(60_000_000), Outcome::Unknown);
     assert_eq!((cut.read_then_lost, cut.resurrected, cut.lost), (1, 0, 0), "{cut:?}");
