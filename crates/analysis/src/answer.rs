@@ -10,7 +10,7 @@ use plimsoll_core::study::places_in;
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
-use crate::figure::{NO_TRIAL, named_store};
+use crate::figure::named_store;
 use crate::name;
 use crate::number;
 use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView, SaidSentence, StudyAnswer};
@@ -118,7 +118,8 @@ enum State {
     DoesNotHold,
     /// The sort of the reason, and the reason.
     Undecided(String, String),
-    Missing(String),
+    /// The reason, and whether a trial was not run.
+    Missing(String, bool),
 }
 
 /// The cell of `figure` at `point`.
@@ -193,7 +194,7 @@ impl<'f> Figures<'f> {
         let asked: Vec<&'f FigureView> = asked.collect();
         let used = [placed.clone(), asked.clone()].concat();
         let mut held: Vec<Point<'f>> = Vec::new();
-        let mut missing: IndexMap<String, Point<'f>> = IndexMap::new();
+        let mut missing: IndexMap<String, (Point<'f>, bool)> = IndexMap::new();
         let mut decided = 0;
         for point in points(&used).into_iter().filter(|point| !worthless.cover(point)) {
             match state(one, condition.as_ref(), (&placed, &asked), &point) {
@@ -203,20 +204,21 @@ impl<'f> Figures<'f> {
                     undecided.push(&sort, || why, point);
                     decided += 1;
                 }
-                State::Missing(why) => {
-                    missing.entry(why).or_insert(point);
+                State::Missing(why, is_not_run) => {
+                    missing.entry(why).or_insert((point, is_not_run));
                 }
             }
         }
         // A sentence without figures is of all points.
         if held.is_empty() && !(used.is_empty() && worthless.0.is_empty()) {
             // A store may lack a figure, but not all of them.
-            // The study has trials that a store cannot have: they are only a reason if there is no other.
-            let is_not_run = |(why, _): &(&String, &Point<'_>)| why.contains(NO_TRIAL);
-            let reasons = missing.iter().filter(|_| decided == 0);
-            let others = reasons.clone().filter(|one| !is_not_run(one));
-            let not_run = reasons.filter(is_not_run).take(usize::from(others.clone().count() == 0));
-            for (why, point) in others.chain(not_run) {
+            // The study has trials that a store cannot have: one is a reason only if there is no other.
+            let (not_run, mut reasons): (Vec<_>, Vec<_>) =
+                missing.iter().filter(|_| decided == 0).partition(|(_, (_, is_not_run))| *is_not_run);
+            if reasons.is_empty() {
+                reasons.extend(not_run.first());
+            }
+            for (why, (point, _)) in reasons {
                 undecided.push(why, || why.clone(), *point);
             }
             return None;
@@ -258,7 +260,8 @@ fn state(
             Some(cell) if cell.value.is_some() => cells.push((figure, cell)),
             found => {
                 let why = found.and_then(|cell| cell.missing.as_deref()).unwrap_or("it was not measured");
-                return State::Missing(format!("`{}` is missing: {why}", figure.name));
+                let is_not_run = found.is_some_and(|cell| cell.is_not_run);
+                return State::Missing(format!("`{}` is missing: {why}", figure.name), is_not_run);
             }
         }
     }

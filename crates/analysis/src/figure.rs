@@ -17,8 +17,6 @@ use crate::phase::{PhaseFacts, Quantity, is_percentile};
 use crate::stat::{self, interval};
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
-/// Beginning of the reason for a figure's absence if a trial that it needs was not run.
-pub const NO_TRIAL: &str = "there is no trial";
 /// Label of a trial's store.
 const STORE: &str = "store";
 /// Seconds that one load or drive by itself must last to be no noise: five, as exactly as a timer ends them.
@@ -50,7 +48,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
             cells: stores
                 .iter()
                 .map(|store| {
-                    let formula = formula.as_ref().map_err(|error| format!("the formula is wrong: {error}"));
+                    let formula = formula.as_ref().map_err(|error| format!("the formula is wrong: {error}").into());
                     let value = formula.and_then(|formula| evaluate(run, facts, formula, store, &labels, &named));
                     cell(store, &figure.unit, value)
                 })
@@ -110,7 +108,20 @@ struct Measured {
 }
 
 /// A value, or why there is none.
-type Outcome = Result<Measured, String>;
+type Outcome = Result<Measured, Missing>;
+
+/// Reason that a figure has no value.
+struct Missing {
+    why: String,
+    /// A trial that it needs was not run.
+    is_not_run: bool,
+}
+
+impl<T: Into<String>> From<T> for Missing {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), is_not_run: false }
+    }
+}
 
 fn evaluate(
     run: &Run,
@@ -124,7 +135,7 @@ fn evaluate(
     let known: Vec<(&Term, Outcome)> =
         formula.terms().map(|(term, _)| (term, term_value(run, facts, term, store, point, named))).collect();
     let known: Vec<(&Term, Measured)> =
-        known.into_iter().map(|(term, outcome)| Ok((term, outcome?))).collect::<Result<_, String>>()?;
+        known.into_iter().map(|(term, outcome)| Ok((term, outcome?))).collect::<Result<_, Missing>>()?;
     let of = |term: &Term| known.iter().find(|(one, _)| *one == term).map(|(_, measured)| measured);
     let value = formula.eval(&|term| of(term).map(|measured| measured.value)).ok_or("has no finite value")?;
     let terms = || known.iter().map(|(_, measured)| measured);
@@ -194,23 +205,23 @@ fn term_value(
     };
     let matching: Vec<(&Trial, &Vec<PhaseFacts<'_>>)> =
         run.trials.iter().zip(facts).filter(|(trial, _)| fits(trial)).collect();
-    let value_in = |phases: &[PhaseFacts<'_>]| {
+    let value_in = |phases: &[PhaseFacts<'_>]| -> Outcome {
         let phase = phases
             .iter()
             .find(|facts| facts.phase.header.name == term.phase)
             .ok_or_else(|| format!("the trial has no phase {}", term.phase))?;
-        phase.quantity(&term.quantity, op).map(|quantity| once(phase, &term.quantity, op, quantity))
+        Ok(once(phase, &term.quantity, op, phase.quantity(&term.quantity, op)?))
     };
     let labels = || wanted().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
     match matching.as_slice() {
-        [] if wanted().count() == 0 => Err("there is no such trial".to_string()),
-        [] => Err(format!("{NO_TRIAL} with {}", number::list(&labels()))),
+        [] if wanted().count() == 0 => Err("there is no such trial".into()),
+        [] => Err(Missing { why: format!("there is no trial with {}", number::list(&labels())), is_not_run: true }),
         [(_, phases)] => value_in(phases),
         repeats if repeats.iter().all(|(trial, _)| trial.header.labels.contains_key(REPEAT)) => {
             let all: Vec<Measured> = repeats.iter().map(|(_, phases)| value_in(phases)).collect::<Result<_, _>>()?;
             Ok(repeated(&all, is_timed(&term.quantity)))
         }
-        many => Err(format!("{} trials match {term}: add a label", many.len())),
+        many => Err(format!("{} trials match {term}: add a label", many.len()).into()),
     }
 }
 
@@ -273,8 +284,9 @@ fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
             bounds: one.bounds,
             doubt: one.doubt,
             missing: None,
+            is_not_run: false,
         },
-        Err(why) => FigureCell {
+        Err(Missing { why, is_not_run }) => FigureCell {
             store: store.to_string(),
             value: None,
             text: "–".to_string(),
@@ -285,6 +297,7 @@ fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
             bounds: None,
             doubt: None,
             missing: Some(why),
+            is_not_run,
         },
     }
 }

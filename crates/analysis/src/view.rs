@@ -326,6 +326,9 @@ pub struct FigureCell {
     pub doubt: Option<String>,
     /// Reason that the value is missing.
     pub missing: Option<String>,
+    /// True if that is a trial that was not run.
+    #[serde(skip)]
+    pub is_not_run: bool,
 }
 
 /// Circumstance that makes the result less certain.

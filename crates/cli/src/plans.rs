@@ -71,7 +71,7 @@ pub fn load(
 ) -> Result<(Plan, String), TrialError> {
     let named = &args.plan;
     let mut from = read(named.plan.as_deref().unwrap_or_default())?;
-    let mut left_out = Vec::new();
+    let mut left_out = smaller::LeftOut::default();
     if args.smaller != SmallerArgs::default() {
         // Mistakes of the plan itself come first.
         read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
@@ -79,12 +79,13 @@ pub fn load(
         left_out = smaller::leave_out_figures(catalogue, &mut from, &overrides(&named.on, named.seed, passwords));
     }
     let (mut plan, text) = read_plan(catalogue, from.clone(), &named.on, named.seed, passwords)?;
-    plan.left_out.extend(left_out);
+    let notice = left_out.notice(&plan);
+    plan.left_out.extend(left_out.reasons);
     if args.smaller.quick {
         smaller::leave_out_goals(&mut plan);
     }
     plan.notices = smaller::notices(&args.smaller);
-    plan.notices.extend(smaller::without_answer(&plan));
+    plan.notices.extend(notice);
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);
     let stores = passwords.taken_from(&named.on);

@@ -84,12 +84,19 @@ fn others(args: &SmallerArgs) -> Vec<String> {
     all
 }
 
-/// Reason that a figure or an answer is left out, behind its name.
-const WITHOUT_POINTS: &str = ": it needs points that this smaller plan does not run";
+/// Parts of a plan that need points which a smaller one does not run.
+#[derive(Default)]
+pub struct LeftOut {
+    /// Each part with the reason.
+    pub reasons: Vec<String>,
+    /// What the first figure lacks: `: clients is never 32`; empty if that is not known.
+    lacks: String,
+    has_answers: bool,
+}
 
-/// Removes figures, and answers from figures, that need points which the smaller plan does not run. Returns the reasons.
-pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: &Overrides) -> Vec<String> {
-    let mut reasons = Vec::new();
+/// Removes figures, and answers from figures, that need points which the smaller plan does not run.
+pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: &Overrides) -> LeftOut {
+    let mut left_out = LeftOut::default();
     // Answers show their mistakes only when all figures are right, and so on.
     for _ in 0..4 {
         let Err(error) = plans::parsed(catalogue, plan, overrides) else { break };
@@ -97,12 +104,16 @@ pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: 
         let problems: Vec<_> = own.collect();
         let Ok(document) = Document::parse(plan.text.as_str()) else { break };
         let mut edits = Vec::new();
-        for (name, at) in Parts::of(catalogue, &plan.name, &plan.text, document.as_table()).derived() {
+        for (key, name, at) in Parts::of(catalogue, &plan.name, &plan.text, document.as_table()).derived() {
             if let Some(problem) = problems.iter().find(|problem| at.contains(&problem.span().start)) {
                 // Of a formula: `clients` is never 32.
                 let why =
                     problem.what().strip_prefix("in the formula: ").map_or(String::new(), |why| format!(": {why}"));
-                reasons.push(format!("{name}{WITHOUT_POINTS}{why}"));
+                left_out.reasons.push(format!("{name}: it needs points that this smaller plan does not run{why}"));
+                left_out.has_answers |= key == "answer";
+                if left_out.lacks.is_empty() {
+                    left_out.lacks = why;
+                }
                 edits.push(Edit { at, text: String::new(), from: String::new() });
             }
         }
@@ -112,15 +123,15 @@ pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: 
         }
         plan.splice(edits);
     }
-    reasons
+    left_out
 }
 
-/// Returns a notice if the answer was left out of a smaller plan, with the first reason.
-pub fn without_answer(plan: &Plan) -> Option<String> {
-    let is_of = |key: &str| plan.left_out.iter().find(|reason| reason.starts_with(key));
-    is_of("`answer`").filter(|_| plan.answers.is_empty())?;
-    let figure = is_of("`figure`").and_then(|reason| reason.split_once(WITHOUT_POINTS)).map(|(_, why)| why);
-    Some(format!("This smaller plan cannot answer the question of the study{}.", figure.unwrap_or_default()))
+impl LeftOut {
+    /// Returns a notice if `plan` has no answer any more, with what it lacks.
+    pub fn notice(&self, plan: &Plan) -> Option<String> {
+        let is_without = self.has_answers && plan.answers.is_empty();
+        is_without.then(|| format!("This smaller plan cannot answer the question of the study{}.", self.lacks))
+    }
 }
 
 /// Returns the text of the plan with the options of `args` that replace other values of it: stores, seed, permissions.

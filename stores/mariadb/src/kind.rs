@@ -95,8 +95,8 @@ static SPEC: StoreSpec = StoreSpec {
         },
     ],
     packages: &["mariadb-server"],
-    // ER_DISK_FULL, ER_RECORD_FILE_FULL.
     error_codes: ErrorCodes::Numbers,
+    // ER_DISK_FULL, ER_RECORD_FILE_FULL.
     full_disk: &["1021", "1114"],
     write_kind,
     page_guard: Some(PAGE_GUARD),

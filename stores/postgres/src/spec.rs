@@ -115,8 +115,8 @@ static SPEC: StoreSpec = StoreSpec {
         },
     ],
     packages: &["postgresql"],
-    // `disk_full`; the second is keyindex'.
     error_codes: ErrorCodes::SqlStates,
+    // `disk_full`; the second is keyindex'.
     full_disk: &["53100", "DISK_FULL"],
     write_kind,
     page_guard: Some(PAGE_GUARD),

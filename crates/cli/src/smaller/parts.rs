@@ -180,8 +180,8 @@ impl<'a> Parts<'a> {
         specs.iter().flat_map(|spec| spec.params.iter().map(|param| format!("{}.{}", spec.name, param.name))).collect()
     }
 
-    /// The figures, and the tables and lists that refer to figures or points, each with its location.
-    pub fn derived(&self) -> Vec<(String, Range<usize>)> {
+    /// The figures, and the tables and lists that refer to figures or points: key, name for messages, and location.
+    pub fn derived(&self) -> Vec<(&'static str, String, Range<usize>)> {
         let mut all = Vec::new();
         let starts = self.table_starts();
         for key in DERIVED {
@@ -191,10 +191,10 @@ impl<'a> Parts<'a> {
                     let end = starts.iter().copied().filter(|other| *other > start).min().unwrap_or(self.text.len());
                     let text = ["name", "say"].iter().find_map(|key| table.get(key)?.as_str()).unwrap_or_default();
                     let text = without_places(text);
-                    all.push((format!("`{key}` {text}").trim_end().to_owned(), start..end));
+                    all.push((key, format!("`{key}` {text}").trim_end().to_owned(), start..end));
                 }
             } else if let Some((start, value)) = self.root.key_start(key).zip(self.root.value(key)) {
-                all.push((format!("`{key}`"), start..value.end));
+                all.push((key, format!("`{key}`"), start..value.end));
             }
         }
         all
