@@ -89,8 +89,9 @@ fn others(args: &SmallerArgs) -> Vec<String> {
 pub struct LeftOut {
     /// Each part with the reason.
     pub reasons: Vec<String>,
-    /// What the first figure lacks: `: clients is never 32`; empty if that is not known.
+    /// Reason of the first figure: `: clients is never 32`; empty if it is not known.
     lacks: String,
+    /// True if answers are among the parts.
     has_answers: bool,
 }
 
