@@ -1,36 +1,36 @@
 //! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
-use plimsoll_record::data::{About, DID_NOT_START, Event, EventClass, Level, Phase, PhaseKind, ResultName, Run, Trial};
+use plimsoll_record::data::{About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, ResultName, Run, Trial};
 
 use crate::known;
 use crate::name;
-use crate::view::{DiskFaultView, Noticed, PhaseView};
+use crate::view::{DiskFaultView, Noticed};
 
 /// Name of a failed integrity check among a ledger's disagreements.
 const INTEGRITY: &str = "integrity";
-/// Prefix of a fault in the text of its event.
-const DISK: &str = "disk: ";
+/// Word for the end of a fault.
+const MENDED: &str = "mended";
 
 /// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
     run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
 }
 
-/// Returns true if the disk of `trial` had a fault during `phase`: one from before that nothing had mended, or a new one.
-pub(crate) fn is_during(run: &Run, trial: u32, phase: &PhaseView) -> bool {
-    let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
-    let at_s = |event: &Event| event.from_ns as f64 / 1e9;
-    // The end of all faults is no warning.
-    let is_fault = |event: &Event| event.level == Level::Warning;
-    let events = || run.events.iter().filter(|event| event.class == EventClass::Disk && event.trial == Some(trial));
-    events().rfind(|event| at_s(event) < phase.start_s).is_some_and(is_fault)
-        || events().any(|event| (phase.start_s..=end_s).contains(&at_s(event)) && is_fault(event))
+/// Lists the faults in time order, and the times at which they were mended.
+fn words(spans: &[&FaultSpan]) -> Vec<String> {
+    let begun = spans.iter().map(|span| (span.begun_ns, name::disk_fault(span)));
+    let mended = spans.iter().filter_map(|span| Some((span.healed_ns?, MENDED)));
+    let mut all: Vec<(u64, &str)> = begun.chain(mended).collect();
+    all.sort_by_key(|(at_ns, _)| *at_ns);
+    // Several may be mended together.
+    all.dedup_by(|next, last| next.1 == MENDED && last.1 == MENDED);
+    all.into_iter().map(|(_, word)| word.to_owned()).collect()
 }
 
 fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
-    let is_its = |event: &&Event| event.class == EventClass::Disk && event.trial == Some(trial.header.ordinal);
-    let events: Vec<_> = run.events.iter().filter(is_its).collect();
-    let from_ns = events.first()?.from_ns;
+    let is_its = |span: &&FaultSpan| span.kind == FaultKind::Disk && span.trial == trial.header.ordinal;
+    let spans: Vec<&FaultSpan> = run.faults.iter().filter(is_its).collect();
+    let from_ns = spans.first()?.begun_ns;
     // Operations of a load are others, and its phase was over by then.
     let after: Vec<&Phase> = trial.phases.iter().filter(|phase| phase.end.end_ns >= from_ns).collect();
     let errors =
@@ -59,7 +59,7 @@ fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
     ];
     Some(DiskFaultView {
         name: name::trial(&trial.header),
-        faults: events.iter().map(|event| event.text.trim_start_matches(DISK).to_owned()).collect(),
+        faults: words(&spans),
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,

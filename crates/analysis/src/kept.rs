@@ -3,9 +3,10 @@
 use indexmap::IndexSet;
 use plimsoll_record::data::{GoalKind, Run};
 
+use crate::faults;
 use crate::number;
 use crate::outage;
-use crate::view::{GoalState, GoalView, LedgerView, TrialView, VerdictState};
+use crate::view::{FaultView, GoalState, GoalView, LedgerView, TrialView, VerdictState};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
 /// nothing was checked.
@@ -37,8 +38,9 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
     (!checked.is_empty()).then(|| format!("all {} were right", number::list(&checked)))
 }
 
-/// Returns the state and the sentence of a run in which everything held.
-pub fn kept(goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String) {
+/// Returns the state and the sentence of a run in which everything held. Faults of these trials are named with the
+/// longest outage since one of them.
+pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> (VerdictState, String) {
     let stores: IndexSet<&str> = trials.iter().map(|trial| trial.store.as_str()).collect();
     let stores = number::list(&stores.into_iter().map(str::to_owned).collect::<Vec<_>>());
     let acknowledged: u64 =
@@ -59,31 +61,39 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView]) -> (VerdictState, String)
         0 => String::new(),
         n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
     };
+    let is_there = |one: &&FaultView| trials.iter().any(|trial| trial.ordinal == one.place.0);
+    let faults: Vec<&FaultView> = faults.iter().filter(is_there).collect();
+    let (named, worst) = faults::together(&faults);
     // No promise to answer is kept while nothing is answered, unless a goal allows it.
     let is_allowed = goals.iter().any(|goal| goal.what == GoalKind::Outage && goal.state == GoalState::Held);
     let phases = trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     let phases = phases.filter(|_| !is_allowed);
     let outages = phases.filter_map(|(trial, phase)| Some((trial, phase, phase.outage.as_ref()?)));
+    // Those since a fault are told with it.
+    let outages =
+        outages.filter(|(trial, phase, one)| !faults::has_outage(&faults, (trial.ordinal, phase.ordinal), one.at_s));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
+        let worst = worst.map_or(String::new(), |worst| format!(": {worst}"));
+        let faults = if faults.is_empty() { String::new() } else { format!("; {named}{worst}") };
         let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
         let outage = outage::words(one);
-        let sentence = format!("{} gave no answer in phase {} for {outage}{kept}{late}.", trial.name, phase.name);
+        let sentence =
+            format!("{} gave no answer in phase {} for {outage}{faults}{kept}{late}.", trial.name, phase.name);
         return (state, sentence);
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
-    let sentence = if kept.is_empty() {
-        format!("{stores} ran as planned; nothing was checked and no goal was set{late}.")
-    } else if has_looked {
-        format!("{stores} kept every promise: {}{late}.", number::list(&kept))
-    } else {
-        format!("{stores} ran as planned: {}{late}.", number::list(&kept))
-    };
-    (state, sentence)
+    let how = if has_looked && !kept.is_empty() { "kept every promise" } else { "ran as planned" };
+    let through = if faults.is_empty() { String::new() } else { format!(" through {named}") };
+    let is_checked = !kept.is_empty();
+    let shown: Vec<String> = worst.into_iter().chain(is_checked.then(|| number::list(&kept))).collect();
+    let shown = if shown.is_empty() { String::new() } else { format!(": {}", shown.join("; ")) };
+    let unchecked = if is_checked { "" } else { "; nothing was checked and no goal was set" };
+    (state, format!("{stores} {how}{through}{shown}{unchecked}{late}."))
 }
 
 /// The sentence of a run with trials that set out to break promises, in which nothing else broke.
-pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[String]) -> String {
+pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], faults: &[FaultView], broken: &[String]) -> String {
     let sentence = match broken {
         [] => "No promise broke where the plan sets out to break them.".to_owned(),
         [first] => format!("As the plan sets out to show, {first}."),
@@ -94,6 +104,6 @@ pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], broken: &[Str
     };
     match others {
         [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
-        _ => format!("{sentence} Elsewhere {}", kept(goals, others).1),
+        _ => format!("{sentence} Elsewhere {}", kept(goals, others, faults).1),
     }
 }

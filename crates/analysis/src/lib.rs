@@ -26,6 +26,8 @@
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
 //! | `answer` | the answer of the figures to the plan's question, if they have one |
 //! | `known` | numbers of a ledger's check, where the store could be read |
+//! | `ticks` | operations that ended in each 10 ms of a phase |
+//! | `faults` | faults of the plan: what clients noticed of each, and when throughput was back |
 //! | `trial` | trials and phases as reports show them |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
 //! | [`compare`] | two runs side by side |
@@ -33,7 +35,7 @@
 //! | `goal` | what had to hold, and whether it did |
 //! | `promise` | what stores kept when their disk lost power |
 //! | `warning` | what speaks against the result, each with a next step |
-//! | `acts` | actions on servers and disks, by commands for a lab and by the plan |
+//! | `acts` | actions on servers and disks: commands for a lab, and faults of the plan |
 //! | `meanwhile` | what was done and what changed in conspicuous seconds |
 //! | `stall` | seconds in which little went on |
 //! | `peak` | seconds in which operations took long |
@@ -56,6 +58,7 @@ mod acts;
 mod answer;
 pub mod compare;
 mod disk_fault;
+mod faults;
 mod figure;
 pub mod fold;
 mod goal;
@@ -83,6 +86,7 @@ pub mod stat;
 mod step;
 mod summary;
 mod sweep;
+mod ticks;
 mod timeline;
 mod trial;
 pub mod usl;
@@ -121,7 +125,8 @@ pub fn view(run: &data::Run) -> RunView {
     let ab = ab::view(run);
     let promises = promise::promises(run);
     let disk_faults = disk_fault::disk_faults(run);
-    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises);
+    let faults = faults::faults(run, &facts);
+    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults);
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
@@ -144,6 +149,8 @@ pub fn view(run: &data::Run) -> RunView {
         lines,
         promises,
         disk_faults,
+        fault_repeats: faults::repeats(run, &faults),
+        faults,
         ab,
         durability: trial::durability(run),
         trials,

@@ -1,6 +1,6 @@
-//! Names of trials and phases in tables, plots and sentences.
+//! Names of trials, phases and faults in tables, plots and sentences.
 
-use plimsoll_record::data::TrialHeader;
+use plimsoll_record::data::{FaultKind, FaultSpan, TrialHeader};
 
 use crate::phase::PhaseFacts;
 
@@ -32,6 +32,28 @@ pub fn short(header: &TrialHeader) -> String {
 /// A phase with its trial, in sentences: `sqlite · index=keyindex, phase mixed`.
 pub fn place(facts: &PhaseFacts<'_>) -> String {
     format!("{}, phase {}", trial(&facts.trial.header), facts.phase.header.name)
+}
+
+/// A fault without its time: `kill of node 1, the primary`, `disk eio write once`.
+pub fn fault(span: &FaultSpan) -> String {
+    match span.kind {
+        FaultKind::Disk => format!("disk {}", disk_fault(span)),
+        FaultKind::Link => format!("link fault of {}", span.subject),
+        FaultKind::Promote => format!("promotion of {}", span.subject),
+        kind => format!("{} of {}", kind.name(), span.subject),
+    }
+}
+
+/// Words of a disk's fault, without its time: `eio write once`.
+pub fn disk_fault(span: &FaultSpan) -> &str {
+    let words = span.fault.strip_prefix("disk ").unwrap_or(&span.fault);
+    words.split(" at ").next().unwrap_or(words)
+}
+
+/// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.
+pub fn at(action: &str, at_s: f64) -> String {
+    let comma = if action.contains(", ") { "," } else { "" };
+    format!("{action}{comma} at {at_s:.2} s")
 }
 
 fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)> {

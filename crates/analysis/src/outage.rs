@@ -2,6 +2,7 @@
 //!
 //! Slices tell when operations ended. A silence lies between the last slice with an answer and the next one. Within the
 //! bounds that these slices set, the longest response time in the next one tells its length: that operation had waited.
+//! Phases with faults have ticks, which tell it to 10 ms.
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
@@ -11,6 +12,7 @@ use crate::acts;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
+use crate::ticks::PhaseTicks;
 use crate::view::OutageView;
 
 /// Shortest outage that is told, in seconds.
@@ -51,7 +53,7 @@ fn has_cut(facts: &PhaseFacts<'_>) -> bool {
 struct Silence {
     at_s: f64,
     seconds: f64,
-    /// Length of its empty slices.
+    /// Length of its empty slices, or of its part before the planned end.
     least_s: f64,
 }
 
@@ -65,8 +67,30 @@ fn usual_per_s(facts: &PhaseFacts<'_>) -> Option<f64> {
     stat::median(&rates.filter(|(n, _)| *n > 0.0).map(|(n, seconds)| n / seconds).collect::<Vec<_>>())
 }
 
-/// Returns all silences of a driven phase that have an empty slice. The drain may prolong the last one.
+/// Returns the silences of a driven phase, by its ticks if it has some. The drain may prolong the last one.
 fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
+    PhaseTicks::of(facts).map_or_else(|| silences_of_slices(facts), |ticks| silences_of_ticks(facts, &ticks))
+}
+
+/// Returns the times without an answer in which operations waited: clients of a closed loop always do, and otherwise
+/// many answers would usually have come.
+fn silences_of_ticks(facts: &PhaseFacts<'_>, ticks: &PhaseTicks) -> Vec<Silence> {
+    let has_cut = has_cut(facts);
+    let counted = ticks.part(|tick| !(tick.is_warmup || tick.is_drain && has_cut));
+    let usual_per_s = if is_always_waiting(facts) { f64::INFINITY } else { usual_per_s(facts).unwrap_or(0.0) };
+    let within = |from: u64, to: u64| facts.counted().filter(move |slice| slice.start_ns >= from && slice.end_ns <= to);
+    let silence = |(from, to): (u64, u64)| {
+        let least_s = seconds(from, to.min(ticks.planned_end_ns()));
+        let is_silence = least_s > 0.0
+            && least_s * usual_per_s >= ANSWERS_MIN
+            && within(from, to).all(|slice| is_waiting(facts, slice));
+        is_silence.then(|| Silence { at_s: from as f64 / 1e9, seconds: seconds(from, to), least_s })
+    };
+    counted.runs(|tick| tick.answered == 0).into_iter().filter_map(silence).collect()
+}
+
+/// Returns the silences that have an empty slice.
+fn silences_of_slices(facts: &PhaseFacts<'_>) -> Vec<Silence> {
     let mut slices: Vec<&Slice<Distribution>> = facts.counted().collect();
     slices.extend(silent_drain(facts, &slices));
     let answers: Vec<(u64, u64)> = slices.iter().map(|slice| answers(facts, slice)).collect();

@@ -7,7 +7,7 @@ use plimsoll_record::data::{
 };
 
 use crate::ab::{AbMetric, AbRule};
-use crate::disk_fault;
+use crate::faults::{self, Allowance};
 use crate::kept::{kept, shown};
 use crate::known;
 use crate::line;
@@ -17,8 +17,8 @@ use crate::phase::{is_overload, state_words};
 use crate::promise;
 use crate::summary::PROMISES_MAX;
 use crate::view::{
-    AbView, EndState, Ending, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView, PromiseState,
-    PromiseView, TrialView, Verdict, VerdictState,
+    AbView, EndState, Ending, FaultView, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView,
+    PromiseState, PromiseView, TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -35,13 +35,14 @@ pub fn verdict(
     lines: &[LineView],
     ab: Option<&AbView>,
     promises: &[PromiseView],
+    faults: &[FaultView],
 ) -> Verdict {
     // What a plan sets out to show is no failure.
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
     let mut broken = violations(run, &others, promises, false);
-    broken.extend(not_done(run, &others));
+    broken.extend(not_done(run, &others, faults));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
     if let Some(first) = broken.first() {
@@ -81,6 +82,7 @@ pub fn verdict(
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
     undecided.extend(run.trials.iter().flat_map(not_done_as_planned));
+    undecided.extend(faults.iter().filter_map(|one| gone_wrong(run, one)));
     undecided.extend(
         promises
             .iter()
@@ -107,11 +109,11 @@ pub fn verdict(
     }
     let (state, sentence) = match (lines.is_empty(), breaking.is_empty()) {
         (false, _) => (VerdictState::Pass, line::of_all(lines)),
-        (true, true) => kept(goals, &others),
+        (true, true) => kept(goals, &others, faults),
         (true, false) => {
             let mut broken = violations(run, &breaking, promises, true);
-            broken.extend(not_done(run, &breaking));
-            (VerdictState::Pass, shown(run, goals, &others, &broken))
+            broken.extend(not_done(run, &breaking, faults));
+            (VerdictState::Pass, shown(run, goals, &others, faults, &broken))
         }
     };
     Verdict { state, sentence, reasons: Vec::new() }
@@ -187,9 +189,9 @@ fn missed(goals: &[GoalView]) -> Vec<String> {
 }
 
 /// Returns the driven phases in which nothing was done, or in which more operations failed or were never sent than
-/// passes without a goal. Operations that a late generator did not send are not failures. Quantities that a goal
-/// limits, or a search, are judged there.
-fn not_done(run: &Run, trials: &[&TrialView]) -> Vec<String> {
+/// passes without a goal. Operations that a late generator did not send are not failures, nor are those that failed
+/// while a fault of the plan was in effect. Quantities that a goal limits, or a search, are judged there.
+fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<String> {
     let is_rule = |rule: &AbRule| rule.metric == AbMetric::Errors;
     let is_asked = run.header.outline.ab.as_ref().is_some_and(|spec| spec.fail_if.iter().any(is_rule));
     let has_goal = is_asked || run.header.goals.iter().any(|goal| goal.what == GoalKind::Errors);
@@ -201,28 +203,31 @@ fn not_done(run: &Run, trials: &[&TrialView]) -> Vec<String> {
             let place = format!("phase {} of {}", phase.name, trial.name);
             // Without power no server answers, which is expected. A store that refuses has power.
             let has_cut = trial.phases.iter().any(|one| one.kind == PhaseKind::Power);
-            // What a store says of a disk that the plan made fail is an answer.
-            let has_fault = disk_fault::is_during(run, trial.ordinal, phase);
+            // Reactions of a store to a fault that the plan set are answers.
+            let Allowance { is_whole, is_to_end, failed: by_faults } =
+                faults::allowance(run, faults, trial.ordinal, phase);
+            let is_excused = has_cut || is_whole || is_to_end;
             let Some(ops) = phase.ops.as_ref().filter(|ops| ops.count > 0) else {
-                if phase.state == EndState::Complete && !has_cut && !has_fault {
+                if phase.state == EndState::Complete && !is_excused {
                     all.push(format!("No operation of {place} finished"));
                 }
                 continue;
             };
             let unknown = if has_cut { 0 } else { ops.unknown };
             let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
-            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached);
+            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached + by_faults);
             let percent = failed as f64 * 100.0 / ops.count as f64;
-            if percent > ERRORS_PERCENT && !has_goal && !has_fault {
+            if percent > ERRORS_PERCENT && !has_goal && !is_whole {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
+                let beside = if by_faults > 0 { " while no fault was in effect" } else { "" };
                 all.push(format!(
-                    "{} of {} operations failed in {place}, {} %{first}",
+                    "{} of {} operations failed in {place}{beside}, {} %{first}",
                     number::count(failed),
                     number::count(ops.count),
                     number::significant(percent)
                 ));
             }
-            if has_cut || has_fault {
+            if is_excused {
                 continue;
             }
             if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
@@ -345,6 +350,16 @@ fn not_done_as_planned(trial: &Trial) -> impl Iterator<Item = String> + '_ {
         let place = format!("In phase {} of {}", phase.header.name, name::trial(&trial.header));
         missed.map(move |(_, text)| format!("{place}: {text}"))
     })
+}
+
+/// Reports a fault that did not take effect, or was not healed, in a complete phase that does not say so itself.
+fn gone_wrong(run: &Run, fault: &FaultView) -> Option<String> {
+    let error = fault.error.as_ref()?;
+    let trial = run.trials.iter().find(|trial| trial.header.ordinal == fault.place.0)?;
+    let phase = trial.phases.iter().find(|phase| phase.header.ordinal == fault.place.1)?;
+    let is_told = phase.end.remarks.iter().any(|(about, _)| *about == About::NotDone);
+    let is_silent = phase.end.state == PhaseState::Complete && !is_told;
+    is_silent.then(|| format!("In phase {} of {}: `{}` failed: {error}", fault.phase, fault.trial, fault.fault))
 }
 
 /// Lists missing observations: the run's own end, trials that failed, goals without a measurement.

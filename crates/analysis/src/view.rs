@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 
-pub use plimsoll_record::data::{EventClass, GoalKind, Level, PhaseKind, Purpose, ResultName};
+pub use plimsoll_record::data::{EventClass, FaultKind, GoalKind, Level, PhaseKind, Purpose, ResultName};
 use serde::Serialize;
 
 mod ab;
 mod answer;
 mod compared;
 mod disk_fault;
+mod fault;
 mod line;
 mod plots;
 mod promise;
@@ -23,6 +24,7 @@ pub use self::ab::*;
 pub use self::answer::*;
 pub use self::compared::*;
 pub use self::disk_fault::*;
+pub use self::fault::*;
 pub use self::line::*;
 pub use self::plots::*;
 pub use self::promise::*;
@@ -62,6 +64,10 @@ pub struct RunView {
     pub promises: Vec<PromiseView>,
     /// Consequences of disk faults; empty without any.
     pub disk_faults: Vec<DiskFaultView>,
+    /// Faults of the plan and their effects on clients, in time order.
+    pub faults: Vec<FaultView>,
+    /// Spread of the effects of faults that were repeated.
+    pub fault_repeats: Vec<FaultRepeatsView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
     /// Sentence that every answer of searches and comparisons in turn was right and nothing was lost, in all trials;

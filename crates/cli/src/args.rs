@@ -289,6 +289,8 @@ pub enum LabAction {
     Pause(LabNode),
     /// Resume paused nodes.
     Resume(LabNode),
+    /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
+    Promote(LabNode),
     /// Delay, drop or limit packets between a node's host and all others, in both directions; without options, show the links.
     Link {
         /// The lab and the node.

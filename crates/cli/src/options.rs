@@ -33,7 +33,7 @@ fn option_of(key: &'static Key) -> Arg {
     let option = Arg::new(key.name).long(name).value_name(key.placeholder());
     let option = match key.takes {
         KeyType::Flag => option.action(ArgAction::SetTrue),
-        KeyType::Headers | KeyType::Tables(_) => option.action(ArgAction::Append),
+        KeyType::Headers | KeyType::Faults | KeyType::Tables(_) => option.action(ArgAction::Append),
         KeyType::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };
@@ -67,7 +67,7 @@ impl<const OF_LINE: bool> FromArgMatches for Given<OF_LINE> {
         let given = all::<OF_LINE>().filter_map(|key| {
             let value = match key.takes {
                 KeyType::Flag => matches.get_flag(key.name).then(|| "true".to_owned()),
-                KeyType::Headers | KeyType::Tables(_) => {
+                KeyType::Headers | KeyType::Faults | KeyType::Tables(_) => {
                     matches.get_many::<String>(key.name).map(|all| all.cloned().collect::<Vec<_>>().join("\n"))
                 }
                 _ => matches.get_one::<String>(key.name).cloned(),
@@ -151,7 +151,9 @@ pub fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError
         KeyType::Whole(..) => value(&count(given)),
         KeyType::Text | KeyType::Statuses => quoted(given),
         KeyType::Tables(keys) => tables(key.name, keys, given)?,
-        KeyType::Headers => format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", ")),
+        KeyType::Headers | KeyType::Faults => {
+            format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", "))
+        }
         _ if key.is_swept => list(given),
         _ => value(given),
     })

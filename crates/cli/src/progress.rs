@@ -169,6 +169,10 @@ impl Progress {
             Told::Event(event) => json!({
                 "type": "event", "at_s": event.from_ns as f64 / 1e9, "level": event.level.name(), "text": event.text,
             }),
+            Told::Fault(span) => json!({
+                "type": "fault", "at_s": span.begun_ns as f64 / 1e9, "fault": span.fault, "subject": span.subject,
+                "taken": span.taken_ns.is_some(), "healed": span.healed_ns.is_some(), "error": span.error,
+            }),
             Told::Cells(cells) => json!({
                 "type": "cells", "done": cells.done, "of": cells.of, "broken": cells.broken,
                 "left_s": cells.left.map(|left| left.as_secs_f64()),

@@ -65,45 +65,49 @@ crate::words! {
     }
 }
 
-/// Nodes of a cluster that lose power together.
+/// Nodes of a cluster that lose power, or have another fault, together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PowerNode {
+pub enum NodeChoice {
     /// All nodes.
     #[default]
     All,
-    /// The primary at the time when the cut is armed.
+    /// The primary at the time of the fault, or shortly before.
     Primary,
+    /// The node with the lowest number that holds data, runs, and is not the primary.
+    Replica,
     /// The node with this number, from 1.
     Number(u32),
 }
 
-impl PowerNode {
+impl NodeChoice {
     /// Parses a word or number of a plan.
     pub fn named(word: &str) -> Option<Self> {
         match word {
             "all" => Some(Self::All),
             "primary" => Some(Self::Primary),
+            "replica" => Some(Self::Replica),
             number => number.parse().ok().filter(|number| *number > 0).map(Self::Number),
         }
     }
 
-    /// True if all nodes lose power.
+    /// True for all nodes.
     pub fn is_all(&self) -> bool {
         *self == Self::All
     }
 }
 
-impl fmt::Display for PowerNode {
+impl fmt::Display for NodeChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => f.write_str("all"),
             Self::Primary => f.write_str("primary"),
+            Self::Replica => f.write_str("replica"),
             Self::Number(number) => write!(f, "{number}"),
         }
     }
 }
 
-impl Serialize for PowerNode {
+impl Serialize for NodeChoice {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -12,6 +12,7 @@
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients see it |
 //! | [`server`] | [`Recipe`], [`Servers`]: how private servers are made, and the actions on running ones |
 //! | [`mod@disk`] | [`DiskSpec`]: a disk that can lose power |
+//! | [`link`] | [`Link`]: delay, loss and rate of a host's network link |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
 //! | [`kv`] | [`Kv`], the simplest interface of a store |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
@@ -59,6 +60,7 @@ pub mod kv;
 pub mod layout;
 pub mod ldap;
 pub mod limits;
+pub mod link;
 pub mod mounts;
 pub mod nearest;
 pub mod observer;
@@ -95,7 +97,7 @@ pub use catalogue::{
     WorkloadSpec,
 };
 pub use condition::{Bounds, Condition};
-pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, PowerNode, with_disk};
+pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, NodeChoice, with_disk};
 pub use error::{StoreError, StoreErrorKind};
 pub use fault::{CutMoment, Survivors};
 pub use formula::{Formula, FormulaError, Term};
@@ -104,6 +106,7 @@ pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, LayoutStatement};
 pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{LimitChange, Limits, with_limits};
+pub use link::Link;
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use owned::OwnedValue;
@@ -118,7 +121,7 @@ pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,
     SessionSpec, Sessions, WireClient, WireSession, WireState, Wish,
 };
-pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram};
+pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram, TICK_NS, Tick};
 pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,
     Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target,

@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::NodeChoice;
 use crate::error::StoreError;
-use crate::limits::Limits;
+use crate::limits::{LimitChange, Limits};
+use crate::link::Link;
 use crate::progress::Progress;
 use crate::store::Setting;
 use crate::waits::Waits;
@@ -112,6 +114,15 @@ pub struct Member<'a> {
     pub node: &'a Node,
     /// No other node runs: this one starts the cluster.
     pub is_first: bool,
+    /// Number of the node that was made the primary last; at first that of the first node.
+    pub primary: usize,
+}
+
+impl Member<'_> {
+    /// Returns the node that was made the primary last.
+    pub fn primary_node(&self) -> &Node {
+        self.nodes.iter().find(|node| node.number == self.primary).map_or(self.node, |node| node)
+    }
 }
 
 impl Deref for Member<'_> {
@@ -173,6 +184,33 @@ pub trait Recipe: Send + Sync {
     /// If no node claims to be the primary.
     fn primary(&self, nodes: &[Arc<Node>], _waits: &Waits) -> Result<usize, StoreError> {
         Ok(nodes.first().map_or(0, |node| node.number))
+    }
+
+    /// Fails if no replica can be made the primary, because the store does that itself or has none.
+    ///
+    /// # Errors
+    /// `Usage`.
+    fn promotes(&self) -> Result<(), StoreError> {
+        let next = "kill or cut the primary: the cluster chooses another one by itself, if it can";
+        Err(StoreError::usage(format!("a replica of {} cannot be promoted by a command", self.spec().name)).next(next))
+    }
+
+    /// Makes a replica the primary, and the other replicas follow it. Returns the numbers of those that do. The others
+    /// [rejoin](Recipe::rejoin) before their next start.
+    ///
+    /// # Errors
+    /// A refusal by the node.
+    fn promote(&self, _to: Member<'_>, _waits: &Waits) -> Result<Vec<usize>, StoreError> {
+        self.promotes().map(|()| Vec::new())
+    }
+
+    /// Returns the program that makes a former primary, or a replica that did not run during a promotion, follow the
+    /// present primary.
+    ///
+    /// # Errors
+    /// `Missing` if it is not installed.
+    fn rejoin(&self, _node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        Ok(None)
     }
 
     /// Ports that the node listens on, if it has its own host.
@@ -445,6 +483,46 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// Errors of the operating system.
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Returns the nodes that `choice` means now.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node or role; an error if the servers cannot be asked for their roles.
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        Err(StoreError::usage(format!("these servers do not tell which node is meant by `{choice}`")))
+    }
+
+    /// Makes a replica the primary.
+    ///
+    /// # Errors
+    /// `Usage` if the store cannot; a refusal by the node.
+    fn promote(&self, _number: usize) -> Result<Span, StoreError> {
+        Err(StoreError::usage("these servers have no replica that can be promoted"))
+    }
+
+    /// Restarts running nodes that do not follow the present primary since a promotion, so that they do.
+    ///
+    /// # Errors
+    /// As [`Servers::start`].
+    fn rejoin(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Sets the link between the hosts of nodes and all others.
+    ///
+    /// # Errors
+    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel.
+    fn set_link(&self, _nodes: Nodes, _link: Link) -> Result<Span, StoreError> {
+        Err(StoreError::usage("these servers have no network links of their own"))
+    }
+
+    /// Changes a limit of nodes while they run.
+    ///
+    /// # Errors
+    /// `Usage` if the nodes have no control group for the limit, or the limit is not possible.
+    fn change_limit(&self, _nodes: Nodes, _change: &LimitChange) -> Result<Span, StoreError> {
+        Err(StoreError::usage("these servers have no limits that can be changed"))
+    }
 
     /// Runs a program to its end as the user of a node whose server is stopped.
     ///

@@ -62,6 +62,18 @@ pub struct ServerAnswers<H = Histogram<u64>> {
     pub times: Option<H>,
 }
 
+/// Length of a tick, in nanoseconds.
+pub const TICK_NS: u64 = 10_000_000;
+
+/// Operations that ended in a tick. Steps are none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tick {
+    /// Operations with the outcome ok or not found.
+    pub answered: u32,
+    /// Other operations.
+    pub failed: u32,
+}
+
 /// Measurements of one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice<H = Histogram<u64>> {
@@ -110,6 +122,9 @@ pub struct Slice<H = Histogram<u64>> {
     pub watched: Option<Disturbance<H>>,
     /// Answers of each server, if operations go to several.
     pub servers: Vec<ServerAnswers<H>>,
+    /// Ticks of [`TICK_NS`] from the slice's start, the last of them possibly shorter; empty if they were not counted.
+    /// Operations that ended after the slice's end and count in it are in the last one.
+    pub ticks: Vec<Tick>,
 }
 
 // Not derived: a derived implementation would require a default of `H`.
@@ -135,6 +150,7 @@ impl<H> Default for Slice<H> {
             involuntary_switches: 0,
             watched: None,
             servers: Vec::new(),
+            ticks: Vec::new(),
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ord
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plimsoll_core::{Address, KindId, Measure, Outcome};
+use plimsoll_core::{Address, KindId, Measure, Outcome, TICK_NS, Tick};
 
 use crate::histogram::{Digits, WorkerHistogram};
 
@@ -23,6 +23,8 @@ use crate::histogram::{Digits, WorkerHistogram};
 pub(crate) const SERVERS_MAX: usize = 64;
 /// Sets of histograms to a worker.
 pub(crate) const RING: u32 = 2;
+/// Ticks that fill the room behind a worker's, so that another worker's are not in the same cache line.
+const TICKS_BEHIND: usize = 128 / size_of::<TickCounts>();
 /// Time from a slice's end until the control thread begins to collect it.
 pub(crate) const GRACE_NS: u64 = 1_000_000;
 
@@ -32,6 +34,9 @@ const ASLEEP: u64 = u64::MAX;
 const GOES_ON: u32 = 0;
 const QUESTIONED: u32 = 1;
 const GIVEN_UP: u32 = 2;
+
+/// Operations of a tick: answered and failed.
+type TickCounts = [AtomicU32; 2];
 
 /// The counts of one slice.
 #[derive(Debug)]
@@ -43,18 +48,25 @@ pub(crate) struct Tally {
     disturbed: Box<[WorkerHistogram]>,
     /// Waiting times of clients for the answers of each server; none if all operations go to one.
     servers: Box<[WorkerHistogram]>,
+    /// Operations by the tick in which they ended; none if ticks are not counted.
+    ticks: Vec<TickCounts>,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
 
 impl Tally {
-    fn new(kinds: usize, open: bool, watched: bool, servers: usize) -> io::Result<Self> {
+    fn new(kinds: usize, open: bool, watched: bool, servers: usize, tick_count: usize) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
         let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched, servers))?.into_iter();
         let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
         let servers = all.by_ref().take(servers).collect();
         let histograms = all.by_ref().take(kinds * Outcome::ALL.len() * measures).collect();
-        Ok(Self { histograms, measures, disturbed: all.collect(), servers, lag, unfinished })
+        let mut ticks = Vec::new();
+        if tick_count > 0 {
+            ticks.reserve_exact(tick_count + TICKS_BEHIND);
+            ticks.resize_with(tick_count, TickCounts::default);
+        }
+        Ok(Self { histograms, measures, disturbed: all.collect(), servers, ticks, lag, unfinished })
     }
 
     /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
@@ -100,6 +112,34 @@ impl Tally {
     pub fn record_server(&self, server: usize, waited_ns: u64) {
         if let Some(histogram) = self.servers.get(server) {
             histogram.record(waited_ns);
+        }
+    }
+
+    /// Counts an operation in the tick in which it ended, `at_ns` after the slice's start, beside [`Tally::record`].
+    /// After the last tick it counts in that one: the slice was not taken in time.
+    #[inline]
+    pub fn record_tick(&self, at_ns: u64, outcome: Outcome) {
+        if self.ticks.is_empty() {
+            return;
+        }
+        let tick = (at_ns / TICK_NS).min(self.ticks.len() as u64 - 1) as usize;
+        let count = &self.ticks[tick][usize::from(outcome.is_error())];
+        count.store(count.load(Relaxed).saturating_add(1), Relaxed);
+    }
+
+    /// Moves the counts of ticks into `all`: the ticks of another worker of the phase, or none. Leaves these empty.
+    pub fn drain_ticks_into(&self, all: &mut Vec<Tick>) {
+        let take = |count: &AtomicU32| {
+            let n = count.load(Relaxed);
+            if n > 0 {
+                count.store(0, Relaxed);
+            }
+            n
+        };
+        all.resize(self.ticks.len(), Tick::default());
+        for (tick, [answered, failed]) in all.iter_mut().zip(&self.ticks) {
+            tick.answered = tick.answered.saturating_add(take(answered));
+            tick.failed = tick.failed.saturating_add(take(failed));
         }
     }
 
@@ -188,12 +228,13 @@ pub fn worker_addresses(kinds: usize) -> u64 {
 }
 
 impl Board {
-    /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart.
+    /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart. A slice
+    /// has `ticks`; 0: they are not counted.
     ///
     /// # Errors
     /// There is no memory for its histograms.
-    pub fn new(kinds: usize, open: bool, watched: bool, servers: usize) -> io::Result<Arc<Self>> {
-        let tally = || Tally::new(kinds, open, watched, servers);
+    pub fn new(kinds: usize, open: bool, watched: bool, servers: usize, ticks: usize) -> io::Result<Arc<Self>> {
+        let tally = || Tally::new(kinds, open, watched, servers, ticks);
         Ok(Arc::new(Self {
             tallies: [tally()?, tally()?],
             slice: AtomicU32::new(0),
@@ -341,7 +382,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false, 0).unwrap();
+            let board = Board::new(1, false, false, 0, 0).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -367,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false, 0).unwrap();
+        let board = Board::new(1, false, false, 0, 0).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

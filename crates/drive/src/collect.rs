@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError};
 use hdrhistogram::Histogram;
 use plimsoll_core::pause::PAUSES_MAX;
 use plimsoll_core::{
-    Disturbance, KindId, Measure, OpKind, Outcome, Pause, ServerAnswers, Slice, SliceHistogram, covered_ns, paused_ns,
+    Disturbance, KindId, Measure, OpKind, Outcome, Pause, ServerAnswers, Slice, SliceHistogram, TICK_NS, covered_ns,
+    paused_ns,
 };
 
 use crate::board::{Board, Doing, GRACE_NS, Shared};
@@ -215,6 +216,7 @@ impl Collector {
             self.totals.late_slices += 1;
         }
         let mut slice = self.merge(shared);
+        trim_ticks(&mut slice);
         self.watched(&mut slice, false);
         self.describe_waiting(&mut slice, now_ns);
         self.count(&slice);
@@ -242,6 +244,7 @@ impl Collector {
                     all.add(unfinished).expect("histograms of the same layout");
                 }
             }
+            trim_ticks(&mut slice);
             slice.due_unsent = slice.unfinished.as_ref().map_or(0, Histogram::len);
             self.watched(&mut slice, is_last);
             self.count(&slice);
@@ -311,6 +314,7 @@ impl Collector {
         for tally in &tallies {
             tally.lag.drain_into(&mut lag);
             tally.unfinished.drain_into(&mut slice.unfinished);
+            tally.drain_ticks_into(&mut slice.ticks);
         }
         if let Some(lag) = lag {
             let Lag { p50_ns, p99_ns, max_ns, .. } = summary(&lag);
@@ -461,6 +465,9 @@ fn merged<'a>(
 fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
     let service = (Measure::Service, end_ns.saturating_sub(hung.sent_ns));
     let response = (Measure::Response, end_ns.saturating_sub(hung.scheduled_ns));
+    if let Some(last) = slice.ticks.last_mut() {
+        last.failed = last.failed.saturating_add(1);
+    }
     for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {
         let same = |h: &&mut SliceHistogram| (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure);
         let time_ns = time_ns.min(TOP_NS);
@@ -471,6 +478,18 @@ fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
             histogram.record(time_ns).expect("a value of the same layout");
             slice.histograms.push(SliceHistogram { kind: hung.kind, outcome: Outcome::Unknown, measure, histogram });
         }
+    }
+}
+
+/// Removes the ticks after the slice's end. Operations in them count in the last one that stays.
+fn trim_ticks(slice: &mut Slice) {
+    let count = slice.end_ns.saturating_sub(slice.start_ns).div_ceil(TICK_NS).max(1) as usize;
+    while slice.ticks.len() > count
+        && let Some(later) = slice.ticks.pop()
+        && let Some(last) = slice.ticks.last_mut()
+    {
+        last.answered = last.answered.saturating_add(later.answered);
+        last.failed = last.failed.saturating_add(later.failed);
     }
 }
 

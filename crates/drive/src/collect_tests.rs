@@ -8,7 +8,7 @@ fn lateness_is_held_against_what_was_scheduled() {
     let pace = plimsoll_core::pace::Pace::even(1.0);
     let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
     let flow = Flow { arrivals, workers: 0..1, taken: None };
-    let boards = || (0..2).map(|_| Board::new(2, true, false, 0).unwrap()).collect::<Vec<_>>();
+    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0).unwrap()).collect::<Vec<_>>();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let times = |kind, measure, ns| {
         let mut histogram = Digits::Three.empty();
@@ -28,6 +28,35 @@ fn lateness_is_held_against_what_was_scheduled() {
     assert_eq!(scheduled(flow.clone()), Some((1, 900)));
     // Where all are scheduled, all are, however little they waited.
     assert_eq!(scheduled(Flow { workers: 0..2, ..flow }), Some((2, 900)));
+}
+
+#[test]
+fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
+    const MS_NS: u64 = 1_000_000;
+    // Slices of 25 ms; the second has 20 ms.
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 25 * MS_NS, end_ns: Some(45 * MS_NS) };
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3).unwrap()).collect();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let shared = Shared::default();
+    let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
+    let count = |slice: u32, worker: usize, at_ms: u64, outcome| {
+        boards[worker].tally(slice).record_tick(at_ms * MS_NS, outcome);
+    };
+    let mut take = |slice: u32| {
+        boards.iter().for_each(|board| board.move_to(slice + 1));
+        let slice = collector.take(u64::from(slice + 1) * 30 * MS_NS, &shared, &|_| false).unwrap();
+        slice.ticks.iter().map(|tick| (tick.answered, tick.failed)).collect::<Vec<_>>()
+    };
+    count(0, 0, 1, Outcome::Ok);
+    count(0, 1, 9, Outcome::NotFound);
+    count(0, 1, 12, Outcome::Unknown);
+    // In a slice that was taken late.
+    count(0, 0, 70, Outcome::Rejected);
+    assert_eq!(take(0), [(2, 0), (0, 1), (0, 1)]);
+    count(1, 0, 12, Outcome::Ok);
+    count(1, 1, 22, Outcome::Ok);
+    assert_eq!(take(1), [(0, 0), (2, 0)]);
+    assert_eq!(take(2), [(0, 0), (0, 0), (0, 0)], "counts of the first slice are gone");
 }
 
 #[test]

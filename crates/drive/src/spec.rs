@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 use plimsoll_core::panics::Panic;
-use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError};
+use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError, TICK_NS};
 
 use crate::group::Placed;
 use crate::reactor::Uring;
@@ -43,6 +43,8 @@ pub struct DriveSpec {
     pub ends_on_loss: bool,
     /// Length of a slice, 10 ms to 60 s.
     pub slice: Duration,
+    /// Operations are also counted by ticks of 10 ms: [`plimsoll_core::Slice::ticks`].
+    pub ticks: bool,
     /// Operations that each session has in flight at a time, in a pipeline: 1 to [`DEPTH_MAX`], and no more than the
     /// sessions take ([`plimsoll_core::WireSession::depth_max`]). Each place in a pipeline is a client of its own:
     /// session `s` does the operations of clients `s × depth` to `s × depth + depth - 1`. Blocking sessions and
@@ -126,6 +128,7 @@ impl Default for DriveSpec {
             open_timeout: plimsoll_core::waits::ANSWER,
             ends_on_loss: false,
             slice: Duration::from_secs(1),
+            ticks: false,
             depth: 1,
             workers: 1,
             answer_max: ANSWER_BYTES_MAX,
@@ -151,6 +154,11 @@ impl DriveSpec {
     /// Number of threads that will drive `sessions`: how many observers are wanted.
     pub fn worker_count(&self, sessions: &Sessions) -> usize {
         self.placed(sessions).last().map_or(0, |last| last.workers.end)
+    }
+
+    /// Returns the number of ticks of a slice; 0 if they are not counted.
+    pub(crate) fn tick_count(&self) -> usize {
+        if self.ticks { self.slice.as_nanos().div_ceil(TICK_NS.into()) as usize } else { 0 }
     }
 
     /// Checks that `sessions` have pipelines of the requested depth.

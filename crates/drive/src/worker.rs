@@ -114,6 +114,8 @@ pub(crate) struct WorkerCore {
     grid: Grid,
     turns: Turns,
     slice: u32,
+    /// Start of the slice.
+    slice_start_ns: u64,
     /// Time at which [`WorkerCore::check`] is due.
     check_at_ns: u64,
     params: ValueBuf,
@@ -186,6 +188,7 @@ impl WorkerCore {
             grid: Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1, end_ns: None },
             turns: Turns::Closed,
             slice: 0,
+            slice_start_ns: 0,
             check_at_ns: 0,
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
@@ -224,6 +227,7 @@ impl WorkerCore {
         self.grid = start.grid;
         self.turns = start.turns;
         self.last_end_ns = start.grid.start_ns;
+        self.slice_start_ns = start.grid.start_ns;
         self.check_at_ns = start.grid.start_ns;
         self.count_from_ns = start.grid.warmup_end_ns;
         self.caught_up_ns = start.grid.start_ns;
@@ -491,6 +495,7 @@ impl WorkerCore {
         let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
         tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
+        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome);
         if let Some(server) = self.servers.get(index)
             && !outcome.is_error()
         {

@@ -6,7 +6,7 @@ use crate::group::Flow;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::DriveSpec;
 use plimsoll_core::pace::Pace;
-use plimsoll_core::{Measure, Slice};
+use plimsoll_core::{Measure, Slice, Tick};
 use std::time::Duration;
 
 #[path = "worker_exact_tests.rs"]
@@ -57,7 +57,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
 fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
     let pace = &spec.pace;
     let shared = Arc::new(Shared::default());
-    let board = Board::new(1, pace.is_open(), true, 0).unwrap();
+    let board = Board::new(1, pace.is_open(), true, 0, spec.tick_count()).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,
@@ -185,6 +185,15 @@ fn merged(slices: &[Slice], measure: Measure) -> hdrhistogram::Histogram<u64> {
     all
 }
 
+/// Returns the number of operations of a slice that were answered, and of those that were not, by its histograms.
+fn outcomes(slice: &Slice) -> (u64, u64) {
+    let service = slice.histograms.iter().filter(|one| one.measure == Measure::Service);
+    service.fold((0, 0), |(answered, failed), one| match one.outcome {
+        Outcome::Ok | Outcome::NotFound => (answered + one.histogram.len(), failed),
+        Outcome::Rejected | Outcome::Unknown => (answered, failed + one.histogram.len()),
+    })
+}
+
 fn about(found: u64, wanted: u64) -> bool {
     // Three digits, and one operation of a thousand a second.
     found.abs_diff(wanted) <= wanted / 500 + MS
@@ -289,6 +298,63 @@ fn what_a_generator_that_stands_still_never_sent_is_its_own_lateness() {
     let stops = |sent_ns: u64| if sent_ns < 1_900 * MS { sent_ns + MS / 100 } else { 3 * SECOND };
     let (_, totals) = simulation(4, u64::MAX, Some(1_000.0), 0, Some(2 * SECOND)).run(stops);
     assert!(totals.unfinished > 90 && totals.lag.max_ns < MS, "{} {:?}", totals.unfinished, totals.lag);
+}
+
+#[test]
+fn an_operation_counts_in_the_tick_in_which_it_ended() {
+    let ends = [
+        (5 * MS, Outcome::Ok),
+        (10 * MS - 1, Outcome::NotFound),
+        (10 * MS, Outcome::Rejected),
+        (990 * MS - 1, Outcome::Ok),
+        (SECOND - 1, Outcome::Unknown),
+        (SECOND, Outcome::Ok),
+        (SECOND + 39 * MS, Outcome::Rejected),
+        (SECOND + 40 * MS, Outcome::Ok),
+        // The phase ends with this one, and its last tick too.
+        (SECOND + 50 * MS, Outcome::Ok),
+    ];
+    for ticks in [true, false] {
+        let spec = DriveSpec { ticks, ..DriveSpec::default() };
+        let (slices, totals) = simulated(1, ends.len() as u64, &spec, 0, None).run_script(|number, _| ends[number]);
+        assert_eq!(totals.kinds, [[5, 1, 2, 1]]);
+        let counted: Vec<_> = slices
+            .iter()
+            .map(|slice| {
+                let all = slice.ticks.iter().map(|tick| (tick.answered, tick.failed)).enumerate();
+                (slice.ticks.len(), all.filter(|(_, tick)| *tick != (0, 0)).collect::<Vec<_>>())
+            })
+            .collect();
+        if ticks {
+            let first = vec![(0, (2, 0)), (1, (0, 1)), (98, (1, 0)), (99, (0, 1))];
+            assert_eq!(counted, [(100, first), (5, vec![(0, (1, 0)), (3, (0, 1)), (4, (2, 0))])]);
+        } else {
+            assert!(counted.len() == 2 && counted.iter().all(|(count, _)| *count == 0), "{counted:?}");
+        }
+    }
+}
+
+#[test]
+fn the_ticks_of_every_slice_hold_all_operations_of_the_slice() {
+    // The store answers nothing from 2.1 s to 2.4 s.
+    let spec = DriveSpec { pace: Pace::even(2_000.0), ticks: true, ..DriveSpec::default() };
+    let simulation = simulated(8, u64::MAX, &spec, 1_234 * MS, Some(4 * SECOND));
+    let (slices, _) = simulation.run_script(|number, sent_ns| {
+        let done_ns = sent_ns + MS;
+        let is_stalled = done_ns > 2_100 * MS && done_ns < 2_400 * MS;
+        let outcome = [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown][number % 4];
+        (if is_stalled { 2_400 * MS } else { done_ns }, outcome)
+    });
+    let lengths: Vec<usize> = slices.iter().map(|slice| slice.ticks.len()).collect();
+    assert_eq!(lengths, [100, 24, 100, 100, 100, 100, 1]);
+    for slice in &slices {
+        let sum = |of: fn(&Tick) -> u32| slice.ticks.iter().map(|tick| u64::from(of(tick))).sum::<u64>();
+        assert_eq!((sum(|tick| tick.answered), sum(|tick| tick.failed)), outcomes(slice), "slice {}", slice.ordinal);
+    }
+    // The third slice begins at 1.234 s, the fourth at 2.234 s.
+    let is_silent = |ticks: &[Tick]| ticks.iter().all(|tick| *tick == Tick::default());
+    assert!(is_silent(&slices[2].ticks[87..]) && is_silent(&slices[3].ticks[..16]));
+    assert!(!is_silent(&slices[2].ticks[86..87]) && !is_silent(&slices[3].ticks[16..17]));
 }
 
 #[test]

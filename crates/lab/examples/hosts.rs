@@ -7,7 +7,8 @@ use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use plimsoll_lab::hosts::{Link, Network, become_owner};
+use plimsoll_core::Link;
+use plimsoll_lab::hosts::{Network, become_owner};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     become_owner()?;

@@ -3,7 +3,7 @@
 
 mod provisions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Limits, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Setting, Span, StoreError,
-    StoreErrorKind, Waits,
+    Launch, LimitChange, Limits, Link, Member, Node, NodeChoice, Nodes, Progress, Recipe, ServerSpec, Servers, Setting,
+    Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
 use crate::ending::Ending;
-use crate::hosts::{Host, Link, NamespaceGuard, Network};
+use crate::hosts::{Host, NamespaceGuard, Network};
 use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::proxy;
@@ -73,7 +73,17 @@ struct Running {
     members: RwLock<Vec<ClusterMember>>,
     /// Numbers of nodes that are being started, with the times when that began.
     starting: Mutex<BTreeMap<usize, Instant>>,
+    promotion: Mutex<Promotion>,
     waits: Waits,
+}
+
+/// State after promotions.
+#[derive(Debug, Clone, Default)]
+struct Promotion {
+    /// Number of the node that was made the primary last.
+    primary: usize,
+    /// Numbers of nodes that do not follow it.
+    stale: BTreeSet<usize>,
 }
 
 /// A node's server at one moment.
@@ -140,6 +150,7 @@ impl Cluster {
             secret: provisions::secret()?,
             members: RwLock::default(),
             starting: Mutex::default(),
+            promotion: Mutex::default(),
             waits: waits.clone(),
             network,
             recipe,
@@ -186,15 +197,6 @@ impl ClusterHandle {
         self.0.recipe.role(number)
     }
 
-    /// Returns the number of the node that takes all writes now.
-    ///
-    /// # Errors
-    /// `Usage` if no node does; an error if no node answers.
-    pub(crate) fn primary(&self) -> Result<usize, StoreError> {
-        let _guard = self.0.enter()?;
-        self.0.recipe.primary(&self.0.nodes(), &self.0.waits)
-    }
-
     /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
     ///
     /// # Errors
@@ -223,12 +225,7 @@ impl ClusterHandle {
     /// `Usage` if there is no such node, it has no host of its own, or the link is not valid; otherwise an error of the
     /// kernel.
     pub fn set_link(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        let host = self.0.find(number)?.host.ok_or_else(|| {
-            let what =
-                format!("the nodes of {} are on this machine's own network, which has no links", self.0.spec.name);
-            StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
-        })?;
-        host.set_link(link)
+        self.0.set_link_of(number, link)
     }
 
     /// Returns the link of a node's host; the default if the node is on this machine's own network.
@@ -244,13 +241,7 @@ impl ClusterHandle {
     /// # Errors
     /// `Usage` if there is no such node, it has no control group for the limit, or the limit is not possible.
     pub fn change_limit(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
-        limits::change(change, &self.0.find(number)?.root)?;
-        let mut members = self.0.members.write().unwrap_or_else(PoisonError::into_inner);
-        for member in members.iter_mut().filter(|member| member.node.number == number) {
-            let node = Node::clone(&member.node);
-            member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
-        }
-        Ok(())
+        self.0.change_limit_of(number, change)
     }
 
     /// Returns the current state of a node's server; `None` while an operation on it is in progress.
@@ -358,6 +349,57 @@ impl Running {
     fn find(&self, number: usize) -> Result<ClusterMember, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
         found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
+    }
+
+    fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
+        let host = self.find(number)?.host.ok_or_else(|| {
+            let what = format!("the nodes of {} are on this machine's own network, which has no links", self.spec.name);
+            StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
+        })?;
+        host.set_link(link)
+    }
+
+    fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
+        limits::change(change, &self.find(number)?.root)?;
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        for member in members.iter_mut().filter(|member| member.node.number == number) {
+            let node = Node::clone(&member.node);
+            member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the node that takes all writes now.
+    fn primary(&self) -> Result<usize, StoreError> {
+        if !self.recipe.has_primary() && self.members().len() > 1 {
+            let what = format!("{} has no primary: several nodes take writes", self.spec.name);
+            return Err(StoreError::usage(what).next("name a node by its number: node 1"));
+        }
+        if self.recipe.promotes().is_ok() {
+            return Ok(self.promotion().primary);
+        }
+        let _guard = self.enter()?;
+        self.recipe.primary(&self.nodes(), &self.waits)
+    }
+
+    fn promotion(&self) -> MutexGuard<'_, Promotion> {
+        self.promotion.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the lowest number of a running node that holds data and is not the primary.
+    fn replica(&self) -> Result<usize, StoreError> {
+        let primary = self.primary()?;
+        let mut numbers = self.running().into_iter().map(|node| node.number);
+        let replica = numbers.find(|number| *number != primary && self.recipe.keeps_data(*number));
+        let no_replica = || StoreError::usage(format!("no replica of {} runs", self.spec.name));
+        replica.ok_or_else(|| no_replica().next("name a node by its number: node 1"))
+    }
+
+    /// Calls `act` with the number of each node, in any order.
+    fn with_each(&self, nodes: Nodes, act: impl FnMut(usize) -> Result<(), StoreError>) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.stages(nodes)?.into_iter().flatten().try_for_each(act)?;
+        Ok(Span { from, until: Instant::now() })
     }
 
     /// Calls `act` with the server of a node.
@@ -473,7 +515,7 @@ impl Running {
     fn member<'a>(&self, nodes: &'a [Arc<Node>], number: usize, is_first: bool) -> Result<Member<'a>, StoreError> {
         let node = nodes.iter().find(|node| node.number == number);
         let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))?;
-        Ok(Member { nodes, node, is_first })
+        Ok(Member { nodes, node, is_first, primary: self.promotion().primary })
     }
 
     /// Makes the files of a node and runs its set-up program, before its first start.
@@ -516,6 +558,12 @@ impl Running {
             let member = self.member(nodes, *number, is_first)?;
             if anew {
                 self.set_up(member)?;
+            }
+            if self.promotion().stale.contains(number) {
+                if let Some(launch) = self.recipe.rejoin(member)? {
+                    self.on(*number, |server| server.run(&launch, SET_UP_BOUND))?;
+                }
+                self.promotion().stale.remove(number);
             }
             let launch = self.recipe.launch(member)?;
             self.on(*number, |server| {
@@ -642,6 +690,52 @@ impl Servers for Running {
         self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
         self.drop_member(number)?;
         self.recipe.until_whole(&self.nodes(), &self.waits)
+    }
+
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        match choice {
+            NodeChoice::All => Ok(Nodes::All),
+            NodeChoice::Primary => self.primary().map(Nodes::One),
+            NodeChoice::Replica => self.replica().map(Nodes::One),
+            NodeChoice::Number(number) => {
+                self.find((number as usize).saturating_sub(1)).map(|member| Nodes::One(member.node.number))
+            }
+        }
+    }
+
+    fn promote(&self, number: usize) -> Result<Span, StoreError> {
+        self.recipe.promotes()?;
+        let (from, nodes, _guard) = (Instant::now(), self.nodes(), self.enter()?);
+        let member = self.member(&nodes, number, false)?;
+        if number == member.primary {
+            return Err(StoreError::usage(format!("node {} is the primary already", number + 1)));
+        }
+        if !self.recipe.keeps_data(number) {
+            return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
+        }
+        self.on(number, |server| server.check())?;
+        let follow = self.recipe.promote(member, &self.waits)?;
+        let all = nodes.iter().map(|node| node.number).filter(|other| self.recipe.keeps_data(*other));
+        let stale = all.filter(|other| *other != number && !follow.contains(other)).collect();
+        *self.promotion() = Promotion { primary: number, stale };
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn rejoin(&self) -> Result<(), StoreError> {
+        let stale = self.promotion().stale.clone();
+        for node in self.running().iter().filter(|node| stale.contains(&node.number)) {
+            self.kill(Nodes::One(node.number))?;
+            self.start(Nodes::One(node.number))?;
+        }
+        Ok(())
+    }
+
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
+        self.with_each(nodes, |number| self.set_link_of(number, link))
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
+        self.with_each(nodes, |number| self.change_limit_of(number, change))
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {

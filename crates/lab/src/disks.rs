@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{CutMoment, DiskSpec, Nodes, PowerNode, Setting, StoreError, Survivors, WriteKind};
+use plimsoll_core::{CutMoment, DiskSpec, NodeChoice, Nodes, Setting, StoreError, Survivors, WriteKind};
 use plimsoll_faultfs::{self as faultfs, UnsyncedFile};
 
 use crate::cluster::ClusterHandle;
@@ -223,7 +223,7 @@ impl PowerSwitch {
     ///
     /// # Errors
     /// `Usage` if there is no such node, or it keeps no data; errors of the disks.
-    pub fn arm(&self, at: CutMoment, node: PowerNode) -> Result<(), StoreError> {
+    pub fn arm(&self, at: CutMoment, node: NodeChoice) -> Result<(), StoreError> {
         *locked(&self.disks.meant) = self.machines(node)?;
         self.drive()?;
         let others = self.disks.are_several();
@@ -237,16 +237,14 @@ impl PowerSwitch {
     }
 
     /// Returns the machines that lose power together with `node`; none means all.
-    fn machines(&self, node: PowerNode) -> Result<BTreeSet<usize>, StoreError> {
-        let number = match (node, &self.cluster) {
-            (PowerNode::All, _) => return Ok(BTreeSet::new()),
-            (PowerNode::Primary, Some(cluster)) => cluster.primary()?,
-            (PowerNode::Number(number), Some(_)) => number as usize - 1,
-            (_, None) => {
-                return Err(StoreError::usage("an embedded store has no nodes").next("omit `power_node`"));
-            }
-        };
-        let machine = self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.machine(number))?;
+    fn machines(&self, node: NodeChoice) -> Result<BTreeSet<usize>, StoreError> {
+        if node.is_all() {
+            return Ok(BTreeSet::new());
+        }
+        let no_nodes = || StoreError::usage("an embedded store has no nodes").next("omit `power_node`");
+        let cluster = self.cluster.as_ref().ok_or_else(no_nodes)?;
+        let Nodes::One(number) = cluster.chosen(node)? else { return Ok(BTreeSet::new()) };
+        let machine = cluster.machine(number)?;
         let without = || StoreError::usage(format!("node {} keeps no data", number + 1)).next("name another node");
         machine.map(|machine| BTreeSet::from([machine])).ok_or_else(without)
     }

@@ -21,10 +21,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::Cable;
-pub use cable::Link;
 use namespace::Namespace;
 pub use namespace::NamespaceGuard;
 pub(crate) use namespace::go_into;

@@ -132,6 +132,10 @@ impl Recipe for Proxied {
         self.inner.primary(&self.behind(nodes), waits)
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        Err(StoreError::usage("the HAProxy in front has a fixed primary").next("use the store without it"))
+    }
+
     fn ports(&self, node: usize) -> &'static [u16] {
         if self.is_it(node) { &PORTS } else { self.inner.ports(node) }
     }

@@ -28,10 +28,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, LimitChange, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{Launch, LimitChange, Link, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
 use rustix::fs::FlockOperation;
 
-use crate::hosts::{Link, NamespaceGuard};
+use crate::hosts::NamespaceGuard;
 use crate::proxy;
 use crate::supervisor::Supervisor;
 pub use hold::{LabDescription, Restart, hold};
@@ -420,6 +420,10 @@ impl Servers for Lab {
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(LabAction::Resume, nodes)
+    }
+
+    fn promote(&self, number: usize) -> Result<Span, StoreError> {
+        self.act(LabAction::Promote, Nodes::One(number))
     }
 
     fn add(&self) -> Result<usize, StoreError> {

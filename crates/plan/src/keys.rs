@@ -72,9 +72,9 @@ pub enum KeyType {
     /// Moment of a power cut.
     Cut,
     /// Nodes that lose power: a word, or a node's number.
-    PowerNode,
-    /// A disk fault.
-    Fault,
+    NodeChoice,
+    /// Faults of servers and disks, with their times.
+    Faults,
     /// Names of samplers.
     Samplers,
     /// Stores: names, URLs or tables.
@@ -110,7 +110,7 @@ pub enum KeyDefault {
 
 use KeyDefault::{Else, Is, Needed};
 use KeyType::{
-    Agreement, Codes, Condition, Cut, Fault, Flag, Headers, Kind, Labels, Mix, Number, Phases, PowerNode, Processors,
+    Agreement, Codes, Condition, Cut, Faults, Flag, Headers, Kind, Labels, Mix, NodeChoice, Number, Phases, Processors,
     Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts,
     Think, Time, Warmup, Whole, Word, Workload,
 };
@@ -154,6 +154,7 @@ impl Key {
             Stages => return "LOAD@TIME,…",
             Headers => return "NAME: VALUE",
             Tables(_) => return "NAME KEY=VALUE …",
+            Faults => return "FAULT",
             Statuses => return "STATUS,…",
             Samplers => return "NAME,…",
             Mix => return "TYPE=SHARE,…",
@@ -384,7 +385,8 @@ keys! {
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
             "Clients with their own operations and rate: `readers clients=8 mix=read rate=500/s`; may be repeated", option, see = "#several-scenarios";
-        action: Tables(ACTION), NONE, "Actions on private servers, or their disk, during the phase", see = "#actions";
+        fault: Faults, NONE, "Fault of private servers or their disk, by its time: `kill primary at 40%`, `pause node 2 at 10s for 3s`; may be repeated",
+            option, see = "faults.md";
         warmup: Warmup, Else("`\"0s\"`"),
             "Warm-up at the start, which counts for nothing; `auto` detects it within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;
@@ -392,7 +394,7 @@ keys! {
         op_timeout: LENGTH, Is("\"10s\""), "Time-out for an operation", swept, option_as = "op-timeout";
         power_cut: Cut, NONE, "Flush or write of the phase at which the disk loses power, which ends the phase: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";
-        power_node: PowerNode, Is("\"all\""), "Nodes of a cluster that lose power then: all, the primary, or the node with this number; the others keep running",
+        power_node: NodeChoice, Is("\"all\""), "Nodes of a cluster that lose power then: all, the primary, or the node with this number; the others keep running",
             swept, see = "promises.md#clusters";
     }
 
@@ -412,14 +414,6 @@ keys! {
         stages: Stages, Else("a constant load"), "Changing rate, one stage after the other; the last one's final rate holds until the end of the phase";
         arrivals: Word("spacing of arrivals", &["even", "poisson"]), Is("\"even\""), "Distribution of its arrivals";
         think: Think, NONE, "Without a rate: wait of a client after an answer", see = "#think-time";
-    }
-
-    /// Keys of an action.
-    ACTION {
-        at: Time(0, TIME_NS_MAX), Needed, "Time from the start of the phase";
-        what: Word("action", &["add", "fault", "mend"]), Needed,
-            "Kind of action: `add` adds a node until the end of the trial, `fault` starts a disk fault, `mend` ends all disk faults";
-        fault: Fault, Else("of `fault` only"), "Disk fault: `\"eio write once\"`", swept, see = "promises.md#other-faults";
     }
 
     /// Keys of a file of prices, for `plimsoll cost`.

@@ -11,6 +11,7 @@
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | names that formulas may use |
 //! | `answers` | sentences over figures, and their conditions |
+//! | [`timeline`], `faults` | faults during a drive: their syntax and moments; their place in a plan |
 //! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
@@ -18,13 +19,13 @@
 //! | `outline`, `duration`, `schema` | a plan as plain text; its duration, as far as known; a JSON Schema of plans, for editors |
 //! | [`cost`] | cost of keeping a working set, from a file of prices |
 
-mod actions;
 mod answers;
 pub mod cost;
 mod document;
 mod duration;
 pub mod error;
 mod expand;
+mod faults;
 mod formulas;
 pub mod keys;
 mod line;
@@ -43,6 +44,7 @@ mod schema;
 mod series;
 mod stores;
 mod sweep;
+pub mod timeline;
 mod url;
 mod wishes;
 mod workload;
@@ -56,15 +58,16 @@ use document::{NodeKind, PlanReader, Section};
 pub use error::{PlanError, Problem};
 use expand::Drafts;
 pub use model::{
-    Action, ActionKind, Agreement, AnswerSentence, Arrivals, Drive, DriveLimit, Figure, Goal, GoalKind, Io, LineSearch,
-    Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode,
-    WorkloadUse, Worthless,
+    Agreement, AnswerSentence, Arrivals, Drive, DriveLimit, Figure, Goal, GoalKind, Io, LineSearch, Pace, PhaseStep,
+    Plan, PlannedPhase, PlannedTrial, PublishedValue, Rate, Start, StoreUse, Timeouts, WakeMode, WorkloadUse,
+    Worthless,
 };
 pub use params::{defaults, defaults_but};
 pub use phases::free_name;
 pub use quantity::{Dimension, parse as parse_quantity, parse_count, show_ns};
 pub use schema::schema;
 use sweep::Choices;
+pub use timeline::PlannedFault;
 pub use url::{is_unclear, password_places, password_ranges, secret_ranges, split_password, without_secrets};
 
 /// Changes that the command line makes to a plan.

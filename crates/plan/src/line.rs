@@ -63,9 +63,9 @@ impl PlanReader<'_> {
             .trials
             .iter()
             .flat_map(PlannedTrial::drives)
-            .any(|(_, drive)| !drive.actions.is_empty() || drive.power_cut.is_some())
+            .any(|(_, drive)| !drive.faults.is_empty() || drive.power_cut.is_some())
         {
-            let what = "a load line needs servers that do not change: leave `action` and `power_cut` out";
+            let what = "a load line needs servers that do not change: leave `fault` and `power_cut` out";
             self.problem(node.span, what, None);
             return;
         }

@@ -1,17 +1,16 @@
 //! The result of reading a plan: trials that are ready to run, with goals and figures.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use plimsoll_core::catalogue::LAB;
-use plimsoll_core::fault::Fault;
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 pub use plimsoll_core::study::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
 };
-use plimsoll_core::{CutMoment, Durability, Mix, Params, PowerNode, Script, ServerDescription, Survivors};
+use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Params, Script, ServerDescription, Survivors};
 use serde::{Serialize, Serializer};
 
+use crate::timeline::PlannedFault;
 use crate::url::without_secrets;
 
 /// A plan, checked and expanded.
@@ -304,9 +303,9 @@ pub struct Drive {
     /// `clients` and `workers` cover all together. Empty if all clients do the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scenarios: Vec<Scenario>,
-    /// Actions on the store's servers and disk during the drive, ordered by time.
+    /// Faults of the store's servers and disk during the drive.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub actions: Vec<Action>,
+    pub faults: Vec<PlannedFault>,
     /// End of the phase.
     pub limit: DriveLimit,
     /// Longest measured time until `limit` nanoseconds passed without a pause of the machine; `None` ends the phase
@@ -321,46 +320,8 @@ pub struct Drive {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cut: Option<CutMoment>,
     /// Nodes of a cluster that lose power then.
-    #[serde(skip_serializing_if = "PowerNode::is_all")]
-    pub power_node: PowerNode,
-}
-
-/// An action on private servers, or on their disk, during a drive.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Action {
-    /// Time in nanoseconds from the start of the phase.
-    pub at_ns: u64,
-    /// Kind of action.
-    pub what: ActionKind,
-}
-
-/// Kinds of actions on servers and their disk.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ActionKind {
-    /// Adds a node.
-    Add,
-    /// Starts a disk fault.
-    Fault(Fault),
-    /// Ends all disk faults.
-    Mend,
-}
-
-impl ActionKind {
-    /// True for actions on the disk.
-    pub fn is_of_disk(self) -> bool {
-        self != Self::Add
-    }
-}
-
-impl fmt::Display for ActionKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Add => f.write_str("add"),
-            Self::Fault(fault) => write!(f, "fault {fault}"),
-            Self::Mend => f.write_str("mend"),
-        }
-    }
+    #[serde(skip_serializing_if = "NodeChoice::is_all")]
+    pub power_node: NodeChoice,
 }
 
 /// Clients of a drive that do the same, beside others with other operations.

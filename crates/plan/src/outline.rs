@@ -106,8 +106,8 @@ fn driven(drive: &Drive) -> String {
         format!(" after {} of warm-up", show_ns(drive.warmup_ns))
     };
     let mut durability = drive.durability.name().to_owned();
-    for action in &drive.actions {
-        durability += &format!(", {} at {}", action.what, show_ns(action.at_ns));
+    for fault in &drive.faults {
+        durability += &format!(", {fault}");
     }
     if drive.scenarios.is_empty() {
         let clients = clients(drive, drive.clients, &drive.pace, drive.think);

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use plimsoll_core::pace::RATES_PER_S;
-use plimsoll_core::{CutMoment, Durability, Mix, PowerNode, Survivors};
+use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Survivors};
 
-use crate::actions::ActionDraft;
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
+use crate::faults::FaultDraft;
 use crate::keys::{self, KeyType};
 use crate::model::{Drive, PhaseKind, PhaseStep};
 use crate::nearest;
@@ -39,7 +39,7 @@ pub(crate) struct StepDraft {
     pub(crate) kinds: Vec<String>,
     /// The scenarios of a drive, each with its operation types.
     pub(crate) scenarios: Vec<(String, Vec<String>)>,
-    /// Location of an action on the store's disk.
+    /// Location of a fault of the store's disk.
     pub(crate) disk: Option<Range<usize>>,
 }
 
@@ -192,9 +192,9 @@ impl PlanReader<'_> {
         };
         let power_node = match section.get("power_node") {
             Some(node) => self.choices(phase, &node, |node| self.power_node(node)),
-            None => Some(Choices::fixed(PowerNode::All, section.span.clone())),
+            None => Some(Choices::fixed(NodeChoice::All, section.span.clone())),
         };
-        let (scenarios, actions) = (self.scenarios(section, workload), self.actions(phase, section));
+        let (scenarios, faults) = (self.scenarios(section, workload), self.faults(phase, section));
         let mix = match (section.get("mix"), default_mix(workload)) {
             (None, _) if section.get("scenario").is_some() => {
                 scenarios.as_ref().map(|all| Choices::fixed(together(all), section.span.clone()))
@@ -222,17 +222,17 @@ impl PlanReader<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
-        let (scenarios, actions, power_cut, power_node) = (scenarios?, actions?, power_cut?, power_node?);
+        let (scenarios, faults, power_cut, power_node) = (scenarios?, faults?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {
             let help = Some("set the moment: power_cut = \"flush 200\"".to_owned());
             return self.refuse(section.key_span("power_node"), "no node loses power in this phase", help);
         }
-        if power_cut.is_some() && actions.iter().any(|action| action.of_disk().is_none()) {
-            let what = "a power cut ends the phase and may interrupt an `action` on servers";
+        if power_cut.is_some() && faults.iter().any(|fault| fault.of_disk().is_none()) {
+            let what = "a power cut ends the phase and may interrupt a `fault` of servers";
             let help = Some("leave one of them out, or put them into two phases".to_owned());
             return self.refuse(section.key_span("power_cut"), what, help);
         }
-        let disk = actions.iter().find_map(ActionDraft::of_disk);
+        let disk = faults.iter().find_map(FaultDraft::of_disk);
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -261,7 +261,7 @@ impl PlanReader<'_> {
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),
-                actions: actions.iter().map(|action| action.at(point)).collect(),
+                faults: faults.iter().map(|fault| fault.at(point)).collect(),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
                 undisturbed_within_ns: None,
@@ -288,14 +288,14 @@ impl PlanReader<'_> {
     }
 
     /// Reads `all`, `primary`, or a node's number.
-    fn power_node(&self, node: &PlanNode<'_>) -> Option<PowerNode> {
+    fn power_node(&self, node: &PlanNode<'_>) -> Option<NodeChoice> {
         let written = match node.kind {
             NodeKind::Int(number) => number.to_string(),
             _ => self.text(node)?.to_owned(),
         };
         let help = || Some("write \"all\", \"primary\", or the number of a node, from 1".to_owned());
         let wrong = || format!("`{}` is not a valid power_node", short(&written));
-        PowerNode::named(&written).or_else(|| self.refuse(node.span.clone(), wrong(), help()))
+        NodeChoice::named(&written).or_else(|| self.refuse(node.span.clone(), wrong(), help()))
     }
 
     /// Reads a time, or `auto`, which is found from the slices later.

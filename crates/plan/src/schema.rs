@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::keys::{CSV, Key, KeyType, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, of_phase};
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
+use crate::timeline::VERBS;
 
 /// Generates the schema, of JSON Schema draft 2020-12.
 pub fn schema(catalogue: &Catalogue) -> Value {
@@ -84,10 +85,14 @@ fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
         KeyType::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
         KeyType::Think => json!({ "type": "string" }),
         KeyType::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
-        KeyType::PowerNode => {
+        KeyType::NodeChoice => {
             json!({ "anyOf": [{ "enum": ["all", "primary"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
         }
-        KeyType::Fault => json!({ "type": "string", "pattern": "^(ignore-flushes|eio|delay|full|bit-rot)( |$)" }),
+        KeyType::Faults => {
+            let fault = json!({ "type": "string", "pattern": format!("^({}) .*at ", VERBS.join("|")) });
+            let swept = json!({ "type": "array", "items": fault, "minItems": 1 });
+            json!({ "anyOf": [fault, { "type": "array", "items": { "anyOf": [fault, swept] } }] })
+        }
         KeyType::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })

@@ -14,6 +14,7 @@ pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
+pub use crate::fault::{FaultKind, FaultSpan};
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// Facts known at the start of a run.
@@ -387,8 +388,6 @@ plimsoll_core::words! {
         Witness = "witness",
         /// Limitation of the ledger.
         Ledger = "ledger",
-        /// Fault of the store's disk, by its words, or `mend`.
-        Disk = "disk",
         /// Action on the store's servers: by a command for their lab, by the lab itself, or by the plan.
         Servers = "servers",
     }
@@ -569,6 +568,8 @@ pub struct Run {
     pub samples: Vec<Sample>,
     /// Events, in time order.
     pub events: Vec<Event>,
+    /// Faults, by trial and position in it.
+    pub faults: Vec<FaultSpan>,
     /// Bytes written by the recorder itself, to distinguish them from the store's own.
     pub recorder_bytes: u64,
 }

@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
-use crate::schema::{FORMAT, beside};
+use crate::schema::{FORMAT, GENERATOR, beside};
+
+/// Version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// An error of a recording: its cause, its place, and a remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,11 +69,10 @@ pub enum RecordError {
     #[error("{} is not a recording of Plimsoll", .0.display())]
     NotARecording(PathBuf),
     /// A version of Plimsoll wrote it that kept recordings otherwise.
-    #[error("{} has format {found}{}, and this Plimsoll, {}, reads format {FORMAT}: read it with {}",
+    #[error("{} has format {found}{}, and this Plimsoll, {VERSION}, reads format {FORMAT}: read it with {}",
         path.display(),
         written_by.as_ref().map_or(String::new(), |version| format!(", written by Plimsoll {version}")),
-        env!("CARGO_PKG_VERSION"),
-        if written_by.is_some() { "the version that wrote it" } else if found > &FORMAT { "a newer one" } else { "an older one" })]
+        reader_of(*found, written_by.as_deref()))]
     OtherFormat {
         /// The recording.
         path: PathBuf,
@@ -78,6 +80,15 @@ pub enum RecordError {
         found: i32,
         /// The version that wrote it, where that can be told.
         written_by: Option<String>,
+    },
+    /// Several load generators observed the load, and this version reads the measurements of one.
+    #[error("{} has measurements of load generator {found}, and this Plimsoll, {VERSION}, knows only load generator \
+             {GENERATOR}: read it with a newer one", path.display())]
+    OtherGenerator {
+        /// The recording.
+        path: PathBuf,
+        /// Number of the load generator.
+        found: i64,
     },
     /// The recording existed when the run began, and does not any more.
     #[error("{} was removed or moved while it was written: the run goes no further, and nothing of it is kept", .0.display())]
@@ -184,6 +195,16 @@ impl RecordError {
             None | Some(C::DatabaseCorrupt | C::Unknown) => RecordError::Damaged { path, what },
             Some(_) => RecordError::Read { path, what },
         }
+    }
+}
+
+/// Returns the program that reads recordings of the format `found`. Builds of one version may differ in their format.
+fn reader_of(found: i32, written_by: Option<&str>) -> String {
+    let age = if found > FORMAT { "a newer" } else { "an older" };
+    match written_by {
+        Some(VERSION) => format!("{age} build of it, whose `plimsoll --version` shows recording format {found}"),
+        Some(_) => "the version that wrote it".to_owned(),
+        None => format!("{age} one"),
     }
 }
 

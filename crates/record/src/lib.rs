@@ -16,11 +16,13 @@
 pub mod data;
 mod distribution;
 mod error;
+mod fault;
 mod outline;
 mod reader;
 mod rows;
 mod runs;
 pub mod schema;
+mod ticks;
 mod writer;
 
 pub use distribution::{Distribution, packed};

@@ -1,5 +1,7 @@
 //! Reads a recording: of a finished run, of one that was killed, and of one that is still going on.
 
+mod slices;
+
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::io::Read as _;
@@ -8,18 +10,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram};
 use rusqlite::{Connection, OpenFlags, Row};
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::data::{
-    Event, EventClass, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName, Run, RunEnd,
-    RunHeader, Sample, Series, SeriesKind, Trial,
+    Event, EventClass, FaultKind, FaultSpan, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName,
+    Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
-use crate::schema::{APPLICATION_ID, DISTURBED, FILE_NAME, FORMAT, UNFINISHED, beside};
+use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside};
+use slices::read_slices;
 
 /// Suffix of the name of the write-ahead log.
 const LOG: &str = "-wal";
@@ -29,7 +31,7 @@ impl Run {
     /// is going on it gives what was committed at one moment.
     ///
     /// # Errors
-    /// The file cannot be read, is no recording, has another format, or is damaged.
+    /// The file cannot be read, is no recording, has another format or several load generators, or is damaged.
     pub fn load(path: &Path) -> Result<Run, RecordError> {
         let mut recording = Recording::open(path)?;
         // All of it is of one moment.
@@ -40,6 +42,7 @@ impl Run {
         run.map_err(|fault| match fault {
             Fault::Sql(error) => RecordError::reading(&recording.path, &error),
             Fault::Content(what) => RecordError::Damaged { path: recording.path.clone(), what },
+            Fault::Generator(found) => RecordError::OtherGenerator { path: recording.path.clone(), found },
         })
     }
 }
@@ -97,6 +100,8 @@ pub fn is_file_of_one(path: &Path) -> bool {
 enum Fault {
     Sql(rusqlite::Error),
     Content(String),
+    /// Measurements of a load generator that is not known, by its number.
+    Generator(i64),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -280,6 +285,7 @@ fn read_run(connection: &Connection) -> Read<Run> {
         series: read_series(connection)?,
         samples: read_samples(connection)?,
         events: read_events(connection)?,
+        faults: read_faults(connection)?,
         recorder_bytes,
     })
 }
@@ -295,6 +301,27 @@ fn read_events(connection: &Connection) -> Read<Vec<Event>> {
             class: named(&row.get::<_, String>(4)?, EventClass::named)?,
             subject: row.get(5)?,
             text: row.get(6)?,
+        })
+    })
+}
+
+fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
+    let sql = "SELECT trial, phase, ordinal, kind, subject, fault, planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, \
+               error FROM fault ORDER BY trial, ordinal";
+    all(connection, sql, |row| {
+        Ok(FaultSpan {
+            trial: row.get(0)?,
+            phase: row.get(1)?,
+            ordinal: row.get(2)?,
+            kind: named(&row.get::<_, String>(3)?, FaultKind::named)?,
+            subject: row.get(4)?,
+            fault: row.get(5)?,
+            planned_ns: count(row, 6)?,
+            begun_ns: count(row, 7)?,
+            taken_ns: optional_count(row, 8)?,
+            healing_ns: optional_count(row, 9)?,
+            healed_ns: optional_count(row, 10)?,
+            error: row.get(11)?,
         })
     })
 }
@@ -376,90 +403,4 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
         phase.end.end_ns = phase.slices.last().map_or(phase.end.end_ns, |slice| slice.end_ns);
     }
     Ok(phases)
-}
-
-fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let sql = "SELECT trial, phase, ordinal, warmup, start_ns, end_ns, wall_ns, due_unsent, in_flight, oldest_age_ns, \
-               lag_p50_ns, lag_p99_ns, lag_max_ns, worker_cpu_ns, drain, voluntary_switches, involuntary_switches, \
-               disturbed_ns FROM slice ORDER BY trial, phase, ordinal";
-    all(connection, sql, |row| {
-        let slice = Slice {
-            ordinal: row.get(2)?,
-            warmup: row.get(3)?,
-            start_ns: count(row, 4)?,
-            end_ns: count(row, 5)?,
-            wall_ns: row.get(6)?,
-            histograms: Vec::new(),
-            unfinished: None,
-            due_unsent: count(row, 7)?,
-            in_flight: count(row, 8)?,
-            oldest_age_ns: count(row, 9)?,
-            lag_p50_ns: count(row, 10)?,
-            lag_p99_ns: count(row, 11)?,
-            lag_max_ns: count(row, 12)?,
-            worker_cpu_ns: count(row, 13)?,
-            drain: row.get(14)?,
-            voluntary_switches: count(row, 15)?,
-            involuntary_switches: count(row, 16)?,
-            watched: optional_count(row, 17)?
-                .map(|disturbed_ns| Disturbance { disturbed_ns, ..Disturbance::default() }),
-            servers: Vec::new(),
-        };
-        phase_of(phases, row).map(|phase| phase.slices.push(slice))
-    })?;
-    read_histograms(connection, phases)?;
-    all(connection, "SELECT trial, phase, slice, start_ns, end_ns, cpu FROM pause ORDER BY rowid", |row| {
-        let pause = Pause { start_ns: count(row, 3)?, end_ns: count(row, 4)?, cpu: row.get(5)? };
-        watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
-    })?;
-    Ok(())
-}
-
-/// The slice that the first three columns of `row` name.
-fn slice_of<'a>(phases: &'a mut Phases, row: &Row<'_>) -> Read<&'a mut Slice<Distribution>> {
-    let ordinal: u32 = row.get(2)?;
-    let slices = &mut phase_of(phases, row)?.slices;
-    let position = slices.binary_search_by_key(&ordinal, |slice| slice.ordinal);
-    let slice = position.ok().and_then(|position| slices.get_mut(position));
-    slice.ok_or_else(|| Fault::Content(format!("a row belongs to slice {ordinal}, which does not exist")))
-}
-
-/// Returns the witness's observations of `slice`.
-fn watched(slice: &mut Slice<Distribution>) -> Read<&mut Disturbance<Distribution>> {
-    let ordinal = slice.ordinal;
-    let watched = slice.watched.as_mut();
-    watched.ok_or_else(|| Fault::Content(format!("slice {ordinal} was disturbed, but its phase did not record pauses")))
-}
-
-fn read_histograms(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    let mut decoder = Deserializer::new();
-    // In the order in which they were written: no sorting of what holds the bulk of the bytes.
-    let sql = "SELECT trial, phase, slice, kind, outcome, measure, hdr FROM histogram ORDER BY rowid";
-    all(connection, sql, |row| {
-        let kind: Option<u16> = row.get(3)?;
-        let outcome: String = row.get(4)?;
-        let measure: String = row.get(5)?;
-        let slice = slice_of(phases, row)?;
-        let histogram = distribution(&mut decoder, row, 6, &format!("a histogram of slice {}", slice.ordinal))?;
-        let Some(kind) = kind else {
-            match outcome.as_str() {
-                UNFINISHED => slice.unfinished = Some(histogram),
-                _ => return Err(Fault::Content("a histogram is of no operation type".into())),
-            }
-            return Ok(());
-        };
-        let (is_disturbed, measure) = match measure.strip_prefix(DISTURBED) {
-            Some(measure) => (true, measure),
-            None => (false, measure.as_str()),
-        };
-        let (outcome, measure) = (named(&outcome, Outcome::named)?, named(measure, Measure::named)?);
-        let one = SliceHistogram { kind, outcome, measure, histogram };
-        if is_disturbed {
-            watched(slice)?.disturbed.push(one)
-        } else {
-            slice.histograms.push(one)
-        }
-        Ok(())
-    })?;
-    Ok(())
 }

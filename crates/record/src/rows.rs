@@ -7,9 +7,11 @@ use rusqlite::types::{Null, Value};
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, Series, TrialHeader,
+    AnswerCheck, Event, FaultSpan, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, Series,
+    TrialHeader,
 };
-use crate::schema::{DISTURBED, UNFINISHED};
+use crate::schema::{DISTURBED, GENERATOR, UNFINISHED};
+use crate::ticks;
 
 type Written = rusqlite::Result<()>;
 
@@ -44,7 +46,7 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
 pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     // Rows that refer to others first.
-    for table in ["pause", "histogram", "slice", "result", "answers", "ledger", "phase", "event"] {
+    for table in ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"] {
         put(connection, &format!("DELETE FROM {table} WHERE trial NOT NULL AND trial NOT IN ({kept})"), &[])?;
     }
     put(connection, &format!("DELETE FROM trial WHERE ordinal NOT IN ({kept})"), &[])?;
@@ -101,6 +103,7 @@ pub(crate) fn slice(
             trial,
             phase,
             slice.ordinal,
+            GENERATOR,
             slice.warmup,
             int(slice.start_ns),
             int(slice.end_ns),
@@ -116,6 +119,7 @@ pub(crate) fn slice(
             int(slice.voluntary_switches),
             int(slice.involuntary_switches),
             optional_int(slice.watched.as_ref().map(|watched| watched.disturbed_ns)),
+            (!slice.ticks.is_empty()).then(|| ticks::encode(&slice.ticks)),
         ],
     )?;
     let place = (trial, phase, slice.ordinal);
@@ -133,7 +137,7 @@ pub(crate) fn slice(
     }
     for pause in &watched.pauses {
         let (start_ns, end_ns) = (int(pause.start_ns), int(pause.end_ns));
-        insert(connection, "pause", params![trial, phase, slice.ordinal, start_ns, end_ns, pause.cpu])?;
+        insert(connection, "pause", params![trial, phase, slice.ordinal, GENERATOR, start_ns, end_ns, pause.cpu])?;
     }
     Ok(())
 }
@@ -148,7 +152,8 @@ fn histogram(
 ) -> Written {
     let ((trial, phase, slice), (count, max_ns)) = (place, (int(histogram.len()), int(histogram.max())));
     let hdr = encode(encoder, histogram)?;
-    insert(connection, "histogram", params![trial, phase, slice, kind, outcome, measure, count, max_ns, hdr])
+    let values = params![trial, phase, slice, GENERATOR, kind, outcome, measure, count, max_ns, hdr];
+    insert(connection, "histogram", values)
 }
 
 /// HdrHistogram's own V2 format, deflated.
@@ -181,6 +186,31 @@ pub(crate) fn event(connection: &Connection, event: &Event) -> Written {
     let (from, until) = (int(event.from_ns), int(event.until_ns));
     let (level, class) = (event.level.name(), event.class.name());
     insert(connection, "event", params![Null, from, until, event.trial, level, class, event.subject, event.text])
+}
+
+/// Inserts or replaces the row of a fault.
+pub(crate) fn fault(connection: &Connection, span: &FaultSpan) -> Written {
+    let FaultSpan { trial, phase, ordinal, kind, subject, fault, error, .. } = span;
+    let (planned_ns, begun_ns) = (int(span.planned_ns), int(span.begun_ns));
+    let [taken_ns, healing_ns, healed_ns] = [span.taken_ns, span.healing_ns, span.healed_ns].map(optional_int);
+    put(
+        connection,
+        "REPLACE INTO fault VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        params![
+            trial,
+            phase,
+            ordinal,
+            kind.name(),
+            subject,
+            fault,
+            planned_ns,
+            begun_ns,
+            taken_ns,
+            healing_ns,
+            healed_ns,
+            error,
+        ],
+    )
 }
 
 pub(crate) fn answer_check(connection: &Connection, check: &AnswerCheck) -> Written {

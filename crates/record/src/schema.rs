@@ -9,7 +9,7 @@ pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
 /// `PRAGMA user_version`: the version of the tables below. A reader reads no other. What is described stands in documents,
 /// so that a new field needs no new format where the old recordings' readers can do without it: `#[serde(default)]`.
-pub const FORMAT: i32 = 4;
+pub const FORMAT: i32 = 5;
 
 /// The file's name in a run's directory.
 pub const FILE_NAME: &str = "run.sqlite";
@@ -26,6 +26,9 @@ pub(crate) const UNFINISHED: &str = "unfinished";
 
 /// Prefix of the measure of histogram rows that hold [`plimsoll_core::Disturbance::disturbed`].
 pub(crate) const DISTURBED: &str = "disturbed ";
+
+/// Number of the load generator that made the measurements of a recording: there is only one so far.
+pub(crate) const GENERATOR: u32 = 0;
 
 /// The tables. What describes a thing is a document (JSON, of the type that `data` has of that name); what is counted, and
 /// read by the thousand, are rows.
@@ -74,6 +77,23 @@ CREATE TABLE event (
   text TEXT NOT NULL
 ) STRICT;
 
+CREATE TABLE fault (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  fault TEXT NOT NULL,
+  planned_ns INTEGER NOT NULL,
+  begun_ns INTEGER NOT NULL,
+  taken_ns INTEGER,
+  healing_ns INTEGER,
+  healed_ns INTEGER,
+  error TEXT,
+  PRIMARY KEY (trial, ordinal),
+  FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE trial (
   ordinal INTEGER PRIMARY KEY,
   header TEXT NOT NULL,
@@ -108,6 +128,7 @@ CREATE TABLE slice (
   trial INTEGER NOT NULL,
   phase INTEGER NOT NULL,
   ordinal INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
   warmup INTEGER NOT NULL,
   start_ns INTEGER NOT NULL,
   end_ns INTEGER NOT NULL,
@@ -123,7 +144,8 @@ CREATE TABLE slice (
   voluntary_switches INTEGER NOT NULL,
   involuntary_switches INTEGER NOT NULL,
   disturbed_ns INTEGER,
-  PRIMARY KEY (trial, phase, ordinal),
+  ticks BLOB,
+  PRIMARY KEY (trial, phase, ordinal, generator),
   FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
 ) STRICT, WITHOUT ROWID;
 
@@ -131,24 +153,26 @@ CREATE TABLE pause (
   trial INTEGER NOT NULL,
   phase INTEGER NOT NULL,
   slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
   start_ns INTEGER NOT NULL,
   end_ns INTEGER NOT NULL,
   cpu INTEGER NOT NULL,
-  FOREIGN KEY (trial, phase, slice) REFERENCES slice (trial, phase, ordinal)
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
 ) STRICT;
 
 CREATE TABLE histogram (
   trial INTEGER NOT NULL,
   phase INTEGER NOT NULL,
   slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
   kind INTEGER,
   outcome TEXT NOT NULL,
   measure TEXT NOT NULL,
   count INTEGER NOT NULL,
   max_ns INTEGER NOT NULL,
   hdr BLOB NOT NULL,
-  UNIQUE (trial, phase, slice, kind, outcome, measure),
-  FOREIGN KEY (trial, phase, slice) REFERENCES slice (trial, phase, ordinal)
+  UNIQUE (trial, phase, slice, generator, kind, outcome, measure),
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
 ) STRICT;
 
 CREATE TABLE answers (

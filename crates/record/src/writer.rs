@@ -17,7 +17,7 @@ use plimsoll_core::Slice;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::data::{
-    AnswerCheck, Event, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series, TrialHeader,
+    AnswerCheck, Event, FaultSpan, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series, TrialHeader,
 };
 use crate::error::RecordError;
 use crate::rows;
@@ -241,6 +241,14 @@ impl Recorder {
     /// See [`Recorder::begin_trial`].
     pub fn event(&self, event: Event) -> Result<(), RecordError> {
         self.write(move |rows, _| rows::event(rows, &event))
+    }
+
+    /// Records a fault, or replaces what was recorded of the fault of the same trial and ordinal.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn fault(&self, span: FaultSpan) -> Result<(), RecordError> {
+        self.write(move |rows, _| rows::fault(rows, &span))
     }
 
     /// Answers against the truth.

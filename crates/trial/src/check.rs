@@ -41,7 +41,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
                 // Of what cannot be read nothing is known; that is said too.
                 let found = ReadBack::unreadable(Arc::clone(&trial.workload), &error.line());
                 check = verdict(trial, ordinal, |_| found);
-                if trial.acted.has_fault {
+                if trial.directed.has_disk_fault {
                     trial.answered(error, end)?;
                 } else if !is_damage(&trial.store.check_integrity()) {
                     check.map_or(Ok(()), |check| trial.context.sinks.tell(Told::Ledger(check)))?;
@@ -198,7 +198,8 @@ fn key_by_key(
     let Some(ledger) = &mut trial.ledger else { return Ok(None) };
     let stream: Arc<dyn Stream> = ledger.each_key(kind, READ_BACK_CLIENTS).into();
     let op_timeout = Duration::from_nanos(trial.context.plan.timeouts.load_ns);
-    let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: !trial.acted.has_fault, ..trial.spec() };
+    let spec =
+        DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: !trial.directed.has_disk_fault, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
     let durability = last_durability(trial);
     let durability = match trial.store.sessions(1, durability) {
@@ -211,7 +212,7 @@ fn key_by_key(
         let driven = Driven::measured(ordinal, READ_BACK_CLIENTS, durability, &stream, spec.clone());
         let result = trial.driven(Driven { measured: false, reads_back: true, ..driven });
         // A damaged disk's answers are told below, whatever they are.
-        if trial.acted.has_fault || trial.context.is_stopped() {
+        if trial.directed.has_disk_fault || trial.context.is_stopped() {
             break result?;
         }
         let answered = result.and_then(|result| trial.must_have_succeeded("reading back", &result).map(|()| result));
@@ -223,7 +224,7 @@ fn key_by_key(
             answered => break answered?,
         }
     };
-    if trial.acted.has_fault {
+    if trial.directed.has_disk_fault {
         // Of what a damaged disk does not give nothing is known; the store says so, which is an answer.
         trial.tell_errors(end, &result);
         end.push(ResultName::Unreadable, result.errors.iter().map(|error| error.count).sum::<u64>() as f64);

@@ -7,16 +7,17 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, CutMoment, Durability, KvCall, Observer, Op, OpKind, Outcome, PowerNode, Probe, RecordsCall,
+    Answer, Call, CutMoment, Durability, KvCall, NodeChoice, Observer, Op, OpKind, Outcome, Probe, RecordsCall,
     Sessions, StoreErrorKind, StoreSpec, Stream, Ticket,
 };
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Limit, StopReason};
 use plimsoll_plan::model;
+use plimsoll_plan::timeline::PlannedFault;
 use plimsoll_sample::STORE;
 use plimsoll_verify::Ledger;
 
-use crate::actions::{Acted, Acting};
 use crate::alive::Alive;
+use crate::director::{Directed, Director};
 use crate::error::{TrialError, io_error};
 use crate::phase::{RunContext, TrialRun};
 use crate::power::{self, Power};
@@ -42,12 +43,12 @@ pub struct Driven {
     pub measured: bool,
     /// True if the ledger takes the values read for the store's contents.
     pub reads_back: bool,
-    /// Actions on the store's servers during the drive.
-    pub actions: Vec<model::Action>,
+    /// Faults of the store's servers and disk during the drive, and the seed of their moments.
+    pub faults: (Vec<PlannedFault>, u64),
     /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
     /// Moment at which disks lose power, and the nodes.
-    pub power_cut: Option<(CutMoment, PowerNode)>,
+    pub power_cut: Option<(CutMoment, NodeChoice)>,
 }
 
 impl Driven {
@@ -64,7 +65,7 @@ impl Driven {
         stream: &Arc<dyn Stream>,
         spec: DriveSpec,
     ) -> Self {
-        let (stream, actions) = (Arc::clone(stream), Vec::new());
+        let (stream, faults) = (Arc::clone(stream), (Vec::new(), 0));
         Self {
             ordinal,
             clients,
@@ -73,7 +74,7 @@ impl Driven {
             spec,
             measured: true,
             reads_back: false,
-            actions,
+            faults,
             listen: None,
             power_cut: None,
         }
@@ -117,7 +118,7 @@ impl<'scope, 'env> Beside<'scope, 'env> {
 }
 
 /// Waits for a thread. Panics if it panicked.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -127,7 +128,10 @@ struct Attendants<'a> {
     ledger: Option<&'a mut Ledger>,
     power: Option<Power<'a>>,
     alive: Option<Alive<'a>>,
-    acting: Option<(Acting<'a>, Vec<model::Action>)>,
+    director: Option<Director<'a>>,
+    faults: (Vec<PlannedFault>, u64),
+    /// Planned length of the drive; `None` if operations are counted.
+    length: Option<Duration>,
     /// The run's clock, and the phase, for the ledger.
     clock: &'a Clock,
     phase: u16,
@@ -138,18 +142,19 @@ struct Attended {
     result: Result<DriveResult, DriveError>,
     /// End of the store's servers.
     gone: Option<TrialError>,
-    acted: Acted,
+    /// Results of the trial's faults; `None` if the phase had none.
+    directed: Option<Directed>,
 }
 
 impl Attendants<'_> {
     /// Runs the drive and the threads beside it.
     fn attend(self, drive: Drive<'_>, slices: &mut SliceRecorder<'_>) -> Attended {
-        let Self { counters, mut ledger, power, alive, acting, clock, phase } = self;
+        let Self { counters, mut ledger, power, alive, director, faults, length, clock, phase } = self;
         let drain = &|ledger: &mut Ledger| match &power {
             Some(power) => power.drain(ledger, phase, clock),
             None => ledger.drain(),
         };
-        let (mut gone, mut acted) = (None, Acted::default());
+        let (mut gone, mut directed) = (None, None);
         let result = std::thread::scope(|scope| {
             // `longer` ends with the scope, `during` with the drive.
             let (mut longer, mut during) = (Beside::new(scope), Beside::new(scope));
@@ -168,15 +173,18 @@ impl Attendants<'_> {
                 during.start("servers", "the thread that watches servers", move |over| alive.follow(over))
             });
             let alive = alive.transpose()?;
-            let acting = acting.map(|(acting, actions)| {
-                during.start("actions", "the thread that acts on servers", move |over| acting.run(&actions, over))
+            let director = director.map(|director| {
+                let (faults, seed) = faults;
+                let length_ns = length.map(|length| length.as_nanos() as u64);
+                let run = move |over: &Receiver<()>| director.run(&faults, length_ns, seed, over);
+                during.start("director", "the thread that carries out faults", run)
             });
-            let acting = acting.transpose()?;
+            let director = director.transpose()?;
             let result = drive.run(&mut |slice| slices.take(slice));
             drop(during);
             gone = alive.and_then(joined);
-            // What has begun is waited for: it is to be known how long it took.
-            acted = acting.map_or_else(Acted::default, joined);
+            // All faults are healed before the phase ends.
+            directed = director.map(joined);
             result
         });
         if let Some(ledger) = ledger {
@@ -185,7 +193,7 @@ impl Attendants<'_> {
                 None => drain(ledger),
             }
         }
-        Attended { result, gone, acted }
+        Attended { result, gone, directed }
     }
 }
 
@@ -195,12 +203,15 @@ impl TrialRun<'_, '_> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         driven.spec.answer_max = self.answer_max();
         let observers = self.observers(&mut driven, &sessions);
-        let (keeps_books, has_fault) = (driven.keeps_books(), self.acted.has_fault);
+        let (keeps_books, has_disk_fault) = (driven.keeps_books(), self.directed.has_disk_fault);
+        let has_faults = !driven.faults.0.is_empty();
+        driven.spec.ticks = has_faults;
+        let directed = has_faults.then(|| std::mem::take(&mut self.directed));
         let Self { context, probe, ledger, workload, trial, store, .. } = self;
         let (context, store, stop) = (&**context, &*store, context.spec.stop);
         let power = driven.power_cut.map(|cut| Power::armed(store, cut, longest(&driven.spec), stop)).transpose()?;
         // What a phase does to its servers or their disks may end them.
-        let watched = store.servers().filter(|_| power.is_none() && driven.actions.is_empty() && !has_fault);
+        let watched = store.servers().filter(|_| power.is_none() && !has_faults && !has_disk_fault);
         let alive = watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop));
         let phase_stop = power.as_ref().map(Power::stop).or(alive.as_ref().map(Alive::stop)).unwrap_or(stop);
         let drive = Drive {
@@ -215,7 +226,9 @@ impl TrialRun<'_, '_> {
         let attendants = Attendants {
             counters: probe.as_mut().filter(|_| driven.measured).and_then(|probe| counters(context, trial, probe)),
             ledger: ledger.as_mut().filter(|_| keeps_books),
-            acting: (!driven.actions.is_empty()).then(|| (Acting::of(context, trial, store), driven.actions)),
+            director: directed.map(|directed| Director::of(context, trial, driven.ordinal, store, directed)),
+            faults: driven.faults,
+            length: longest(&driven.spec),
             power,
             alive,
             clock: &context.sinks.clock,
@@ -223,11 +236,12 @@ impl TrialRun<'_, '_> {
         };
         let loads = driven.spec.limit == Limit::Exhausted;
         let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
-        let Attended { result, gone, acted } = attendants.attend(drive, &mut slices);
+        let Attended { result, gone, directed } = attendants.attend(drive, &mut slices);
         if let Ok(result) = &result {
             self.was_full |= of_full_disk(store.spec(), &result.errors).is_some();
         }
-        let failed = self.acted.take(acted).filter(|error| !error.is_interrupt());
+        self.directed = directed.unwrap_or_else(|| std::mem::take(&mut self.directed));
+        let failed = self.directed.failed.take().filter(|error| !error.is_interrupt());
         match slices.failed.or(failed).or(gone) {
             Some(error) => Err(error),
             None => result.map_err(|error| drive_error(&self.trial.store.label, error)),

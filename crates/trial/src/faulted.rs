@@ -11,7 +11,7 @@ use crate::trial::revived;
 impl TrialRun<'_, '_> {
     /// Takes an error for what the store had to say, where that may come of its disk; an error of the run it is otherwise.
     pub(crate) fn answered(&mut self, error: TrialError, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        if !self.acted.has_fault || !may_come_of_a_disk(&error) {
+        if !self.directed.has_disk_fault || !may_come_of_a_disk(&error) {
             return Err(error);
         }
         self.is_hurt = true;
@@ -28,7 +28,7 @@ impl TrialRun<'_, '_> {
     /// Prepares a phase after a fault: starts a server again that has ended, and opens the store again if it has
     /// failed. Returns true if it is back. A store that does not come back is an answer, too.
     pub(crate) fn come_back(&mut self, ordinal: u32, end: &mut PhaseEnd) -> Result<bool, TrialError> {
-        if !self.acted.has_fault {
+        if !self.directed.has_disk_fault {
             return Ok(true);
         }
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
@@ -63,7 +63,7 @@ impl TrialRun<'_, '_> {
 
     /// Records the number of errors that the file system on a disk with faults has found.
     pub(crate) fn push_file_system_errors(&self, end: &mut PhaseEnd) {
-        let disk = self.store.power_switch().filter(|_| self.acted.has_fault);
+        let disk = self.store.power_switch().filter(|_| self.directed.has_disk_fault);
         if let Some(count) = disk.and_then(|disk| disk.file_system_errors()) {
             end.push(ResultName::FileSystemErrors, count as f64);
         }
@@ -71,7 +71,7 @@ impl TrialRun<'_, '_> {
 
     /// Ends the use of a disk that failed, at the trial's end: no other trial may find its remains.
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
-        let Some(disk) = self.store.power_switch().filter(|_| self.acted.has_fault) else { return Ok(()) };
+        let Some(disk) = self.store.power_switch().filter(|_| self.directed.has_disk_fault) else { return Ok(()) };
         self.store.spend();
         disk.mend()
     }

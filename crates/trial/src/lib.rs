@@ -11,6 +11,7 @@
 //! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
 //! | `drive`, `slices` | one driven phase with the threads beside it; its slices |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
+//! | `director` | faults of a phase: carried out, healed, recorded |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
@@ -20,7 +21,6 @@
 //! | `error` | errors of a run |
 
 mod ab;
-mod actions;
 mod again;
 mod alive;
 mod at_once;
@@ -28,6 +28,7 @@ mod cells;
 mod check;
 mod copies;
 mod data;
+mod director;
 mod drive;
 mod drive_spec;
 mod durability;

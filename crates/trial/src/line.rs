@@ -191,7 +191,7 @@ mod tests {
             mix: Vec::new(),
             pace: Pace::Closed,
             scenarios: Vec::new(),
-            actions: Vec::new(),
+            faults: Vec::new(),
             think: None,
             stages: Vec::new(),
             reconnect: None,

@@ -12,8 +12,8 @@ use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
-use crate::actions;
 use crate::data::StoreDir;
+use crate::director;
 use crate::drive_spec;
 use crate::durability;
 use crate::error::TrialError;
@@ -63,7 +63,7 @@ pub fn announce(
         None => run_id_of(directory),
     };
     precheck::plan(plan)?;
-    actions::possible(plan, catalogue)?;
+    director::possible(plan, catalogue)?;
     needs(catalogue, plan)?.must_fit()?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };

@@ -13,7 +13,7 @@ use plimsoll_record::data::{EventClass, Level, Purpose};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
-use crate::actions::Acted;
+use crate::director::Directed;
 use crate::error::TrialError;
 use crate::run::RunSpec;
 use crate::sink::Sinks;
@@ -89,8 +89,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) place: String,
     /// True after the size of its data was looked up.
     pub(crate) is_sized: bool,
-    /// Results of actions on its servers.
-    pub(crate) acted: Acted,
+    /// Results of faults on its servers and disk.
+    pub(crate) directed: Directed,
     /// Reason that the preceding phase could not make the store cold, if it could not.
     pub(crate) not_cold: Option<String>,
     /// Start of the phase that was driven last.

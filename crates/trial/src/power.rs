@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
-use plimsoll_core::{CutMoment, PowerNode, StoreError, StoreErrorKind, Survivors, WriteKind};
+use plimsoll_core::{CutMoment, NodeChoice, StoreError, StoreErrorKind, Survivors, WriteKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_record::data::{About, DID_NOT_START, LedgerCheck, Level, PhaseEnd, PhaseResult, ResultName};
@@ -43,7 +43,7 @@ impl<'a> Power<'a> {
     /// `Usage` if the store has no simulated disk.
     pub(crate) fn armed(
         store: &OpenStore,
-        (cut, node): (CutMoment, PowerNode),
+        (cut, node): (CutMoment, NodeChoice),
         length: Option<Duration>,
         user_stop: &'a AtomicBool,
     ) -> Result<Self, TrialError> {
@@ -120,6 +120,8 @@ impl TrialRun<'_, '_> {
         // Without a disk there is nothing to ask.
         self.is_dead = cycled.is_err();
         let on = cycled?;
+        // A disk that was without power works again.
+        self.directed.on_disk.clear();
         let at_ns = self.context.sinks.clock.of_monotonic(on.cut.at_monotonic_ns);
         if let Some(ledger) = &mut self.ledger {
             ledger.power_was_cut(at_ns);

@@ -2,8 +2,9 @@
 
 use plimsoll_analysis::number;
 use plimsoll_core::fault::DELAY_MAX;
-use plimsoll_core::{DiskSpec, PowerNode, Recipe, SessionShape, StoreSpec, Workload};
+use plimsoll_core::{DiskSpec, NodeChoice, Recipe, SessionShape, StoreSpec, Workload};
 use plimsoll_plan::model::{DriveLimit, PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
+use plimsoll_plan::timeline::{FaultTime, overlap};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
@@ -48,7 +49,7 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
         ));
     }
     power(trial, store)?;
-    actions(trial)?;
+    faults(trial)?;
     for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
         if store.sessions.shape != SessionShape::Wire {
             let what = format!("phase {name}: {} has no connections to reopen", store.name);
@@ -73,17 +74,34 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     Ok(())
 }
 
-/// Refuses an action at a time that its phase never reaches.
-fn actions(trial: &PlannedTrial) -> Result<(), TrialError> {
+/// Refuses faults at times that their phase never reaches, shares of a phase of unknown length, and faults that exclude
+/// each other.
+fn faults(trial: &PlannedTrial) -> Result<(), TrialError> {
     for (name, drive) in trial.drives() {
-        let DriveLimit::DurationNs(ns) = drive.limit else { continue };
-        let length_ns = ns.saturating_add(drive.warmup_ns);
-        let Some(late) = drive.actions.iter().find(|action| action.at_ns >= length_ns) else { continue };
-        let seconds = |ns: u64| number::seconds(ns as f64 / 1e9);
-        let (at, length) = (seconds(late.at_ns), seconds(length_ns));
-        let what =
-            format!("phase {name}: it ends after {length}, before the time of its action: {} at {at}", late.what);
-        return Err(TrialError::usage(what).next("choose an earlier `at`, or a longer `for`"));
+        let length_ns = match drive.limit {
+            DriveLimit::DurationNs(ns) => Some(ns.saturating_add(drive.warmup_ns)),
+            DriveLimit::OpsPerClient(_) => None,
+        };
+        let refused = |what: String, next: &str| Err(TrialError::usage(format!("phase {name}: {what}")).next(next));
+        let is_share = |time: FaultTime| matches!(time, FaultTime::Percent(_));
+        for fault in &drive.faults {
+            let Some(length_ns) = length_ns else {
+                if is_share(fault.at) || fault.lasts.is_some_and(is_share) {
+                    let what = format!("{fault}: the length of the phase is not known, because it counts operations");
+                    return refused(what, "write times: at 10s for 3s; or give the phase a duration");
+                }
+                continue;
+            };
+            if fault.at.ns(Some(length_ns)).is_none_or(|at_ns| at_ns >= length_ns) {
+                let length = number::seconds(length_ns as f64 / 1e9);
+                let what = format!("it ends after {length}, before the time of its fault: {fault}");
+                return refused(what, "choose an earlier `at`, or a longer `for` of the phase");
+            }
+        }
+        if let Some((one, other)) = overlap(&drive.faults, length_ns) {
+            let what = format!("`{other}` falls into `{one}`, and both cannot be in effect");
+            return refused(what, "choose other times or nodes; `for` ends a fault");
+        }
     }
     Ok(())
 }
@@ -148,32 +166,45 @@ fn power(trial: &PlannedTrial, store: &StoreSpec) -> Result<(), TrialError> {
 /// # Errors
 /// Which it is, and which there are.
 pub fn power_node(trial: &PlannedTrial, recipe: Option<&dyn Recipe>) -> Result<(), TrialError> {
-    let nodes = recipe.map_or(1, |recipe| recipe.spec().nodes);
-    let with_data = |number: &usize| recipe.is_some_and(|recipe| recipe.keeps_data(*number));
     for (phase, drive) in trial.drives() {
-        let what = match drive.power_node {
-            PowerNode::All => continue,
-            _ if nodes < 2 => format!("{} has no nodes", trial.store.label),
-            PowerNode::Primary if !recipe.is_some_and(Recipe::has_primary) => {
-                format!("{} has no primary: more than one node takes writes", trial.store.label)
+        let (node, label) = (drive.power_node, &trial.store.label);
+        let several = recipe.filter(|recipe| recipe.spec().nodes > 1);
+        let (what, next) = match (node, several) {
+            (NodeChoice::All, _) => continue,
+            (_, None) => {
+                let next = "leave `power_node` out, or use a store of several nodes".to_owned();
+                (format!("{label} has no nodes"), next)
             }
-            PowerNode::Number(number) if !(0..nodes).any(|at| at + 1 == number as usize) => {
-                format!("{} has no node {number}", trial.store.label)
+            (NodeChoice::Number(number), Some(recipe))
+                if (number as usize) <= recipe.spec().nodes && !recipe.keeps_data(number as usize - 1) =>
+            {
+                let there = (1..=recipe.spec().nodes).filter(|number| recipe.keeps_data(number - 1));
+                let there = there.map(|number| number.to_string()).collect::<Vec<_>>().join(", ");
+                let what = format!("node {number} of {label} keeps no data");
+                (what, format!("write \"all\", or the number of a node: {there}"))
             }
-            PowerNode::Number(number) if !with_data(&(number as usize - 1)) => {
-                format!("node {number} of {} keeps no data", trial.store.label)
-            }
-            PowerNode::Primary | PowerNode::Number(_) => continue,
+            (_, Some(recipe)) => match no_such_node(node, label, recipe) {
+                Some(found) => found,
+                None => continue,
+            },
         };
-        let there: Vec<String> = (0..nodes).filter(with_data).map(|number| (number + 1).to_string()).collect();
-        let next = match nodes {
-            0 | 1 => "leave `power_node` out, or use a store of several nodes".to_owned(),
-            _ => format!("write \"all\", or the number of a node: {}", there.join(", ")),
-        };
-        let what = format!("phase {phase}: power_node = {}: {what}", drive.power_node);
-        return Err(TrialError::usage(what).next(next));
+        return Err(TrialError::usage(format!("phase {phase}: power_node = {node}: {what}")).next(next));
     }
     Ok(())
+}
+
+/// Returns the reason that servers of `recipe` have no such node or role, and advice; `None` if they have.
+pub fn no_such_node(choice: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
+    let nodes = recipe.spec().nodes;
+    let what = match choice {
+        NodeChoice::Number(number) if number as usize > nodes => format!("{label} has no node {number}"),
+        NodeChoice::Replica if nodes < 2 => format!("{label} has no replica: it has one node"),
+        NodeChoice::Primary | NodeChoice::Replica if nodes > 1 && !recipe.has_primary() => {
+            format!("{label} has no primary: more than one node takes writes")
+        }
+        _ => return None,
+    };
+    Some((what, format!("write all, or the number of a node: 1 to {nodes}")))
 }
 
 /// Refuses processors that this program may not use.

@@ -8,8 +8,8 @@ use plimsoll_analysis::slices::SliceRow;
 use plimsoll_core::Slice;
 use plimsoll_drive::Clock;
 use plimsoll_record::data::{
-    AnswerCheck, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series,
-    TrialHeader,
+    AnswerCheck, Event, EventClass, FaultSpan, LedgerCheck, Level, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample,
+    Series, TrialHeader,
 };
 use plimsoll_record::{RecordError, Recorder, packed};
 
@@ -44,6 +44,8 @@ pub enum Told {
     Series(u32, Series),
     /// Reading of a sampler, or of the store's own counters.
     Sample(Sample),
+    /// Fault of a phase: it began, took effect or was healed.
+    Fault(FaultSpan),
     /// Mark on the time axis.
     Event(Event),
     /// Answers against the truth.
@@ -121,6 +123,7 @@ impl Sinks<'_> {
                 self.fold().sample(&sample);
                 recorder.sample(sample)
             }
+            Told::Fault(span) => recorder.fault(span),
             Told::Event(event) => recorder.event(event),
             Told::Answers(check) => recorder.answer_check(check),
             Told::Ledger(check) => {

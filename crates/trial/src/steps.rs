@@ -208,10 +208,10 @@ impl TrialRun<'_, '_> {
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
         let driven = Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec);
         let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));
-        let actions = drive.actions.clone();
-        let result = self.driven(Driven { power_cut, actions, ..driven })?;
+        let faults = (drive.faults.clone(), seed);
+        let result = self.driven(Driven { power_cut, faults, ..driven })?;
         self.push_not_done(power_cut.map(|(cut, _)| cut), end)?;
-        if let Some(seconds) = self.acted.join_s.take() {
+        if let Some(seconds) = self.directed.join_s.take() {
             end.push(ResultName::JoinSeconds, seconds);
         }
         end.push(ResultName::Seconds, (result.end_ns - result.measured_from_ns) as f64 / 1e9);
@@ -267,11 +267,11 @@ impl TrialRun<'_, '_> {
         {
             end.state = PhaseState::Complete;
         }
-        if self.acted.has_fault
+        if (self.directed.has_disk_fault || !drive.faults.is_empty())
             && matches!(result.stop, StopReason::Backlog | StopReason::Hung)
             && let PhaseState::Failed(text) = std::mem::replace(&mut end.state, PhaseState::Complete)
         {
-            self.is_hurt = true;
+            self.is_hurt |= self.directed.has_disk_fault;
             self.said(text, end)?;
         }
         self.is_hurt |= result.lost_connections > 0;
@@ -280,7 +280,7 @@ impl TrialRun<'_, '_> {
 
     /// Records what the plan wanted during a drive that ended before that came. The user's own end of it needs no word.
     fn push_not_done(&mut self, power_cut: Option<CutMoment>, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        let mut missed = std::mem::take(&mut self.acted.missed);
+        let mut missed = std::mem::take(&mut self.directed.missed);
         if self.context.is_stopped() {
             return Ok(());
         }

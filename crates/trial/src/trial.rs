@@ -9,7 +9,7 @@ use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
 use plimsoll_verify::Ledger;
 
-use crate::actions::{Acted, Acting};
+use crate::director::{self, Directed};
 use crate::drive_spec::nothing_to_load;
 use crate::error::TrialError;
 use crate::lab_acts;
@@ -85,7 +85,7 @@ pub fn run(
         ledger,
         place: description.place,
         is_sized: !keeps_data,
-        acted: Acted::default(),
+        directed: Directed::default(),
         not_cold: None,
         driven_from_ns: 0,
         is_hurt: false,
@@ -231,7 +231,7 @@ impl TrialRun<'_, '_> {
             if failed.is_some() && self.has_lost_power().unwrap_or(true) {
                 break;
             }
-            let is_check = matches!(phase.step, PhaseStep::Check) && !self.acted.has_fault;
+            let is_check = matches!(phase.step, PhaseStep::Check) && !self.directed.has_disk_fault;
             let died = if is_check { self.revive(failed.is_some()).unwrap_or_else(Some) } else { None };
             if failed.is_some() && died.is_none() {
                 continue;
@@ -247,13 +247,13 @@ impl TrialRun<'_, '_> {
     /// Removes the nodes that joined during the trial. A node leaves only while all others run, so private servers that
     /// have ended are started before.
     fn take_back(&mut self) -> Result<(), TrialError> {
-        if self.acted.added.is_empty() {
+        if self.directed.added.is_empty() {
             return Ok(());
         }
         if !self.is_dead && !self.store.is_dead() && !self.context.is_stopped() {
             self.revive(false)?;
         }
-        Acting::of(self.context, self.trial, self.store).take_back(&self.acted.added)
+        director::take_back(self.context, self.trial, self.store, &self.directed.added)
     }
 
     /// Restarts the private servers if one has ended, and returns how it ended.

@@ -75,7 +75,7 @@ pub(crate) fn recover(
     let mut furthest: Option<(i64, &Node)> = None;
     for node in nodes {
         let log = node.data_dir.join("recovered.log");
-        let mut launch = recipe.launch(Member { nodes, node, is_first: false })?;
+        let mut launch = recipe.launch(Member { nodes, node, is_first: false, primary: 0 })?;
         launch.arguments.extend(["--wsrep-recover".to_owned(), format!("--log-error={}", log.display())]);
         run(node, &launch)?;
         let said = std::fs::read_to_string(&log).map_err(|error| StoreError::io(log.display(), &error))?;

@@ -10,14 +10,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, Waits};
+use plimsoll_core::{
+    Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits,
+};
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::{Door, Proxied};
 
+use crate::connection::Connection;
 use crate::pooler;
 use crate::progress;
 use crate::reach::Endpoint;
 use crate::shared_memory;
+use crate::sql::literal;
 use crate::wire::Login;
 use plimsoll_endpoint::Password;
 
@@ -37,6 +41,10 @@ const PASS_FILE: &str = "pgpass";
 pub(crate) const NAME: &str = "postgres";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Setting without which a former primary cannot be rewound, unless its pages have checksums.
+const LOG_HINTS: &str = "wal_log_hints";
+/// Longest time of a promotion.
+const PROMOTION_BOUND: Duration = Duration::from_secs(60);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
@@ -135,9 +143,37 @@ impl PostgresRecipe {
         Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login())
     }
 
+    /// Returns the connection string with which a node follows `primary`.
+    fn conninfo(&self, node: &Node, primary: &Node) -> String {
+        let at = primary.listens_at(0);
+        let (passfile, number) = (node.data_dir.join(PASS_FILE), node.number + 1);
+        format!(
+            "host={} port={} user={NAME} passfile='{}' application_name=node-{number}",
+            at.ip(),
+            at.port(),
+            passfile.display()
+        )
+    }
+
     /// Returns the directory of the server's data.
     pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
         if self.is_alone() { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
+    }
+}
+
+impl PostgresRecipe {
+    /// Opens a connection to the first node that takes writes; `None` if no node does.
+    fn open_primary(&self, nodes: &[Arc<Node>], looks: &Waits) -> Result<Option<Connection>, StoreError> {
+        if self.is_alone() {
+            return self.by_socket(&nodes[0]).open(Arc::default(), "", &[], looks).map(Some);
+        }
+        for node in nodes.iter().filter(|node| !self.is_pooler(node.number)) {
+            let mut connection = self.by_socket(node).open(Arc::default(), "", &[], looks)?;
+            if connection.value("SELECT pg_is_in_recovery()")? == "f" {
+                return Ok(Some(connection));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -198,8 +234,46 @@ impl Recipe for PostgresRecipe {
         self.nodes > 1
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        if self.nodes > 1 && !self.pooled && !self.proxied {
+            return Ok(());
+        }
+        let what = "this PostgreSQL has no replica that can take over";
+        Err(StoreError::usage(what).next("use replicas without a proxy or pooler: --on postgres-replicas"))
+    }
+
+    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<Vec<usize>, StoreError> {
+        let looks = waits.with_answer(PROMOTION_BOUND);
+        let open = |node: &Node| self.by_socket(node).open(Arc::default(), "", &[], &looks);
+        let bound_s = PROMOTION_BOUND.as_secs();
+        if open(&to)?.value(&format!("SELECT pg_promote(true, {bound_s})"))? != "t" {
+            let what = format!("node {} was not promoted within {bound_s} s", to.number + 1);
+            return Err(StoreError::new(StoreErrorKind::Broken, what).next("Read its log."));
+        }
+        let mut follow = Vec::new();
+        for other in to.nodes.iter().filter(|other| ![to.number, to.primary].contains(&other.number)) {
+            // One that does not answer rejoins when it is started again.
+            let points = |mut replica: Connection| {
+                let primary = literal(&self.conninfo(other, &to));
+                replica.simple(&format!("ALTER SYSTEM SET primary_conninfo = {primary}"))?;
+                replica.simple("SELECT pg_reload_conf()")
+            };
+            if open(other).and_then(points).is_ok() {
+                follow.push(other.number);
+            }
+        }
+        Ok(follow)
+    }
+
+    fn rejoin(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+        let data = self.data_dir(&node).display().to_string();
+        let source = format!("{} dbname={NAME}", self.conninfo(&node, node.primary_node()));
+        let arguments = ["--target-pgdata", &data, "--source-server", &source, "--write-recovery-conf"];
+        Ok(Some(Launch::new("pg_rewind", POSTGRES.find()?.with_file_name("pg_rewind"), arguments)))
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
-        if self.is_alone() { 0 } else { node.number.min(1) }
+        if self.is_alone() { 0 } else { usize::from(node.number != node.primary) }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
@@ -228,14 +302,7 @@ impl Recipe for PostgresRecipe {
         let data = self.data_dir(&node).display().to_string();
         let log = node.log_dir.as_ref().map(|directory| format!("--waldir={}", directory.display()));
         if node.number > 0 && !self.is_alone() {
-            let primary = node.nodes[0].listens_at(0);
-            let conninfo = format!(
-                "host={} port={} user={NAME} passfile='{}' application_name=node-{}",
-                primary.ip(),
-                primary.port(),
-                below(PASS_FILE),
-                node.number + 1
-            );
+            let conninfo = self.conninfo(&node, node.primary_node());
             let mut arguments = vec!["-D", &data, "-d", &conninfo, "-R", "-X", "stream", "-c", "fast"];
             arguments.extend(log.as_deref());
             arguments.extend(self.synced_later.then_some("--no-sync"));
@@ -268,6 +335,9 @@ impl Recipe for PostgresRecipe {
                 ("port".to_owned(), at.port().to_string()),
                 ("hba_file".to_owned(), hba_file),
             ]);
+            if !self.checksums {
+                settings.push((LOG_HINTS.to_owned(), "on".to_owned()));
+            }
             if self.synchronous > 0 {
                 let names = format!("ANY {} (*)", self.synchronous);
                 settings.push(("synchronous_standby_names".to_owned(), names));
@@ -319,17 +389,31 @@ impl Recipe for PostgresRecipe {
         match node.number {
             pooler if self.is_pooler(pooler) => Err(StoreError::usage("sessions go through PgBouncer")
                 .next("name a replica, or end the lab: plimsoll lab down NAME")),
-            0 => Err(StoreError::usage("a cluster of PostgreSQL cannot do without its primary")
-                .next("name a replica, or end the lab: plimsoll lab down NAME")),
+            number if number == node.primary => {
+                Err(StoreError::usage("a cluster of PostgreSQL cannot do without its primary")
+                    .next("name a replica, or end the lab: plimsoll lab down NAME"))
+            }
             _ => Ok(()),
         }
     }
 
+    fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        // pg_rewind starts a killed server without the settings of its command line, and that would turn it off.
+        let rewound = nodes.iter().filter(|_| self.promotes().is_ok() && !self.checksums);
+        rewound.map(|node| self.by_socket(node)).try_for_each(|endpoint| {
+            let mut connection = endpoint.open(Arc::default(), "", &[], waits)?;
+            connection.simple(&format!("ALTER SYSTEM SET {LOG_HINTS} = on")).map(drop)
+        })
+    }
+
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         let looks = waits.with_answer(LOOK_BOUND);
-        let wanted = nodes.iter().filter(|node| self.role(node.number) == "replica").count().to_string();
+        let servers = nodes.iter().filter(|node| !self.is_alone() && !self.is_pooler(node.number)).count();
+        let wanted = servers.saturating_sub(1).to_string();
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
-            let mut primary = self.by_socket(&nodes[0]).open(Arc::default(), "", &[], &looks)?;
+            let Some(mut primary) = self.open_primary(nodes, &looks)? else {
+                return Ok(Err("no node is the primary".to_owned()));
+            };
             let follow = primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")?;
             let is_whole = follow == wanted;
             Ok(if is_whole { Ok(()) } else { Err(format!("{follow} of {wanted} replicas follow the primary")) })

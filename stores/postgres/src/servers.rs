@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::random::{GOLDEN, mix};
-use plimsoll_core::{Layout, StoreError, Waits, WireClient, WireSession};
+use plimsoll_core::{Address, Layout, StoreError, Waits, WireClient, WireSession};
 use plimsoll_endpoint::{Branched, Reads, Route};
 
 use crate::connection::Connection;
 use crate::reach::Endpoint;
-use crate::wire::{GivenUp, PgSession, Protocol, around};
+use crate::wire::{GivenUp, PgSession, PrimarySearch, Protocol, around};
 
 /// Operations cancelled in one go; each costs a connection.
 const CANCELS_MAX: usize = 8;
@@ -30,16 +30,19 @@ impl From<Endpoint> for Server {
 }
 
 impl Server {
-    fn client(&self, plan: &SessionPlan<'_>) -> Result<WireClient, StoreError> {
+    /// Makes a session that looks for the primary at the addresses `turns`, if there are any.
+    fn client(&self, plan: &SessionPlan<'_>, turns: &Arc<[Address]>) -> Result<WireClient, StoreError> {
         let Endpoint { address, login, tls } = &self.endpoint;
         let mut session = PgSession::new(Arc::clone(login), Arc::clone(plan.layout), plan.settings);
         (session.protocol, session.given_up) = (plan.protocol, Some(Arc::clone(&self.given_up)));
+        session.turns = PrimarySearch::new(turns, plan.first);
         // Without TLS there is nothing between the session and its bytes.
         let session: Box<dyn WireSession> = match tls {
             None => Box::new(session),
             tls => Box::new(around(tls.as_ref(), session, &login.place)?),
         };
-        Ok(WireClient { address: address.clone(), session })
+        let address = turns.get(plan.first).unwrap_or(address).clone();
+        Ok(WireClient { address, session })
     }
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct SessionPlan<'a> {
     pub layout: &'a Arc<Layout>,
     pub settings: &'a str,
     pub protocol: Protocol,
+    /// Position of the present primary among the servers at which sessions look for it.
+    pub first: usize,
 }
 
 /// See the module.
@@ -58,12 +63,20 @@ pub(crate) struct SessionServers {
     /// Replicas that answer reads.
     replicas: Vec<Server>,
     reads: Reads,
+    /// Addresses among which sessions look for the primary; none if it is always the same.
+    turns: Arc<[Address]>,
 }
 
 impl SessionServers {
     /// Sessions go to `all`, of which there is one at least.
     pub fn new(all: Vec<Endpoint>) -> Self {
-        Self { all: all.into_iter().map(Server::from).collect(), replicas: Vec::new(), reads: Reads::Primary }
+        let all = all.into_iter().map(Server::from).collect();
+        Self { all, replicas: Vec::new(), reads: Reads::Primary, turns: Arc::default() }
+    }
+
+    /// Sessions that write look for the primary at these addresses, in turn.
+    pub fn in_turn(self, turns: Arc<[Address]>) -> Self {
+        Self { turns, ..self }
     }
 
     /// Sends reads to `replicas` as `reads` says.
@@ -83,7 +96,7 @@ impl SessionServers {
 
     /// The session with this number.
     pub fn session(&self, number: usize, plan: &SessionPlan<'_>) -> Result<WireClient, StoreError> {
-        let replica = |at: usize| self.replicas[at].client(plan);
+        let replica = |at: usize| self.replicas[at].client(plan, &Arc::default());
         self.reads.session(number, || self.writer(number, plan), self.replicas.len(), replica)
     }
 
@@ -91,10 +104,10 @@ impl SessionServers {
         let [only] = &*self.all else {
             let count = self.all.len();
             let first = drawn(number, count);
-            let clients = (0..count).map(|at| self.all[(first + at) % count].client(plan));
+            let clients = (0..count).map(|at| self.all[(first + at) % count].client(plan, &self.turns));
             return Ok(Branched::client(vec![clients.collect::<Result<_, _>>()?], Route::Only));
         };
-        only.client(plan)
+        only.client(plan, &self.turns)
     }
 
     /// Cancels the statements that sessions have given up after a time-out, so that they do not work and hold locks in

@@ -208,7 +208,7 @@ impl StoreKind for Postgres {
                 let connecting = waits.with_answer(info.connect_timeout);
                 let attached = attached(&info, Reads::of(&params), &control_settings(&run_id), &connecting, progress)?;
                 let (endpoint, control, sessions_at) = attached;
-                let mut store = PostgresStore::new(None, endpoint, Some(control), connecting, waits, run_id);
+                let mut store = PostgresStore::new(None, vec![endpoint], Some(control), connecting, waits, run_id);
                 store.sessions_at = sessions_at;
                 for left in store.left_behind()? {
                     progress(&Removal::note(&format!("schema {left}"), store.removal(&left).as_ref()));
@@ -237,12 +237,26 @@ fn private(
     let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&servers.running()) };
     reads.must_have(replicas.len(), MAKE_REPLICAS)?;
     let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
-    let own = ["listen_addresses", "unix_socket_directories", "port", "hba_file", "synchronous_standby_names"];
+    // Sessions look for the primary among these, the present one first.
+    let turns = match recipe.promotes() {
+        Ok(()) => servers.nodes().iter().map(|node| recipe.endpoint(node)).collect(),
+        Err(_) => Vec::new(),
+    };
+    let own = [
+        "listen_addresses",
+        "unix_socket_directories",
+        "port",
+        "hba_file",
+        "synchronous_standby_names",
+        "wal_log_hints",
+    ];
     let own = own.map(str::to_owned);
     let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();
     let own = Some((Arc::clone(servers), ours));
-    let mut store = PostgresStore::new(own, endpoint, None, waits.clone(), waits.clone(), run_id.to_owned());
-    store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas);
+    let control_at = if turns.is_empty() { vec![endpoint] } else { turns.clone() };
+    let mut store = PostgresStore::new(own, control_at, None, waits.clone(), waits.clone(), run_id.to_owned());
+    let turns = turns.into_iter().map(|endpoint| endpoint.address);
+    store.sessions_at = SessionServers::new(vec![at]).reading(reads, replicas).in_turn(turns.collect());
     store.instance = instance;
     store.proxied = proxied;
     store.copies = copies;

@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use plimsoll_core::{
     Address, BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op,
@@ -50,6 +51,23 @@ fn search_path(schema: &str) -> String {
     format!("SET search_path = {}", quoted(schema))
 }
 
+/// Opens a connection to the only server, or to the first of several that takes writes. Returns its position, too.
+fn open_primary(endpoints: &[Endpoint], settings: &str, waits: &Waits) -> Result<(usize, Connection), StoreError> {
+    let (mut refused, is_only) = (None, endpoints.len() == 1);
+    for (position, endpoint) in endpoints.iter().enumerate() {
+        let opened = endpoint.open(Arc::default(), settings, &[], waits);
+        match opened.and_then(|mut made| Ok((is_only || made.value("SELECT pg_is_in_recovery()")? == "f", made))) {
+            Ok((true, made)) => return Ok((position, made)),
+            Ok((false, _)) => {}
+            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    let no_primary =
+        || StoreError::new(StoreErrorKind::Unreachable, "no node of the private PostgreSQL is the primary");
+    Err(refused.unwrap_or_else(no_primary))
+}
+
 pub(crate) struct PostgresStore {
     /// The private server; `None` when attached.
     server: Option<Arc<dyn Servers>>,
@@ -68,6 +86,8 @@ pub(crate) struct PostgresStore {
     /// Protocol of statements of sessions.
     pub(crate) protocol: Protocol,
     control: Link<Connection>,
+    /// Position of the control connection's server among all.
+    primary_at: Arc<AtomicUsize>,
     schema: String,
     run_id: String,
     /// The schema is there, and is ours.
@@ -84,21 +104,26 @@ pub(crate) struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Makes a store on a private server, with the names of the settings it was given, or on an attached server.
+    /// Makes a store on private servers, with the names of the settings they were given, or on an attached server. Of
+    /// several endpoints, of which there is one at least, the control plane uses the primary's.
     pub(crate) fn new(
         server: Option<(Arc<dyn Servers>, Vec<String>)>,
-        endpoint: Endpoint,
+        endpoints: Vec<Endpoint>,
         control: Option<Connection>,
         connecting: Waits,
         waits: Waits,
         run_id: String,
     ) -> PostgresStore {
         let (server, ours) = server.unzip();
+        let (endpoint, primary_at) = (endpoints[0].clone(), Arc::new(AtomicUsize::new(0)));
+        // Of several, one may be away: the primary is asked for, and their state is of interest only without it.
+        let checked = server.clone().filter(|_| endpoints.len() == 1).map(|server| (server, Nodes::All));
         let connect = {
-            let (endpoint, connecting, waits) = (endpoint.clone(), connecting.clone(), waits.clone());
-            let settings = control_settings(&run_id);
+            let (connecting, waits) = (connecting.clone(), waits.clone());
+            let (settings, primary_at) = (control_settings(&run_id), Arc::clone(&primary_at));
             move || {
-                let mut made = endpoint.open(Arc::default(), &settings, &[], &connecting)?;
+                let (position, mut made) = open_primary(&endpoints, &settings, &connecting)?;
+                primary_at.store(position, Ordering::Relaxed);
                 made.set_waits(waits.clone());
                 Ok(made)
             }
@@ -107,7 +132,7 @@ impl PostgresStore {
             control.set_waits(waits.clone());
             control
         });
-        let control = Link::new(server.clone().map(|server| (server, Nodes::All)), connect).holding(control);
+        let control = Link::new(checked, connect).holding(control);
         PostgresStore {
             server,
             instance: None,
@@ -119,6 +144,7 @@ impl PostgresStore {
             waits,
             protocol: Protocol::default(),
             control,
+            primary_at,
             schema: schema_name(&run_id),
             run_id,
             has_schema: false,
@@ -388,7 +414,10 @@ impl Store for PostgresStore {
                 }
                 self.sessions_at.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
             }
-            let plan = SessionPlan { layout: &self.layout, settings: &settings, protocol: self.protocol };
+            // Sessions begin with the present primary.
+            self.control.get()?;
+            let first = self.primary_at.load(Ordering::Relaxed);
+            let plan = SessionPlan { layout: &self.layout, settings: &settings, protocol: self.protocol, first };
             let sessions_at = self.copy.as_ref().unwrap_or(&self.sessions_at);
             let client = |number: u32| sessions_at.session(number as usize, &plan);
             return Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?));

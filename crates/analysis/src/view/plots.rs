@@ -60,9 +60,9 @@ pub struct Band {
 pub struct ActMark {
     /// Beginning.
     pub start_s: f64,
-    /// End; equal to `start_s` for a point.
+    /// End; equal to `start_s` for a point. A fault ends when it is healed, or with its phase.
     pub end_s: f64,
-    /// Description: for a lab, the command.
+    /// Description: for a lab, the command; for a fault, its kind and its subject.
     pub name: String,
 }
 

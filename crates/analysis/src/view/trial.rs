@@ -356,9 +356,10 @@ pub struct OpsView {
 pub struct OutageView {
     /// Start on the run's clock.
     pub at_s: f64,
-    /// Length in seconds: exact to two slices at worst, to the longest response time if that lies within.
+    /// Length in seconds: exact to 10 ms in phases with faults; else to two slices at worst, to the longest response
+    /// time if that lies within.
     pub seconds: f64,
-    /// Actions on servers and disks in it or shortly before it, which need not be its cause.
+    /// Actions on servers and disks in it or shortly before it, and faults in effect; they need not be its cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
 }

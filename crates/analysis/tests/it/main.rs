@@ -9,6 +9,8 @@ mod compare;
 mod compared;
 mod counted;
 mod driven;
+mod faulted;
+mod faults;
 mod fold;
 mod goals;
 mod kinds_of_run;

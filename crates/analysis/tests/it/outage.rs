@@ -51,7 +51,7 @@ fn commands_in_an_outage_and_up_to_a_second_before_it_are_in_the_first_line() {
     assert!(found.verdict.sentence.contains(&format!("phase mixed for {words}")), "{}", found.verdict.sentence);
     act(&mut run, "lab pause a 3", 8_000, 8_000);
     let text = &view(&run).summary[0].text;
-    assert!(text.contains("lab resume a 1 at 109.99 s and 1 further action · "), "{text}");
+    assert!(text.contains("lab pause a 3 at 108.00 s and 1 further action · "), "{text}");
     run.events.iter_mut().for_each(|event| event.trial = Some(1));
     assert_eq!(outage(&view(&run)).unwrap().with, [""; 0], "of another trial");
 }

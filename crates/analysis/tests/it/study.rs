@@ -183,6 +183,7 @@ fn make() -> Run {
         series: SERIES.map(|(source, subject, name, unit)| series_of(source, subject, name, unit)).to_vec(),
         samples,
         events,
+        faults: Vec::new(),
         recorder_bytes: 1_482_752,
     }
 }

@@ -30,8 +30,8 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
         }
     }
     for phase in &parts.phases {
-        // An action or a power cut needs its moment.
-        let is_timed = ["action", "power_cut"].iter().any(|key| phase.place.table.contains_key(key));
+        // A fault or a power cut needs its moment.
+        let is_timed = ["fault", "power_cut"].iter().any(|key| phase.place.table.contains_key(key));
         for key in phase.written() {
             let edit = |most: &dyn Fn(&str) -> String| shorter(parts, &phase.place, key.name, most);
             all.push(match key.name {

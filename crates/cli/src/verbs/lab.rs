@@ -13,21 +13,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Catalogue, LimitChange, Limits, Nodes, OpenOptions, ParamSpec, ParamType, Params, Recipe, Servers, Span,
-    StoreError, Target, Waits,
+    Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, Recipe, Servers, Span, StoreError, Target, Waits,
 };
 use plimsoll_lab::described::{self, DescribedServer};
-use plimsoll_lab::hosts::Link;
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::model::StoreUse;
-use plimsoll_plan::{Dimension, parse_count, parse_quantity};
+use plimsoll_plan::timeline::{parse_limit, parse_link};
 use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::{LabAction, LabNode, LabUp};
 use crate::error::exit;
 use crate::interrupt;
-use crate::options;
 use crate::plans::{self, PlanText};
 use crate::verbs::drive;
 
@@ -72,17 +69,21 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Pause(of) => act(of, "paused", |lab, nodes| lab.pause(nodes)),
         LabAction::Reload(of) => act(of, "reloaded", |lab, nodes| lab.reload(nodes)),
         LabAction::Resume(of) => act(of, "resumed", |lab, nodes| lab.resume(nodes)),
+        LabAction::Promote(of) => {
+            let (lab, node) = node_of(&of.at)?;
+            let next = "plimsoll lab promote NAME NODE";
+            let number = node.ok_or_else(|| TrialError::usage("the node to promote is missing").next(next))?;
+            let took_s = lab.promote(number)?.length().as_secs_f64();
+            crate::say(&format!("lab {}: node {} is the primary after {took_s:.2} s", lab.name(), number + 1));
+            Ok(exit::OK)
+        }
         LabAction::Link { of, delay, jitter, loss, rate, plain } => {
             let shows = !plain && [delay, jitter, loss, rate].into_iter().all(Option::is_none);
-            let time = |option: &str, given: &Option<String>| {
-                given.as_ref().map_or(Ok(0.0), |given| options::quantity(option, given, Dimension::Time))
-            };
-            let link = Link {
-                delay: Duration::from_nanos(time("delay", delay)? as u64),
-                jitter: Duration::from_nanos(time("jitter", jitter)? as u64),
-                loss: loss.as_ref().map_or(Ok(0.0), |given| share(given))?,
-                rate_bits_per_s: rate.as_ref().map(|given| bits(given)).transpose()?,
-            };
+            let given = [("delay", delay), ("jitter", jitter), ("loss", loss), ("rate", rate)];
+            let given: Vec<(&str, &str)> =
+                given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+            let link = parse_link(&given)
+                .map_err(|(what, next)| TrialError { next, ..TrialError::usage(format!("--{what}")) })?;
             let (lab, numbers) = nodes_of(&of.at)?;
             if shows {
                 return status::links(&lab, &numbers);
@@ -114,15 +115,7 @@ fn limit(words: &[String]) -> Result<u8, TrialError> {
     if limits.is_empty() {
         return Err(TrialError::usage("no limit is given").next("write cpus=0.5, memory=1GiB, or cpus=none"));
     }
-    let number = |param: &ParamSpec, value: &str| match param.param_type {
-        ParamType::Bytes => parse_quantity(value, Dimension::Size).map(|bytes| bytes as u64).map_err(|(what, next)| {
-            StoreError { next, ..StoreError::usage(format!("{}={value}: {what}", param.name)) }
-        }),
-        _ => parse_count(value)
-            .ok_or_else(|| StoreError::usage(format!("{}={value}: not a whole number", param.name)).next("write 500")),
-    };
-    let changes: Vec<LimitChange> =
-        limits.iter().map(|given| LimitChange::parse(given, number)).collect::<Result<_, _>>()?;
+    let changes: Vec<LimitChange> = limits.iter().map(|given| parse_limit(given)).collect::<Result<_, _>>()?;
     let (lab, numbers) = nodes_of(&at)?;
     let of_node = |nodes: Nodes| changes.iter().zip(&limits).map(move |(change, given)| (nodes, change, given));
     let all: Vec<(Nodes, &LimitChange, &String)> = each(&numbers).into_iter().flat_map(of_node).collect();
@@ -133,34 +126,6 @@ fn limit(words: &[String]) -> Result<u8, TrialError> {
     )?;
     crate::say(&format!("lab {}: {}: {}", lab.name(), said(&numbers), limits.join(" ")));
     Ok(exit::OK)
-}
-
-/// `10%` or `0.1`.
-fn share(given: &str) -> Result<f64, TrialError> {
-    let number = given.strip_suffix('%').unwrap_or(given).trim().parse::<f64>();
-    let number =
-        number.map_err(|_| TrialError::usage(format!("--loss {given}: no share")).next("write 10%, or 0.1"))?;
-    Ok(if given.ends_with('%') { number / 100.0 } else { number })
-}
-
-/// `50Mbit`, with or without `/s`.
-fn bits(given: &str) -> Result<u64, TrialError> {
-    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
-    let (number, unit) = given.split_at(number_end);
-    let factor = match unit.trim_end_matches("/s") {
-        "" | "bit" => 1.0,
-        "kbit" => 1e3,
-        "Mbit" => 1e6,
-        "Gbit" => 1e9,
-        _ => 0.0,
-    };
-    match number.parse::<f64>() {
-        Ok(number) if factor > 0.0 => Ok((number * factor) as u64),
-        _ => {
-            Err(TrialError::usage(format!("--rate {given}: not a number of bits a second"))
-                .next("write 50Mbit, or 1Gbit"))
-        }
-    }
 }
 
 fn labs() -> Result<PathBuf, TrialError> {

@@ -5,12 +5,12 @@ use serde_json::Value;
 use crate::bench::Place;
 
 /// A plan that loads and updates, has the disk do something wrong, and goes on as `then` says.
-fn plan(place: &Place, store: &str, action: &str, then: &str) -> String {
+fn plan(place: &Place, store: &str, fault: &str, then: &str) -> String {
     place.plan(&format!(
         "stores = [{store}]\n[workload]\nname = \"kv\"\nrecords = 2000\nfield_length = 100\n\
          [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
          [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"800ms\"\nmix = {{ update = 1 }}\ndurability = \"durable\"\n\
-         op_timeout = \"5s\"\naction = [{action}]\n{then}"
+         op_timeout = \"5s\"\nfault = \"disk {fault}\"\n{then}"
     ))
 }
 
@@ -30,9 +30,9 @@ const POWER_AND_CHECK: &str = "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"chec
 fn what_was_acknowledged_before_flushes_failed_is_there_when_the_disk_works_again() {
     for store in ["sqlite", "postgres"] {
         let place = Place::new();
-        let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio flush always\" }";
+        let wrong = "eio flush always at 400ms";
         let store = format!("{{ store = \"{store}\", disk = \"ext4\" }}");
-        let found = fault(&place, &plan(&place, &store, action, POWER_AND_CHECK), &[0]);
+        let found = fault(&place, &plan(&place, &store, wrong, POWER_AND_CHECK), &[0]);
         assert_eq!(found["faults"], serde_json::json!(["eio flush always"]), "{found}");
         assert!(found["noticed"].as_array().unwrap().contains(&"store".into()), "{found}");
         assert!(found["errors"].as_u64().unwrap() > 0, "{found}");
@@ -43,10 +43,10 @@ fn what_was_acknowledged_before_flushes_failed_is_there_when_the_disk_works_agai
 #[test]
 fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing_that_is_known() {
     let place = Place::new();
-    let action = "{ at = \"400ms\", what = \"fault\", fault = \"eio write always\" }";
+    let wrong = "eio write always at 400ms";
     // It writes when it starts.
     let store = "{ store = \"etcd\", disk = \"ext4\" }";
-    let plan = plan(&place, store, action, "[[phase]]\ndo = \"check\"\n[goals]\nlost = 0\nwrong = 0\n");
+    let plan = plan(&place, store, wrong, "[[phase]]\ndo = \"check\"\n[goals]\nlost = 0\nwrong = 0\n");
     let ran = place.run(&["run", &plan, "--json", "--quiet"]).expect(11);
     let report = &ran.last_json()["report"];
     let (ledger, found) = (&report["trials"][0]["ledgers"][0], &report["disk_faults"][0]);
@@ -62,11 +62,11 @@ fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing
 fn postgresql_notices_by_its_checksums_that_bits_have_flipped() {
     let place = Place::new();
     let store = "{ store = \"postgres\", disk = \"ext4\", shared_buffers = \"1MiB\", data_checksums = true }";
-    let action = "{ at = \"700ms\", what = \"fault\", fault = \"bit-rot 3 0.01\" }";
+    let wrong = "bit-rot 3 0.01 at 700ms";
     let then = "[[phase]]\ndo = \"cold\"\n[[phase]]\ndo = \"drive\"\nname = \"read\"\nclients = 4\nfor = \"1s\"\n\
         mix = { read = 1 }\n[[phase]]\ndo = \"check\"\n";
     // Where bits flip is chance: with a catalog's page among them the server refuses to start, and nothing is known.
-    let found = fault(&place, &plan(&place, store, action, then), &[1, 11]);
+    let found = fault(&place, &plan(&place, store, wrong, then), &[1, 11]);
     let noticed = found["noticed"].as_array().unwrap();
     assert!(noticed.contains(&"store".into()), "{found}");
     assert_eq!((&found["wrong_answers"], &found["damaged"]), (&0.into(), &0.into()), "{found}");

@@ -42,7 +42,7 @@ fn a_second_signal_ends_a_run_at_once_whose_disk_delays_a_flush_and_nothing_stay
         "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\nslice = \"100ms\"\n\
          [workload]\nname = \"kv\"\nrecords = 100\n[[phase]]\ndo = \"load\"\ndurability = \"durable\"\n\
          [[phase]]\ndo = \"drive\"\nfor = \"100s\"\nmix = { update = 1 }\ndurability = \"durable\"\nop_timeout = \"90s\"\n\
-         action = [{ at = \"300ms\", what = \"fault\", fault = \"delay flush 60000000 0 1\" }]\n",
+         fault = \"disk delay flush 60000000 0 1 at 300ms\"\n",
     );
     let mut child = place.started(&["run", &plan, "--quiet"], 8);
     child.signal(Signal::INT);

@@ -22,6 +22,7 @@ mod disk_fault;
 mod doctor;
 mod failures;
 mod faultfs;
+mod faults;
 mod in_front;
 mod interrupted;
 mod kill;

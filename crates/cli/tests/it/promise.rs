@@ -101,9 +101,9 @@ fn what_cannot_lose_power_is_refused() {
     assert!(place.all_runs().is_empty());
     let of = |more: &str| plan("disk = \"ext4\", disk_size = \"1MiB\"", more);
     place.run(&["check", &of(&format!("{cut}{power}{check}"))]).expect(2).says("too few for ext4");
-    let late = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\naction = [{ at = \"1s\", what = \"mend\" }]\n";
+    let late = "[[phase]]\ndo = \"drive\"\nfor = \"1s\"\nfault = \"disk full at 1s\"\n";
     let late = plan("disk = \"ext4\"", late);
-    place.run(&["check", &late]).expect(2).says("ends after 1.00 s, before the time of its action: mend at 1.00 s");
+    place.run(&["check", &late]).expect(2).says("ends after 1.00 s, before the time of its fault: disk full at 1s");
     let right = plan("disk = \"ext4\"", &format!("{cut}{power}{check}"));
     place.run(&["check", &right]).expect(0);
     place.shell("unshare --user", &format!("exec $plimsoll check {right}")).expect(8).says("only root can make");
@@ -115,15 +115,15 @@ fn what_a_plan_wanted_and_no_phase_reached_is_undecided_and_named() {
     let plan = place.plan(
         "stores = [{ store = \"sqlite\", disk = \"ext4\" }]\n[workload]\nname = \"kv\"\nrecords = 10\n\
          [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nops = 3\nmix = { update = 1 }\n\
-         action = [{ at = \"1min\", what = \"fault\", fault = \"full\" }, { at = \"2min\", what = \"mend\" }]\n\
+         fault = [\"disk full at 1min\", \"disk eio write once at 2min\"]\n\
          [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nops = 3\nmix = { update = 1 }\npower_cut = \"flush 9999\"\n\
          [[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n",
     );
     let verdict = place.run(&["run", &plan, "--json", "--quiet"]).expect(11).last_json()["report"]["verdict"].clone();
-    let first = "In phase drive of sqlite: fault full at 60.0 s was not done: the phase had ended;";
+    let first = "In phase drive of sqlite: disk full at 60.0 s was not done: the phase had ended;";
     assert!(verdict["sentence"].as_str().unwrap().starts_with(first), "{verdict}");
     let all = verdict["reasons"].to_string();
-    assert!(all.contains("mend at 120 s was not done"), "{all}");
+    assert!(all.contains("disk eio write once at 120 s was not done"), "{all}");
     assert!(all.contains("In phase until_cut of sqlite: flush 9999 had not come when the phase ended"), "{all}");
 }
 

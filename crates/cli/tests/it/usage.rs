@@ -81,8 +81,8 @@ fn data_on_several_devices_neither_fails_nor_loses_power() {
         plan("log_disk = \"ssd\"", "power_cut = \"write 3\"", "[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"");
     let several = "is on several devices (log_disk = \"ssd\"), which do not lose power … → leave `disk_layout` and";
     place.run(&["check", &cut]).expect(2).says(several);
-    let action = "action = [{ at = \"500ms\", what = \"fault\", fault = \"eio write once\" }]";
-    let fault = plan("disk_speed = \"ssd\", disk_layout = \"stripe\"", action, "");
+    let wrong = "fault = \"disk eio write once at 500ms\"";
+    let fault = plan("disk_speed = \"ssd\", disk_layout = \"stripe\"", wrong, "");
     place.run(&["check", &fault]).expect(2).says("is on several devices (disk_layout = \"stripe\"), which do not fail");
 }
 

@@ -42,6 +42,7 @@ impl WorkerCore {
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
             self.publish_usage();
             self.slice = moves_to;
+            self.slice_start_ns = self.grid.start(moves_to);
             self.board.move_to(moves_to);
         }
         if self.cancelled_ns.is_none() && self.shared.is_cancelled() {

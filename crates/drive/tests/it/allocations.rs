@@ -70,6 +70,7 @@ fn memory_does_not_grow_with_slices() {
         pace: Pace::poisson(3_000.0),
         limit: Limit::Duration(ms * 18_000),
         slice: ms * 10,
+        ticks: true,
         op_timeout: ms * 2_000,
         ..DriveSpec::default()
     };

@@ -68,7 +68,8 @@ fn hanging(client: u32, cycle: u64) -> (Sessions, Sender<()>, Arc<AtomicBool>) {
 }
 
 fn for_ms(length: u32) -> DriveSpec {
-    DriveSpec { limit: Limit::Duration(MS * length), slice: MS * 100, op_timeout: MS * 200, ..DriveSpec::default() }
+    let limit = Limit::Duration(MS * length);
+    DriveSpec { limit, slice: MS * 100, ticks: true, op_timeout: MS * 200, ..DriveSpec::default() }
 }
 
 #[test]

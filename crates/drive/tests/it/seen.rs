@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Answer, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Slice, SliceHistogram, Stream, Ticket,
-    Value, ValueBuf, ValueType,
+    Answer, Call, KindId, Measure, Observer, Op, OpKind, Outcome, Sessions, Slice, SliceHistogram, Stream, TICK_NS,
+    Ticket, Value, ValueBuf, ValueType,
 };
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec};
 
@@ -155,6 +155,7 @@ pub fn drive_on(
     })?;
     let driven = Driven { result, slices, origin_ns };
     driven.check(kinds);
+    driven.check_ticks(kinds, spec.ticks);
     assert!(spec.witness.is_some() || driven.slices.iter().all(|slice| slice.watched.is_none()), "nothing of pauses");
     Ok(driven)
 }
@@ -183,6 +184,26 @@ impl Driven {
             }
         }
         assert_eq!(ops, self.result.ops);
+    }
+
+    /// Checks that the ticks of each slice hold its operations, or that there are none.
+    fn check_ticks(&self, kinds: &[OpKind], are_counted: bool) {
+        for slice in &self.slices {
+            let length = (slice.end_ns - slice.start_ns).div_ceil(TICK_NS).max(1);
+            assert_eq!(slice.ticks.len() as u64, if are_counted { length } else { 0 }, "slice {}", slice.ordinal);
+            let in_ticks = slice.ticks.iter().fold((0, 0), |(answered, failed), tick| {
+                (answered + u64::from(tick.answered), failed + u64::from(tick.failed))
+            });
+            let operations = slice
+                .histograms
+                .iter()
+                .filter(|one| one.measure == Measure::Service && kinds[usize::from(one.kind)].step_of.is_none());
+            let in_histograms = operations.fold((0, 0), |(answered, failed), one| match one.outcome.is_error() {
+                false => (answered + one.histogram.len(), failed),
+                true => (answered, failed + one.histogram.len()),
+            });
+            assert!(!are_counted || in_ticks == in_histograms, "{in_ticks:?} of {in_histograms:?}: {}", slice.ordinal);
+        }
     }
 
     pub fn outcome(&self, outcome: Outcome) -> u64 {

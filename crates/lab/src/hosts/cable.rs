@@ -15,13 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::StoreError;
+use plimsoll_core::Link;
 use plimsoll_core::random::SplitMix;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
 
-/// Longest delay and jitter of a link.
-const DELAY_MAX: Duration = Duration::from_secs(60);
 /// Longest time that a frame waits for earlier frames to be sent; a frame that would wait longer is dropped.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 /// Most bytes in transit in one direction; further frames are dropped.
@@ -34,55 +32,6 @@ const OFFLOAD_BYTES: usize = 10;
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
 const BATCH: usize = 64;
-
-/// Link between a host and the bridge, applied to frames in each direction. The default changes nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Link {
-    /// Delay of a frame in one direction.
-    pub delay: Duration,
-    /// Largest deviation of a frame's delay, uniformly distributed. Frames keep their order.
-    pub jitter: Duration,
-    /// Share of frames that are lost, from 0 to 1.
-    pub loss: f64,
-    /// Bits a second, including Ethernet headers. Up to 100 ms of frames are queued; further frames are dropped.
-    pub rate_bits_per_s: Option<u64>,
-}
-
-impl std::fmt::Display for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if *self == Link::default() {
-            return write!(f, "plain");
-        }
-        let mut parts = Vec::new();
-        if !self.delay.is_zero() {
-            parts.push(format!("{:?} ± {:?} one way", self.delay, self.jitter));
-        }
-        if self.loss > 0.0 {
-            parts.push(format!("{} % of packets lost", self.loss * 100.0));
-        }
-        parts.extend(self.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
-        write!(f, "{}", parts.join(", "))
-    }
-}
-
-impl Link {
-    /// # Errors
-    /// `Usage` if the link is not valid.
-    pub fn check(&self) -> Result<(), StoreError> {
-        let wrong = if self.delay > DELAY_MAX {
-            format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
-        } else if self.jitter > self.delay {
-            format!("a link's jitter is at most its delay, {:?}, not {:?}", self.delay, self.jitter)
-        } else if !(0.0..=1.0).contains(&self.loss) {
-            format!("a link's loss is a share from 0 to 1, not {}", self.loss)
-        } else if self.rate_bits_per_s == Some(0) {
-            "a link's rate is at least 1 bit/s, not 0: to cut it, set a loss of 1".to_owned()
-        } else {
-            return Ok(());
-        };
-        Err(StoreError::usage(wrong))
-    }
-}
 
 /// Thread of a link. It ends with this value.
 pub(super) struct Cable {

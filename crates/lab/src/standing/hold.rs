@@ -280,7 +280,7 @@ impl Holder {
             LabAction::Kill => self.meant(nodes, Some(NodeState::Killed)),
             LabAction::Stop | LabAction::Restart => self.meant(nodes, Some(NodeState::Stopped)),
             LabAction::Pause => self.meant(nodes, Some(NodeState::Paused)),
-            LabAction::Start | LabAction::Resume | LabAction::Reload => {}
+            LabAction::Start | LabAction::Resume | LabAction::Reload | LabAction::Promote => {}
         }
         let done = match act {
             LabAction::Kill => self.cluster.kill(nodes),
@@ -289,6 +289,10 @@ impl Holder {
             LabAction::Pause => self.cluster.pause(nodes),
             LabAction::Resume => self.cluster.resume(nodes),
             LabAction::Reload => self.cluster.reload(nodes),
+            LabAction::Promote => match nodes {
+                Nodes::One(number) => self.cluster.promote(number),
+                Nodes::All => Err(StoreError::usage("one node can be the primary")),
+            },
             LabAction::Start | LabAction::Check => self.cluster.start(nodes),
         };
         if matches!(act, LabAction::Start | LabAction::Restart | LabAction::Resume) && done.is_ok() {

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{LimitChange, Limits, Node, Nodes, ParamValue, Progress, StoreError};
+use plimsoll_core::{LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError};
 use serde::{Deserialize, Serialize};
-
-use crate::hosts::Link;
 
 /// A request, and the process that sends it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +50,7 @@ pub(super) enum LabAction {
     Pause,
     Resume,
     Reload,
+    Promote,
 }
 
 impl LabAction {
@@ -66,6 +65,7 @@ impl LabAction {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Reload => "reload",
+            Self::Promote => "promote",
         }
     }
 }

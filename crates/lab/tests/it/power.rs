@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    CutMoment, Launch, Member, Node, OpenOptions, ParamValue, Params, PowerNode, Recipe, ServerSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
+    CutMoment, Launch, Member, Node, NodeChoice, OpenOptions, ParamValue, Params, Recipe, ServerSpec, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
 };
 use plimsoll_lab::OpenStore;
 
@@ -93,7 +93,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let pids = servers.pids();
 
     nodes.iter().for_each(|node| drop(write(node, "before")));
-    switch.arm(CutMoment::Flush(1), PowerNode::Number(2)).unwrap();
+    switch.arm(CutMoment::Flush(1), NodeChoice::Number(2)).unwrap();
     assert!(switch.cut().unwrap().is_none());
     let late: Vec<File> = nodes.iter().map(|node| write(node, "late")).collect();
     late[0].sync_all().unwrap();
@@ -112,7 +112,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let after = servers.pids();
     assert!(after[0] == pids[0] && after[1] != pids[1] && after[2] == pids[2], "{pids:?} {after:?}");
 
-    switch.arm(CutMoment::Flush(1), PowerNode::All).unwrap();
+    switch.arm(CutMoment::Flush(1), NodeChoice::All).unwrap();
     let later: Vec<File> = nodes.iter().map(|node| write(node, "later")).collect();
     later[2].sync_all().unwrap_err();
     drop(later);
@@ -125,7 +125,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     assert!(on.cut.apart_ns > 0 && on.cut.apart_ns < 2_000_000_000, "{:?}", on.cut);
     assert_eq!((have(&nodes, "before"), have(&nodes, "later")), (vec![1, 2, 3], vec![]));
 
-    let absent = switch.arm(CutMoment::Flush(1), PowerNode::Number(4)).unwrap_err();
+    let absent = switch.arm(CutMoment::Flush(1), NodeChoice::Number(4)).unwrap_err();
     assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));
     store.close().unwrap();
     assert_eq!(mounts(base.path()), 0);

@@ -48,10 +48,10 @@ name = "coupons"\n => name = "coupons"\n«shared_buffers» = "1GiB"\n
 // Unknown keys are told from near ones.
 «client» = 8
 ! unknown key `client` in a `drive` phase
-? did you mean `clients`? keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout, power_cut, power_node
+? did you mean `clients`? keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, fault, warmup, for, ops, op_timeout, power_cut, power_node
 «banana» = 8
 ! unknown key `banana` in a `drive` phase
-? keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, action, warmup, for, ops, op_timeout, power_cut, power_node
+? keys here: do, name, only, clients, durability, depth, workers, mix, loop, rate, arrivals, stages, think, reconnect, backlog, wake, io, pin, scenario, fault, warmup, for, ops, op_timeout, power_cut, power_node
 do = "load" => do = "load"\n«op_timeout» = "1s"
 ! unknown key `op_timeout` in a `load` phase
 ? keys here: do, name, only, batch, clients, durability
@@ -520,45 +520,67 @@ think = «"exp:0s"»
 [[phase]]\nname = "b"\ndo = "drive"\nfor = "1s"\nmix = { read = 1 }\n[goals]\np99 = "20ms"\n«[line]»
 ! a load line is searched with one `drive` phase, not 2
 
-// What is done to a disk is said in its words.
-action = [«{ at = "1s", what = "fault" }»]
-! an action needs `fault`
-? write fault = "eio write once"
-action = [{ at = "1s", what = "mend", «fault» = "full" }]
-! `mend` has no `fault`
-? leave it out, or write what = "fault"
-action = [{ at = "1s", what = "fault", fault = «"eio wrote once"» }]
-! `eio wrote once` is not a valid fault
+// A fault has words of its own.
+fault = «"disk eio wrote once at 1s"»
+! `eio wrote once` is not a fault of a disk
 ? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = "fault", fault = «"eio write"» }]
-! `eio write` is not a valid fault
+fault = «"disk bit-rot 7 1.5 at 1s"»
+! `bit-rot 7 1.5` is not a fault of a disk
 ? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = "fault", fault = «"eio read silent 3"» }]
-! `eio read silent 3` is not a valid fault
+fault = «"disk full 1 at 1s"»
+! `full 1` is not a fault of a disk
 ? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = "fault", fault = «"delay write 1 2 0"» }]
-! `delay write 1 2 0` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = "fault", fault = «"bit-rot 7 1.5"» }]
-! `bit-rot 7 1.5` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = "fault", fault = «"full 1"» }]
-! `full 1` is not a valid fault
-? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
-action = [{ at = "1s", what = «"break"», fault = "full" }]
-! unknown action `break`
-? there are: add, fault, mend
+fault = ["kill all at 1s", «"exploded at 1s"»]
+! unknown fault `exploded`
+? faults: kill, stop, pause, restart, promote, cut, link, limit, disk, add
+fault = «"kill node 2"»
+! the time of the fault is missing
+? write "kill node 2 at 10s", or "at 40%" of the phase
+fault = «"kill at 1s"»
+! the nodes of `kill` are missing
+? write "kill node 2", or primary, replica, all
+fault = «"pause node 0 at 1s"»
+! `node 0` names no nodes
+? write "pause node 2", or primary, replica, all
+fault = «"kill node 1 hard at 1s"»
+! `hard` has no meaning in `kill`
+? write "kill node 2 at 10s for 3s"
+fault = «"kill node 1 at 101%"»
+! `at 101%`: a phase has 100%
+fault = «"kill node 1 at 10"»
+! `at 10`: needs a unit: "10ms" or "10s"
+? units of time: ns, us, µs, ms, s, min, h, d
+fault = «"kill node 1 at 1s during 3s"»
+! `during` is not a time of a fault
+? write the times last: at 10s for 3s every 30s
+fault = «"restart node 1 at 1s for 3s"»
+! `restart` ends by itself
+? leave `for` out
+fault = «"pause node 1 at 1s every 3s"»
+! a fault that is repeated has to be healed between
+? write how long it lasts: for 3s every 30s
+fault = «"pause node 1 at 1s for 3s every 3s"»
+! `for` is too long for a fault every 3s
+? write for 2.2s, or less: its beginning is drawn in the interval's first quarter
+fault = «"link node 1 at 1s"»
+! the link is missing
+? write "link node 2 delay=20ms at 10s"
+fault = «"link node 1 loss=2 at 1s"»
+! a link's loss is a share from 0 to 1, not 2
+fault = «"limit node 1 at 1s"»
+! a fault changes one limit
+? write cpus=0.5
+fault = «"limit node 1 cores=2 at 1s"»
+! unknown limit `cores`
+? limits: cpus, cpuset, memory, read_bps, write_bps, read_iops, write_iops
 
 // A power cut ends what is done to servers.
-action = [{ at = "1s", what = "add" }]\n«power_cut» = "flush 3"
-! a power cut ends the phase and may interrupt an `action` on servers
+fault = "add node at 1s"\n«power_cut» = "flush 3"
+! a power cut ends the phase and may interrupt a `fault` of servers
 ? leave one of them out, or put them into two phases
 
 // A disk that Plimsoll did not make is told nothing.
-action = [«{ at = "1s", what = "fault", fault = "eio write once" }»]
-! the disk of `sqlite` cannot be told to fail
-? only a store that is started here, and keeps data, can be put on one that can
-action = [«{ at = "1s", what = "mend" }»]
+fault = [«"disk eio write once at 1s"»]
 ! the disk of `sqlite` cannot be told to fail
 ? only a store that is started here, and keeps data, can be put on one that can
 "#;

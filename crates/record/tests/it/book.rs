@@ -56,15 +56,16 @@ fn the_books_queries_answer() {
         recorder.slice(0, 1, synthetic::slice(ordinal)).unwrap();
         recorder.sample(synthetic::sample(0, ordinal)).unwrap();
     }
+    recorder.fault(synthetic::fault(0, 1, 0)).unwrap();
     let path = recorder.finish(RunState::Complete, 5).unwrap();
     let connection = Connection::open(path).unwrap();
     let page = page();
     let queries: Vec<&str> =
         page.split("```sql\n").skip(1).map(|rest| rest.split("```").next().expect("an end")).collect();
-    // The second slice and the third, not the warm-up; one load; all series.
+    // The second slice and the third, not the warm-up; one load; all series; one fault.
     let rows = queries.iter().map(|query| {
         let mut statement = connection.prepare(query).unwrap_or_else(|error| panic!("{query}: {error}"));
         statement.query_map([], |_| Ok(())).unwrap().count()
     });
-    assert_eq!(rows.collect::<Vec<_>>(), [2, 1, 96]);
+    assert_eq!(rows.collect::<Vec<_>>(), [2, 1, 96, 1]);
 }

@@ -16,6 +16,7 @@ fn recording(runs_dir: &Path) -> PathBuf {
         recorder.slice(0, 0, synthetic::slice(ordinal)).unwrap();
         recorder.sample(synthetic::sample(0, ordinal)).unwrap();
     }
+    recorder.fault(synthetic::fault(0, 0, 0)).unwrap();
     recorder.end_phase(0, 0, PhaseEnd::default()).unwrap();
     recorder.finish(RunState::Complete, 5).unwrap()
 }
@@ -47,20 +48,22 @@ fn another_format_is_refused_with_the_version_that_reads_it() {
     let place = tempfile::tempdir().unwrap();
     let path = recording(place.path());
     let version = env!("CARGO_PKG_VERSION");
-    for found in [3, 9] {
+    for found in [4, 9] {
         change(&path, &format!("PRAGMA user_version = {found}"));
         let error = Run::load(&path).unwrap_err();
         assert_eq!(error, RecordError::OtherFormat { path: path.clone(), found, written_by: Some(version.to_owned()) });
+        let age = if found < FORMAT { "an older" } else { "a newer" };
         let said = format!(
             "has format {found}, written by Plimsoll {version}, and this Plimsoll, {version}, reads format {FORMAT}: \
-             read it with the version that wrote it"
+             read it with {age} build of it, whose `plimsoll --version` shows recording format {found}"
         );
         assert!(error.to_string().ends_with(&said), "{error}");
     }
     // As earlier formats kept it.
     change(&path, "DROP TABLE run; CREATE TABLE run (plimsoll_version TEXT); INSERT INTO run VALUES ('0.0.9')");
     let error = Run::load(&path).unwrap_err();
-    assert!(error.to_string().contains("written by Plimsoll 0.0.9"), "{error}");
+    let said = format!("written by Plimsoll 0.0.9, and this Plimsoll, {version}, reads format {FORMAT}: read it with");
+    assert!(error.to_string().ends_with(&format!("{said} the version that wrote it")), "{error}");
     // One whose tables are others: what it says of itself cannot be found.
     change(&path, "DROP TABLE run");
     for (found, which) in [(9, "a newer one"), (1, "an older one")] {
@@ -98,6 +101,10 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE slice SET disturbed_ns = NULL", "was disturbed, but its phase did not record pauses"),
         ("UPDATE histogram SET hdr = x'00' WHERE slice = 3", "a histogram of slice 3"),
         ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" is unknown"),
+        ("UPDATE slice SET ticks = x'ff' WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
+        ("UPDATE slice SET ticks = zeroblob(3) WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
+        ("UPDATE fault SET kind = 'nonsense'", "\"nonsense\" is unknown"),
+        ("UPDATE fault SET taken_ns = -1", "-1 is not a count"),
         ("UPDATE histogram SET kind = 70000 WHERE slice = 3 AND kind = 2", "70000"),
         ("DELETE FROM trial", "phase 0 belongs to trial 0, which does not exist"),
     ] {
@@ -108,6 +115,23 @@ fn rows_that_cannot_be_are_damage() {
             Err(RecordError::Damaged { what: found, .. }) => assert!(found.contains(what), "{sql}: {found}"),
             other => panic!("{sql}: {:?}", other.map(|_| ())),
         }
+    }
+}
+
+#[test]
+fn measurements_of_a_load_generator_that_is_not_known_are_refused() {
+    for table in ["slice", "histogram", "pause"] {
+        let place = tempfile::tempdir().unwrap();
+        let path = recording(place.path());
+        change(&path, &format!("UPDATE {table} SET generator = 3"));
+        let error = Run::load(&path).unwrap_err();
+        assert_eq!(error, RecordError::OtherGenerator { path, found: 3 }, "{table}");
+        let said = format!(
+            "has measurements of load generator 3, and this Plimsoll, {}, knows only load generator 0: \
+             read it with a newer one",
+            env!("CARGO_PKG_VERSION")
+        );
+        assert!(error.to_string().ends_with(&said), "{error}");
     }
 }
 
@@ -130,7 +154,12 @@ fn a_file_with_bytes_changed_or_cut_off_is_damage_and_never_a_panic() {
         fs::write(&path, &bytes).unwrap();
         match Run::load(&path) {
             Ok(run) => assert_eq!(run.header.id, reference.header.id),
-            Err(RecordError::Damaged { .. } | RecordError::NotARecording(_) | RecordError::Read { .. }) => found += 1,
+            Err(
+                RecordError::Damaged { .. }
+                | RecordError::NotARecording(_)
+                | RecordError::Read { .. }
+                | RecordError::OtherGenerator { .. },
+            ) => found += 1,
             Err(error) => panic!("{error}"),
         }
     }

@@ -4,6 +4,7 @@
 
 mod book;
 mod damage;
+mod faults;
 mod full_disk;
 mod kill;
 mod read_only;

@@ -14,6 +14,7 @@ fn write(recorder: &Recorder, trial: u32, ends: bool) {
     recorder.begin_trial(synthetic::trial(trial)).unwrap();
     recorder.begin_phase(synthetic::phase(trial, 0)).unwrap();
     recorder.slice(trial, 0, synthetic::slice(0)).unwrap();
+    recorder.fault(synthetic::fault(trial, 0, 0)).unwrap();
     recorder.end_phase(trial, 0, PhaseEnd::default()).unwrap();
     recorder.ledger_check(LedgerCheck { trial, ..LedgerCheck::default() }).unwrap();
     recorder.event(event(5 + u64::from(trial), Some(trial))).unwrap();
@@ -51,6 +52,7 @@ fn what_is_kept_stays_and_the_rest_is_written_again() {
         assert_eq!(after.trials[0], before.trials[0]);
         assert!(after.trials.len() == 2 && after.trials.iter().all(|trial| trial.end_ns.is_some()));
         assert_eq!(after.events.len(), 3, "{:?}", after.events);
+        assert_eq!(after.faults, [0, 1].map(|trial| synthetic::fault(trial, 0, 0)));
         assert!(glance(&directory).unwrap().is_complete);
         assert!(!directory.join("reserve").exists());
     }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Disturbance, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice, SliceHistogram,
+    Access, Call, Disturbance, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
+    SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, Figure, Goal, GoalKind, LineSpec, Outline, PhaseHeader,
-    PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader, Worthless,
+    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, FaultKind, FaultSpan, Figure, Goal, GoalKind, LineSpec,
+    Outline, PhaseHeader, PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
+    Worthless,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -167,6 +169,25 @@ pub fn phase(trial: u32, ordinal: u32) -> PhaseHeader {
     }
 }
 
+/// Fault `ordinal` of trial `trial` in its phase `phase`, healed.
+pub fn fault(trial: u32, phase: u32, ordinal: u32) -> FaultSpan {
+    let at_ns = u64::from(ordinal) * SLICE_NS;
+    FaultSpan {
+        trial,
+        phase,
+        ordinal,
+        kind: FaultKind::ALL[ordinal as usize % FaultKind::ALL.len()],
+        subject: "node 1, the primary".into(),
+        fault: format!("kill primary at {ordinal}s"),
+        planned_ns: at_ns,
+        begun_ns: at_ns + 1_000,
+        taken_ns: Some(at_ns + 2_000),
+        healing_ns: Some(at_ns + 3_000_000_000),
+        healed_ns: Some(at_ns + 3_456_789_000),
+        error: None,
+    }
+}
+
 /// Slice `ordinal`, with some 1,200 operations.
 pub fn slice(ordinal: u32) -> Slice {
     busy_slice(ordinal, 1)
@@ -209,6 +230,8 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         involuntary_switches: 7,
         watched,
         servers: Vec::new(),
+        // Counted in every second slice.
+        ticks: (0..100 * (ordinal % 2)).map(|tick| Tick { answered: tick * 37, failed: tick % 3 }).collect(),
     }
 }
 

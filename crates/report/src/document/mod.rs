@@ -8,6 +8,7 @@
 //! | `run` | a run: its verdict and the order of its sections |
 //! | `results` | goals, figures, answers and ledger |
 //! | `promises` | what stores kept when the power went: a matrix, then each |
+//! | `faults` | faults of the plan, and their effects on clients |
 //! | `latency` | how long operations took: table, histogram, steps |
 //! | `nodes` | nodes of a cluster: what each answered, and counted over time |
 //! | `series` | load lines, two sides in turn, sweeps |
@@ -16,6 +17,7 @@
 //! | `comparison` | two runs side by side |
 
 mod comparison;
+mod faults;
 mod latency;
 mod nodes;
 mod promises;

@@ -8,8 +8,8 @@ use plimsoll_analysis::view::{
 use plimsoll_core::shell_word;
 
 use super::{
-    Block, Body, Document, Rank, Section, Table, Text, Tone, Verdict, latency, nodes, numbers, promises, results,
-    series, stages, trials, words,
+    Block, Body, Document, Rank, Section, Table, Text, Tone, Verdict, faults, latency, nodes, numbers, promises,
+    results, series, stages, trials, words,
 };
 use crate::cells;
 
@@ -34,6 +34,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "promises", "Promises", answer, promises::promises(view, full)),
         (true, "disk-faults", "Disk faults", answer, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", answer, results::goals(view, full)),
+        (true, "faults", "Faults", answer, faults::faults(view)),
         (true, "line", "Load line", answer, series::lines(view, full)),
         (true, "ab", "Two sides in turn", answer, series::ab(view, full)),
         (true, "sweep", "Sweep", answer, series::sweeps(view, full)),

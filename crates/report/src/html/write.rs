@@ -220,7 +220,7 @@ impl<'a> Writer<'a> {
              hatched: warm-up, which is not counted; dotted: the store ended a checkpoint or other \
              maintenance; <span class=\"key pause\">pause</span>: the machine paused, for the width of the bar at \
              the foot of the plot, its aftermath included; <span class=\"key act\">action</span>: a command for a lab, \
-             or an action of the plan, shaded while it was in progress. A percentile of a second is drawn only with ten samples above it.</p>\n\
+             shaded while it was in progress, or a fault of the plan, shaded until it was healed. A percentile of a second is drawn only with ten samples above it.</p>\n\
              <h3>Percentiles</h3>\n<div id=\"curves\"></div>\n<h3>The machine</h3>\n<div id=\"host\"></div>\n</div>\n",
         );
     }

@@ -13,6 +13,10 @@ mod recorded;
 #[allow(dead_code, reason = "analysis' own tests use all of it")]
 mod driven;
 
+#[path = "../../../analysis/tests/it/faulted.rs"]
+#[allow(dead_code, reason = "analysis' own tests use all of it")]
+mod faulted;
+
 #[path = "../../../analysis/tests/it/compared.rs"]
 mod compared;
 

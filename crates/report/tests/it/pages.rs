@@ -5,7 +5,7 @@ use plimsoll_analysis::view::EventClass;
 use plimsoll_record::data::{AnswerSentence, PhaseKind, PhaseResult, ResultName, Run};
 use serde_json::Value;
 
-use crate::{recorded, study};
+use crate::{faulted, recorded, study};
 
 /// Returns the directory in which tests leave pages and screenshots for inspection.
 pub fn place() -> std::path::PathBuf {
@@ -260,6 +260,48 @@ fn answers_by_status_and_their_sizes_stand_in_text_and_page() {
 }
 
 #[test]
+fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
+    let mut run = faulted::killed_primary();
+    let view = view(&run);
+    let text = plimsoll_report::terminal(&view, false, 140);
+    std::fs::write(place().join("faults.txt"), &text).unwrap();
+    let row = |text: &str| -> Vec<String> {
+        let table = text.split_once("\nFaults  ").unwrap().1;
+        let row = table.lines().find(|line| line.contains("kill of node 1, the primary")).unwrap();
+        row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    let wanted =
+        ["kill of node 1, the primary", "108.00 s", "5.00 ms", "20.0 ms", "1.37 s", "1.37 s", "0", "8", "1.30 s"];
+    assert_eq!(row(&text), wanted);
+    assert!(plimsoll_report::terminal_short(&view, false, 100, 34).0.contains("\nFaults  "));
+    let markdown = plimsoll_report::markdown(&view);
+    let cells = format!("| {} |", wanted.join(" | "));
+    assert!(markdown.contains(&cells), "{markdown}");
+    let html = plimsoll_report::html(&view);
+    std::fs::write(place().join("faults.html"), &html).unwrap();
+    let section = html.split_once("<section id=\"faults\"").unwrap().1.split_once("</section>").unwrap().0;
+    assert!(section.contains("<br><small>kill primary at 40%</small>"), "{section}");
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let one = &json["faults"][0];
+    assert_eq!((&one["kind"], &one["outage_s"], &one["outage_open"]), (&"kill".into(), &1.37.into(), &false.into()));
+
+    // A fault without an end, and one of which nothing is known.
+    run.trials[0].phases[0].slices.iter_mut().skip(8).for_each(|slice| slice.ticks.fill(Default::default()));
+    let open = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(open[3..6], ["< 10 ms", "> 12.0 s", "> 12.0 s"]);
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
+    (run.faults[0].taken_ns, run.faults[0].healed_ns) = (None, None);
+    let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(not_known[2..], ["–", "–", "–", "–", "0", "8", "–"]);
+
+    let mut run = faulted::killed_primary();
+    faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);
+    let sentence = "kill primary at 40%, 2 times in fjall, phase mixed: no answer for 0 s to 1.37 s";
+    assert!(text.contains(sentence) && text.contains("no client"), "{text}");
+}
+
+#[test]
 fn json_is_the_view_and_has_the_documented_shape() {
     let view = view(&study::complete());
     let json = plimsoll_report::json(&view);
@@ -278,6 +320,8 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let paused = study::paused(study::complete());
     let pairs = [(1_000, 2_000); 8];
     let compared = crate::compared::compared(&crate::compared::spec(), &pairs);
+    let mut killed_twice = faulted::killed_primary();
+    faulted::fault(&mut killed_twice, faulted::KILL, 14_000, Some(15_000));
     let others = [
         answered(),
         recorded::searched(),
@@ -286,6 +330,7 @@ fn json_is_the_view_and_has_the_documented_shape() {
         crate::forms::sized(),
         paused,
         compared,
+        killed_twice,
     ]
     .map(|run| serde_json::to_value(plimsoll_analysis::view(&run)).unwrap());
     let is_in = |value: &Value, name: &str| {

@@ -69,6 +69,7 @@ impl Sink for Seen {
             Told::Loading(..)
             | Told::Series(..)
             | Told::Event(_)
+            | Told::Fault(_)
             | Told::Note(_)
             | Told::Notice(_)
             | Told::Cells(_) => {

@@ -36,4 +36,5 @@ pub use given_up::{BackendKey, GivenUp};
 pub use plimsoll_endpoint::Password;
 pub(crate) use secured::around;
 pub use secured::{Secured, SslRequest, TlsEnd};
+pub(crate) use session::PrimarySearch;
 pub use session::{PIPELINE_ABORTED, PgSession, Protocol};

@@ -34,6 +34,11 @@ pub(super) enum ConnectionPhase {
 impl PgSession {
     #[cold]
     pub(super) fn take_opening(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+        // Since version 14 a server reports this with its greeting.
+        if tag == b'S' && self.turns.are_several() && body == b"in_hot_standby\0on\0" {
+            let what = format!("{} is a replica, and the session looks for the primary", self.login.place);
+            return Err(StoreError::new(StoreErrorKind::Unreachable, what));
+        }
         if matches!(tag, b'N' | b'S' | b'A') {
             return Ok(());
         }
@@ -116,6 +121,7 @@ impl PgSession {
             kind.check()?;
         }
         self.phase = ConnectionPhase::Ready;
+        self.turns.found();
         self.state = WireState::Ready;
         Ok(())
     }

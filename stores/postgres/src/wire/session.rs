@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, CompletionSink, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession, WireState,
-    tables,
+    ANSWER_BYTES_MAX, Address, Answer, CompletionSink, Layout, Op, OpKind, Outcome, StoreError, Ticket, WireSession,
+    WireState, tables,
 };
 use plimsoll_endpoint::Asked;
 
@@ -35,6 +35,40 @@ pub enum Protocol {
     Extended,
     /// Sends text, with the values inside it.
     Simple,
+}
+
+/// Servers at which a session looks for the one that takes writes, as libpq does with `target_session_attrs`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PrimarySearch {
+    servers: Arc<[Address]>,
+    next: usize,
+    /// The last connection took writes.
+    was_right: bool,
+}
+
+impl PrimarySearch {
+    /// Begins with the one at `first` of `servers`; none for a session with one server.
+    pub fn new(servers: &Arc<[Address]>, first: usize) -> Self {
+        Self { servers: Arc::clone(servers), next: first, was_right: true }
+    }
+
+    /// Returns true if there are several servers.
+    pub fn are_several(&self) -> bool {
+        self.servers.len() > 1
+    }
+
+    /// Returns the server of the next connection: the last one, if it took writes, or the one after it.
+    fn next(&mut self) -> Option<Address> {
+        if !std::mem::take(&mut self.was_right) {
+            self.next = (self.next + 1) % self.servers.len().max(1);
+        }
+        self.servers.get(self.next).cloned()
+    }
+
+    /// The connection takes writes.
+    pub fn found(&mut self) {
+        self.was_right = true;
+    }
 }
 
 /// State of a session's transaction by the server's last message.
@@ -111,6 +145,7 @@ pub struct PgSession {
     pub(crate) key: Option<BackendKey>,
     /// List of operations in flight when a connection was given up, to be cancelled.
     pub(crate) given_up: Option<Arc<GivenUp>>,
+    pub(crate) turns: PrimarySearch,
     pub(super) queue: VecDeque<InFlight>,
     /// Operations that share a Sync.
     pub(super) joint: Joint,
@@ -336,6 +371,14 @@ impl PgSession {
 }
 
 impl WireSession for PgSession {
+    fn moves(&self) -> bool {
+        self.turns.are_several()
+    }
+
+    fn next_address(&mut self) -> Option<Address> {
+        self.turns.next()
+    }
+
     fn open(&mut self, kinds: &[OpKind], out: &mut Vec<u8>) {
         self.forget();
         self.channel = Channel::Plain;

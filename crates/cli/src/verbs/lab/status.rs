@@ -3,8 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_analysis::number;
-use plimsoll_core::Progress;
-use plimsoll_lab::hosts::Link;
+use plimsoll_core::{Link, Progress};
 use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
 use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;

@@ -1,7 +1,7 @@
 //! The cells of a plan of promises: a store with its settings and what becomes of its disk, the moments together; and the command
 //! that tries one of them alone.
 
-use plimsoll_core::{Catalogue, DiskSpec, ParamSpec, ParamType, ParamValue, Params, PowerNode, shell_word};
+use plimsoll_core::{Catalogue, DiskSpec, NodeChoice, ParamSpec, ParamType, ParamValue, Params, shell_word};
 use plimsoll_plan::model::{PhaseStep, Plan, PlannedTrial};
 use plimsoll_record::data::Cell;
 use plimsoll_trial::TrialError;
@@ -62,9 +62,10 @@ fn cell(
     let flushes = if disk.is_some_and(|disk| disk.ignores_flushes) { ", lying" } else { "" };
     let disk = disk.map_or("plain", |disk| disk.file_system.name());
     let node = match power_node(trial) {
-        PowerNode::All => String::new(),
-        PowerNode::Primary => ", of the primary".to_owned(),
-        PowerNode::Number(number) => format!(", of node {number}"),
+        NodeChoice::All => String::new(),
+        NodeChoice::Primary => ", of the primary".to_owned(),
+        NodeChoice::Replica => ", of a replica".to_owned(),
+        NodeChoice::Number(number) => format!(", of node {number}"),
     };
     Ok(Cell {
         name: named(&[]),
@@ -82,8 +83,8 @@ fn moment(trial: &PlannedTrial) -> String {
 }
 
 /// Returns the nodes whose power is cut.
-fn power_node(trial: &PlannedTrial) -> PowerNode {
-    trial.drives().next().map_or(PowerNode::All, |(_, drive)| drive.power_node)
+fn power_node(trial: &PlannedTrial) -> NodeChoice {
+    trial.drives().next().map_or(NodeChoice::All, |(_, drive)| drive.power_node)
 }
 
 fn survivors(trial: &PlannedTrial) -> &'static str {
@@ -124,7 +125,7 @@ fn command(catalogue: &Catalogue, args: &PromiseArgs, trial: &PlannedTrial) -> R
     let durability = trial.drives().next().map_or("as-configured", |(_, drive)| drive.durability.name());
     option("durability", durability);
     option("survivors", survivors(trial));
-    if power_node(trial) != PowerNode::All {
+    if power_node(trial) != NodeChoice::All {
         option("nodes", &power_node(trial).to_string());
     }
     if args.length != LENGTH {

@@ -1,0 +1,410 @@
+//! Faults that a plan set during a drive: the time without answers, the time until throughput was back, and failed
+//! operations.
+//!
+//! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
+
+use indexmap::{IndexMap, IndexSet};
+use plimsoll_core::{Outcome, Slice, TICK_NS};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{FaultKind, FaultSpan, Run};
+
+use crate::name::{self, REPEAT};
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat::{self, interval};
+use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
+use crate::view::{FaultRepeatsView, FaultSpread, FaultView, PhaseView};
+
+/// Share of the usual throughput from which it is back.
+const BACK: f64 = 0.95;
+/// Lowest such share, of a store whose throughput varied so much before the first fault.
+const BACK_LEAST: f64 = 0.9;
+/// Shortest silence that is unusual: one tick may be empty by chance.
+const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+/// Faults that are named in one sentence.
+const NAMED_MAX: usize = 3;
+
+/// Returns the faults of a run with their effects, in the order in which they began.
+pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
+    facts.iter().flatten().flat_map(|facts| of_phase(run, facts)).collect()
+}
+
+fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Vec<FaultView> {
+    let place = (facts.trial.header.ordinal, facts.phase.header.ordinal);
+    let spans: Vec<&FaultSpan> = run.faults.iter().filter(|span| (span.trial, span.phase) == place).collect();
+    let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
+    let course = Course::of(facts, first_ns);
+    let next_ns = |span: &FaultSpan| {
+        // Faults that were planned for one time have their effects together.
+        let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns && other.begun_ns > span.begun_ns);
+        later.map(|other| other.begun_ns).min()
+    };
+    spans.iter().map(|span| one(facts, course.as_ref(), span, next_ns(span))).collect()
+}
+
+fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_ns: Option<u64>) -> FaultView {
+    let slices = &facts.phase.slices;
+    let end_ns = slices.last().map_or(facts.phase.end.end_ns, |slice| slice.end_ns).max(span.begun_ns);
+    let planned_end_ns = slices.iter().rfind(|slice| !slice.drain).map_or(end_ns, |slice| slice.end_ns);
+    let limit_ns = next_ns.unwrap_or(end_ns);
+    let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
+    let outage = course.map(|course| course.outage(span, limit_ns));
+    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), limit_ns));
+    let recovered_s = match recovery {
+        Recovery::NotFallen => Some(0.0),
+        Recovery::Back(at_ns) => Some(since_s(at_ns)),
+        Recovery::Open | Recovery::NotKnown => None,
+    };
+    let recovered_ns = match recovery {
+        Recovery::NotFallen => span.begun_ns,
+        Recovery::Back(at_ns) => at_ns,
+        Recovery::Open | Recovery::NotKnown => limit_ns,
+    };
+    let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
+    let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
+    let mut view = FaultView {
+        trial: name::trial(&facts.trial.header),
+        phase: facts.phase.header.name.clone(),
+        kind: span.kind,
+        subject: span.subject.clone(),
+        fault: span.fault.clone(),
+        name: name::fault(span),
+        planned_s: span.planned_ns as f64 / 1e9,
+        at_s: span.begun_ns as f64 / 1e9,
+        taken_s: span.taken_ns.map(since_s),
+        healed_s: span.healed_ns.map(since_s),
+        error: span.error.clone(),
+        observed_s: since_s(limit_ns),
+        noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns.min(limit_ns))).map(since_s),
+        outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
+        outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
+        outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
+        recovered_s,
+        recovered_open: recovery == Recovery::Open,
+        rejected,
+        unknown,
+        sentence: String::new(),
+        place: (span.trial, span.phase),
+        effect_ns: (span.begun_ns, until_ns),
+        is_to_end: until_ns >= planned_end_ns,
+    };
+    view.sentence = sentence(&view);
+    view
+}
+
+/// Returns the time from which a fault is over; `None` if it is not. A node that joined has changed nothing since.
+fn ended_ns(span: &FaultSpan) -> Option<u64> {
+    if span.kind == FaultKind::Join { span.taken_ns.or(span.healed_ns) } else { span.healed_ns }
+}
+
+/// Number of rejected operations, and of those without a known outcome, of the slices that overlap this time.
+fn failed(facts: &PhaseFacts<'_>, from_ns: u64, to_ns: u64) -> (u64, u64) {
+    let is_in = |slice: &&Slice<Distribution>| overlap((slice.start_ns, slice.end_ns), (from_ns, to_ns));
+    let ended = facts.phase.slices.iter().filter(is_in).flat_map(|slice| facts.ended(slice));
+    ended.fold((0, 0), |(rejected, unknown), one| match one.outcome {
+        Outcome::Rejected => (rejected + one.histogram.len(), unknown),
+        Outcome::Unknown => (rejected, unknown + one.histogram.len()),
+        Outcome::Ok | Outcome::NotFound => (rejected, unknown),
+    })
+}
+
+/// Returns true if a slice overlaps an effect, which may have no length.
+fn overlap(slice: (u64, u64), effect: (u64, u64)) -> bool {
+    slice.0 < effect.1.max(effect.0 + 1) && slice.1 > effect.0
+}
+
+/// Throughput after a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    /// Did not fall.
+    NotFallen,
+    /// Back at this time.
+    Back(u64),
+    /// Not back while it was observed.
+    Open,
+    /// Usual throughput is not known.
+    NotKnown,
+}
+
+/// Course of a phase, and the quantities that were usual before its first fault.
+struct Course {
+    ticks: PhaseTicks,
+    /// Unusual silences: without an answered operation.
+    silences: Silences,
+    /// Unusual silences without any operation that ended.
+    empty: Silences,
+    /// Most failed operations in a tick.
+    failed_max: u32,
+    /// Answers a second from which throughput is back.
+    back_per_s: Option<f64>,
+}
+
+/// Silences that are longer than the usual ones.
+struct Silences {
+    usual_ns: u64,
+    /// Starts and ends.
+    unusual: Vec<(u64, u64)>,
+}
+
+impl Silences {
+    /// Finds the runs of ticks for which `is_silent` is true and that are longer than any in `before`. In the drain no
+    /// operation begins, so that a silence has to be unusual before it.
+    fn of(ticks: &PhaseTicks, before: &PhaseTicks, is_silent: impl Fn(&TickAt) -> bool) -> Self {
+        let usual = before.runs(&is_silent).into_iter().map(|(from, to)| to - from);
+        let usual_ns = usual.max().unwrap_or(0).max(SILENCE_MIN_NS);
+        let planned_end_ns = ticks.planned_end_ns();
+        let mut unusual = ticks.runs(&is_silent);
+        unusual.retain(|(from, to)| (*to).min(planned_end_ns).saturating_sub(*from) > usual_ns);
+        Silences { usual_ns, unusual }
+    }
+
+    /// Returns those that may come of a fault at `begun_ns`: a usual silence may have preceded it.
+    fn since(&self, begun_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let is_since = move |(from, to): &&(u64, u64)| from + self.usual_ns >= begun_ns && *to > begun_ns;
+        self.unusual.iter().filter(is_since).copied()
+    }
+}
+
+impl Course {
+    /// Returns the course of a phase whose first fault began at `first_ns`; `None` without ticks.
+    fn of(facts: &PhaseFacts<'_>, first_ns: u64) -> Option<Self> {
+        let ticks = PhaseTicks::of(facts)?;
+        let before = ticks.part(|tick| !tick.is_warmup && !tick.is_drain && tick.end_ns <= first_ns);
+        let header = &facts.phase.header;
+        // Of a load that changes, throughput changes with it.
+        let rates = before.rates();
+        let usual_per_s = stat::median(&rates).filter(|_| header.stages.is_empty());
+        let scheduled_per_s = header.rate_per_s.filter(|_| facts.open_loop).unwrap_or(f64::INFINITY);
+        let low_per_s = interval::percentiles(rates).map_or(f64::INFINITY, |(low, _)| low);
+        let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
+        Some(Course {
+            silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
+            empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
+            failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
+            back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
+            ticks,
+        })
+    }
+
+    /// Returns the longest unusual silence since a fault that began before `limit_ns`.
+    fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
+        let silences = self.silences.since(span.begun_ns).filter(|(from, _)| *from < limit_ns);
+        silences.max_by_key(|(from, to)| to - from)
+    }
+
+    /// Returns the time at which a client noticed the fault before `until_ns`: by a failed operation, or by a silence.
+    fn noticed_ns(&self, span: &FaultSpan, until_ns: u64) -> Option<u64> {
+        let is_failed = |tick: &&TickAt| tick.end_ns > span.begun_ns && tick.failed > self.failed_max;
+        let failed = self.ticks.iter().find(is_failed).map(|tick| tick.start_ns);
+        let silence = self.empty.since(span.begun_ns).map(|(from, _)| from).next();
+        let at_ns = failed.into_iter().chain(silence).min()?;
+        (at_ns <= until_ns).then_some(at_ns)
+    }
+
+    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`.
+    fn recovery(&self, span: &FaultSpan, outage: Option<(u64, u64)>, limit_ns: u64) -> Recovery {
+        let Some(back_per_s) = self.back_per_s else { return Recovery::NotKnown };
+        let is_after =
+            |tick: &TickAt| !tick.is_drain && tick.start_ns + TICK_NS > span.begun_ns && tick.end_ns <= limit_ns;
+        let after = self.ticks.part(is_after);
+        let windows: Vec<(&TickAt, bool)> =
+            after.iter().zip(after.rates().into_iter().map(|rate| rate >= back_per_s)).collect();
+        // Noise much later is no effect.
+        let effect_ns = span.taken_ns.or(span.healed_ns).unwrap_or(span.begun_ns) + WINDOW_NS;
+        let effect_ns = outage.map_or(effect_ns, |(_, to)| effect_ns.max(to));
+        let fallen = windows.iter().position(|(tick, is_back)| !is_back && tick.start_ns <= effect_ns);
+        let Some(fallen) = fallen else {
+            return match (windows.is_empty(), outage) {
+                (false, None) => Recovery::NotFallen,
+                // It had grown so much since before the first fault that no window was low.
+                (false, Some((_, to))) => Recovery::Back(to),
+                (true, Some(_)) => Recovery::Open,
+                (true, None) => Recovery::NotKnown,
+            };
+        };
+        // Backwards: the first window after each that is too low.
+        let (mut low_ns, mut back_ns) = (u64::MAX, None);
+        for (tick, is_back) in windows.iter().skip(fallen).rev() {
+            if !is_back {
+                low_ns = tick.start_ns;
+            } else if tick.answered > 0 && low_ns - tick.start_ns > WINDOW_NS {
+                back_ns = Some(tick.start_ns);
+            }
+        }
+        back_ns.map_or(Recovery::Open, Recovery::Back)
+    }
+}
+
+/// Describes a fault with its effects, without a full stop.
+pub fn sentence(view: &FaultView) -> String {
+    let head = name::at(&view.name, view.at_s);
+    let error = match (&view.error, view.taken_s) {
+        (Some(error), None) => return format!("{head} failed: {error}"),
+        (Some(error), Some(_)) if view.healed_s.is_none() => format!("; it was not healed: {error}"),
+        (Some(error), Some(_)) => format!("; {error}"),
+        (None, _) => String::new(),
+    };
+    let mut effects: Vec<String> = Vec::new();
+    match view.outage_s {
+        None => effects.push("its effect on clients was not counted".to_owned()),
+        Some(_) if view.noticed_s.is_none() => effects.push("no client noticed".to_owned()),
+        Some(0.0) => effects.push("no outage".to_owned()),
+        Some(_) => {}
+    }
+    effects.extend(no_answer(view, false));
+    effects.extend(view.noticed_s.map(|noticed_s| match noticed_s * 1e9 < TICK_NS as f64 {
+        true => "noticed within 10 ms".to_owned(),
+        false => format!("noticed after {}", number::seconds(noticed_s)),
+    }));
+    match view.recovered_s {
+        Some(0.0) if view.noticed_s.is_some() => effects.push("throughput did not fall".to_owned()),
+        Some(0.0) => {}
+        Some(after_s) => effects.push(format!("throughput back after {}", number::seconds(after_s))),
+        None if view.recovered_open => {
+            effects.push(format!("throughput not back within {}", number::seconds(view.observed_s)));
+        }
+        None => {}
+    }
+    let counts = [
+        (view.unknown, "outcome unknown", "outcomes unknown"),
+        (view.rejected, "operation rejected", "operations rejected"),
+    ];
+    let counts = counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| number::plural(*n, one, many));
+    let counts: Vec<String> = counts.collect();
+    let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
+    format!("{head}: {}{counts}{error}", effects.join(", "))
+}
+
+/// Returns `no answer for 3.10 s`; `None` without an outage. `of_several` is the longest of several.
+fn no_answer(view: &FaultView, of_several: bool) -> Option<String> {
+    let outage_s = view.outage_s.filter(|outage_s| *outage_s > 0.0)?;
+    let words = match (view.outage_open, of_several) {
+        (true, _) => "more than ",
+        (false, true) => "up to ",
+        (false, false) => "",
+    };
+    Some(format!("no answer for {words}{}", number::seconds(outage_s)))
+}
+
+/// Returns `1 fault (kill of node 1, the primary)`, and the longest outage in words if it is known.
+pub fn together(faults: &[&FaultView]) -> (String, Option<String>) {
+    let names: IndexSet<&str> = faults.iter().map(|one| one.name.as_str()).collect();
+    let more = if names.len() > NAMED_MAX { "; …" } else { "" };
+    let named = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join("; ");
+    let outages = faults.iter().filter_map(|one| Some((one.outage_s?, *one)));
+    let longest = outages.max_by(|a, b| a.0.total_cmp(&b.0));
+    let outage = longest.map(|(_, one)| no_answer(one, faults.len() > 1).unwrap_or_else(|| "no outage".to_owned()));
+    (format!("{} ({named}{more})", number::plural(faults.len() as u64, "fault", "faults")), outage)
+}
+
+/// Returns true if an outage of a phase, at `at_s` on the run's clock, is told with one of its faults.
+pub fn has_outage(faults: &[&FaultView], place: (u32, u32), at_s: f64) -> bool {
+    let is_there = |one: &FaultView| one.outage_at_s.is_some_and(|other| (other - at_s).abs() * 1e9 <= TICK_NS as f64);
+    faults.iter().any(|one| one.place == place && is_there(one))
+}
+
+/// Effects of faults for which a driven phase is not judged. Goals judge them all the same.
+#[derive(Debug, Default)]
+pub struct Allowance {
+    /// A fault of the disk, or one of an earlier phase: in effect in the whole phase.
+    pub is_whole: bool,
+    /// A fault was in effect at the planned end.
+    pub is_to_end: bool,
+    /// Counted operations that failed while faults were in effect.
+    pub failed: u64,
+}
+
+/// Returns the effects of faults on `phase` of trial `trial`.
+pub fn allowance(run: &Run, faults: &[FaultView], trial: u32, phase: &PhaseView) -> Allowance {
+    let is_whole = |span: &FaultSpan| {
+        let is_of_phase = span.phase == phase.ordinal && span.kind == FaultKind::Disk;
+        let is_over = ended_ns(span).is_some_and(|ended_ns| (ended_ns as f64 / 1e9) < phase.start_s);
+        (is_of_phase || span.phase < phase.ordinal) && !is_over
+    };
+    let is_whole = run.faults.iter().any(|span| span.trial == trial && is_whole(span));
+    let here: Vec<&FaultView> = faults.iter().filter(|one| one.place == (trial, phase.ordinal)).collect();
+    let trial = run.trials.iter().find(|one| one.header.ordinal == trial);
+    let recorded = trial.and_then(|trial| {
+        let recorded = trial.phases.iter().find(|one| one.header.ordinal == phase.ordinal)?;
+        (!here.is_empty()).then(|| PhaseFacts::gather(trial, recorded))
+    });
+    let is_in =
+        |slice: &&Slice<Distribution>| here.iter().any(|one| overlap((slice.start_ns, slice.end_ns), one.effect_ns));
+    let failed = recorded.map_or(0, |facts| {
+        let slices = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).filter(is_in);
+        let ended = slices.flat_map(|slice| facts.ended(slice)).filter(|one| one.outcome.is_error());
+        ended.map(|one| one.histogram.len()).sum()
+    });
+    Allowance { is_whole, is_to_end: here.iter().any(|one| one.is_to_end), failed }
+}
+
+/// Returns faults of the same kind and words, if there are several, with the spread of their effects.
+pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
+    let mut groups: IndexMap<(String, &str, FaultKind, &str), Vec<&FaultView>> = IndexMap::new();
+    for one in faults.iter().filter(|one| one.taken_s.is_some()) {
+        let trial = run.trials.iter().find(|trial| trial.header.ordinal == one.place.0);
+        let trial = trial.map_or(String::new(), |trial| name::trial_without(&trial.header, &[REPEAT]));
+        groups.entry((trial, &one.phase, one.kind, &one.fault)).or_default().push(one);
+    }
+    let several = groups.into_iter().filter(|(_, group)| group.len() > 1);
+    let of_group = |((trial, phase, kind, fault), group): ((String, &str, FaultKind, &str), Vec<&FaultView>)| {
+        let open = |time: Option<f64>, is_open: bool| if is_open { Some(f64::INFINITY) } else { time };
+        let outages = group.iter().filter_map(|one| open(one.outage_s, one.outage_open));
+        let recovered = group.iter().filter_map(|one| open(one.recovered_s, one.recovered_open));
+        let mut view = FaultRepeatsView {
+            trial,
+            phase: phase.to_owned(),
+            kind,
+            fault: fault.to_owned(),
+            n: group.len() as u64,
+            outage: spread(outages.collect()),
+            recovered: spread(recovered.collect()),
+            sentence: String::new(),
+        };
+        view.sentence = of_repeats(&view);
+        view
+    };
+    several.map(of_group).collect()
+}
+
+/// Returns the spread of times of which those that did not end are infinite.
+fn spread(mut times_s: Vec<f64>) -> Option<FaultSpread> {
+    if times_s.len() < 2 {
+        return None;
+    }
+    times_s.sort_by(f64::total_cmp);
+    let ended = |time_s: Option<f64>| time_s.filter(|time_s| time_s.is_finite());
+    let open = times_s.iter().filter(|time_s| time_s.is_infinite()).count() as u64;
+    Some(FaultSpread {
+        n: times_s.len() as u64,
+        least_s: ended(times_s.first().copied()),
+        median_s: ended(stat::median(&times_s)),
+        most_s: ended(times_s.last().copied()),
+        interval_s: interval::of_median(&times_s).filter(|_| open == 0).map(|one| (one.low, one.high)),
+        open,
+    })
+}
+
+fn of_repeats(view: &FaultRepeatsView) -> String {
+    let shown = |time_s: Option<f64>| time_s.map_or("longer than observed".to_owned(), number::seconds);
+    let range = |of: &FaultSpread| {
+        let interval = of.interval_s.map_or(String::new(), |(low, high)| {
+            format!(" (95 % interval {} to {})", number::seconds(low), number::seconds(high))
+        });
+        format!("{} to {}, median {}{interval}", shown(of.least_s), shown(of.most_s), shown(of.median_s))
+    };
+    let outage = view.outage.as_ref().map(|outage| match outage.most_s {
+        Some(0.0) => "no outage".to_owned(),
+        _ => format!("no answer for {}", range(outage)),
+    });
+    let recovered = view.recovered.as_ref().map(|recovered| match recovered.most_s {
+        Some(0.0) => "throughput did not fall".to_owned(),
+        _ => format!("throughput back after {}", range(recovered)),
+    });
+    let effects: Vec<String> = outage.into_iter().chain(recovered).collect();
+    let effects = match effects.is_empty() {
+        true => "effects on clients were not counted".to_owned(),
+        false => effects.join("; "),
+    };
+    format!("{}, {} times in {}, phase {}: {effects}", view.fault, number::count(view.n), view.trial, view.phase)
+}

@@ -1,0 +1,101 @@
+//! Faults that a plan set, and their effects on clients.
+
+use plimsoll_record::data::FaultKind;
+use serde::Serialize;
+
+/// A fault of a driven phase. Times are seconds from its beginning, if they are not on the run's clock.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultView {
+    /// Name of the trial.
+    pub trial: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Kind of the fault.
+    pub kind: FaultKind,
+    /// Affected part: `node 1, the primary`.
+    pub subject: String,
+    /// Fault as planned: `kill primary at 40%`.
+    pub fault: String,
+    /// Fault in words, without its time: `kill of node 1, the primary`.
+    pub name: String,
+    /// Planned time on the run's clock.
+    pub planned_s: f64,
+    /// Beginning on the run's clock.
+    pub at_s: f64,
+    /// Time until the fault had taken effect; `null` if it had not.
+    pub taken_s: Option<f64>,
+    /// Time until the fault was healed; `null` if it was not.
+    pub healed_s: Option<f64>,
+    /// First error of the fault or its healing.
+    pub error: Option<String>,
+    /// Time for which effects were observed: up to the next fault or the end of the phase.
+    pub observed_s: f64,
+    /// Time until the first failed operation or unusual silence, to 10 ms; `null` if no client noticed anything, or
+    /// without ticks.
+    pub noticed_s: Option<f64>,
+    /// Longest time without an answered operation; 0 if it was not longer than before the first fault, `null` without
+    /// ticks.
+    pub outage_s: Option<f64>,
+    /// Beginning of that time on the run's clock; `null` without an outage.
+    pub outage_at_s: Option<f64>,
+    /// The outage lasted until the end of all observations: it was longer.
+    pub outage_open: bool,
+    /// Time until throughput was back to 95 % of that before the first fault, for a second; 0 if it did not fall.
+    /// `null` if it did not come back, or if throughput before is not known.
+    pub recovered_s: Option<f64>,
+    /// Throughput did not come back while effects were observed.
+    pub recovered_open: bool,
+    /// Rejected operations of the slices in which the fault had an effect.
+    pub rejected: u64,
+    /// Operations of these slices whose outcome is unknown.
+    pub unknown: u64,
+    /// Effects in a sentence, without a full stop.
+    pub sentence: String,
+    /// Positions of trial and phase.
+    #[serde(skip)]
+    pub place: (u32, u32),
+    /// Beginning and end of the effect on the run's clock, in nanoseconds: until healing and recovery.
+    #[serde(skip)]
+    pub effect_ns: (u64, u64),
+    /// The effect lasted until the planned end of the phase.
+    #[serde(skip)]
+    pub is_to_end: bool,
+}
+
+/// Faults with the same kind and planned words, in repeats of a trial or in one phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultRepeatsView {
+    /// Name of the trials, without the number of the repeat.
+    pub trial: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Kind of the faults.
+    pub kind: FaultKind,
+    /// Fault as planned.
+    pub fault: String,
+    /// Number of faults.
+    pub n: u64,
+    /// Outages; `null` if fewer than two are known.
+    pub outage: Option<FaultSpread>,
+    /// Times to recovery; `null` if fewer than two are known.
+    pub recovered: Option<FaultSpread>,
+    /// Both in a sentence, without a full stop.
+    pub sentence: String,
+}
+
+/// Spread of a time over several faults, in seconds. A time that did not end counts as longer than all others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultSpread {
+    /// Number of times.
+    pub n: u64,
+    /// Shortest; `null` if none ended.
+    pub least_s: Option<f64>,
+    /// Median; `null` if it did not end.
+    pub median_s: Option<f64>,
+    /// Longest; `null` if it did not end.
+    pub most_s: Option<f64>,
+    /// Interval (95 %) of the median; `null` with fewer than six times, and if one of them did not end.
+    pub interval_s: Option<(f64, f64)>,
+    /// Number of times that did not end.
+    pub open: u64,
+}

@@ -1,0 +1,359 @@
+//! Faults of a plan: what clients noticed of each, and what the verdict makes of them.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::{FaultView, GoalState, RunView, VerdictState};
+use plimsoll_core::pace::Stage;
+use plimsoll_core::{Measure, Outcome};
+use plimsoll_record::data::{About, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
+
+use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked};
+use crate::stall::act;
+use crate::study::{SECOND_NS, served, times};
+
+#[track_caller]
+fn only(run: &Run) -> FaultView {
+    let faults = view(run).faults;
+    let [one] = faults.as_slice() else { panic!("one fault: {faults:?}") };
+    one.clone()
+}
+
+#[track_caller]
+fn near(got: Option<f64>, wanted: f64) {
+    assert!(got.is_some_and(|got| (got - wanted).abs() < 1e-6), "{got:?}, wanted {wanted}");
+}
+
+#[test]
+fn an_outage_is_told_to_ten_milliseconds_with_the_time_at_which_clients_noticed() {
+    let run = killed_primary();
+    let one = only(&run);
+    near(one.outage_s, 1.37);
+    near(one.outage_at_s, 108.0);
+    near(one.noticed_s, 0.02);
+    near(one.recovered_s, 1.37);
+    near(one.healed_s, 1.3);
+    near(one.taken_s, 0.005);
+    assert_eq!((one.outage_open, one.recovered_open, one.unknown, one.rejected), (false, false, 8, 0));
+    assert_eq!(
+        one.sentence,
+        "kill of node 1, the primary, at 108.00 s: no answer for 1.37 s, noticed after 20.0 ms, throughput back after \
+         1.37 s; 8 outcomes unknown"
+    );
+    assert_eq!((one.phase.as_str(), one.fault.as_str(), one.at_s), ("mixed", "kill primary at 40%", 108.0));
+}
+
+#[test]
+fn the_first_line_and_the_verdict_name_the_fault_of_an_outage_once_each() {
+    let found = view(&killed_primary());
+    let text = &found.summary[0].text;
+    let words = "no answer for 1.37 s at 108 s, around then: kill of node 1, the primary, at 108.00 s";
+    assert!(text.contains(words), "{text}");
+    assert_eq!(
+        found.verdict.sentence,
+        "fjall ran as planned through 1 fault (kill of node 1, the primary): no answer for 1.37 s; nothing was checked \
+         and no goal was set."
+    );
+    let mark = &found.plots.acts[0];
+    assert_eq!((mark.start_s, mark.end_s, mark.name.as_str()), (108.0, 109.3, "kill of node 1, the primary"));
+}
+
+#[test]
+fn an_outage_that_no_fault_explains_is_told_first_and_the_faults_after_it() {
+    let mut run = ticked(20, |tick| if (300..500).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, PAUSE, 10_000, Some(13_000));
+    let sentence = view(&run).verdict.sentence;
+    assert_eq!(
+        sentence,
+        "fjall gave no answer in phase mixed for 2.00 s at 103 s; 1 fault (pause of node 2): no outage."
+    );
+}
+
+#[test]
+fn no_promise_is_said_to_be_kept_without_the_faults() {
+    let mut run = killed_primary();
+    let study = crate::study::complete();
+    run.trials[0].ledgers = study.trials[4].ledgers.clone();
+    fault(&mut run, PAUSE, 14_000, Some(15_000));
+    let found = view(&run);
+    assert_eq!(found.verdict.state, VerdictState::Pass);
+    let sentence = &found.verdict.sentence;
+    let begin = "fjall kept every promise through 2 faults (kill of node 1, the primary; pause of node 2): no answer \
+                 for up to 1.37 s; all ";
+    assert!(sentence.starts_with(begin), "{sentence}");
+    assert_eq!(sentence.matches("no answer").count(), 1, "{sentence}");
+}
+
+#[test]
+fn a_pause_that_no_client_notices_has_no_effect() {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, PAUSE, 5_000, Some(8_000));
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.outage_at_s, one.recovered_s), (None, Some(0.0), None, Some(0.0)));
+    assert_eq!(one.sentence, "pause of node 2 at 105.00 s: no client noticed");
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.contains("through 1 fault (pause of node 2): no outage; "), "{sentence}");
+    // Throughput alone fell.
+    let mut run = ticked(20, |tick| if (510..700).contains(&tick) { (6, 0) } else { (10, 0) });
+    fault(&mut run, PAUSE, 5_000, Some(8_000));
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s), (None, Some(0.0)));
+    // Twelve slow ticks in a window take 48 of 1,000 answers.
+    near(one.recovered_s, 1.88);
+    assert!(one.sentence.ends_with("no client noticed, throughput back after 1.88 s"), "{}", one.sentence);
+}
+
+/// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
+fn without_end() -> Run {
+    let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });
+    run.trials[0].phases[0].slices[19].drain = true;
+    fault(&mut run, KILL, 8_000, None);
+    run
+}
+
+#[test]
+fn an_outage_without_an_end_is_longer_than_it_was_observed() {
+    let mut run = without_end();
+    let one = only(&run);
+    near(one.outage_s, 12.0);
+    assert_eq!((one.outage_open, one.recovered_s, one.recovered_open), (true, None, true));
+    assert!(
+        one.sentence
+            .ends_with("no answer for more than 12.0 s, noticed within 10 ms, throughput not back within 12.0 s"),
+        "{}",
+        one.sentence
+    );
+    assert_eq!(view(&run).verdict.state, VerdictState::Measured, "the fault was in effect to the end");
+
+    // Answers after the planned end are an end of the outage, but no throughput.
+    run.trials[0].phases[0].slices[19].ticks[50].answered = 8;
+    let one = only(&run);
+    near(one.outage_s, 11.5);
+    assert_eq!((one.outage_open, one.recovered_open), (false, true));
+}
+
+#[test]
+fn a_late_answer_in_the_drain_is_no_outage() {
+    let mut run = ticked(20, |tick| if (1_899..1_950).contains(&tick) { (0, 0) } else { (10, 0) });
+    run.trials[0].phases[0].slices[19].drain = true;
+    fault(&mut run, PAUSE, 5_000, Some(8_000));
+    assert_eq!(only(&run).outage_s, Some(0.0));
+}
+
+#[test]
+fn each_of_two_faults_has_its_own_effects() {
+    let mut run = ticked(20, |tick| match tick {
+        500..700 => (0, 0),
+        1_203..1_303 => (0, 1),
+        _ => (10, 0),
+    });
+    fault(&mut run, PAUSE, 5_000, Some(7_000));
+    fault(&mut run, KILL, 12_000, Some(13_000));
+    let faults = view(&run).faults;
+    let outages: Vec<_> = faults.iter().map(|one| (one.outage_at_s.unwrap(), one.unknown)).collect();
+    assert_eq!(outages, [(105.0, 0), (112.03, 100)]);
+    near(faults[0].outage_s, 2.0);
+    near(faults[1].outage_s, 1.0);
+    near(faults[1].noticed_s, 0.03);
+    near(faults[1].recovered_s, 1.03);
+    near(Some(faults[0].observed_s), 7.0);
+    // Faults of one time share what follows.
+    run.faults[1].planned_ns = run.faults[0].planned_ns;
+    run.faults[1].begun_ns = run.faults[0].begun_ns + 2_000_000;
+    let faults = view(&run).faults;
+    near(faults[0].outage_s, 2.0);
+    near(faults[1].outage_s, 2.0);
+}
+
+#[test]
+fn in_an_open_loop_throughput_is_back_at_the_scheduled_rate() {
+    let mut run = ticked(20, |tick| match tick {
+        0..800 => (10, 0),
+        800..900 => (0, 0),
+        _ => (8, 0),
+    });
+    for slice in &mut run.trials[0].phases[0].slices {
+        let mut response = slice.histograms.clone();
+        response.iter_mut().for_each(|one| one.measure = Measure::Response);
+        slice.histograms.extend(response);
+    }
+    fault(&mut run, KILL, 8_000, Some(9_000));
+    assert_eq!((only(&run).recovered_s, only(&run).recovered_open), (None, true), "8 of 10 answers");
+    run.trials[0].phases[0].header.rate_per_s = Some(800.0);
+    near(only(&run).recovered_s, 1.0);
+    // A load that changes has no usual throughput.
+    run.trials[0].phases[0].header.stages = vec![Stage::held(800.0, 20 * SECOND_NS)];
+    assert_eq!((only(&run).recovered_s, only(&run).recovered_open), (None, false));
+}
+
+#[test]
+fn silences_that_are_usual_in_a_slow_store_are_no_outage() {
+    let slow = |tick: u64| u32::from(tick.is_multiple_of(20));
+    let mut run = ticked(20, |tick| (slow(tick), 0));
+    fault(&mut run, PAUSE, 8_050, Some(10_000));
+    let one = only(&run);
+    assert_eq!((one.outage_s, one.noticed_s, one.recovered_s), (Some(0.0), None, Some(0.0)), "{one:?}");
+    let mut run = ticked(20, |tick| (if (801..880).contains(&tick) { 0 } else { slow(tick) }, 0));
+    fault(&mut run, PAUSE, 8_050, Some(8_700));
+    let one = only(&run);
+    near(one.outage_s, 0.79);
+    assert_eq!(one.outage_at_s.map(|at_s| (at_s * 100.0).round()), Some(10_801.0), "the silence had begun before");
+}
+
+#[test]
+fn failures_that_are_usual_are_not_taken_for_the_fault() {
+    let mut run = ticked(20, |tick| (10, u32::from(tick.is_multiple_of(7))));
+    fault(&mut run, PAUSE, 5_000, Some(8_000));
+    assert_eq!(only(&run).noticed_s, None);
+    run.trials[0].phases[0].slices[6].ticks[50].failed = 3;
+    near(only(&run).noticed_s, 1.5);
+    // After it was healed and had no effect, failures are not of this fault.
+    run.faults[0].healed_ns = Some(at_ns(6_000));
+    assert_eq!(only(&run).noticed_s, None);
+}
+
+#[test]
+fn a_phase_without_ticks_has_no_effects_but_failed_operations() {
+    let mut run = killed_primary();
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.outage_at_s, one.recovered_s), (None, None, None, None));
+    assert_eq!((one.unknown, one.recovered_open), (8, false));
+    assert!(one.sentence.ends_with(": its effect on clients was not counted; 8 outcomes unknown"), "{}", one.sentence);
+}
+
+#[test]
+fn a_fault_that_did_not_take_effect_says_so_and_decides_nothing() {
+    let mut run = killed_primary();
+    (run.faults[0].taken_ns, run.faults[0].error) = (None, Some("no such process".to_owned()));
+    let found = view(&run);
+    assert_eq!(found.faults[0].sentence, "kill of node 1, the primary, at 108.00 s failed: no such process");
+    assert_eq!(found.verdict.state, VerdictState::Undecided);
+    let sentence = &found.verdict.sentence;
+    assert_eq!(sentence, "In phase mixed of fjall: `kill primary at 40%` failed: no such process.");
+    // The phase may say so itself.
+    run.trials[0].phases[0].end.remarks.push((About::NotDone, "the fault was not done".to_owned()));
+    assert_eq!(view(&run).verdict.reasons, ["In phase mixed of fjall: the fault was not done."]);
+}
+
+#[test]
+fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
+    let mut run = killed_primary();
+    let first = run.trials[0].clone();
+    for repeat in 1..7u32 {
+        let mut trial = first.clone();
+        trial.header.ordinal = repeat;
+        trial.header.labels.insert("repeat".into(), repeat.to_string());
+        for tick in trial.phases[0].slices[9].ticks.iter_mut().take(37 + repeat as usize) {
+            tick.answered = 0;
+        }
+        run.trials.push(trial);
+        run.faults.push(plimsoll_record::data::FaultSpan { trial: repeat, ..run.faults[0].clone() });
+    }
+    let repeats = view(&run).fault_repeats;
+    let [one] = repeats.as_slice() else { panic!("one fault: {repeats:?}") };
+    let outage = one.outage.as_ref().unwrap();
+    assert_eq!((one.n, outage.n, outage.open), (7, 7, 0));
+    near(outage.least_s, 1.37);
+    near(outage.median_s, 1.4);
+    near(outage.most_s, 1.43);
+    let times = "1.37 s to 1.43 s, median 1.40 s (95 % interval 1.37 s to 1.43 s)";
+    let place = "kill primary at 40%, 7 times in fjall, phase mixed";
+    assert_eq!(one.sentence, format!("{place}: no answer for {times}; throughput back after {times}"));
+    run.trials.truncate(5);
+    run.faults.truncate(5);
+    assert_eq!(view(&run).fault_repeats[0].outage.as_ref().unwrap().interval_s, None);
+    assert!(view(&killed_primary()).fault_repeats.is_empty(), "of one there is no spread");
+}
+
+/// Adds `n` operations with `outcome` to a slice.
+fn failing(run: &mut Run, slice: usize, n: u64, outcome: Outcome) {
+    let mut failed = served(1, times([(1_000_000, n)]));
+    failed.outcome = outcome;
+    run.trials[0].phases[0].slices[slice].histograms.push(failed);
+}
+
+fn judged(run: &Run) -> (VerdictState, String) {
+    let RunView { verdict, .. } = view(run);
+    (verdict.state, verdict.sentence)
+}
+
+#[test]
+fn operations_that_fail_while_a_fault_is_in_effect_do_not_fail_the_run_and_all_others_do() {
+    let mut run = killed_primary();
+    failing(&mut run, 9, 600, Outcome::Rejected);
+    assert_eq!(judged(&run).0, VerdictState::Measured);
+    assert_eq!(view(&run).faults[0].rejected, 600);
+    failing(&mut run, 15, 600, Outcome::Rejected);
+    let (state, sentence) = judged(&run);
+    assert_eq!(state, VerdictState::Fail);
+    let words = "600 of 19,838 operations failed in phase mixed of fjall while no fault was in effect, 3.02 %";
+    assert!(sentence.starts_with(words), "{sentence}");
+    // Goals count all of them.
+    let mut run = killed_primary();
+    failing(&mut run, 9, 600, Outcome::Rejected);
+    run.header.goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 1.0, unit: "%".into() }];
+    assert_eq!(judged(&run).0, VerdictState::Fail);
+}
+
+#[test]
+fn a_server_that_does_not_come_back_after_its_fault_is_not_said_to_be_gone() {
+    let mut run = without_end();
+    let connects = PhaseResult { name: ResultName::FailedConnects, subject: String::new(), value: 7.0, n: 1 };
+    run.trials[0].phases[0].end.results.push(connects);
+    assert_eq!(judged(&run).0, VerdictState::Measured);
+    run.faults.clear();
+    let (state, sentence) = judged(&run);
+    assert!(state == VerdictState::Fail && sentence.contains("connections could not be opened again"), "{sentence}");
+}
+
+#[test]
+fn a_goal_on_outages_is_judged_by_ticks_and_also_during_faults() {
+    let mut run = killed_primary();
+    for (limit_s, state) in [(1.3, GoalState::Missed), (1.4, GoalState::Held)] {
+        let limit = limit_s * 1e9;
+        run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit, unit: "ns".into() }];
+        let goal = &view(&run).goals[0];
+        assert_eq!((goal.state, goal.got_text.as_str()), (state, "1.37 s"));
+    }
+}
+
+#[test]
+fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mended() {
+    let disk = (FaultKind::Disk, "disk", "disk eio write once at 3s");
+    let mut run = ticked(20, |_| (10, 0));
+    let mut later = run.trials[0].phases[0].clone();
+    later.header.ordinal = 1;
+    later.header.name = "later".into();
+    later.header.start_ns += 30 * SECOND_NS;
+    later.end.end_ns += 30 * SECOND_NS;
+    for slice in &mut later.slices {
+        (slice.start_ns, slice.end_ns) = (slice.start_ns + 30 * SECOND_NS, slice.end_ns + 30 * SECOND_NS);
+    }
+    let mut failed = served(1, times([(1_000_000, 9_000)]));
+    failed.outcome = Outcome::Rejected;
+    later.slices[3].histograms.push(failed);
+    run.trials[0].phases.push(later);
+    // Before the fault and all through its phase.
+    failing(&mut run, 0, 9_000, Outcome::Rejected);
+    assert_eq!(judged(&run).0, VerdictState::Fail);
+    fault(&mut run, disk, 3_000, None);
+    assert_eq!(judged(&run).0, VerdictState::Measured);
+    let found = view(&run);
+    assert_eq!(found.disk_faults[0].faults, ["eio write once"]);
+    assert_eq!(found.faults[0].name, "disk eio write once");
+    run.faults[0].healed_ns = Some(at_ns(21_000));
+    let (state, sentence) = judged(&run);
+    assert!(state == VerdictState::Fail && sentence.contains("in phase later"), "{sentence}");
+    fault(&mut run, (FaultKind::Disk, "disk", "disk full at 4s for 17s"), 4_000, Some(21_000));
+    assert_eq!(view(&run).disk_faults[0].faults, ["eio write once", "full", "mended"]);
+}
+
+#[test]
+fn faults_stand_among_the_actions_of_a_lab_in_time_order() {
+    let mut run = killed_primary();
+    act(&mut run, "lab pause a 2", 7_500, 7_510);
+    act(&mut run, "lab resume a 2", 12_000, 12_010);
+    let acts: Vec<String> = view(&run).plots.acts.into_iter().map(|act| act.name).collect();
+    assert_eq!(acts, ["lab pause a 2", "kill of node 1, the primary", "lab resume a 2"]);
+    run.faults[0].healed_ns = None;
+    assert_eq!(view(&run).plots.acts[1].end_s, 120.0, "the end of its phase");
+}

@@ -1,0 +1,185 @@
+//! Faults on the clock of a load: they take effect, are healed, and cost what an independent client sees.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::Address;
+use plimsoll_store_postgres::Endpoint;
+use plimsoll_store_postgres::wire::Login;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Guarded, Place, servers, wait_for};
+
+/// Returns the faults of a report, and its verdict.
+fn faults(ran: &Value) -> (Vec<Value>, String) {
+    let report = &ran["report"];
+    let verdict = report["verdict"]["sentence"].as_str().unwrap().to_owned();
+    (report["faults"].as_array().unwrap().clone(), verdict)
+}
+
+#[track_caller]
+fn seconds(fault: &Value, name: &str) -> f64 {
+    fault[name].as_f64().unwrap_or_else(|| panic!("no {name}: {fault}"))
+}
+
+/// Longest time between two answers to a client that asks a private PostgreSQL again and again, and opens a new
+/// connection at once if one is lost. Returns at the end of the run.
+fn gap_seen(run: &mut Guarded) -> Duration {
+    let pid = servers(run.0.id(), "postgres")[0];
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
+    let words = String::from_utf8_lossy(&command).replace('\0', "\n");
+    let sockets = words.lines().find_map(|word| word.strip_prefix("unix_socket_directories=")).unwrap().to_owned();
+    let address = Address::Unix(PathBuf::from(sockets).join(".s.PGSQL.5432"));
+    let login = Login { user: "postgres".into(), database: "postgres".into(), ..Login::default() };
+    let endpoint = Endpoint::plain(address, login);
+    let (mut connection, mut gap, mut last) = (None, Duration::ZERO, Instant::now());
+    while run.0.try_wait().unwrap().is_none() {
+        let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
+        connection = connection.or_else(open);
+        let answer = connection.as_mut().and_then(|connection| connection.value("SELECT 1").ok());
+        if answer.is_some() {
+            (gap, last) = (gap.max(last.elapsed()), Instant::now());
+        } else {
+            connection = None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    gap
+}
+
+#[test]
+fn an_outage_is_as_long_as_an_independent_client_sees_it() {
+    for (fault, at_least) in [("pause all at 1500ms for 700ms", 0.7), ("kill all at 1500ms for 500ms", 0.5)] {
+        let place = Place::new();
+        let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", "4s"];
+        let mut run = place.started(&[&line[..], &["--fault", fault, "-q"]].concat(), 1);
+        let seen_s = gap_seen(&mut run).as_secs_f64();
+        run.ended().expect(0);
+        let report = place.report();
+        let found = &report["faults"][0];
+        let outage_s = seconds(found, "outage_s");
+        // Both have a processor to wait for, beside other tests.
+        assert!(outage_s >= 0.8 * at_least && (outage_s - seen_s).abs() < 0.15, "{seen_s} s seen: {found}");
+        assert!(seconds(found, "taken_s") < 0.3 && seconds(found, "healed_s") >= at_least, "{found}");
+        assert!(seconds(found, "noticed_s") < 0.3, "{found}");
+        // Beside other tests, throughput before the fault may not come again.
+        assert!(found["recovered_s"].as_f64().is_none_or(|back_s| back_s >= outage_s), "{found}");
+        let late_s = seconds(found, "at_s") - seconds(found, "planned_s");
+        assert!((0.0..0.05).contains(&late_s), "{found}");
+        let sentence = report["verdict"]["sentence"].as_str().unwrap();
+        assert!(sentence.contains("1 fault") && sentence.contains("no answer for"), "{sentence}");
+        assert_eq!(report["trials"][0]["ledgers"][0]["lost"], 0, "{report}");
+    }
+}
+
+#[test]
+fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election() {
+    let place = Place::new();
+    let drive = [
+        "drive",
+        "kv",
+        "--set",
+        "records=200",
+        "--on",
+        "etcd",
+        "--clients",
+        "6",
+        "--for",
+        "14s",
+        "--json",
+        "-q",
+        "--set",
+        "etcd.nodes=3",
+        "--goal",
+        "lost=0",
+        "--goal",
+        "outage=10s",
+        "--fault",
+        "kill replica at 2s for 2s",
+        "--fault",
+        "cut primary at 7s for 3s",
+    ];
+    let (found, verdict) = faults(&place.run(&drive).expect(0).last_json());
+    assert_eq!(found.len(), 2, "{found:?}");
+    let subjects: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
+    assert!(subjects[0].ends_with(", a replica") && subjects[1].ends_with(", the primary"), "{subjects:?}");
+    // The other nodes answer meanwhile; without a leader none takes writes.
+    assert!(seconds(&found[0], "outage_s") < 1.0, "{found:?}");
+    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
+    assert!(verdict.contains("2 faults"), "{verdict}");
+}
+
+#[test]
+fn links_and_limits_change_and_are_as_before_afterwards() {
+    let place = Place::new();
+    let drive = |more: &[&str]| {
+        let common = ["drive", "kv", "--set", "records=200", "--mix", "read=1", "--clients", "2", "--json", "-q"];
+        place.run(&[&common[..], more].concat()).expect(0).last_json()
+    };
+    let slow = "link all delay=20ms at 2s for 2s";
+    let report = drive(&["--on", "postgres-replicas", "--nodes", "2", "--for", "6s", "--fault", slow]);
+    let slices = report["report"]["trials"][0]["phases"].as_array().unwrap();
+    let drive_of = slices.iter().find(|phase| phase["kind"] == "drive").unwrap();
+    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    let phases = run.trials.iter().flat_map(|trial| &trial.phases);
+    let counts: Vec<u64> = phases
+        .filter(|phase| phase.header.name == drive_of["name"].as_str().unwrap())
+        .flat_map(|phase| &phase.slices)
+        .map(|slice| slice.histograms.iter().map(|one| one.histogram.len()).sum())
+        .collect();
+    // 40 ms for each answer while the links are slow.
+    assert!(counts[3] < 110 && counts[0] > 10 * counts[3] && counts[5] > 10 * counts[3], "{counts:?}");
+    let span = &run.faults[0];
+    assert!(span.subject == "all nodes" && span.error.is_none() && span.healed_ns.is_some(), "{span:?}");
+}
+
+#[test]
+fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
+    for signal in [Signal::INT, Signal::KILL] {
+        let place = Place::new();
+        let line = ["drive", "kv", "--set", "records=100", "--on", "postgres", "--for", "60s", "-q"];
+        let fault =
+            ["--fault", "pause all at 1s for 50s", "--fault", "limit all cpus=0.5 at 1s", "--set", "postgres.cpus=2"];
+        let mut run = place.recording(&[&line[..], &fault].concat());
+        let faults = || place.all_runs().pop().and_then(|run| plimsoll_record::data::Run::load(&run).ok());
+        let taken =
+            || faults().is_some_and(|run| run.faults.iter().filter(|span| span.taken_ns.is_some()).count() == 2);
+        wait_for("the faults", Duration::from_secs(30), taken);
+        let pids = servers(run.0.id(), "postgres");
+        run.signal(signal);
+        let code = run.0.wait().unwrap().code();
+        assert_eq!(code, if signal == Signal::INT { Some(130) } else { None });
+        let is_gone = |pid: &u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
+        wait_for("the servers' end", Duration::from_secs(10), || pids.iter().all(is_gone));
+        if signal == Signal::INT {
+            let all = faults().unwrap().faults;
+            assert!(all.iter().all(|span| span.healed_ns.is_some() && span.error.is_none()), "{all:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
+    let place = Place::new();
+    let drive = |on: &str, fault: &str, words: &str| {
+        place.run(&["drive", "select", "--on", on, "--for", "5s", "--fault", fault]).expect(2).says(words);
+    };
+    drive("sqlite", "kill all at 1s", "sqlite has no private servers");
+    drive("postgres://127.0.0.1:1/db", "kill all at 1s", "name a store whose servers Plimsoll starts");
+    drive("postgres", "kill node 2 at 1s", "postgres has no node 2");
+    drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
+    drive("galera", "kill primary at 1s", "galera has no primary: more than one node takes writes");
+    drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
+    drive("postgres", "limit all cpus=1 at 1s", "give the store a limit to begin with: --set cpus=");
+    drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
+    drive("postgres", "disk full at 1s", "put it on one that can");
+    drive("postgres", "explode all at 1s", "unknown fault `explode`");
+    let both = ["--fault", "kill all at 1s", "--fault", "pause all at 2s"];
+    let line = ["drive", "kv", "--on", "postgres", "--for", "5s"];
+    place.run(&[&line[..], &both].concat()).expect(2).says("`pause all at 2s` falls into `kill all at 1s`");
+    let counted = ["drive", "kv", "--on", "postgres", "--ops", "10", "--fault", "kill all at 50%"];
+    place.run(&counted).expect(2).says("the length of the phase is not known, because it counts operations");
+    assert!(place.all_runs().is_empty());
+}

@@ -1,0 +1,72 @@
+//! Faults of a drive phase.
+
+use std::ops::Range;
+
+use plimsoll_core::DiskSpec;
+
+use crate::document::{PlanNode, PlanReader, Section};
+use crate::model::StoreUse;
+use crate::sweep::{Choices, Point};
+use crate::timeline::PlannedFault;
+
+/// Most faults of a drive.
+const FAULTS_MAX: usize = 100;
+
+/// A fault, with a choice of values.
+pub(crate) struct FaultDraft {
+    fault: Choices<PlannedFault>,
+    span: Range<usize>,
+}
+
+impl FaultDraft {
+    /// Returns the fault at a point of the sweep.
+    pub(crate) fn at(&self, point: &mut Point<'_>) -> PlannedFault {
+        self.fault.at(point)
+    }
+
+    /// Location of the fault, if it is one of a disk.
+    pub(crate) fn of_disk(&self) -> Option<Range<usize>> {
+        self.fault.values().any(PlannedFault::is_of_disk).then(|| self.span.clone())
+    }
+}
+
+impl PlanReader<'_> {
+    /// Reads the faults of a drive: a text, or a list of texts. A list in the list is swept.
+    pub(crate) fn faults(&self, phase: &str, drive: &Section<'_>) -> Option<Vec<FaultDraft>> {
+        let Some(node) = drive.get("fault") else { return Some(Vec::new()) };
+        let elements = node.elements().unwrap_or_else(|| vec![node.clone()]);
+        if elements.len() > FAULTS_MAX {
+            let what = format!("a drive has at most {FAULTS_MAX} faults, not {}", elements.len());
+            return self.refuse(node.span, what, Some("repeat one: every 30s".to_owned()));
+        }
+        self.all(&elements, |element| {
+            let fault = self.choices(phase, element, |node| self.fault(node))?;
+            Some(FaultDraft { fault, span: element.span.clone() })
+        })
+    }
+
+    fn fault(&self, node: &PlanNode<'_>) -> Option<PlannedFault> {
+        let text = self.text(node)?;
+        let refused = |(what, help): (String, Option<String>)| self.refuse(node.span.clone(), what, help);
+        PlannedFault::parse(text).map_or_else(refused, Some)
+    }
+
+    /// Reports the fault at `span` if the disk of `store` does not support faults.
+    pub(crate) fn has_disk(&self, store: &StoreUse, span: &Range<usize>) {
+        if let Some(disk) = DiskSpec::of(&store.params).filter(|_| store.is_private()) {
+            if let Some(several) = disk.several() {
+                let what =
+                    format!("the data of `{}` is on several devices ({several}), which do not fail", store.label);
+                let help = "leave `disk_layout` and `log_disk` out where a disk is to fail".to_owned();
+                self.problem(span.clone(), what, Some(help));
+            }
+            return;
+        }
+        let what = format!("the disk of `{}` cannot be told to fail", store.label);
+        let help = match store.is_private() && store.params.0.contains_key(DiskSpec::PARAM) {
+            true => format!("put it on one that can: {{ store = \"{}\", disk = \"ext4\" }}", store.kind),
+            false => "only a store that is started here, and keeps data, can be put on one that can".to_owned(),
+        };
+        self.problem(span.clone(), what, Some(help));
+    }
+}

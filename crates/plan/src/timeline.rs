@@ -1,0 +1,499 @@
+//! Faults on the clock of a load: what happens to which nodes, when, and for how long.
+//!
+//! One syntax serves plans, command lines and reports: `kill primary at 40%`, `pause node 2 at 10s for 3s every 20s`.
+
+use std::fmt;
+use std::time::Duration;
+
+use plimsoll_core::fault::Fault;
+use plimsoll_core::random::{below, mix};
+use plimsoll_core::{LimitChange, Link, NodeChoice, ParamSpec, ParamType, StoreError};
+use serde::{Serialize, Serializer};
+
+use crate::document::short;
+use crate::quantity::{self, Dimension, show_ns};
+use crate::{nearest, parse_count};
+
+/// Most occurrences of a repeated fault.
+const MOMENTS_MAX: usize = 10_000;
+/// Share of the interval in which the beginning of a repeated fault is drawn.
+const DRAWN: u64 = 4;
+/// Verbs of faults.
+pub(crate) const VERBS: &[&str] =
+    &["kill", "stop", "pause", "restart", "promote", "cut", "link", "limit", "disk", "add"];
+
+/// A mistake, and advice if there is any.
+type Mistake = (String, Option<String>);
+
+/// A fault of a drive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedFault {
+    /// Words of the plan, with single spaces: `kill primary at 40%`.
+    text: String,
+    /// Kind of fault, and its nodes.
+    pub what: FaultAction,
+    /// Beginning.
+    pub at: FaultTime,
+    /// Time until the fault is healed; `None` for the end of the phase, or of the trial for a fault of the disk.
+    pub lasts: Option<FaultTime>,
+    /// Interval in nanoseconds after which the fault is repeated.
+    pub every_ns: Option<u64>,
+}
+
+/// Kinds of faults.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FaultAction {
+    /// Kills servers; healed by a start.
+    Kill(NodeChoice),
+    /// Stops servers gracefully; healed by a start.
+    Stop(NodeChoice),
+    /// Suspends servers; healed when they continue.
+    Pause(NodeChoice),
+    /// Stops and starts servers.
+    Restart(NodeChoice),
+    /// Makes a replica the primary.
+    Promote(NodeChoice),
+    /// Changes the network link of nodes. The link [`Link::CUT`] carries nothing.
+    Link(NodeChoice, Link),
+    /// Changes a limit of nodes.
+    Limit(NodeChoice, LimitChange),
+    /// Starts a fault of the store's disk.
+    Disk(Fault),
+    /// Adds a node, until the end of the trial.
+    Add,
+}
+
+/// Time in a phase, from its start.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum FaultTime {
+    /// Nanoseconds.
+    Ns(u64),
+    /// Per cent of the length of the phase, with its warm-up.
+    Percent(f64),
+}
+
+/// An occurrence of a fault. Times are nanoseconds from the start of the phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FaultMoment {
+    /// Beginning.
+    pub at_ns: u64,
+    /// Beginning of the healing; `None` for the end of a phase of unknown length, or of the trial.
+    pub until_ns: Option<u64>,
+}
+
+impl FaultAction {
+    /// Returns the verb of the fault.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::Kill(_) => "kill",
+            Self::Stop(_) => "stop",
+            Self::Pause(_) => "pause",
+            Self::Restart(_) => "restart",
+            Self::Promote(_) => "promote",
+            Self::Link(_, link) if *link == Link::CUT => "cut",
+            Self::Link(..) => "link",
+            Self::Limit(..) => "limit",
+            Self::Disk(_) => "disk",
+            Self::Add => "add",
+        }
+    }
+
+    /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins.
+    pub fn nodes(&self) -> Option<NodeChoice> {
+        match self {
+            Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Restart(on) => Some(*on),
+            Self::Promote(on) | Self::Link(on, _) | Self::Limit(on, _) => Some(*on),
+            Self::Disk(_) | Self::Add => None,
+        }
+    }
+
+    /// Returns true for a fault that ends by itself.
+    fn is_brief(&self) -> bool {
+        matches!(self, Self::Restart(_) | Self::Promote(_) | Self::Add)
+    }
+
+    /// Returns true if the faults cannot be in effect together.
+    fn excludes(&self, other: &Self) -> bool {
+        let is_of_server =
+            |one: &Self| matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Restart(_));
+        let is_same_thing = match (self, other) {
+            (Self::Link(..), Self::Link(..)) => true,
+            (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
+            (Self::Disk(one), Self::Disk(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
+            _ => is_of_server(self) && is_of_server(other),
+        };
+        let (one, other) = (self.nodes(), other.nodes());
+        is_same_thing && (one == other || [one, other].contains(&Some(NodeChoice::All)))
+    }
+}
+
+impl FaultTime {
+    /// Returns the time in nanoseconds in a phase of `length_ns`; `None` for a share of an unknown length.
+    pub fn ns(self, length_ns: Option<u64>) -> Option<u64> {
+        match self {
+            Self::Ns(ns) => Some(ns),
+            Self::Percent(percent) => length_ns.map(|length_ns| (length_ns as f64 * percent / 100.0) as u64),
+        }
+    }
+}
+
+impl PlannedFault {
+    /// Parses a fault in the syntax of plans.
+    ///
+    /// # Errors
+    /// The mistake, with advice.
+    pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let what = action(words.split(|word| *word == "at").next().unwrap_or_default())?;
+        let [mut at, mut lasts, mut every] = [None; 3];
+        let times = words.iter().position(|word| *word == "at").map_or(&[][..], |at| &words[at..]);
+        for pair in times.chunks(2) {
+            let (key, value) = (pair[0], pair.get(1).copied().unwrap_or_default());
+            let place = match key {
+                "at" => &mut at,
+                "for" => &mut lasts,
+                "every" => &mut every,
+                other => {
+                    let help = "write the times last: at 10s for 3s every 30s".to_owned();
+                    return Err((format!("`{}` is not a time of a fault", short(other)), Some(help)));
+                }
+            };
+            if place.is_some() {
+                return Err((format!("`{key}` is given twice"), None));
+            }
+            *place = Some(time(key, value)?);
+        }
+        let Some(at) = at else {
+            let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
+            return Err(("the time of the fault is missing".to_owned(), Some(help)));
+        };
+        if lasts.is_some() && what.is_brief() {
+            let help = Some("leave `for` out".to_owned());
+            return Err((format!("`{}` ends by itself", what.verb()), help));
+        }
+        let every_ns = match every {
+            None => None,
+            Some(FaultTime::Ns(ns)) if ns > 0 => Some(ns),
+            Some(_) => return Err(("`every` needs a time above 0".to_owned(), Some("write every 30s".to_owned()))),
+        };
+        let is_long = |lasts: FaultTime, every_ns: u64| match lasts {
+            FaultTime::Ns(ns) => ns > every_ns - every_ns / DRAWN,
+            FaultTime::Percent(_) => true,
+        };
+        match (every_ns, lasts) {
+            (Some(_), None) if !what.is_brief() => {
+                let help = Some("write how long it lasts: for 3s every 30s".to_owned());
+                return Err(("a fault that is repeated has to be healed between".to_owned(), help));
+            }
+            (Some(every_ns), Some(lasts)) if is_long(lasts, every_ns) => {
+                let most = show_ns(every_ns - every_ns / DRAWN);
+                let help =
+                    Some(format!("write for {most}, or less: its beginning is drawn in the interval's first quarter"));
+                return Err((format!("`for` is too long for a fault every {}", show_ns(every_ns)), help));
+            }
+            _ => {}
+        }
+        Ok(Self { text: words.join(" "), what, at, lasts, every_ns })
+    }
+
+    /// Returns true for a fault of the store's disk.
+    pub fn is_of_disk(&self) -> bool {
+        matches!(self.what, FaultAction::Disk(_))
+    }
+
+    /// Returns true for a fault that lasts until the end of the trial: what comes of it shows in later phases.
+    pub fn outlasts_phase(&self) -> bool {
+        self.lasts.is_none() && matches!(self.what, FaultAction::Disk(_) | FaultAction::Add)
+    }
+
+    /// Returns the fault without its times: `kill primary`.
+    pub fn name(&self) -> &str {
+        self.text.split(" at ").next().unwrap_or_default()
+    }
+
+    /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` determines the beginnings of a
+    /// repeated fault: each in the first quarter of its interval, so that none keeps in step with a server's timers.
+    pub fn moments(&self, length_ns: Option<u64>, seed: u64) -> Vec<FaultMoment> {
+        let Some(first_ns) = self.at.ns(length_ns) else { return Vec::new() };
+        let lasts_ns = self.lasts.and_then(|lasts| lasts.ns(length_ns));
+        let moment = |at_ns: u64| {
+            let healed_ns = lasts_ns.map(|lasts_ns| at_ns.saturating_add(lasts_ns));
+            let phase_ns = length_ns.filter(|_| healed_ns.is_some() || !self.outlasts_phase());
+            FaultMoment { at_ns, until_ns: healed_ns.into_iter().chain(phase_ns).min() }
+        };
+        let Some(every_ns) = self.every_ns else { return vec![moment(first_ns)] };
+        let drawn = |turn: u64| below(mix(seed ^ mix(turn + 1)), (every_ns / DRAWN).max(1));
+        let begin = |turn: u64| first_ns.saturating_add(turn.saturating_mul(every_ns)).saturating_add(drawn(turn));
+        let all = (0..MOMENTS_MAX as u64).map(begin);
+        all.take_while(|at_ns| length_ns.is_none_or(|length_ns| *at_ns < length_ns)).map(moment).collect()
+    }
+
+    /// Returns the time from the first beginning to the last healing; `None` for an unknown end.
+    fn extent(&self, length_ns: Option<u64>) -> (u64, Option<u64>) {
+        let from_ns = self.at.ns(length_ns).unwrap_or(0);
+        let lasts_ns = self.lasts.and_then(|lasts| lasts.ns(length_ns));
+        match (self.every_ns, self.what.is_brief()) {
+            (None, true) => (from_ns, Some(from_ns.saturating_add(1))),
+            (None, false) if self.outlasts_phase() => (from_ns, None),
+            (None, false) => (from_ns, lasts_ns.map(|ns| from_ns.saturating_add(ns)).or(length_ns)),
+            (Some(_), _) => (from_ns, length_ns),
+        }
+    }
+}
+
+/// Returns two faults that would be in effect together and exclude each other; none in a list that can be carried out.
+pub fn overlap(faults: &[PlannedFault], length_ns: Option<u64>) -> Option<(&PlannedFault, &PlannedFault)> {
+    let pairs = faults.iter().enumerate().flat_map(|(at, one)| faults[at + 1..].iter().map(move |other| (one, other)));
+    let is_before = |until_ns: Option<u64>, from_ns: u64| until_ns.is_some_and(|until_ns| until_ns <= from_ns);
+    pairs.filter(|(one, other)| one.what.excludes(&other.what)).find(|(one, other)| {
+        let ((from_a, until_a), (from_b, until_b)) = (one.extent(length_ns), other.extent(length_ns));
+        !is_before(until_a, from_b) && !is_before(until_b, from_a)
+    })
+}
+
+impl fmt::Display for PlannedFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Serialize for PlannedFault {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Parses the words of a fault before its times.
+fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
+    let Some((verb, rest)) = words.split_first() else {
+        return Err(("the fault is missing".to_owned(), Some("write \"kill node 2 at 10s\"".to_owned())));
+    };
+    if !VERBS.contains(verb) {
+        return Err((format!("unknown fault `{}`", short(verb)), Some(nearest::help(verb, "faults", VERBS))));
+    }
+    match (*verb, rest) {
+        ("add", [] | ["node"]) => return Ok(FaultAction::Add),
+        ("add", _) => return Err(("`add` adds one node".to_owned(), Some("write \"add node at 10s\"".to_owned()))),
+        ("disk", words) => {
+            let words = words.join(" ");
+            let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
+            return words.parse().map(FaultAction::Disk).map_err(mistake);
+        }
+        _ => {}
+    }
+    let (on, rest) = nodes(verb, rest)?;
+    if !matches!(*verb, "link" | "limit")
+        && let Some(word) = rest.first()
+    {
+        let help = Some(format!("write \"{verb} node 2 at 10s for 3s\""));
+        return Err((format!("`{}` has no meaning in `{verb}`", short(word)), help));
+    }
+    Ok(match *verb {
+        "kill" => FaultAction::Kill(on),
+        "stop" => FaultAction::Stop(on),
+        "pause" => FaultAction::Pause(on),
+        "restart" => FaultAction::Restart(on),
+        "promote" => FaultAction::Promote(on),
+        "cut" => FaultAction::Link(on, Link::CUT),
+        "link" => FaultAction::Link(on, link(rest)?),
+        _ => match rest {
+            [one] => FaultAction::Limit(on, parse_limit(one).map_err(|error| (error.what, error.next))?),
+            _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
+        },
+    })
+}
+
+fn disk_faults() -> String {
+    format!("there are: {}", Fault::WORDS)
+}
+
+/// Splits the nodes of a fault from the words behind them.
+fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w str]), Mistake> {
+    let (choice, rest) = match words {
+        ["node", number, rest @ ..] => (number.parse().ok().filter(|number| *number > 0).map(NodeChoice::Number), rest),
+        [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
+        [] => (None, words),
+    };
+    let help = || Some(format!("write \"{verb} node 2\", or primary, replica, all"));
+    choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
+        [] => (format!("the nodes of `{verb}` are missing"), help()),
+        words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
+    })
+}
+
+fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
+    let mistake = |(what, help): Mistake| (format!("`{key} {}`: {what}", short(value)), help);
+    if value.ends_with('%') {
+        let percent = quantity::parse(value, Dimension::Share).map_err(mistake)?;
+        return if percent <= 100.0 {
+            Ok(FaultTime::Percent(percent))
+        } else {
+            Err(mistake(("a phase has 100%".to_owned(), None)))
+        };
+    }
+    let ns = quantity::parse(value, Dimension::Time).map_err(mistake)?;
+    if ns > quantity::TIME_NS_MAX as f64 {
+        return Err(mistake((format!("at most {}", show_ns(quantity::TIME_NS_MAX)), None)));
+    }
+    Ok(FaultTime::Ns(ns.round() as u64))
+}
+
+/// Parses the link of a fault, `delay=20ms loss=1%`.
+fn link(words: &[&str]) -> Result<Link, Mistake> {
+    let pairs = words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<Vec<_>>();
+    if pairs.is_empty() {
+        return Err(("the link is missing".to_owned(), Some("write \"link node 2 delay=20ms at 10s\"".to_owned())));
+    }
+    let link = parse_link(&pairs)?;
+    link.check().map_err(|error| (error.what, error.next))?;
+    Ok(link)
+}
+
+/// Parses a link, unchecked, from its properties by name: delay, jitter, loss, rate.
+///
+/// # Errors
+/// The mistake, with advice.
+pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<String>)> {
+    let mut link = Link::default();
+    for (name, value) in properties {
+        let mistake = |(what, help): Mistake| (format!("{name} {value}: {what}"), help);
+        let time =
+            || quantity::parse(value, Dimension::Time).map(|ns| Duration::from_nanos(ns as u64)).map_err(mistake);
+        match *name {
+            "delay" => link.delay = time()?,
+            "jitter" => link.jitter = time()?,
+            "loss" => {
+                let wrong = || ("no share".to_owned(), Some("write 10%, or 0.1".to_owned()));
+                link.loss = share(value).ok_or_else(|| mistake(wrong()))?;
+            }
+            "rate" => {
+                let wrong = || ("not a number of bits a second".to_owned(), Some("write 50Mbit, or 1Gbit".to_owned()));
+                link.rate_bits_per_s = Some(bits(value).ok_or_else(|| mistake(wrong()))?);
+            }
+            other => {
+                let names = ["delay", "jitter", "loss", "rate"];
+                let help = nearest::help(other, "properties", &names);
+                return Err((format!("unknown property of a link `{}`", short(other)), Some(help)));
+            }
+        }
+    }
+    Ok(link)
+}
+
+/// `10%` or `0.1`.
+fn share(given: &str) -> Option<f64> {
+    let number = given.strip_suffix('%').unwrap_or(given).trim().parse::<f64>().ok()?;
+    Some(if given.ends_with('%') { number / 100.0 } else { number })
+}
+
+/// `50Mbit`, with or without `/s`.
+fn bits(given: &str) -> Option<u64> {
+    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
+    let (number, unit) = given.split_at(number_end);
+    let factor = match unit.trim_end_matches("/s") {
+        "" | "bit" => 1.0,
+        "kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| (number * factor) as u64)
+}
+
+/// Parses the change of a limit: `cpus=0.5`, `memory=1GiB`, `cpus=none`.
+///
+/// # Errors
+/// `Usage` for names and values that cannot be parsed.
+pub fn parse_limit(given: &str) -> Result<LimitChange, StoreError> {
+    let number = |param: &ParamSpec, value: &str| match param.param_type {
+        ParamType::Bytes => {
+            quantity::parse(value, Dimension::Size).map(|bytes| bytes as u64).map_err(|(what, next)| StoreError {
+                next,
+                ..StoreError::usage(format!("{}={value}: {what}", param.name))
+            })
+        }
+        _ => parse_count(value)
+            .ok_or_else(|| StoreError::usage(format!("{}={value}: not a whole number", param.name)).next("write 500")),
+    };
+    LimitChange::parse(given, number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    fn fault(text: &str) -> PlannedFault {
+        PlannedFault::parse(text).unwrap_or_else(|(what, _)| panic!("{text}: {what}"))
+    }
+
+    fn moments(text: &str, length_ns: Option<u64>) -> Vec<(u64, Option<u64>)> {
+        fault(text).moments(length_ns, 1).iter().map(|moment| (moment.at_ns, moment.until_ns)).collect()
+    }
+
+    #[test]
+    fn a_fault_begins_and_is_healed_at_its_times_or_at_the_end_of_the_phase() {
+        let ten = Some(10 * S);
+        assert_eq!(moments("kill primary at 40%", ten), [(4 * S, ten)]);
+        assert_eq!(moments("pause  node 2 at 2s for 10%", ten), [(2 * S, Some(3 * S))]);
+        assert_eq!(moments("cut all at 9s for 1min", ten), [(9 * S, ten)]);
+        assert_eq!(moments("kill all at 1m30s for 3s", None), [(90 * S, Some(93 * S))]);
+        assert_eq!(moments("kill all at 1s", None), [(S, None)]);
+        assert_eq!(moments("disk full at 1s", ten), [(S, None)], "it lasts until the end of the trial");
+        assert_eq!(moments("disk full at 1s for 2s", ten), [(S, Some(3 * S))]);
+    }
+
+    #[test]
+    fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
+        let all = moments("pause node 1 at 0s for 3s every 4s", Some(100 * S));
+        assert_eq!(all.len(), 25);
+        let offsets: Vec<u64> = all.iter().enumerate().map(|(turn, (at, _))| at - turn as u64 * 4 * S).collect();
+        assert!(offsets.iter().all(|offset| *offset < S), "{offsets:?}");
+        assert!(offsets.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > S / 100).count() > 20, "{offsets:?}");
+        assert!(all.windows(2).all(|pair| pair[0].1.is_some_and(|until_ns| until_ns <= pair[1].0)));
+        assert_eq!(all, moments("pause node 1 at 0s for 3s every 4s", Some(100 * S)), "the seed determines them");
+    }
+
+    #[test]
+    fn faults_that_change_the_same_thing_at_once_are_found() {
+        let found = |texts: &[&str]| {
+            let faults: Vec<PlannedFault> = texts.iter().map(|text| fault(text)).collect();
+            overlap(&faults, Some(20 * S)).map(|(one, other)| (one.to_string(), other.to_string()))
+        };
+        for pair in [
+            ["kill node 2 at 2s", "pause node 2 at 10s for 1s"],
+            ["kill node 2 at 2s for 5s", "restart all at 6s"],
+            ["cut node 1 at 2s for 5s", "link node 1 delay=1ms at 5s"],
+            ["limit node 1 cpus=1 at 2s", "limit node 1 cpus=2 at 3s"],
+            ["disk full at 1s", "disk full at 19s"],
+            ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
+        ] {
+            assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
+        }
+        for pair in [
+            ["kill node 2 at 2s for 3s", "pause node 2 at 5s for 1s"],
+            ["kill node 2 at 2s", "pause node 1 at 10s for 1s"],
+            ["kill node 1 at 2s", "cut node 1 at 3s"],
+            ["limit node 1 cpus=1 at 2s", "limit node 1 memory=1GiB at 3s"],
+            ["disk full at 1s", "disk eio write once at 2s"],
+            ["restart node 1 at 2s", "restart node 1 at 3s"],
+        ] {
+            assert_eq!(found(&pair), None);
+        }
+    }
+
+    #[test]
+    fn links_and_limits_have_their_units() {
+        let link = |words: &str| match fault(&format!("link all {words} at 1s")).what {
+            FaultAction::Link(NodeChoice::All, link) => link,
+            other => panic!("{other:?}"),
+        };
+        let seen = link("delay=20ms jitter=5ms loss=1% rate=50Mbit");
+        assert_eq!((seen.delay, seen.jitter), (Duration::from_millis(20), Duration::from_millis(5)));
+        assert_eq!((seen.loss, seen.rate_bits_per_s), (0.01, Some(50_000_000)));
+        assert_eq!(fault("cut replica at 1s").what, FaultAction::Link(NodeChoice::Replica, Link::CUT));
+        let limit = FaultAction::Limit(NodeChoice::Number(2), LimitChange::Memory(Some(1 << 30)));
+        assert_eq!(fault("limit node 2 memory=1GiB at 1s").what, limit);
+    }
+}

@@ -1,0 +1,57 @@
+//! Faults of a driven phase, as they are recorded.
+
+plimsoll_core::words! {
+    /// Kind of a fault.
+    pub enum FaultKind {
+        /// Kill of a server, which starts again.
+        Kill = "kill",
+        /// Stop of a server as its manual describes, and its start.
+        Stop = "stop",
+        /// Pause of a server's processes.
+        Pause = "pause",
+        /// Stop and start of a server in one action.
+        Restart = "restart",
+        /// Promotion of a replica to the primary.
+        Promote = "promote",
+        /// Loss of all traffic of a node.
+        Cut = "cut",
+        /// Slow or lossy link of a node.
+        Link = "link",
+        /// Change of the resources that a node may use.
+        Limit = "limit",
+        /// Fault of the store's disk.
+        Disk = "disk",
+        /// Addition of a node to its cluster.
+        Join = "join",
+    }
+}
+
+/// A fault during a driven phase. Times are nanoseconds since the run's start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FaultSpan {
+    /// Position of the trial.
+    pub trial: u32,
+    /// Position of the phase in the trial.
+    pub phase: u32,
+    /// Position among the faults of the trial, by the time they began.
+    pub ordinal: u32,
+    /// Kind of the fault.
+    pub kind: FaultKind,
+    /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `disk`.
+    pub subject: String,
+    /// Fault as planned: `kill primary at 40%`.
+    pub fault: String,
+    /// Planned time of the fault.
+    pub planned_ns: u64,
+    /// Time before the first step of the fault.
+    pub begun_ns: u64,
+    /// Time at which the fault had taken effect; `None` if it has not, or not yet.
+    pub taken_ns: Option<u64>,
+    /// Beginning of the healing; `None` if it has not begun, and for a restart.
+    pub healing_ns: Option<u64>,
+    /// End of the healing, or of a restart; `None` if it has not ended. After a kill and a stop, the server accepts
+    /// sessions again.
+    pub healed_ns: Option<u64>,
+    /// First error of the fault or its healing.
+    pub error: Option<String>,
+}

@@ -1,0 +1,62 @@
+//! Spans of faults: each is recorded when it begins, and again as it goes on.
+
+use plimsoll_record::Recorder;
+use plimsoll_record::data::{FaultKind, FaultSpan, Run, RunState};
+
+use crate::synthetic;
+
+/// A recorder with two trials, whose phases can have faults.
+fn recorder(runs_dir: &std::path::Path) -> Recorder {
+    let recorder = synthetic::recorder(runs_dir, "20261121-202403-4f1c");
+    for trial in 0..2 {
+        recorder.begin_trial(synthetic::trial(trial)).unwrap();
+        recorder.begin_phase(synthetic::phase(trial, 0)).unwrap();
+        recorder.begin_phase(synthetic::phase(trial, 1)).unwrap();
+    }
+    recorder
+}
+
+fn begun(span: &FaultSpan) -> FaultSpan {
+    FaultSpan { taken_ns: None, healing_ns: None, healed_ns: None, ..span.clone() }
+}
+
+#[test]
+fn a_fault_is_replaced_by_what_is_told_of_it_later() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = recorder(place.path());
+    let whole = FaultSpan { error: Some("it 'said' \"no\"".into()), ..synthetic::fault(0, 1, 0) };
+    let taken = FaultSpan { healing_ns: None, healed_ns: None, error: None, ..whole.clone() };
+    let healing = FaultSpan { healed_ns: None, ..whole.clone() };
+    for told in [begun(&taken), taken, healing, whole] {
+        recorder.fault(told.clone()).unwrap();
+        recorder.flush().unwrap();
+        assert_eq!(Run::load(recorder.directory()).unwrap().faults, [told]);
+    }
+}
+
+#[test]
+fn faults_are_read_back_by_trial_and_position_whatever_became_of_them() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = recorder(place.path());
+    // One of each kind, which end in an order of their own; the last only began.
+    let last = FaultKind::ALL.len() as u32 - 1;
+    let spans: Vec<FaultSpan> = (0..2)
+        .flat_map(|trial| (0..=last).map(move |ordinal| synthetic::fault(trial, ordinal % 2, ordinal)))
+        .map(|span| if span.ordinal == last { begun(&span) } else { span })
+        .collect();
+    for span in spans.iter().rev() {
+        recorder.fault(begun(span)).unwrap();
+        recorder.fault(span.clone()).unwrap();
+    }
+    let run = Run::load(&recorder.finish(RunState::Complete, 5).unwrap()).unwrap();
+    assert_eq!(run.faults, spans);
+}
+
+#[test]
+fn a_fault_of_a_phase_that_did_not_begin_is_the_callers_mistake() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = recorder(place.path());
+    recorder.fault(synthetic::fault(0, 7, 0)).unwrap();
+    let error = recorder.flush().unwrap_err();
+    assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
+}

@@ -1,0 +1,58 @@
+//! Faults of the plan: what clients noticed of each, and when throughput was back.
+
+use std::collections::BTreeSet;
+
+use plimsoll_analysis::RunView;
+use plimsoll_analysis::number;
+use plimsoll_analysis::view::FaultView;
+use plimsoll_core::TICK_NS;
+
+use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
+
+/// Lists the faults with their effects, and the spread of those that were repeated.
+pub fn faults(view: &RunView) -> Body<'_> {
+    let mut body = Body::noted("times from the beginning of each fault; >: had not ended when observation ended");
+    let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
+    let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
+    let named = |one: &FaultView| {
+        let error = one.error.as_ref().map(|error| format!("failed: {error}"));
+        Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
+    };
+    let columns: [ColumnOf<'_, FaultView>; 10] = [
+        (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
+        (words("fault"), &named),
+        (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
+        (numbers("took").spare(2), &|one| seconds(one.taken_s)),
+        (numbers("noticed"), &noticed),
+        (numbers("no answer"), &|one| match (one.outage_s, one.outage_open) {
+            (Some(outage_s), true) => Tone::Bad.text(format!("> {}", number::seconds(outage_s))).into(),
+            (Some(0.0), false) => Tone::Good.text("0").into(),
+            (Some(outage_s), false) => Tone::Strong.text(number::seconds(outage_s)).into(),
+            (None, _) => NONE.into(),
+        }),
+        (numbers("back to 95 %"), &|one| match one.recovered_s {
+            Some(0.0) => Tone::Good.text("0").into(),
+            Some(recovered_s) => Tone::Strong.text(number::seconds(recovered_s)).into(),
+            None if one.recovered_open => Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into(),
+            None => NONE.into(),
+        }),
+        (numbers("rejected"), &|one| number::count(one.rejected).into()),
+        (numbers("unknown"), &|one| number::count(one.unknown).into()),
+        (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
+    ];
+    body.table(Table::of("Faults", &view.faults, &columns));
+    body.list(Tone::Plain, view.fault_repeats.iter().map(|one| &one.sentence));
+    body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
+    body
+}
+
+/// Returns the time until a client noticed; `no client` if their operations were counted and none did.
+fn noticed(one: &FaultView) -> Cell {
+    match (one.noticed_s, one.outage_s) {
+        // The first tick.
+        (Some(noticed_s), _) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
+        (Some(noticed_s), _) => number::seconds(noticed_s).into(),
+        (None, Some(_)) => Tone::Good.text("no client").into(),
+        (None, None) => NONE.into(),
+    }
+}

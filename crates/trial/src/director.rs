@@ -1,0 +1,445 @@
+//! Faults of a driven phase: each is carried out at its time, healed, and recorded.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::fault::Fault;
+use plimsoll_core::{Catalogue, LimitChange, Link, NodeChoice, Nodes, Recipe, Servers};
+use plimsoll_drive::Clock;
+use plimsoll_lab::described::DescribedServer;
+use plimsoll_lab::{OpenStore, PowerSwitch};
+use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
+use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
+use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Level};
+use plimsoll_sample::ServerProcesses;
+
+use crate::drive::joined;
+use crate::error::{TrialError, io_error};
+use crate::phase::RunContext;
+use crate::pin;
+use crate::precheck::no_such_node;
+use crate::sink::Told;
+
+/// Time before a fault at which its nodes are looked up: the question takes a while.
+const LEAD: Duration = Duration::from_millis(500);
+
+/// Refuses a plan with a fault that its stores cannot have, before anything is started.
+///
+/// # Errors
+/// Which store it is, and why.
+pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
+    for trial in &plan.trials {
+        let of_servers = trial.drives().flat_map(|(name, drive)| drive.faults.iter().map(move |fault| (name, fault)));
+        let of_servers: Vec<_> = of_servers.filter(|(_, fault)| !fault.is_of_disk()).collect();
+        if of_servers.is_empty() {
+            continue;
+        }
+        let recipe = recipe(&trial.store, catalogue)?;
+        for (phase, fault) in of_servers {
+            let refused = |(what, next): (String, String)| {
+                TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next)
+            };
+            match (&recipe, &fault.what) {
+                // A lab says so itself.
+                (_, FaultAction::Add) if trial.store.lab().is_some() => {}
+                (Some(recipe), FaultAction::Add) => recipe.takes_more()?,
+                (Some(recipe), _) => mistake(fault, trial, &**recipe).map_or(Ok(()), |found| Err(refused(found)))?,
+                (None, _) => {
+                    let what = format!("{} has no private servers", trial.store.label);
+                    let next = "leave `fault` out, or name a store whose servers Plimsoll starts: plimsoll list stores"
+                        .to_owned();
+                    return Err(refused((what, next)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the reason that servers of `recipe` cannot have the fault, and advice.
+fn mistake(fault: &PlannedFault, trial: &PlannedTrial, recipe: &dyn Recipe) -> Option<(String, String)> {
+    let label = &trial.store.label;
+    if let Some(found) = fault.what.nodes().and_then(|nodes| no_such_node(nodes, label, recipe)) {
+        return Some(found);
+    }
+    match &fault.what {
+        FaultAction::Promote(NodeChoice::All | NodeChoice::Primary) => {
+            let what = "one node becomes the primary, and was not before".to_owned();
+            Some((what, "write promote replica, or promote node 2".to_owned()))
+        }
+        FaultAction::Promote(_) => {
+            let refused = recipe.promotes().err()?;
+            Some((refused.what, refused.next.unwrap_or_default()))
+        }
+        FaultAction::Link(..) if recipe.spec().hosts == 0 => {
+            let what = format!("{label} is on this machine's own network, which has no links");
+            Some((what, "use a store with several nodes: plimsoll list stores".to_owned()))
+        }
+        FaultAction::Limit(_, change) => {
+            let limits = plimsoll_core::Limits::of(&trial.store.params).ok()?;
+            let has_group = limits.changes().iter().any(|one| one.name() == change.name());
+            let what = format!("{label} has no limit `{}` to change", change.name());
+            let next = format!("give the store a limit to begin with: --set {}=…", change.name());
+            (!has_group).then_some((what, next))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the recipe of the store's servers; `None` if they are not private.
+fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
+    match (&store.server, &store.url, catalogue.store(&store.kind)) {
+        (Some(server), ..) => Ok(Some(Box::new(DescribedServer(server.clone())))),
+        (None, None, Some(kind)) => Ok(kind.recipe(&store.params)?),
+        _ => Ok(None),
+    }
+}
+
+/// Results of the faults of a trial so far.
+#[derive(Default)]
+pub struct Directed {
+    /// Number of faults that began.
+    pub begun: u32,
+    /// Numbers of nodes that were added.
+    pub added: Vec<usize>,
+    /// Longest time of a join, in seconds.
+    pub join_s: Option<f64>,
+    /// Faults of the disk that are in effect, by their positions in the trial.
+    pub on_disk: Vec<(u32, Fault)>,
+    /// True after a fault of the disk.
+    pub has_disk_fault: bool,
+    /// Faults whose time the phase did not reach, in words.
+    pub missed: Vec<String>,
+    /// First error of a fault.
+    pub failed: Option<TrialError>,
+}
+
+impl Directed {
+    fn fail(&mut self, error: TrialError) {
+        self.failed.get_or_insert(error);
+    }
+
+    fn add(&mut self, number: usize, seconds: f64) {
+        self.added.push(number);
+        self.join_s = Some(self.join_s.unwrap_or(0.0).max(seconds));
+    }
+}
+
+/// Carries out the faults of a phase.
+pub struct Director<'a> {
+    clock: Clock,
+    /// Reports an event to its receivers.
+    tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
+    /// Positions of the trial, and of the phase in it.
+    place: (u32, u32),
+    /// Servers with faults, of a store that has some.
+    servers: Option<Arc<dyn Servers>>,
+    /// Simulated disk of the store, if it has one.
+    disk: Option<PowerSwitch>,
+    /// The processes that the server sampler reads.
+    processes: &'a ServerProcesses,
+    /// Processors that servers are bound to.
+    server_pin: &'a [u32],
+    next: AtomicU32,
+    directed: Mutex<Directed>,
+}
+
+/// Start of a phase, by both clocks.
+#[derive(Clone, Copy)]
+struct PhaseStart {
+    at: Instant,
+    ns: u64,
+}
+
+impl<'a> Director<'a> {
+    /// Makes the director of a phase. It continues with `directed`, the results of the trial so far.
+    pub(crate) fn of(
+        context: &RunContext<'a>,
+        trial: &'a PlannedTrial,
+        phase: u32,
+        store: &OpenStore,
+        directed: Directed,
+    ) -> Self {
+        let sinks = context.sinks;
+        Self {
+            clock: sinks.clock,
+            tell: Box::new(|told| Ok(sinks.tell(told)?)),
+            place: (trial.ordinal, phase),
+            servers: store.servers(),
+            disk: store.power_switch(),
+            processes: context.server,
+            server_pin: &context.plan.server_pin,
+            next: AtomicU32::new(directed.begun),
+            directed: Mutex::new(directed),
+        }
+    }
+
+    /// Carries out each fault at its time, on a thread of its own, and heals it. Once `ended` is closed no more faults
+    /// begin, and all are healed.
+    pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {
+        let start = PhaseStart { at: Instant::now(), ns: self.clock.now_ns() };
+        let mut timeline: Vec<(FaultMoment, &PlannedFault)> = Vec::new();
+        for (at, fault) in faults.iter().enumerate() {
+            timeline.extend(fault.moments(length_ns, seed ^ at as u64).into_iter().map(|moment| (moment, fault)));
+        }
+        timeline.sort_by_key(|(moment, _)| moment.at_ns);
+        let director = &self;
+        std::thread::scope(|scope| {
+            let (mut open, mut threads) = (Vec::new(), Vec::new());
+            for (at, (moment, fault)) in timeline.iter().enumerate() {
+                let lookup = start.at + Duration::from_nanos(moment.at_ns).saturating_sub(LEAD);
+                if has_ended(ended, lookup) {
+                    let missed = timeline[at..].iter().map(|(moment, fault)| missed(fault, moment));
+                    self.directed().missed.extend(missed);
+                    break;
+                }
+                let (sender, over) = channel();
+                let thread = std::thread::Builder::new().name("fault".to_owned());
+                match thread.spawn_scoped(scope, move || director.carry_out(fault, *moment, start, &over)) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => self.directed().fail(io_error("the thread of a fault", &error)),
+                }
+                open.push(sender);
+            }
+            let _ = ended.recv();
+            drop(open);
+            threads.into_iter().for_each(joined);
+        });
+        if faults.iter().any(|fault| matches!(fault.what, FaultAction::Promote(_))) {
+            let rejoined = self.servers().and_then(|servers| servers.rejoin());
+            let rejoined = rejoined.and_then(|()| self.servers_are_new());
+            rejoined.unwrap_or_else(|error| self.directed().fail(error));
+        }
+        let begun = self.next.load(Ordering::Relaxed);
+        let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Directed { begun, ..directed }
+    }
+
+    fn directed(&self) -> std::sync::MutexGuard<'_, Directed> {
+        self.directed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out one fault, and records it. An error is kept for the end of the phase.
+    fn carry_out(&self, fault: &PlannedFault, moment: FaultMoment, start: PhaseStart, over: &Receiver<()>) {
+        let chosen = |choice| Ok::<_, TrialError>((choice, self.servers()?.chosen(choice)?));
+        let nodes = fault.what.nodes().map(chosen).transpose();
+        let at = |ns: u64| start.at + Duration::from_nanos(ns);
+        if has_ended(over, at(moment.at_ns)) {
+            self.directed().missed.push(missed(fault, &moment));
+            return;
+        }
+        let mut span = FaultSpan {
+            trial: self.place.0,
+            phase: self.place.1,
+            ordinal: self.next.fetch_add(1, Ordering::Relaxed),
+            kind: kind(&fault.what),
+            subject: String::new(),
+            fault: fault.to_string(),
+            planned_ns: start.ns + moment.at_ns,
+            begun_ns: self.clock.now_ns(),
+            taken_ns: None,
+            healing_ns: None,
+            healed_ns: None,
+            error: None,
+        };
+        let done = nodes.and_then(|nodes| {
+            span.subject = self.subject(&fault.what, nodes);
+            self.record(&span)?;
+            let nodes = nodes.map_or(Nodes::All, |(_, nodes)| nodes);
+            let limit = self.limit_before(&fault.what, nodes);
+            if let Some(joined) = self.begin(&fault.what, nodes)? {
+                span.subject = joined;
+            }
+            span.taken_ns = Some(self.clock.now_ns());
+            if let FaultAction::Disk(fault) = fault.what {
+                self.directed().on_disk.push((span.ordinal, fault));
+            }
+            if fault.outlasts_phase() {
+                return self.record(&span);
+            }
+            if matches!(fault.what, FaultAction::Restart(_) | FaultAction::Promote(_)) {
+                span.healed_ns = span.taken_ns;
+                return self.record(&span);
+            }
+            self.record(&span)?;
+            match moment.until_ns {
+                Some(until_ns) => drop(has_ended(over, at(until_ns))),
+                None => drop(over.recv()),
+            }
+            span.healing_ns = Some(self.clock.now_ns());
+            self.heal(&fault.what, nodes, limit, span.ordinal)?;
+            span.healed_ns = Some(self.clock.now_ns());
+            self.record(&span)
+        });
+        if let Err(error) = done {
+            span.error = Some(error.line());
+            let told = self.record(&span);
+            let failed = TrialError { what: format!("{fault}: {}", error.what), ..error };
+            self.directed().fail(failed);
+            told.unwrap_or_else(|error| self.directed().fail(error));
+        }
+    }
+
+    fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
+        self.servers.as_ref().ok_or_else(|| TrialError::usage("this store has no servers that can have faults"))
+    }
+
+    fn disk(&self) -> Result<&PowerSwitch, TrialError> {
+        self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot have faults"))
+    }
+
+    /// Begins a fault. Returns the name of a node that joined.
+    fn begin(&self, what: &FaultAction, nodes: Nodes) -> Result<Option<String>, TrialError> {
+        match what {
+            FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
+            FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
+            FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
+            FaultAction::Restart(_) => {
+                self.servers()?.restart(nodes)?;
+                self.servers_are_new()?;
+            }
+            FaultAction::Promote(_) => {
+                let Nodes::One(number) = nodes else {
+                    return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));
+                };
+                self.servers()?.promote(number)?;
+            }
+            FaultAction::Link(_, link) => self.servers()?.set_link(nodes, *link).map(drop)?,
+            FaultAction::Limit(_, change) => self.servers()?.change_limit(nodes, change).map(drop)?,
+            FaultAction::Disk(fault) => {
+                self.directed().has_disk_fault = true;
+                self.disk()?.fault(*fault)?;
+            }
+            FaultAction::Add => {
+                (self.tell)(Told::Note("adding a node".to_owned()))?;
+                let since = Instant::now();
+                let number = self.servers()?.add()?;
+                self.directed().add(number, since.elapsed().as_secs_f64());
+                self.servers_are_new()?;
+                return Ok(Some(format!("node {}", number + 1)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Heals a fault.
+    fn heal(
+        &self,
+        what: &FaultAction,
+        nodes: Nodes,
+        limit: Option<LimitChange>,
+        ordinal: u32,
+    ) -> Result<(), TrialError> {
+        match what {
+            FaultAction::Kill(_) | FaultAction::Stop(_) => {
+                self.servers()?.start(nodes)?;
+                self.servers_are_new()
+            }
+            FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop),
+            FaultAction::Link(..) => self.servers()?.set_link(nodes, Link::default()).map(drop),
+            FaultAction::Limit(..) => match limit {
+                Some(limit) => self.servers()?.change_limit(nodes, &limit).map(drop),
+                None => Ok(()),
+            },
+            FaultAction::Disk(_) => {
+                // Mending ends all faults of the disk, so those that are to last begin again.
+                let mut directed = self.directed();
+                directed.on_disk.retain(|(other, _)| *other != ordinal);
+                self.disk()?.mend()?;
+                directed.on_disk.iter().try_for_each(|(_, fault)| self.disk()?.fault(*fault))
+            }
+            FaultAction::Restart(_) | FaultAction::Promote(_) | FaultAction::Add => Ok(()),
+        }
+    }
+
+    /// Returns the limit that `what` is about to change, as a change back to it.
+    fn limit_before(&self, what: &FaultAction, nodes: Nodes) -> Option<LimitChange> {
+        let FaultAction::Limit(_, change) = what else { return None };
+        let all = self.servers.as_ref()?.nodes();
+        let node = all.iter().find(|node| nodes == Nodes::All || nodes == Nodes::One(node.number))?;
+        node.limits.changes().into_iter().find(|one| one.name() == change.name())
+    }
+
+    /// Updates the sampled processes, and their pinning, after a server was started.
+    fn servers_are_new(&self) -> Result<(), TrialError> {
+        let pids = self.servers()?.pids();
+        self.processes.set(pids.clone());
+        pin::server(&pids, self.server_pin)
+    }
+
+    /// Describes the subject of a fault.
+    fn subject(&self, what: &FaultAction, nodes: Option<(NodeChoice, Nodes)>) -> String {
+        let count = self.servers.as_ref().map_or(1, |servers| servers.nodes().len());
+        match (what, nodes) {
+            (FaultAction::Disk(_), _) => "the disk".to_owned(),
+            (FaultAction::Add, _) => "a node".to_owned(),
+            (_, Some((NodeChoice::Primary, Nodes::One(number)))) if count > 1 => {
+                format!("node {}, the primary", number + 1)
+            }
+            (_, Some((NodeChoice::Replica, Nodes::One(number)))) => format!("node {}, a replica", number + 1),
+            (_, Some((_, Nodes::One(number)))) if count > 1 => format!("node {}", number + 1),
+            (_, Some((_, Nodes::All))) if count > 1 => "all nodes".to_owned(),
+            _ => "the server".to_owned(),
+        }
+    }
+
+    fn record(&self, span: &FaultSpan) -> Result<(), TrialError> {
+        (self.tell)(Told::Fault(span.clone()))
+    }
+}
+
+/// Removes the nodes `added`, so that the next trial starts with the same cluster. All other nodes have to run.
+///
+/// # Errors
+/// Errors of the recording; that a node does not leave is an event.
+pub(crate) fn take_back(
+    context: &RunContext<'_>,
+    trial: &PlannedTrial,
+    store: &OpenStore,
+    added: &[usize],
+) -> Result<(), TrialError> {
+    let Some(servers) = store.servers() else { return Ok(()) };
+    let tell = |level, text: String| {
+        context.sinks.event(Some(trial.ordinal), level, EventClass::Servers, &trial.store.label, text)
+    };
+    for number in added.iter().rev() {
+        match servers.remove(*number) {
+            Ok(()) => tell(Level::Info, format!("node {} left", number + 1))?,
+            Err(error) => tell(Level::Warning, format!("node {} could not be removed: {error}", number + 1))?,
+        }
+    }
+    context.server.set(servers.pids());
+    Ok(())
+}
+
+/// Waits until `until`. Returns true if `ended` was closed before.
+fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
+    ended.recv_timeout(until.saturating_duration_since(Instant::now())) != Err(RecvTimeoutError::Timeout)
+}
+
+/// Reports a fault whose time never came.
+fn missed(fault: &PlannedFault, moment: &FaultMoment) -> String {
+    let at = plimsoll_analysis::number::seconds(moment.at_ns as f64 / 1e9);
+    format!("{} at {at} was not done: the phase had ended", fault.name())
+}
+
+fn kind(what: &FaultAction) -> FaultKind {
+    match what {
+        FaultAction::Kill(_) => FaultKind::Kill,
+        FaultAction::Stop(_) => FaultKind::Stop,
+        FaultAction::Pause(_) => FaultKind::Pause,
+        FaultAction::Restart(_) => FaultKind::Restart,
+        FaultAction::Promote(_) => FaultKind::Promote,
+        FaultAction::Link(_, link) if *link == Link::CUT => FaultKind::Cut,
+        FaultAction::Link(..) => FaultKind::Link,
+        FaultAction::Limit(..) => FaultKind::Limit,
+        FaultAction::Disk(_) => FaultKind::Disk,
+        FaultAction::Add => FaultKind::Join,
+    }
+}
+
+#[cfg(test)]
+#[path = "director_tests.rs"]
+mod tests;

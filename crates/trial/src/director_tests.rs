@@ -1,0 +1,229 @@
+use std::path::PathBuf;
+
+use plimsoll_core::{Launch, Limits, Node, Span, StoreError};
+
+use super::*;
+
+/// Servers that write down what is done to them. Starting takes 30 ms.
+#[derive(Default)]
+struct Noted {
+    calls: Mutex<Vec<(String, Instant)>>,
+    /// Fails when a server is paused.
+    is_stubborn: bool,
+}
+
+impl Noted {
+    fn note(&self, what: &str, nodes: Nodes) -> Result<Span, StoreError> {
+        let (from, node) = (
+            Instant::now(),
+            match nodes {
+                Nodes::All => "all".to_owned(),
+                Nodes::One(number) => (number + 1).to_string(),
+            },
+        );
+        if what == "start" {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        self.calls.lock().unwrap().push((format!("{what} {node}"), from));
+        Ok(Span { from, until: Instant::now() })
+    }
+}
+
+impl Servers for Noted {
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        let node = |number| Node {
+            number,
+            data_dir: PathBuf::new(),
+            socket_dir: PathBuf::new(),
+            log_dir: None,
+            address: std::net::Ipv4Addr::LOCALHOST,
+            ports: Vec::new(),
+            secret: String::new(),
+            limits: Limits { cpus: Some(2.0), ..Limits::default() },
+        };
+        (0..3).map(node).map(Arc::new).collect()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn check(&self, _: Nodes) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("kill", nodes)
+    }
+
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("stop", nodes)
+    }
+
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("start", nodes)
+    }
+
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        if self.is_stubborn { Err(StoreError::broken("it keeps running")) } else { self.note("pause", nodes) }
+    }
+
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("reload", nodes)
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        self.note("add", Nodes::One(3)).map(|_| 3)
+    }
+
+    fn remove(&self, _: usize) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("resume", nodes)
+    }
+
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        Ok(match choice {
+            NodeChoice::All => Nodes::All,
+            NodeChoice::Primary => Nodes::One(1),
+            NodeChoice::Replica => Nodes::One(0),
+            NodeChoice::Number(number) => Nodes::One(number as usize - 1),
+        })
+    }
+
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
+        self.note(if link == Link::CUT { "cut" } else { "link" }, nodes)
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
+        self.note(&format!("limit {change:?}"), nodes)
+    }
+
+    fn run(&self, _: usize, _: &Launch, _: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A director's work: its results, the calls by milliseconds since its start, and the newest record of each fault.
+struct Directing {
+    directed: Directed,
+    calls: Vec<(u128, String)>,
+    spans: Vec<FaultSpan>,
+}
+
+impl Directing {
+    /// Carries out `faults` on `servers` in a phase that is planned for a time, and ends after another.
+    fn of(servers: Noted, faults: &[&str], length_ms: Option<u64>, ends_ms: u64) -> Self {
+        let (servers, told) = (Arc::new(servers), Mutex::new(Vec::new()));
+        let began = Instant::now();
+        let processes = ServerProcesses::default();
+        let director = Director {
+            clock: Clock::start(),
+            tell: Box::new(|event| {
+                if let Told::Fault(span) = event {
+                    told.lock().unwrap().push(span);
+                }
+                Ok(())
+            }),
+            place: (0, 2),
+            servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
+            disk: None,
+            processes: &processes,
+            server_pin: &[],
+            next: AtomicU32::new(0),
+            directed: Mutex::default(),
+        };
+        let faults: Vec<PlannedFault> = faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect();
+        let (faults, (open, ended)) = (&faults[..], channel());
+        let directed = std::thread::scope(|scope| {
+            let length_ns = length_ms.map(|ms| ms * 1_000_000);
+            let running = scope.spawn(move || director.run(faults, length_ns, 1, &ended));
+            std::thread::sleep(Duration::from_millis(ends_ms));
+            drop(open);
+            running.join().unwrap()
+        });
+        let calls = servers.calls.lock().unwrap();
+        let calls = calls.iter().map(|(what, at)| ((*at - began).as_millis(), what.clone())).collect();
+        let mut spans: Vec<FaultSpan> = Vec::new();
+        for span in told.into_inner().unwrap() {
+            spans.retain(|one| one.ordinal != span.ordinal);
+            spans.push(span);
+        }
+        spans.sort_by_key(|span| span.ordinal);
+        Self { directed, calls, spans }
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.calls.iter().map(|(_, what)| what.as_str()).collect()
+    }
+}
+
+/// True for a time in ms that is late by less than a busy machine's delays.
+fn is_near(at_ms: u128, wanted_ms: u128) -> bool {
+    (wanted_ms..wanted_ms + 150).contains(&at_ms)
+}
+
+#[test]
+fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
+    let faults = ["pause node 3 at 300ms for 200ms", "kill primary at 10%", "cut all at 200ms for 400ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    assert_eq!(done.names(), ["kill 2", "cut all", "pause 3", "resume 3", "link all", "start 2"]);
+    let wanted = [100, 200, 300, 500, 600, 1_000];
+    let at = done.calls.iter().map(|(at_ms, _)| *at_ms);
+    assert!(at.zip(wanted).all(|(at, wanted)| is_near(at, wanted)), "{:?}", done.calls);
+    let seen = done.spans.iter().map(|span| (span.kind, span.subject.as_str(), span.fault.as_str()));
+    let wanted = [
+        (FaultKind::Kill, "node 2, the primary", "kill primary at 10%"),
+        (FaultKind::Cut, "all nodes", "cut all at 200ms for 400ms"),
+        (FaultKind::Pause, "node 3", "pause node 3 at 300ms for 200ms"),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), wanted);
+    for FaultSpan { planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, .. } in &done.spans {
+        let all = [Some(*planned_ns), Some(*begun_ns), *taken_ns, *healing_ns, *healed_ns];
+        assert!(all.iter().all(Option::is_some) && all.is_sorted(), "{all:?}");
+    }
+    assert_eq!((done.directed.begun, done.directed.missed.len()), (3, 0));
+}
+
+#[test]
+fn a_phase_that_ends_early_heals_all_faults_and_names_those_that_did_not_begin() {
+    let faults = ["stop node 1 at 100ms for 10s", "limit node 2 cpus=0.1 at 150ms", "pause node 2 at 5s"];
+    let done = Directing::of(Noted::default(), &faults, Some(20_000), 300);
+    let limit = |cpus: &str| format!("limit Cpus(Some({cpus})) 2");
+    let mut names: Vec<&str> = done.names();
+    names.sort_unstable();
+    assert_eq!(names, [&*limit("0.1"), &*limit("2.0"), "start 1", "stop 1"]);
+    assert!(done.spans.iter().all(|span| span.healed_ns.is_some()), "{:?}", done.spans);
+    assert_eq!(done.directed.missed, ["pause node 2 at 5.00 s was not done: the phase had ended"]);
+}
+
+#[test]
+fn a_fault_that_does_not_take_is_an_error_with_its_words_and_delays_no_other() {
+    let stubborn = Noted { is_stubborn: true, ..Noted::default() };
+    let done = Directing::of(stubborn, &["pause node 1 at 50ms", "kill node 2 at 100ms for 100ms"], None, 300);
+    assert_eq!(done.names(), ["kill 2", "start 2"]);
+    let error = done.directed.failed.unwrap();
+    assert_eq!(error.what, "pause node 1 at 50ms: it keeps running");
+    assert_eq!((done.spans[0].taken_ns, done.spans[0].error.as_deref()), (None, Some("it keeps running")));
+    assert!(done.spans[1].error.is_none() && done.spans[1].healed_ns.is_some());
+}
+
+#[test]
+fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
+    let done = Directing::of(Noted::default(), &["restart node 1 at 0s every 200ms"], Some(1_000), 1_000);
+    let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).map(|(at_ms, _)| *at_ms);
+    let begun: Vec<u128> = begun.collect();
+    assert_eq!(begun.len(), 5, "{:?}", done.calls);
+    let in_quarter = |(turn, at_ms): (usize, &u128)| (0..200).contains(&(*at_ms as i128 - 200 * turn as i128));
+    assert!(begun.iter().enumerate().all(in_quarter), "{begun:?}");
+    assert!(done.spans.iter().all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
+}
+
+#[test]
+fn a_node_that_joins_stays_and_is_named() {
+    let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 100);
+    assert_eq!((done.directed.added.as_slice(), done.directed.join_s.is_some()), (&[3][..], true));
+    assert_eq!((done.spans[0].subject.as_str(), done.spans[0].healed_ns), ("node 4", None));
+}
