@@ -13,7 +13,7 @@ const MENDED: &str = "mended";
 
 /// Lists each trial of `run` with a disk fault.
 pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
-    run.trials.iter().filter_map(|trial| of_trial(run, trial)).collect()
+    run.trials.iter().filter_map(of_trial).collect()
 }
 
 /// Lists the faults in time order, and the times at which they were mended.
@@ -27,9 +27,9 @@ fn words(spans: &[&FaultSpan]) -> Vec<String> {
     all.into_iter().map(|(_, word)| word.to_owned()).collect()
 }
 
-fn of_trial(run: &Run, trial: &Trial) -> Option<DiskFaultView> {
+fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
     let is_its = |span: &&FaultSpan| span.kind == FaultKind::Disk && span.trial == trial.header.ordinal;
-    let spans: Vec<&FaultSpan> = run.faults.iter().filter(is_its).collect();
+    let spans: Vec<&FaultSpan> = trial.faults.iter().filter(is_its).collect();
     let from_ns = spans.first()?.begun_ns;
     // Operations of a load are others, and its phase was over by then.
     let after: Vec<&Phase> = trial.phases.iter().filter(|phase| phase.end.end_ns >= from_ns).collect();

@@ -10,7 +10,7 @@ use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
 use crate::name::{self, REPEAT};
 use crate::number;
-use crate::phase::PhaseFacts;
+use crate::phase::{PhaseFacts, Quantity};
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
 use crate::view::{FaultRepeatsView, FaultSpread, FaultView, PhaseView};
@@ -25,13 +25,14 @@ const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
 const NAMED_MAX: usize = 3;
 
 /// Returns the faults of a run with their effects, in the order in which they began.
-pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
-    facts.iter().flatten().flat_map(|facts| of_phase(run, facts)).collect()
+pub fn faults(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
+    facts.iter().flatten().flat_map(of_phase).collect()
 }
 
-fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Vec<FaultView> {
-    let place = (facts.trial.header.ordinal, facts.phase.header.ordinal);
-    let spans: Vec<&FaultSpan> = run.faults.iter().filter(|span| (span.trial, span.phase) == place).collect();
+/// Returns the faults of a phase with their effects.
+pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
+    let phase = facts.phase.header.ordinal;
+    let spans: Vec<&FaultSpan> = facts.trial.faults.iter().filter(|span| span.phase == phase).collect();
     let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
     let course = Course::of(facts, first_ns);
     let next_ns = |span: &FaultSpan| {
@@ -111,6 +112,18 @@ fn failed(facts: &PhaseFacts<'_>, from_ns: u64, to_ns: u64) -> (u64, u64) {
 /// Returns true if a slice overlaps an effect, which may have no length.
 fn overlap(slice: (u64, u64), effect: (u64, u64)) -> bool {
     slice.0 < effect.1.max(effect.0 + 1) && slice.1 > effect.0
+}
+
+/// Returns the longest time in seconds until throughput was back after one of these faults. A time that did not end is a
+/// reason that there is none.
+pub fn recovery(faults: &[FaultView]) -> Result<Quantity, String> {
+    if let Some(open) = faults.iter().find(|one| one.recovered_open) {
+        let observed = number::seconds(open.observed_s);
+        return Err(format!("had throughput that was not back within {observed} after the {}", open.name));
+    }
+    let longest = faults.iter().filter_map(|one| one.recovered_s).max_by(f64::total_cmp);
+    let quantity = longest.map(|value| Quantity { value, n: faults.len() as u64 });
+    quantity.ok_or_else(|| "has no fault after which recovery was seen".to_owned())
 }
 
 /// Throughput after a fault.
@@ -321,7 +334,7 @@ pub fn allowance(run: &Run, faults: &[FaultView], trial: u32, phase: &PhaseView)
         let is_over = ended_ns(span).is_some_and(|ended_ns| (ended_ns as f64 / 1e9) < phase.start_s);
         (is_of_phase || span.phase < phase.ordinal) && !is_over
     };
-    let is_whole = run.faults.iter().any(|span| span.trial == trial && is_whole(span));
+    let is_whole = run.faults().any(|span| span.trial == trial && is_whole(span));
     let here: Vec<&FaultView> = faults.iter().filter(|one| one.place == (trial, phase.ordinal)).collect();
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial);
     let recorded = trial.and_then(|trial| {

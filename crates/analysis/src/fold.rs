@@ -3,7 +3,7 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{LedgerCheck, Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
+use plimsoll_record::data::{FaultSpan, LedgerCheck, Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
 
 use crate::slices::{self, SliceRow};
 
@@ -28,7 +28,14 @@ impl Fold {
     /// A trial begins; the one before is forgotten.
     pub fn begin_trial(&mut self, header: TrialHeader) {
         self.samples.retain(|sample| sample.at_ns + BEFORE_NS >= header.start_ns);
-        self.trial = Some(Trial { header, end_ns: None, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new() });
+        self.trial = Some(Trial {
+            header,
+            end_ns: None,
+            phases: Vec::new(),
+            answers: Vec::new(),
+            ledgers: Vec::new(),
+            faults: Vec::new(),
+        });
     }
 
     /// A phase of the trial begins.
@@ -50,6 +57,16 @@ impl Fold {
         if let Some(trial) = &mut self.trial {
             trial.ledgers.push(check);
         }
+    }
+
+    /// Takes the newest state of a fault.
+    pub fn fault(&mut self, span: FaultSpan) {
+        let Some(trial) = &mut self.trial else { return };
+        match trial.faults.iter_mut().find(|known| known.ordinal == span.ordinal) {
+            Some(known) => *known = span,
+            None => trial.faults.push(span),
+        }
+        trial.faults.sort_by_key(|span| span.ordinal);
     }
 
     /// A slice of the phase that began last: what all kinds of operation came to in it together. `None` before any phase.

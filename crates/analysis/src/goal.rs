@@ -86,6 +86,7 @@ fn words(goal: &Goal) -> String {
         GoalKind::Mean => "mean response time",
         GoalKind::Rate => "operations a second",
         GoalKind::Outage => "longest time without any answer",
+        GoalKind::Recovery => "longest time until throughput was back after a fault",
     };
     of(goal, words)
 }

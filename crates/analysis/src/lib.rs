@@ -125,7 +125,7 @@ pub fn view(run: &data::Run) -> RunView {
     let ab = ab::view(run);
     let promises = promise::promises(run);
     let disk_faults = disk_fault::disk_faults(run);
-    let faults = faults::faults(run, &facts);
+    let faults = faults::faults(&facts);
     let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults);
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.

@@ -8,6 +8,7 @@ use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
+use crate::faults;
 use crate::known;
 use crate::latency::Times;
 use crate::outage;
@@ -421,6 +422,7 @@ impl<'a> PhaseFacts<'a> {
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
             "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
+            "recovery" => faults::recovery(&faults::of_phase(self)).map_err(|why| none(&why)),
             "outage" => Ok(Quantity { value: outage::longest_s(self), n: self.count(None, |_| true) }),
             "wrong" => self.wrong().ok_or_else(|| none("was not checked, or could not be")),
             "lost" => self.lost().ok_or_else(|| none("did not look for writes, or could not")),

@@ -112,6 +112,8 @@ pub enum GoalKind {
     Rate,
     /// Longest time without any answer.
     Outage,
+    /// Longest time from the beginning of a fault until throughput is back.
+    Recovery,
 }
 
 impl GoalKind {
@@ -126,12 +128,18 @@ impl GoalKind {
             GoalKind::Mean => "mean".to_owned(),
             GoalKind::Rate => "rate".to_owned(),
             GoalKind::Outage => "outage".to_owned(),
+            GoalKind::Recovery => "recovery".to_owned(),
         }
     }
 
     /// True if a search for the load line can use it: it is a share of operations.
     pub fn is_searchable(self) -> bool {
         matches!(self, GoalKind::Percentile(_) | GoalKind::Errors)
+    }
+
+    /// True if a search through faults can use it, besides.
+    pub fn is_of_faults(self) -> bool {
+        matches!(self, GoalKind::Outage | GoalKind::Recovery)
     }
 
     /// Parses a goal's word.
@@ -144,6 +152,7 @@ impl GoalKind {
             "mean" => GoalKind::Mean,
             "rate" => GoalKind::Rate,
             "outage" => GoalKind::Outage,
+            "recovery" => GoalKind::Recovery,
             percentile => GoalKind::Percentile(Percentile::named(percentile)?),
         })
     }

@@ -242,7 +242,7 @@ keys! {
         least: Rate, Else("`\"1/s\"`"), "Lowest rate of a load step";
         most: Rate, Else("`\"100000000/s\"`"), "Highest rate of a load step";
         precision: Share(1.0, 50.0), Is("\"10%\""), "Largest distance between the rate that is carried and the one that is not", option;
-        budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; thorough `\"30min\"`"), "Time for the whole search", option;
+        budget: Time(30 * SECOND_NS, 7 * 86_400 * SECOND_NS), Else("`\"5min\"`; with faults `\"15min\"`, thorough `\"30min\"`"), "Time for the whole search", option;
         thorough: Flag, Is("false"),
             "One load step at the rate that is carried lasts through a whole cycle of the store's own maintenance (a checkpoint), within half an hour or as long as that needs", option;
         warmup: Time(0, 60 * SECOND_NS), Else("a quarter of the load step, 0.25 to 1 s; of the first `\"1s\"`"),
@@ -258,7 +258,8 @@ keys! {
         mean: PERCENTILE, OPTIONAL, "Upper limit of the mean response time";
         status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL; a code that the stores cannot give is refused";
         rate: Rate, OPTIONAL, "Lowest rate of driven phases, in operations per second";
-        outage: Time(SECOND_NS / 5, 86_400 * SECOND_NS), OPTIONAL, "Longest time without any answer in driven phases; at least two slices";
+        outage: Time(SECOND_NS / 5, 86_400 * SECOND_NS), OPTIONAL, "Longest time without any answer in driven phases; at least two slices, or 200ms in a phase with faults";
+        recovery: Time(SECOND_NS / 10, 86_400 * SECOND_NS), OPTIONAL, "Longest time from the beginning of a fault until throughput is back";
     }
 
     /// Keys of an `[[answer]]`.

@@ -172,7 +172,9 @@ impl<'c> PlanReader<'c> {
             let example = format!("`stores = [\"{}\"]`, or name them with `--on`", self.a_store());
             self.required(&root, "stores", &example);
         }
-        let goals = root.get("goals").map(|node| self.goals(&node, slice_ns)).unwrap_or_default();
+        // Phases with faults count answers by shorter times than slices.
+        let finest_ns = slice_ns.filter(|_| !self.has_faults(&root));
+        let goals = root.get("goals").map(|node| self.goals(&node, finest_ns)).unwrap_or_default();
 
         // Operation types and parameters cannot be checked without the workload.
         let workload = &self.workload(&root)?;
@@ -195,7 +197,8 @@ impl<'c> PlanReader<'c> {
         let answers = known("answer").map(|node| self.answers(&node, &figures)).unwrap_or_default();
         let worthless = known("worthless").map(|node| self.worthless(&node, &figures, &answers)).unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
-            self.measured(&node, &phases, workload, stores, root.get("line").is_some());
+            let searched = root.get("line").is_some();
+            self.measured(&node, &phases, workload, stores, (searched, self.has_faults(&root)));
         }
         let series = self.series(&root);
         let line = self.line(&root);

@@ -2,10 +2,12 @@
 
 use crate::document::{PlanReader, Section};
 use crate::keys::LINE;
-use crate::model::{Drive, LineSearch, Plan, PlannedTrial};
+use crate::model::{Drive, Goal, LineSearch, Plan, PlannedTrial};
 
 /// Default time for the search: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
+/// Default time for a search through faults, whose load steps are longer: a quarter of an hour.
+const FAULTS_NS: u64 = 900 * 1_000_000_000;
 /// Default time for a thorough search: half an hour.
 const THOROUGH_NS: u64 = 1_800 * 1_000_000_000;
 
@@ -23,12 +25,17 @@ impl PlanReader<'_> {
         let budget = self.given(&section, "budget", Self::whole);
         let warmup = self.given(&section, "warmup", Self::whole);
         let thorough = self.value(&section, "thorough", Self::bool)?;
+        let default_ns = match (thorough, self.has_faults(root)) {
+            (true, _) => THOROUGH_NS,
+            (false, true) => FAULTS_NS,
+            (false, false) => BUDGET_NS,
+        };
         let line = LineSearch {
             from_per_s: from?,
             least_per_s: least?.unwrap_or(LEAST_PER_S),
             most_per_s: most?,
             precision: precision? / 100.0,
-            budget_ns: budget?.unwrap_or(if thorough { THOROUGH_NS } else { BUDGET_NS }),
+            budget_ns: budget?.unwrap_or(default_ns),
             warmup_ns: warmup?,
             thorough,
         };
@@ -39,10 +46,18 @@ impl PlanReader<'_> {
         Some(line)
     }
 
+    /// Returns true if a phase has a fault.
+    pub(crate) fn has_faults(&self, root: &Section<'_>) -> bool {
+        let phases = root.get("phase").and_then(|node| node.elements()).unwrap_or_default();
+        phases.iter().filter_map(|node| self.table(node, "a phase")).any(|phase| phase.get("fault").is_some())
+    }
+
     /// Reports parts of a plan with a `[line]` that prevent the search.
     pub(crate) fn can_be_searched(&self, root: &Section<'_>, plan: &Plan) {
         let Some(node) = root.get("line").filter(|_| plan.line.is_some()) else { return };
-        if !plan.goals.iter().any(|goal| goal.what.is_searchable()) {
+        let has_faults = plan.trials.iter().flat_map(PlannedTrial::drives).any(|(_, drive)| !drive.faults.is_empty());
+        let is_seen = |goal: &Goal| goal.what.is_searchable() || has_faults && goal.what.is_of_faults();
+        if !plan.goals.iter().any(is_seen) {
             let help = "write [goals] with `p99 = \"20ms\"`".to_owned();
             self.problem(node.span.clone(), "a load line needs a goal for a percentile or for errors", Some(help));
         }
@@ -59,14 +74,16 @@ impl PlanReader<'_> {
             self.problem(node.span, what, None);
             return;
         }
-        if plan
-            .trials
-            .iter()
-            .flat_map(PlannedTrial::drives)
-            .any(|(_, drive)| !drive.faults.is_empty() || drive.power_cut.is_some())
-        {
-            let what = "a load line needs servers that do not change: leave `fault` and `power_cut` out";
-            self.problem(node.span, what, None);
+        let drives = || plan.trials.iter().flat_map(PlannedTrial::drives);
+        if drives().any(|(_, drive)| drive.power_cut.is_some()) {
+            self.problem(node.span, "a load line needs servers with power: leave `power_cut` out", None);
+            return;
+        }
+        let mut faults = drives().flat_map(|(_, drive)| &drive.faults);
+        if let Some(fault) = faults.find(|fault| fault.outlasts_phase()) {
+            let what = format!("`{fault}` would last from one load step to the next");
+            let help = "write how long it lasts, for example `for 2s`; leave `add node` out".to_owned();
+            self.problem(node.span, what, Some(help));
             return;
         }
         let has_own = |(_, drive): (&str, &Drive)| drive.think.is_some() || !drive.all_stages().is_empty();

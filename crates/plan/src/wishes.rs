@@ -143,7 +143,7 @@ impl PlanReader<'_> {
         phases: &[PhaseDraft],
         workload: &WorkloadDraft<'_>,
         stores: &[StoreDraft<'_>],
-        searched: bool,
+        (searched, has_faults): (bool, bool),
     ) {
         let Some(section) = self.table(node, "[goals]") else { return };
         for wanted in self.wanted(&section, None) {
@@ -181,9 +181,15 @@ impl PlanReader<'_> {
             if let Some(of) = wanted.of.filter(|_| wanted.what != GoalKind::Status) {
                 is_step = self.is_step(of, &wanted, phases, workload);
             }
+            if wanted.what == GoalKind::Recovery && !has_faults {
+                let help = "give a drive a fault: fault = \"kill primary at 40% for 5s\"".to_owned();
+                self.problem(wanted.span, "no phase has a fault to recover from", Some(help));
+                continue;
+            }
             let is_whole =
                 wanted.of.is_none() && matches!(wanted.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate);
-            if searched && (is_step || !(is_whole || wanted.what.is_searchable())) {
+            let is_seen = is_whole || wanted.what.is_searchable() || has_faults && wanted.what.is_of_faults();
+            if searched && (is_step || !is_seen) {
                 let help =
                     "a search uses percentiles and errors, of all operations or of one operation type".to_owned();
                 self.problem(wanted.span, format!("a load line cannot be searched by `{}`", short(&name)), Some(help));

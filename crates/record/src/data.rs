@@ -549,6 +549,8 @@ pub struct Trial {
     pub answers: Vec<AnswerCheck>,
     /// Ledger of the trial; one entry for each `check` phase.
     pub ledgers: Vec<LedgerCheck>,
+    /// Faults of the trial, in the order in which they began.
+    pub faults: Vec<FaultSpan>,
 }
 
 /// A whole run, read back.
@@ -568,13 +570,16 @@ pub struct Run {
     pub samples: Vec<Sample>,
     /// Events, in time order.
     pub events: Vec<Event>,
-    /// Faults, by trial and position in it.
-    pub faults: Vec<FaultSpan>,
     /// Bytes written by the recorder itself, to distinguish them from the store's own.
     pub recorder_bytes: u64,
 }
 
 impl Run {
+    /// Iterates over the faults of all trials.
+    pub fn faults(&self) -> impl Iterator<Item = &FaultSpan> {
+        self.trials.iter().flat_map(|trial| &trial.faults)
+    }
+
     /// Labels of the stores, in the order of their first trial.
     pub fn stores(&self) -> Vec<String> {
         let mut known = BTreeSet::new();

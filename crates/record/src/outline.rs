@@ -75,6 +75,12 @@ pub struct LineSpec {
     pub warmup_s: Option<f64>,
     /// A deciding rung lasts through a cycle of the store in any case: the budget grows as far as that needs.
     pub thorough: bool,
+    /// Faults of each rung, without their times: `kill primary`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// Shortest time that counts of a rung, in seconds: what its faults need.
+    #[serde(default)]
+    pub rung_s_min: f64,
 }
 
 impl Default for LineSpec {
@@ -88,6 +94,8 @@ impl Default for LineSpec {
             budget_s: 300.0,
             warmup_s: None,
             thorough: false,
+            faults: Vec::new(),
+            rung_s_min: 0.0,
         }
     }
 }

@@ -268,6 +268,9 @@ fn read_run(connection: &Connection) -> Read<Run> {
         find_trial(&mut trials, row.get(0)?)?.ledgers.push(document(row, 1)?);
         Ok(())
     })?;
+    for fault in read_faults(connection)? {
+        find_trial(&mut trials, fault.trial)?.faults.push(fault);
+    }
     let mut runs = all(connection, "SELECT header, plan, ended, recorder_bytes FROM run", |row| {
         let header = RunHeader { plan_json: row.get(1)?, ..document(row, 0)? };
         let ended: Option<RunEnd> = optional_document(row, 2)?;
@@ -285,7 +288,6 @@ fn read_run(connection: &Connection) -> Read<Run> {
         series: read_series(connection)?,
         samples: read_samples(connection)?,
         events: read_events(connection)?,
-        faults: read_faults(connection)?,
         recorder_bytes,
     })
 }
@@ -366,7 +368,7 @@ fn distribution(decoder: &mut Deserializer, row: &Row<'_>, position: usize, what
 fn read_trials(connection: &Connection) -> Read<Vec<Trial>> {
     all(connection, "SELECT header, end_ns FROM trial ORDER BY ordinal", |row| {
         let (header, end_ns) = (document(row, 0)?, optional_count(row, 1)?);
-        Ok(Trial { header, end_ns, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new() })
+        Ok(Trial { header, end_ns, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new(), faults: Vec::new() })
     })
 }
 

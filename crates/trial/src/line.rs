@@ -12,6 +12,7 @@ use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{
     Arrivals, Drive, DriveLimit, LineSearch, Pace, PhaseStep, PlannedPhase, PlannedTrial, Rate, Start,
 };
+use plimsoll_plan::timeline::{FaultTime, PlannedFault};
 use plimsoll_record::data::Goal;
 
 use crate::error::TrialError;
@@ -26,8 +27,17 @@ pub const RUNG: &str = "rung";
 /// Time that the machine is observed before a search.
 const WATCH: Duration = Duration::from_secs(3);
 
-/// The spec of the search that `line` and the plan's goals come to.
-pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
+/// Time after a fault in which a load step sees at least if throughput is back.
+const BACK_S: f64 = 4.0;
+/// Time before the first fault of a load step, for the throughput without it.
+const BEFORE_S: f64 = 3.0;
+
+/// The spec of the search that `line`, the plan's goals and the drive's faults come to.
+pub fn spec(line: &LineSearch, goals: &[Goal], trial: Option<&PlannedTrial>) -> LineSpec {
+    let faults = trial.into_iter().flat_map(PlannedTrial::drives).flat_map(|(_, drive)| &drive.faults);
+    let faults: Vec<&PlannedFault> = faults.collect();
+    let limits = goals.iter().filter(|goal| goal.what.is_of_faults()).map(|goal| goal.limit / 1e9);
+    let back_s = limits.fold(0.0, f64::max) + BACK_S;
     LineSpec {
         goals: goals.to_vec(),
         start_rate_per_s: line.from_per_s,
@@ -37,6 +47,26 @@ pub fn spec(line: &LineSearch, goals: &[Goal]) -> LineSpec {
         budget_s: line.budget_ns as f64 / 1e9,
         warmup_s: line.warmup_ns.map(|ns| ns as f64 / 1e9),
         thorough: line.thorough,
+        faults: faults.iter().map(|fault| fault.name().to_owned()).collect(),
+        rung_s_min: faults.iter().map(|fault| needed_s(fault, back_s)).fold(0.0, f64::max),
+    }
+}
+
+/// Returns the shortest load step in which throughput is seen before `fault`, and for `back_s` after it was healed.
+fn needed_s(fault: &PlannedFault, back_s: f64) -> f64 {
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let (lasts_s, lasts_share) = match fault.lasts {
+        None => (0.0, 0.0),
+        Some(FaultTime::Ns(ns)) => (seconds(ns), 0.0),
+        Some(FaultTime::Percent(percent)) => (0.0, percent / 100.0),
+    };
+    match fault.at {
+        FaultTime::Ns(ns) => (seconds(ns) + lasts_s + back_s) / (1.0 - lasts_share).max(0.01),
+        FaultTime::Percent(percent) => {
+            let share = percent / 100.0;
+            let after_s = (lasts_s + back_s) / (1.0 - share - lasts_share).max(0.01);
+            after_s.max(BEFORE_S / share.max(0.01))
+        }
     }
 }
 
@@ -132,7 +162,9 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
             None => Pace::Closed,
         },
         limit: DriveLimit::DurationNs(ns(rung.seconds)),
-        undisturbed_within_ns: Some(ns(most_s)),
+        // With faults at their times, a longer load step would be another one.
+        undisturbed_within_ns: drive.faults.is_empty().then(|| ns(most_s)),
+        faults: if rung.rate_per_s.is_some() { drive.faults.clone() } else { Vec::new() },
         warmup_is_found: false,
         warmup_ns: ns(rung.warmup_s),
         ..drive.clone()
@@ -179,6 +211,17 @@ mod tests {
     use crate::drive_spec;
 
     #[test]
+    fn a_load_step_is_as_long_as_its_faults_need() {
+        let needed = |text: &str| needed_s(&PlannedFault::parse(text).unwrap(), 9.0);
+        let is_near = |text: &str, wanted: f64| (needed(text) - wanted).abs() < 0.01;
+        assert!(is_near("kill all at 5s for 2s", 16.0));
+        assert!(is_near("kill all at 40% for 3s", 20.0), "9 s are left after 43 % and 3 s");
+        assert!(is_near("pause all at 40% for 10%", 18.0));
+        assert!(is_near("restart all at 10%", 30.0), "3 s lie before it");
+        assert!(needed("kill all at 99%").is_finite() && needed("pause all at 50% for 60%").is_finite());
+    }
+
+    #[test]
     fn a_rung_goes_on_until_it_had_its_time_undisturbed_up_to_what_the_search_says() {
         let drive = Drive {
             clients: 1,
@@ -214,5 +257,11 @@ mod tests {
             (spec.limit, spec.warmup),
             (plimsoll_drive::Limit::Duration(wanted.at_least), Duration::from_secs(1))
         );
+        // Only what is held at a rate has faults, at their times whatever the machine does meanwhile.
+        let faults = vec![PlannedFault::parse("kill all at 40%").unwrap()];
+        let drive = Drive { faults, ..drive };
+        assert_eq!(drive_spec::of(&at(&drive, &rung, 5.5), 1, &context).undisturbed, None);
+        assert_eq!(at(&drive, &rung, 5.5).faults, drive.faults);
+        assert!(at(&drive, &Rung { rate_per_s: None, ..rung }, 5.5).faults.is_empty());
     }
 }

@@ -165,7 +165,7 @@ fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
 /// Runs the trials in order; one store serves the consecutive trials that use it. The last one stays in `open`.
 fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
     let plan = context.plan;
-    let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals));
+    let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals, plan.trials.first()));
     let mut rungs = 0;
     let kept = context.kept();
     let mut before: Option<&PlannedTrial> = None;
@@ -257,7 +257,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
         plan_json: serde_json::to_string(plan).unwrap_or_default(),
         outline: Outline {
             trials: plan.trials.len() as u32,
-            line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals)),
+            line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals, plan.trials.first())),
             ab: spec.ab.cloned(),
             cells: spec.cells.map_or_else(Vec::new, |cells| cells.cells.to_vec()),
         },

@@ -123,7 +123,10 @@ impl Sinks<'_> {
                 self.fold().sample(&sample);
                 recorder.sample(sample)
             }
-            Told::Fault(span) => recorder.fault(span),
+            Told::Fault(span) => {
+                self.fold().fault(span.clone());
+                recorder.fault(span)
+            }
             Told::Event(event) => recorder.event(event),
             Told::Answers(check) => recorder.answer_check(check),
             Told::Ledger(check) => {

@@ -58,12 +58,20 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         server_cpu_per_op_s: held_per_s.and_then(|line| explain::server_cpu_per_op_s(steps, line)),
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
+        through: spec.faults.clone(),
+        outages: outages(at_held().flat_map(|step| step.outages_s.iter().copied()).collect()),
         held: held.cloned(),
         failed: failed.cloned(),
         sentence: String::new(),
     };
     result.sentence = sentence::of(&result, None);
     result
+}
+
+/// Returns the shortest, median and longest of these times.
+fn outages(mut seconds: Vec<f64>) -> Option<[f64; 3]> {
+    seconds.sort_by(f64::total_cmp);
+    Some([*seconds.first()?, stat::median(&seconds)?, *seconds.last()?])
 }
 
 /// Returns the state of the search: decided only with a rate that is carried and one at which it gives way, as near to
@@ -143,7 +151,12 @@ fn broken(steps: &[LoadStep], rate: f64) -> Option<Broken> {
     });
     // What users feel goes before that the store did not keep up, which makes all of it worse.
     let worst = goals.filter(|(ratio, _)| *ratio > 1.0).max_by(|a, b| a.0.total_cmp(&b.0));
-    worst.map(|(_, broken)| broken).or_else(|| {
+    // A goal tells more than that throughput did not come back, which may come of it.
+    let unrecovered = || {
+        let limit = median(&|step| step.unrecovered_s)?;
+        Some(Broken { what: "recovers".to_owned(), limit, got: limit, unit: "s".to_owned() })
+    };
+    worst.map(|(_, broken)| broken).or_else(unrecovered).or_else(|| {
         median(&|step| Some(step.unsent_ratio())).filter(|unsent| *unsent > 1.0)?;
         let got = median(&|step| Some(step.ended_per_s))?;
         Some(Broken { what: "carried".to_owned(), limit: rate, got, unit: "1/s".to_owned() })

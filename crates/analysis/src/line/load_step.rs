@@ -4,10 +4,11 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
 
+use crate::faults;
 use crate::latency::Times;
 use crate::number;
 use crate::phase::PhaseFacts;
-use crate::view::RungState;
+use crate::view::{FaultView, RungState};
 use crate::warning::worst_lag_ns;
 
 use super::taken::taken;
@@ -65,6 +66,12 @@ pub struct LoadStep {
     pub beside_others: bool,
     /// Reason that the phase failed.
     pub failed: Option<String>,
+    /// Longest time without an answer after each of its faults, in seconds.
+    pub outages_s: Vec<f64>,
+    /// A fault of the search did not take place.
+    pub lacks_faults: bool,
+    /// Longest time for which a fault was observed after which throughput did not come back.
+    pub unrecovered_s: Option<f64>,
     /// Resources that were sampled.
     pub resources: Vec<Resource>,
     /// Maintenance cycles that ended in it, by counter.
@@ -90,7 +97,13 @@ impl LoadStep {
         let result = |name| end.result(name).map(|result| result.value);
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
         let spans = taken(samples, series, end.end_ns);
-        let counted: Vec<_> = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).collect();
+        let faults = faults::of_phase(facts);
+        // While a fault is in effect its own goals judge.
+        let is_faulted = |slice: &Slice<Distribution>| {
+            faults.iter().any(|one| slice.start_ns < one.effect_ns.1 && slice.end_ns > one.effect_ns.0)
+        };
+        let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice) && !is_faulted(slice));
+        let counted: Vec<_> = counted.collect();
         let is_taken = |part: &&[&Slice<Distribution>]| {
             let (start_ns, end_ns) = part.first().map_or((0, 0), |slice| (slice.start_ns, slice.end_ns));
             spans.iter().flatten().any(|(from, until)| *from < end_ns && start_ns < *until)
@@ -102,8 +115,15 @@ impl LoadStep {
             format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
         });
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
-        let goals = spec.goals.iter().filter(|goal| goal.what.is_searchable());
-        let goals: Vec<GoalSeen> = goals.map(|goal| seen(facts, &judged, goal)).collect();
+        let of_faults = !spec.faults.is_empty() && rate_asked(facts);
+        let goals = spec.goals.iter();
+        let goals = goals.filter(|goal| goal.what.is_searchable() || of_faults && goal.what.is_of_faults());
+        let goals = goals.map(|goal| match goal.what.is_of_faults() {
+            true => after_faults(&faults, goal),
+            false => seen(facts, &judged, goal),
+        });
+        let goals: Vec<GoalSeen> = goals.collect();
+        let unrecovered = faults.iter().filter(|one| one.recovered_open).map(|one| one.observed_s);
         let has_errors = goals.iter().any(|one| one.what == GoalKind::Errors && one.ratio() > Some(1.0));
         let lag_ns = worst_lag_ns(facts).filter(|lag_ns| has_errors && *lag_ns > BURST_NS);
         let burst = lag_ns.map(|lag_ns| {
@@ -122,6 +142,9 @@ impl LoadStep {
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
             beside_others: spans.is_none(),
             failed,
+            outages_s: faults.iter().filter(|one| !one.outage_open).filter_map(|one| one.outage_s).collect(),
+            lacks_faults: of_faults && faults.len() < spec.faults.len(),
+            unrecovered_s: unrecovered.max_by(f64::total_cmp),
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
             cycle_s: result(ResultName::CycleSeconds),
@@ -159,9 +182,10 @@ impl LoadStep {
     /// due, so lateness makes it longer and never shorter, and goals that held all the same did hold.
     pub(super) fn worst_ratio(&self) -> Option<f64> {
         self.rung.rate_per_s?;
-        let ratio = self.goals.iter().filter_map(GoalSeen::ratio).fold(self.unsent_ratio(), f64::max);
+        let unrecovered = self.unrecovered_s.map_or(0.0, |_| f64::INFINITY);
+        let ratio = self.goals.iter().filter_map(GoalSeen::ratio).fold(self.unsent_ratio().max(unrecovered), f64::max);
         // A goal that is broken is broken whatever else was not measured.
-        let is_told = ratio > 1.0 || self.unmeasured().is_none();
+        let is_told = ratio > 1.0 || self.unmeasured().is_none() && !self.lacks_faults;
         (self.failed.is_none() && is_told && (self.void.is_none() || ratio <= 1.0)).then_some(ratio)
     }
 
@@ -184,6 +208,26 @@ impl LoadStep {
     pub(super) fn unmeasured(&self) -> Option<&GoalSeen> {
         self.goals.iter().find(|goal| goal.value.is_none())
     }
+}
+
+/// Returns true for a load step at a rate: one without has no faults.
+fn rate_asked(facts: &PhaseFacts<'_>) -> bool {
+    facts.phase.header.rate_per_s.is_some()
+}
+
+/// Measures a goal on faults.
+fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
+    let n = faults.len() as u64;
+    let longest = |times: Vec<Option<f64>>| match times.into_iter().collect::<Option<Vec<f64>>>() {
+        Some(times) => times.into_iter().max_by(f64::total_cmp).ok_or_else(|| "no fault took effect".to_owned()),
+        None => Err("what the faults cost was not counted".to_owned()),
+    };
+    let seconds = match goal.what {
+        GoalKind::Outage => longest(faults.iter().map(|one| one.outage_s).collect()),
+        // A time that did not end was at least that long.
+        _ => longest(faults.iter().map(|one| one.recovered_s.or(Some(one.observed_s))).collect()),
+    };
+    GoalSeen::new(goal, seconds.map(|seconds| seconds * 1e9), n)
 }
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.

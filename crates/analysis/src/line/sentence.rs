@@ -23,13 +23,16 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
     match (&result.ending, &result.held, &result.failed) {
         (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            format!("{ended}: {why}; until then it {}; it {}.", stated(held, true), stated(failed, false))
+            let (held, failed) = (stated(held, true, result), stated(failed, false, result));
+            format!("{ended}: {why}; until then it {held}; it {failed}.")
         }
         (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
         (Ending::NoFailure, Some(held), _) => {
             let (rate, steps) = (op_per_s(held), in_steps(held.held, held));
-            begin(store, &format!("carries at least {rate}, the most that was tried: held in {steps}."))
+            let (through, outages) = (through(result), outages(result));
+            let text = format!("carries at least {rate}{through}, the most that was tried: held in {steps}{outages}.");
+            begin(store, &text)
         }
         (Ending::NoPass, _, Some(failed)) => {
             let (rate, steps) = (op_per_s(failed), in_steps(failed.failed, failed));
@@ -65,9 +68,29 @@ fn goals(one: &AtRate, held: bool) -> String {
 }
 
 /// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`.
-fn stated(one: &AtRate, carried: bool) -> String {
-    let (what, did, n) = if carried { ("carries", "held", one.held) } else { ("gives way at", "failed", one.failed) };
-    format!("{what} {}: {did} in {}", op_per_s(one), in_steps(n, one))
+fn stated(one: &AtRate, carried: bool, result: &LineResult) -> String {
+    if carried {
+        let (rate, steps) = (op_per_s(one), in_steps(one.held, one));
+        return format!("carries {rate}{}: held in {steps}{}", through(result), outages(result));
+    }
+    format!("gives way at {}: failed in {}", op_per_s(one), in_steps(one.failed, one))
+}
+
+/// ` through kill primary`; nothing for a search without faults.
+fn through(result: &LineResult) -> String {
+    if result.through.is_empty() { String::new() } else { format!(" through {}", number::list(&result.through)) }
+}
+
+/// `, no answer for 3.10 s (2.80 s to 3.60 s)`; nothing without faults.
+fn outages(result: &LineResult) -> String {
+    match result.outages.filter(|_| !result.through.is_empty()) {
+        None => String::new(),
+        Some([_, _, 0.0]) => ", always with answers".to_owned(),
+        Some([least, median, most]) => {
+            let [least, median, most] = [least, median, most].map(number::seconds);
+            format!(", no answer for {median} ({least} to {most})")
+        }
+    }
 }
 
 fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
@@ -80,7 +103,8 @@ fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
         Beyond::Collapses => format!("; asked for more, it falls to {percent} % of its rate"),
         Beyond::NotSeen => String::new(),
     };
-    let (held, failed, breaks, seen) = (stated(held, true), stated(failed, false), breaks(result), cycles_seen(result));
+    let (held, failed) = (stated(held, true, result), stated(failed, false, result));
+    let (breaks, seen) = (breaks(result), cycles_seen(result));
     format!("{held}; {failed}, {breaks}; {cause}{beyond}{seen}.")
 }
 
@@ -100,9 +124,15 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
     }
     let shown = |one: &&AtRate| one.decided;
     let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => vec![begin(store, &stated(held, true)), stated(failed, false)],
-        (Some(held), None) => vec![begin(store, &stated(held, true)), "where it gives way is undecided".to_owned()],
-        (None, Some(failed)) => vec![begin(store, &stated(failed, false)), "what it carries is undecided".to_owned()],
+        (Some(held), Some(failed)) => {
+            vec![begin(store, &stated(held, true, result)), stated(failed, false, result)]
+        }
+        (Some(held), None) => {
+            vec![begin(store, &stated(held, true, result)), "where it gives way is undecided".to_owned()]
+        }
+        (None, Some(failed)) => {
+            vec![begin(store, &stated(failed, false, result)), "what it carries is undecided".to_owned()]
+        }
         (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
     parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
@@ -138,6 +168,9 @@ fn breaks(result: &LineResult) -> String {
             let (got, limit) = (number::significant(*got), number::significant(*limit));
             format!("it does not keep up: {got} of {limit} a second finish")
         }
+        "recovers" => format!("throughput does not come back within {shown} after the fault"),
+        "outage" => format!("no operation is answered for {got_shown}, longer than {shown}"),
+        "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
         "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
         "errors" => format!("errors pass {shown} ({got_shown})"),
         what => format!("{} passes {shown} ({got_shown})", goal_name(what)),

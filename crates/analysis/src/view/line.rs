@@ -142,7 +142,8 @@ pub struct Cause {
 /// The goal that broke.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Broken {
-    /// `p99`, `errors`, or `carried` when the store did not keep up with what was asked.
+    /// `p99`, `errors`, `carried` if the store did not keep up with the rate, or `recovers` if throughput did not come
+    /// back after a fault.
     pub what: String,
     /// The limit in `unit`.
     pub limit: f64,
@@ -203,6 +204,10 @@ pub struct LineResult {
     /// Time that the server's processors worked for an operation next to the line, in seconds; `None` where its processes were
     /// not sampled.
     pub server_cpu_per_op_s: Option<f64>,
+    /// Faults of each rung, without their times: `kill primary`.
+    pub through: Vec<String>,
+    /// Shortest, median and longest time without an answer after a fault, in seconds, of load steps at `held`.
+    pub outages: Option<[f64; 3]>,
     /// Time that all rungs took.
     pub took_s: f64,
     /// Number of rungs.

@@ -32,10 +32,11 @@ pub fn at_ns(ms: u64) -> u64 {
 
 /// Adds a fault that had taken effect 5 ms after its beginning. Times are milliseconds since the phase's start.
 pub fn fault(run: &mut Run, (kind, subject, words): (FaultKind, &str, &str), at_ms: u64, healed_ms: Option<u64>) {
-    run.faults.push(FaultSpan {
+    let ordinal = run.trials[0].faults.len() as u32;
+    run.trials[0].faults.push(FaultSpan {
         trial: 0,
         phase: 0,
-        ordinal: run.faults.len() as u32,
+        ordinal,
         kind,
         subject: subject.to_owned(),
         fault: words.to_owned(),

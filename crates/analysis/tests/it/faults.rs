@@ -1,7 +1,8 @@
 //! Faults of a plan: what clients noticed of each, and what the verdict makes of them.
 
+use plimsoll_analysis::line::{LineFold, LineSpec, Purpose};
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{FaultView, GoalState, RunView, VerdictState};
+use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::pace::Stage;
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{About, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
@@ -156,8 +157,8 @@ fn each_of_two_faults_has_its_own_effects() {
     near(faults[1].recovered_s, 1.03);
     near(Some(faults[0].observed_s), 7.0);
     // Faults of one time share what follows.
-    run.faults[1].planned_ns = run.faults[0].planned_ns;
-    run.faults[1].begun_ns = run.faults[0].begun_ns + 2_000_000;
+    run.trials[0].faults[1].planned_ns = run.trials[0].faults[0].planned_ns;
+    run.trials[0].faults[1].begun_ns = run.trials[0].faults[0].begun_ns + 2_000_000;
     let faults = view(&run).faults;
     near(faults[0].outage_s, 2.0);
     near(faults[1].outage_s, 2.0);
@@ -206,7 +207,7 @@ fn failures_that_are_usual_are_not_taken_for_the_fault() {
     run.trials[0].phases[0].slices[6].ticks[50].failed = 3;
     near(only(&run).noticed_s, 1.5);
     // After it was healed and had no effect, failures are not of this fault.
-    run.faults[0].healed_ns = Some(at_ns(6_000));
+    run.trials[0].faults[0].healed_ns = Some(at_ns(6_000));
     assert_eq!(only(&run).noticed_s, None);
 }
 
@@ -223,7 +224,7 @@ fn a_phase_without_ticks_has_no_effects_but_failed_operations() {
 #[test]
 fn a_fault_that_did_not_take_effect_says_so_and_decides_nothing() {
     let mut run = killed_primary();
-    (run.faults[0].taken_ns, run.faults[0].error) = (None, Some("no such process".to_owned()));
+    (run.trials[0].faults[0].taken_ns, run.trials[0].faults[0].error) = (None, Some("no such process".to_owned()));
     let found = view(&run);
     assert_eq!(found.faults[0].sentence, "kill of node 1, the primary, at 108.00 s failed: no such process");
     assert_eq!(found.verdict.state, VerdictState::Undecided);
@@ -245,8 +246,8 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
         for tick in trial.phases[0].slices[9].ticks.iter_mut().take(37 + repeat as usize) {
             tick.answered = 0;
         }
+        trial.faults[0].trial = repeat;
         run.trials.push(trial);
-        run.faults.push(plimsoll_record::data::FaultSpan { trial: repeat, ..run.faults[0].clone() });
     }
     let repeats = view(&run).fault_repeats;
     let [one] = repeats.as_slice() else { panic!("one fault: {repeats:?}") };
@@ -259,7 +260,6 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
     let place = "kill primary at 40%, 7 times in fjall, phase mixed";
     assert_eq!(one.sentence, format!("{place}: no answer for {times}; throughput back after {times}"));
     run.trials.truncate(5);
-    run.faults.truncate(5);
     assert_eq!(view(&run).fault_repeats[0].outage.as_ref().unwrap().interval_s, None);
     assert!(view(&killed_primary()).fault_repeats.is_empty(), "of one there is no spread");
 }
@@ -300,7 +300,7 @@ fn a_server_that_does_not_come_back_after_its_fault_is_not_said_to_be_gone() {
     let connects = PhaseResult { name: ResultName::FailedConnects, subject: String::new(), value: 7.0, n: 1 };
     run.trials[0].phases[0].end.results.push(connects);
     assert_eq!(judged(&run).0, VerdictState::Measured);
-    run.faults.clear();
+    run.trials[0].faults.clear();
     let (state, sentence) = judged(&run);
     assert!(state == VerdictState::Fail && sentence.contains("connections could not be opened again"), "{sentence}");
 }
@@ -340,7 +340,7 @@ fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mend
     let found = view(&run);
     assert_eq!(found.disk_faults[0].faults, ["eio write once"]);
     assert_eq!(found.faults[0].name, "disk eio write once");
-    run.faults[0].healed_ns = Some(at_ns(21_000));
+    run.trials[0].faults[0].healed_ns = Some(at_ns(21_000));
     let (state, sentence) = judged(&run);
     assert!(state == VerdictState::Fail && sentence.contains("in phase later"), "{sentence}");
     fault(&mut run, (FaultKind::Disk, "disk", "disk full at 4s for 17s"), 4_000, Some(21_000));
@@ -354,6 +354,41 @@ fn faults_stand_among_the_actions_of_a_lab_in_time_order() {
     act(&mut run, "lab resume a 2", 12_000, 12_010);
     let acts: Vec<String> = view(&run).plots.acts.into_iter().map(|act| act.name).collect();
     assert_eq!(acts, ["lab pause a 2", "kill of node 1, the primary", "lab resume a 2"]);
-    run.faults[0].healed_ns = None;
+    run.trials[0].faults[0].healed_ns = None;
     assert_eq!(view(&run).plots.acts[1].end_s, 120.0, "the end of its phase");
+}
+
+#[test]
+fn a_load_step_is_judged_without_its_faults_and_by_what_they_cost() {
+    let goal =
+        |what: &str, limit: f64| Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: "ns".to_owned() };
+    let judged = |run: &Run, outage_ns: f64, recovery_ns: f64| {
+        let goals = vec![goal("p90", 5e6), goal("outage", outage_ns), goal("recovery", recovery_ns)];
+        let spec = LineSpec { goals, faults: vec!["kill primary".to_owned()], ..LineSpec::default() };
+        let mut run = run.clone();
+        let trial = &mut run.trials[0];
+        let header = &mut trial.phases[0].header;
+        (header.rung, header.rate_per_s) = (Some(Purpose::Decide), Some(1_000.0));
+        let mut fold = LineFold::new(&spec, &trial.header.store_label);
+        fold.take(trial, &[], &[]);
+        fold.rungs()[0].clone()
+    };
+    let run = killed_primary();
+    let step = judged(&run, 2e9, 3e9);
+    assert_eq!((step.state, step.goals.len()), (RungState::Held, 3), "{step:?}");
+    near(step.goals[1].value.map(|ns| ns / 1e9), 1.37);
+    near(step.goals[2].value.map(|ns| ns / 1e9), 1.37);
+    assert_eq!(judged(&run, 1e9, 3e9).state, RungState::Failed, "it was longer");
+    assert_eq!(judged(&run, 2e9, 1e9).state, RungState::Failed, "it came back later");
+    // Throughput stays at a half afterwards.
+    let mut half = run.clone();
+    for slice in half.trials[0].phases[0].slices.iter_mut().skip(10) {
+        slice.ticks.iter_mut().for_each(|tick| tick.answered /= 2);
+    }
+    let step = judged(&half, 2e9, 60e9);
+    assert_eq!(step.state, RungState::Failed, "{step:?}");
+    // A load step whose faults did not take place shows nothing about them.
+    let mut without = run;
+    without.trials[0].faults.clear();
+    assert_eq!(judged(&without, 2e9, 3e9).state, RungState::NotMeasured);
 }

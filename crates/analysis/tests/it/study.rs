@@ -183,7 +183,6 @@ fn make() -> Run {
         series: SERIES.map(|(source, subject, name, unit)| series_of(source, subject, name, unit)).to_vec(),
         samples,
         events,
-        faults: Vec::new(),
         recorder_bytes: 1_482_752,
     }
 }
@@ -485,6 +484,7 @@ fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &mut Dice) -
         phases: phases.phases,
         answers: check,
         ledgers: vec![ledger],
+        faults: Vec::new(),
     }
 }
 

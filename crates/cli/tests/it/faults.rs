@@ -51,7 +51,9 @@ fn gap_seen(run: &mut Guarded) -> Duration {
 
 #[test]
 fn an_outage_is_as_long_as_an_independent_client_sees_it() {
-    for (fault, at_least) in [("pause all at 1500ms for 700ms", 0.7), ("kill all at 1500ms for 500ms", 0.5)] {
+    // Sessions wait for up to a second between two attempts to connect, and that client does not.
+    let cases = [("pause all at 1500ms for 700ms", 0.7, 0.15), ("kill all at 1500ms for 500ms", 0.5, 1.2)];
+    for (fault, at_least, later_s) in cases {
         let place = Place::new();
         let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", "4s"];
         let mut run = place.started(&[&line[..], &["--fault", fault, "-q"]].concat(), 1);
@@ -61,7 +63,8 @@ fn an_outage_is_as_long_as_an_independent_client_sees_it() {
         let found = &report["faults"][0];
         let outage_s = seconds(found, "outage_s");
         // Both have a processor to wait for, beside other tests.
-        assert!(outage_s >= 0.8 * at_least && (outage_s - seen_s).abs() < 0.15, "{seen_s} s seen: {found}");
+        let is_seen = (-0.15..later_s).contains(&(outage_s - seen_s));
+        assert!(outage_s >= 0.8 * at_least && is_seen, "{seen_s} s seen: {found}");
         assert!(seconds(found, "taken_s") < 0.3 && seconds(found, "healed_s") >= at_least, "{found}");
         assert!(seconds(found, "noticed_s") < 0.3, "{found}");
         // Beside other tests, throughput before the fault may not come again.
@@ -131,7 +134,7 @@ fn links_and_limits_change_and_are_as_before_afterwards() {
         .collect();
     // 40 ms for each answer while the links are slow.
     assert!(counts[3] < 110 && counts[0] > 10 * counts[3] && counts[5] > 10 * counts[3], "{counts:?}");
-    let span = &run.faults[0];
+    let span = &run.trials[0].faults[0];
     assert!(span.subject == "all nodes" && span.error.is_none() && span.healed_ns.is_some(), "{span:?}");
 }
 
@@ -144,8 +147,7 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
             ["--fault", "pause all at 1s for 50s", "--fault", "limit all cpus=0.5 at 1s", "--set", "postgres.cpus=2"];
         let mut run = place.recording(&[&line[..], &fault].concat());
         let faults = || place.all_runs().pop().and_then(|run| plimsoll_record::data::Run::load(&run).ok());
-        let taken =
-            || faults().is_some_and(|run| run.faults.iter().filter(|span| span.taken_ns.is_some()).count() == 2);
+        let taken = || faults().is_some_and(|run| run.faults().filter(|span| span.taken_ns.is_some()).count() == 2);
         wait_for("the faults", Duration::from_secs(30), taken);
         let pids = servers(run.0.id(), "postgres");
         run.signal(signal);
@@ -154,7 +156,8 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
         let is_gone = |pid: &u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
         wait_for("the servers' end", Duration::from_secs(10), || pids.iter().all(is_gone));
         if signal == Signal::INT {
-            let all = faults().unwrap().faults;
+            let run = faults().unwrap();
+            let all: Vec<_> = run.faults().collect();
             assert!(all.iter().all(|span| span.healed_ns.is_some() && span.error.is_none()), "{all:?}");
         }
     }

@@ -45,8 +45,8 @@ fn joins_twice(place: &Place, store: &str) {
 /// The nodes that have joined in the newest run so far.
 fn joined(place: &Place) -> Vec<String> {
     let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
-    let faults = run.map_or(Vec::new(), |run| run.faults).into_iter().filter(|fault| fault.taken_ns.is_some());
-    faults.map(|fault| fault.subject).collect()
+    let faults = run.iter().flat_map(Run::faults).filter(|fault| fault.taken_ns.is_some());
+    faults.map(|fault| fault.subject.clone()).collect()
 }
 
 /// The events that the newest run has recorded so far.

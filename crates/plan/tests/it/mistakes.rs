@@ -66,7 +66,7 @@ name = "coupons" => name = "coupons"\n«record» = 3
 ? did you mean `cache`? keys here: store, as, cache
 [goals]\n«p9x» = "20ms"
 ! unknown key `p9x` in [goals]
-? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, outage, and any percentile like p99.9
+? did you mean `p99`? keys here: lost, wrong, errors, p99, mean, status, rate, outage, recovery, and any percentile like p99.9
 [goals]\np99 = "20ms"\n«"p99.0"» = "1ms"
 ! the goal p99 is given twice
 ? leave one of them out

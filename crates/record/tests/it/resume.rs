@@ -52,7 +52,7 @@ fn what_is_kept_stays_and_the_rest_is_written_again() {
         assert_eq!(after.trials[0], before.trials[0]);
         assert!(after.trials.len() == 2 && after.trials.iter().all(|trial| trial.end_ns.is_some()));
         assert_eq!(after.events.len(), 3, "{:?}", after.events);
-        assert_eq!(after.faults, [0, 1].map(|trial| synthetic::fault(trial, 0, 0)));
+        assert_eq!(after.faults().cloned().collect::<Vec<_>>(), [0, 1].map(|trial| synthetic::fault(trial, 0, 0)));
         assert!(glance(&directory).unwrap().is_complete);
         assert!(!directory.join("reserve").exists());
     }

@@ -29,12 +29,14 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     let truth = if view.trials.iter().any(is_wrong) { answer } else { aside };
     // Those that are told where there is little room.
     let events_rank = if view.events.iter().any(|event| event.level != Level::Info) { evidence } else { aside };
+    // Of a search the sentence and its load steps tell what faults cost.
+    let faults_rank = if view.lines.is_empty() { answer } else { aside };
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", answer, promises::promises(view, full)),
         (true, "disk-faults", "Disk faults", answer, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", answer, results::goals(view, full)),
-        (true, "faults", "Faults", answer, faults::faults(view)),
+        (true, "faults", "Faults", faults_rank, faults::faults(view)),
         (true, "line", "Load line", answer, series::lines(view, full)),
         (true, "ab", "Two sides in turn", answer, series::ab(view, full)),
         (true, "sweep", "Sweep", answer, series::sweeps(view, full)),

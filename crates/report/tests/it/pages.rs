@@ -290,7 +290,7 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     let open = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
     assert_eq!(open[3..6], ["< 10 ms", "> 12.0 s", "> 12.0 s"]);
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
-    (run.faults[0].taken_ns, run.faults[0].healed_ns) = (None, None);
+    (run.trials[0].faults[0].taken_ns, run.trials[0].faults[0].healed_ns) = (None, None);
     let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
     assert_eq!(not_known[2..], ["–", "–", "–", "–", "0", "8", "–"]);
 
