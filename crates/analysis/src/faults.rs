@@ -21,6 +21,8 @@ const BACK: f64 = 0.95;
 const BACK_LEAST: f64 = 0.9;
 /// Shortest silence that is unusual: one tick may be empty by chance.
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+/// Time from the healing to the planned end in which a store has to come back.
+const HEALED_NS: u64 = 5_000_000_000;
 /// Faults that are named in one sentence.
 const NAMED_MAX: usize = 3;
 
@@ -50,7 +52,8 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
     let limit_ns = next_ns.unwrap_or(end_ns);
     let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
     let outage = course.map(|course| course.outage(span, limit_ns));
-    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), limit_ns));
+    // One that is not over when the next begins may end with that one.
+    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), end_ns));
     let recovered_s = match recovery {
         Recovery::NotFallen => Some(0.0),
         Recovery::Back(at_ns) => Some(since_s(at_ns)),
@@ -59,10 +62,12 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
     let recovered_ns = match recovery {
         Recovery::NotFallen => span.begun_ns,
         Recovery::Back(at_ns) => at_ns,
-        Recovery::Open | Recovery::NotKnown => limit_ns,
+        Recovery::Open => end_ns,
+        Recovery::NotKnown => span.begun_ns,
     };
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
+    let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
     let mut view = FaultView {
         trial: name::trial(&facts.trial.header),
         phase: facts.phase.header.name.clone(),
@@ -75,7 +80,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         taken_s: span.taken_ns.map(since_s),
         healed_s: span.healed_ns.map(since_s),
         error: span.error.clone(),
-        observed_s: since_s(limit_ns),
+        observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns.min(limit_ns))).map(since_s),
         outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
@@ -87,7 +92,8 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         sentence: String::new(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
-        is_to_end: until_ns >= planned_end_ns,
+        is_to_end: until_ns >= planned_end_ns && !is_healed_before,
+        is_healed_before,
     };
     view.sentence = sentence(&view);
     view
@@ -98,15 +104,28 @@ fn ended_ns(span: &FaultSpan) -> Option<u64> {
     if span.kind == FaultKind::Join { span.taken_ns.or(span.healed_ns) } else { span.healed_ns }
 }
 
-/// Number of rejected operations, and of those without a known outcome, of the slices that overlap this time.
+/// Number of rejected operations, and of those without a known outcome, in this time. Of a slice that overlaps it in part
+/// they are shared out as the failed operations of its ticks are.
 fn failed(facts: &PhaseFacts<'_>, from_ns: u64, to_ns: u64) -> (u64, u64) {
     let is_in = |slice: &&Slice<Distribution>| overlap((slice.start_ns, slice.end_ns), (from_ns, to_ns));
-    let ended = facts.phase.slices.iter().filter(is_in).flat_map(|slice| facts.ended(slice));
-    ended.fold((0, 0), |(rejected, unknown), one| match one.outcome {
-        Outcome::Rejected => (rejected + one.histogram.len(), unknown),
-        Outcome::Unknown => (rejected, unknown + one.histogram.len()),
-        Outcome::Ok | Outcome::NotFound => (rejected, unknown),
-    })
+    let of_slice = |slice: &Slice<Distribution>| {
+        let ticks = slice.ticks.iter().zip((slice.start_ns..).step_by(TICK_NS as usize));
+        let (mut all, mut inside) = (0, 0);
+        for (tick, start_ns) in ticks {
+            all += u64::from(tick.failed);
+            inside += if start_ns + TICK_NS > from_ns && start_ns < to_ns { u64::from(tick.failed) } else { 0 };
+        }
+        let share =
+            |count: u64| if all == 0 { count } else { (count as f64 * inside as f64 / all as f64).round() as u64 };
+        let (rejected, unknown) = facts.ended(slice).fold((0, 0), |(rejected, unknown), one| match one.outcome {
+            Outcome::Rejected => (rejected + one.histogram.len(), unknown),
+            Outcome::Unknown => (rejected, unknown + one.histogram.len()),
+            Outcome::Ok | Outcome::NotFound => (rejected, unknown),
+        });
+        (share(rejected), share(unknown))
+    };
+    let counts = facts.phase.slices.iter().filter(is_in).map(of_slice);
+    counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
 
 /// Returns true if a slice overlaps an effect, which may have no length.
@@ -114,12 +133,18 @@ fn overlap(slice: (u64, u64), effect: (u64, u64)) -> bool {
     slice.0 < effect.1.max(effect.0 + 1) && slice.1 > effect.0
 }
 
+/// Returns the longest time in seconds for which a fault of a phase was observed without throughput coming back.
+pub fn unrecovered_s(facts: &PhaseFacts<'_>) -> Option<f64> {
+    let open = of_phase(facts).into_iter().filter(|one| one.recovered_open).map(|one| one.observed_s);
+    open.max_by(f64::total_cmp)
+}
+
 /// Returns the longest time in seconds until throughput was back after one of these faults. A time that did not end is a
 /// reason that there is none.
 pub fn recovery(faults: &[FaultView]) -> Result<Quantity, String> {
     if let Some(open) = faults.iter().find(|one| one.recovered_open) {
         let observed = number::seconds(open.observed_s);
-        return Err(format!("had throughput that was not back within {observed} after the {}", open.name));
+        return Err(format!("did not see throughput back within {observed} after the {}", open.name));
     }
     let longest = faults.iter().filter_map(|one| one.recovered_s).max_by(f64::total_cmp);
     let quantity = longest.map(|value| Quantity { value, n: faults.len() as u64 });
@@ -171,10 +196,12 @@ impl Silences {
         Silences { usual_ns, unusual }
     }
 
-    /// Returns those that may come of a fault at `begun_ns`: a usual silence may have preceded it.
+    /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
     fn since(&self, begun_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let is_since = move |(from, to): &&(u64, u64)| from + self.usual_ns >= begun_ns && *to > begun_ns;
-        self.unusual.iter().filter(is_since).copied()
+        let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
+        // A usual silence may have preceded it.
+        let from_ns = begun_ns.saturating_sub(self.usual_ns);
+        self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to))
     }
 }
 
@@ -223,7 +250,7 @@ impl Course {
         let windows: Vec<(&TickAt, bool)> =
             after.iter().zip(after.rates().into_iter().map(|rate| rate >= back_per_s)).collect();
         // Noise much later is no effect.
-        let effect_ns = span.taken_ns.or(span.healed_ns).unwrap_or(span.begun_ns) + WINDOW_NS;
+        let effect_ns = ended_ns(span).unwrap_or(limit_ns).max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
         let effect_ns = outage.map_or(effect_ns, |(_, to)| effect_ns.max(to));
         let fallen = windows.iter().position(|(tick, is_back)| !is_back && tick.start_ns <= effect_ns);
         let Some(fallen) = fallen else {
@@ -307,6 +334,10 @@ pub fn together(faults: &[&FaultView]) -> (String, Option<String>) {
     let outages = faults.iter().filter_map(|one| Some((one.outage_s?, *one)));
     let longest = outages.max_by(|a, b| a.0.total_cmp(&b.0));
     let outage = longest.map(|(_, one)| no_answer(one, faults.len() > 1).unwrap_or_else(|| "no outage".to_owned()));
+    let unrecovered = faults.iter().find(|one| one.recovered_open && one.is_healed_before);
+    let unrecovered =
+        unrecovered.map(|one| format!(", throughput not back within {}", number::seconds(one.observed_s)));
+    let outage = outage.map(|outage| outage + &unrecovered.unwrap_or_default());
     (format!("{} ({named}{more})", number::plural(faults.len() as u64, "fault", "faults")), outage)
 }
 
@@ -407,10 +438,12 @@ fn of_repeats(view: &FaultRepeatsView) -> String {
         format!("{} to {}, median {}{interval}", shown(of.least_s), shown(of.most_s), shown(of.median_s))
     };
     let outage = view.outage.as_ref().map(|outage| match outage.most_s {
+        None if outage.open == outage.n => "no answer for as long as it was observed".to_owned(),
         Some(0.0) => "no outage".to_owned(),
         _ => format!("no answer for {}", range(outage)),
     });
     let recovered = view.recovered.as_ref().map(|recovered| match recovered.most_s {
+        None if recovered.open == recovered.n => "throughput never back while it was observed".to_owned(),
         Some(0.0) => "throughput did not fall".to_owned(),
         _ => format!("throughput back after {}", range(recovered)),
     });

@@ -2,6 +2,7 @@
 
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
+use crate::faults;
 use crate::known;
 use crate::name;
 use crate::number;
@@ -179,6 +180,12 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
 /// Returns the measured value of a driven phase. Times are in seconds.
 fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     let name = goal.what.name();
+    if goal.what == GoalKind::Recovery
+        && let Some(observed_s) = faults::unrecovered_s(facts).filter(|observed_s| observed_s * 1e9 > goal.limit)
+    {
+        // It took at least that long.
+        return Ok(Quantity { value: observed_s, n: 1 });
+    }
     let (GoalKind::Status, Some(code)) = (goal.what, goal.of.as_deref()) else {
         return match goal.of.as_deref().and_then(|of| step::timed(facts, of)) {
             Some(step) => of_step(goal, &step),

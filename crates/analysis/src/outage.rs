@@ -72,18 +72,14 @@ fn silences(facts: &PhaseFacts<'_>) -> Vec<Silence> {
     PhaseTicks::of(facts).map_or_else(|| silences_of_slices(facts), |ticks| silences_of_ticks(facts, &ticks))
 }
 
-/// Returns the times without an answer in which operations waited: clients of a closed loop always do, and otherwise
-/// many answers would usually have come.
+/// Returns the times without an answer in which operations waited.
 fn silences_of_ticks(facts: &PhaseFacts<'_>, ticks: &PhaseTicks) -> Vec<Silence> {
     let has_cut = has_cut(facts);
     let counted = ticks.part(|tick| !(tick.is_warmup || tick.is_drain && has_cut));
-    let usual_per_s = if is_always_waiting(facts) { f64::INFINITY } else { usual_per_s(facts).unwrap_or(0.0) };
     let within = |from: u64, to: u64| facts.counted().filter(move |slice| slice.start_ns >= from && slice.end_ns <= to);
     let silence = |(from, to): (u64, u64)| {
         let least_s = seconds(from, to.min(ticks.planned_end_ns()));
-        let is_silence = least_s > 0.0
-            && least_s * usual_per_s >= ANSWERS_MIN
-            && within(from, to).all(|slice| is_waiting(facts, slice));
+        let is_silence = least_s > 0.0 && within(from, to).all(|slice| is_waiting(facts, slice));
         is_silence.then(|| Silence { at_s: from as f64 / 1e9, seconds: seconds(from, to), least_s })
     };
     counted.runs(|tick| tick.answered == 0).into_iter().filter_map(silence).collect()

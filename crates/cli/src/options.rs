@@ -151,6 +151,11 @@ pub fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError
         KeyType::Whole(..) => value(&count(given)),
         KeyType::Text | KeyType::Statuses => quoted(given),
         KeyType::Tables(keys) => tables(key.name, keys, given)?,
+        KeyType::Faults if given.lines().all(|line| line.trim().is_empty()) => {
+            return Err(
+                TrialError::usage(format!("{typed}'': the fault is missing")).next("write 'kill primary at 40%'")
+            );
+        }
         KeyType::Headers | KeyType::Faults => {
             format!("[{}]", given.lines().map(quoted).collect::<Vec<_>>().join(", "))
         }

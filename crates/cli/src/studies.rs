@@ -31,6 +31,7 @@ pub const ALL: &[Study] = &[
     Study { name: "pools", text: include_str!("../../../studies/pools.toml") },
     Study { name: "import", text: include_str!("../../../studies/import.toml") },
     Study { name: "searchrate", text: include_str!("../../../studies/searchrate.toml") },
+    Study { name: "failover", text: include_str!("../../../studies/failover.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 

@@ -71,7 +71,7 @@ pub enum NodeChoice {
     /// All nodes.
     #[default]
     All,
-    /// The primary at the time of the fault, or shortly before.
+    /// The primary at the time of the fault, or shortly before. Of several nodes that take writes, the first that runs.
     Primary,
     /// The node with the lowest number that holds data, runs, and is not the primary.
     Replica,

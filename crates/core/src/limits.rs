@@ -105,10 +105,16 @@ impl LimitChange {
     }
 }
 
+/// Smallest share of a processor that a control group gives, and more than any machine has.
+const CPUS_MIN: f64 = 0.01;
+const CPUS_MAX: f64 = 100_000.0;
+
 /// Parses a number of processors.
 fn cpus(text: &str) -> Result<f64, StoreError> {
-    text.parse().map_err(|_| {
-        StoreError::usage(format!("{CPUS} = \"{}\" is not a number of processors", clean(text))).next("write 0.5, or 2")
+    let number = text.parse().ok().filter(|number| (CPUS_MIN..=CPUS_MAX).contains(number));
+    number.ok_or_else(|| {
+        let what = format!("{CPUS} = \"{}\" is not a number of processors from {CPUS_MIN} to {CPUS_MAX}", clean(text));
+        StoreError::usage(what).next("write 0.5, or 2")
     })
 }
 

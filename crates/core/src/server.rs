@@ -195,21 +195,29 @@ pub trait Recipe: Send + Sync {
         Err(StoreError::usage(format!("a replica of {} cannot be promoted by a command", self.spec().name)).next(next))
     }
 
-    /// Makes a replica the primary, and the other replicas follow it. Returns the numbers of those that do. The others
-    /// [rejoin](Recipe::rejoin) before their next start.
+    /// Makes a replica the primary.
     ///
     /// # Errors
     /// A refusal by the node.
-    fn promote(&self, _to: Member<'_>, _waits: &Waits) -> Result<Vec<usize>, StoreError> {
-        self.promotes().map(|()| Vec::new())
+    fn promote(&self, _to: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
+        self.promotes()
+    }
+
+    /// Makes a running replica follow the present primary. A node that does not [rejoins](Recipe::rejoin) before its
+    /// next start.
+    ///
+    /// # Errors
+    /// `Usage` if the node is no replica; an error if it does not answer.
+    fn follow(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
+        self.promotes()
     }
 
     /// Returns the program that makes a former primary, or a replica that did not run during a promotion, follow the
     /// present primary.
     ///
     /// # Errors
-    /// `Missing` if it is not installed.
-    fn rejoin(&self, _node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+    /// `Missing` if it is not installed; an error if the primary does not answer.
+    fn rejoin(&self, _node: Member<'_>, _waits: &Waits) -> Result<Option<Launch>, StoreError> {
         Ok(None)
     }
 
@@ -492,7 +500,7 @@ pub trait Servers: Send + Sync {
         Err(StoreError::usage(format!("these servers do not tell which node is meant by `{choice}`")))
     }
 
-    /// Makes a replica the primary.
+    /// Makes a replica the primary. Kills the former primary before, if it runs.
     ///
     /// # Errors
     /// `Usage` if the store cannot; a refusal by the node.

@@ -192,9 +192,15 @@ impl ClusterHandle {
         Arc::clone(&self.0) as Arc<dyn Servers>
     }
 
-    /// Returns the node's role in the cluster when it was made.
+    /// Returns the node's role in the cluster: as it was made, or since a replica was promoted.
     pub fn role(&self, number: usize) -> &'static str {
-        self.0.recipe.role(number)
+        let (first, primary) = (Promotion::default().primary, self.0.promotion().primary);
+        // The promoted node and the first have changed their roles.
+        self.0.recipe.role(match number {
+            _ if number == primary => first,
+            _ if number == first => primary,
+            other => other,
+        })
     }
 
     /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
@@ -369,11 +375,12 @@ impl Running {
         Ok(())
     }
 
-    /// Returns the number of the node that takes all writes now.
+    /// Returns the number of the node that takes all writes now; of several that take writes, the first that runs.
     fn primary(&self) -> Result<usize, StoreError> {
         if !self.recipe.has_primary() && self.members().len() > 1 {
-            let what = format!("{} has no primary: several nodes take writes", self.spec.name);
-            return Err(StoreError::usage(what).next("name a node by its number: node 1"));
+            let first = self.running().into_iter().find(|node| self.recipe.keeps_data(node.number));
+            let none = || StoreError::new(StoreErrorKind::Unreachable, format!("no node of {} runs", self.spec.name));
+            return first.map(|node| node.number).ok_or_else(none);
         }
         if self.recipe.promotes().is_ok() {
             return Ok(self.promotion().primary);
@@ -560,7 +567,7 @@ impl Running {
                 self.set_up(member)?;
             }
             if self.promotion().stale.contains(number) {
-                if let Some(launch) = self.recipe.rejoin(member)? {
+                if let Some(launch) = self.recipe.rejoin(member, &self.waits)? {
                     self.on(*number, |server| server.run(&launch, SET_UP_BOUND))?;
                 }
                 self.promotion().stale.remove(number);
@@ -714,18 +721,26 @@ impl Servers for Running {
             return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
         }
         self.on(number, |server| server.check())?;
-        let follow = self.recipe.promote(member, &self.waits)?;
-        let all = nodes.iter().map(|node| node.number).filter(|other| self.recipe.keeps_data(*other));
-        let stale = all.filter(|other| *other != number && !follow.contains(other)).collect();
-        *self.promotion() = Promotion { primary: number, stale };
-        Ok(Span { from, until: Instant::now() })
+        // A former primary that goes on would take writes that are lost when it is rewound.
+        self.kill(Nodes::One(member.primary))?;
+        self.recipe.promote(member, &self.waits)?;
+        let until = Instant::now();
+        let others = nodes.iter().map(|node| node.number).filter(|other| self.recipe.keeps_data(*other));
+        let others: Vec<usize> = others.filter(|other| *other != number).collect();
+        // Noted before anything else, so that no other node starts as a second primary.
+        *self.promotion() = Promotion { primary: number, stale: others.iter().copied().collect() };
+        for other in others {
+            if self.recipe.follow(self.member(&nodes, other, false)?, &self.waits).is_ok() {
+                self.promotion().stale.remove(&other);
+            }
+        }
+        Ok(Span { from, until })
     }
 
     fn rejoin(&self) -> Result<(), StoreError> {
         let stale = self.promotion().stale.clone();
         for node in self.running().iter().filter(|node| stale.contains(&node.number)) {
-            self.kill(Nodes::One(node.number))?;
-            self.start(Nodes::One(node.number))?;
+            self.restart(Nodes::One(node.number))?;
         }
         Ok(())
     }

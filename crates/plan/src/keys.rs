@@ -395,7 +395,7 @@ keys! {
         op_timeout: LENGTH, Is("\"10s\""), "Time-out for an operation", swept, option_as = "op-timeout";
         power_cut: Cut, NONE, "Flush or write of the phase at which the disk loses power, which ends the phase: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";
-        power_node: NodeChoice, Is("\"all\""), "Nodes of a cluster that lose power then: all, the primary, or the node with this number; the others keep running",
+        power_node: NodeChoice, Is("\"all\""), "Nodes of a cluster that lose power then: all, the primary, a replica, or the node with this number; the others keep running",
             swept, see = "promises.md#clusters";
     }
 

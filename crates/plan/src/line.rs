@@ -80,9 +80,9 @@ impl PlanReader<'_> {
             return;
         }
         let mut faults = drives().flat_map(|(_, drive)| &drive.faults);
-        if let Some(fault) = faults.find(|fault| fault.outlasts_phase()) {
-            let what = format!("`{fault}` would last from one load step to the next");
-            let help = "write how long it lasts, for example `for 2s`; leave `add node` out".to_owned();
+        if let Some(fault) = faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some()) {
+            let what = format!("`{fault}` does not fit into load steps, whose length the search chooses");
+            let help = "write each fault once, and how long one of a disk lasts; leave `add node` out".to_owned();
             self.problem(node.span, what, Some(help));
             return;
         }

@@ -69,7 +69,10 @@ impl PlanReader<'_> {
     }
 
     fn store_condition(&self, elements: &[PlanNode<'_>], stores: &[StoreDraft<'_>]) -> Option<Condition> {
-        let mut known: Vec<&str> = self.catalogue.stores.iter().map(|kind| kind.spec().name).collect();
+        // A plan whose stores were replaced or left out still names them.
+        let specs = || self.catalogue.stores.iter().map(|kind| kind.spec());
+        let presets = specs().flat_map(|spec| spec.presets.iter().map(|preset| preset.name));
+        let mut known: Vec<&str> = specs().map(|spec| spec.name).chain(presets).collect();
         for draft in stores {
             if !known.contains(&draft.store.label.as_str()) {
                 known.push(&draft.store.label);

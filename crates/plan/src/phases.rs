@@ -287,13 +287,13 @@ impl PlanReader<'_> {
         read().or_else(|| self.refuse(node.span.clone(), format!("`{}` is not a valid power_cut", short(text)), help()))
     }
 
-    /// Reads `all`, `primary`, or a node's number.
+    /// Reads `all`, `primary`, `replica`, or a node's number.
     fn power_node(&self, node: &PlanNode<'_>) -> Option<NodeChoice> {
         let written = match node.kind {
             NodeKind::Int(number) => number.to_string(),
             _ => self.text(node)?.to_owned(),
         };
-        let help = || Some("write \"all\", \"primary\", or the number of a node, from 1".to_owned());
+        let help = || Some("write \"all\", \"primary\", \"replica\", or the number of a node, from 1".to_owned());
         let wrong = || format!("`{}` is not a valid power_node", short(&written));
         NodeChoice::named(&written).or_else(|| self.refuse(node.span.clone(), wrong(), help()))
     }

@@ -86,7 +86,7 @@ fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
         KeyType::Think => json!({ "type": "string" }),
         KeyType::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
         KeyType::NodeChoice => {
-            json!({ "anyOf": [{ "enum": ["all", "primary"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
+            json!({ "anyOf": [{ "enum": ["all", "primary", "replica"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
         }
         KeyType::Faults => {
             let fault = json!({ "type": "string", "pattern": format!("^({}) .*at ", VERBS.join("|")) });

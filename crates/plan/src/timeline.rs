@@ -18,6 +18,8 @@ use crate::{nearest, parse_count};
 const MOMENTS_MAX: usize = 10_000;
 /// Share of the interval in which the beginning of a repeated fault is drawn.
 const DRAWN: u64 = 4;
+/// Share of the interval for which a repeated fault may last: the rest is for its beginning and its healing.
+const LASTS: u64 = 2;
 /// Verbs of faults.
 pub(crate) const VERBS: &[&str] =
     &["kill", "stop", "pause", "restart", "promote", "cut", "link", "limit", "disk", "add"];
@@ -144,9 +146,10 @@ impl PlannedFault {
     /// The mistake, with advice.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let what = action(words.split(|word| *word == "at").next().unwrap_or_default())?;
+        let is_time = |word: &&str| ["at", "for", "every"].contains(word);
+        let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
+        let what = action(named)?;
         let [mut at, mut lasts, mut every] = [None; 3];
-        let times = words.iter().position(|word| *word == "at").map_or(&[][..], |at| &words[at..]);
         for pair in times.chunks(2) {
             let (key, value) = (pair[0], pair.get(1).copied().unwrap_or_default());
             let place = match key {
@@ -159,10 +162,14 @@ impl PlannedFault {
                 }
             };
             if place.is_some() {
-                return Err((format!("`{key}` is given twice"), None));
+                return Err((format!("`{key}` is given twice"), Some("leave one of them out".to_owned())));
             }
-            *place = Some(time(key, value)?);
+            *place = Some((time(key, value)?, value));
         }
+        let texts = [("at", at), ("for", lasts), ("every", every)];
+        let texts = texts.iter().filter_map(|(key, given)| given.map(|(_, value)| format!(" {key} {value}")));
+        let text = named.join(" ") + &texts.collect::<String>();
+        let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
         let Some(at) = at else {
             let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
@@ -174,10 +181,13 @@ impl PlannedFault {
         let every_ns = match every {
             None => None,
             Some(FaultTime::Ns(ns)) if ns > 0 => Some(ns),
-            Some(_) => return Err(("`every` needs a time above 0".to_owned(), Some("write every 30s".to_owned()))),
+            Some(_) => {
+                let help = Some("write every 30s".to_owned());
+                return Err(("`every` needs a time above 0, and no share of the phase".to_owned(), help));
+            }
         };
         let is_long = |lasts: FaultTime, every_ns: u64| match lasts {
-            FaultTime::Ns(ns) => ns > every_ns - every_ns / DRAWN,
+            FaultTime::Ns(ns) => ns > every_ns / LASTS,
             FaultTime::Percent(_) => true,
         };
         match (every_ns, lasts) {
@@ -186,19 +196,24 @@ impl PlannedFault {
                 return Err(("a fault that is repeated has to be healed between".to_owned(), help));
             }
             (Some(every_ns), Some(lasts)) if is_long(lasts, every_ns) => {
-                let most = show_ns(every_ns - every_ns / DRAWN);
+                let most = show_ns(every_ns / LASTS);
                 let help =
                     Some(format!("write for {most}, or less: its beginning is drawn in the interval's first quarter"));
                 return Err((format!("`for` is too long for a fault every {}", show_ns(every_ns)), help));
             }
             _ => {}
         }
-        Ok(Self { text: words.join(" "), what, at, lasts, every_ns })
+        Ok(Self { text, what, at, lasts, every_ns })
     }
 
     /// Returns true for a fault of the store's disk.
     pub fn is_of_disk(&self) -> bool {
         matches!(self.what, FaultAction::Disk(_))
+    }
+
+    /// Returns true for a change of a limit.
+    pub fn is_of_limit(&self) -> bool {
+        matches!(self.what, FaultAction::Limit(..))
     }
 
     /// Returns true for a fault that lasts until the end of the trial: what comes of it shows in later phases.
@@ -222,7 +237,8 @@ impl PlannedFault {
             FaultMoment { at_ns, until_ns: healed_ns.into_iter().chain(phase_ns).min() }
         };
         let Some(every_ns) = self.every_ns else { return vec![moment(first_ns)] };
-        let drawn = |turn: u64| below(mix(seed ^ mix(turn + 1)), (every_ns / DRAWN).max(1));
+        // The first begins as planned.
+        let drawn = |turn: u64| if turn == 0 { 0 } else { below(mix(seed ^ mix(turn)), (every_ns / DRAWN).max(1)) };
         let begin = |turn: u64| first_ns.saturating_add(turn.saturating_mul(every_ns)).saturating_add(drawn(turn));
         let all = (0..MOMENTS_MAX as u64).map(begin);
         all.take_while(|at_ns| length_ns.is_none_or(|length_ns| *at_ns < length_ns)).map(moment).collect()
@@ -328,7 +344,7 @@ fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
         return if percent <= 100.0 {
             Ok(FaultTime::Percent(percent))
         } else {
-            Err(mistake(("a phase has 100%".to_owned(), None)))
+            Err(mistake(("a phase has 100%".to_owned(), Some("write at 40%, or a time".to_owned()))))
         };
     }
     let ns = quantity::parse(value, Dimension::Time).map_err(mistake)?;
@@ -355,7 +371,10 @@ fn link(words: &[&str]) -> Result<Link, Mistake> {
 /// The mistake, with advice.
 pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<String>)> {
     let mut link = Link::default();
-    for (name, value) in properties {
+    for (at, (name, value)) in properties.iter().enumerate() {
+        if properties[..at].iter().any(|(other, _)| other == name) {
+            return Err((format!("`{name}` of the link is given twice"), Some("leave one of them out".to_owned())));
+        }
         let mistake = |(what, help): Mistake| (format!("{name} {value}: {what}"), help);
         let time =
             || quantity::parse(value, Dimension::Time).map(|ns| Duration::from_nanos(ns as u64)).map_err(mistake);
@@ -446,13 +465,13 @@ mod tests {
 
     #[test]
     fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
-        let all = moments("pause node 1 at 0s for 3s every 4s", Some(100 * S));
+        let all = moments("pause node 1 at 0s for 2s every 4s", Some(100 * S));
         assert_eq!(all.len(), 25);
         let offsets: Vec<u64> = all.iter().enumerate().map(|(turn, (at, _))| at - turn as u64 * 4 * S).collect();
         assert!(offsets.iter().all(|offset| *offset < S), "{offsets:?}");
         assert!(offsets.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > S / 100).count() > 20, "{offsets:?}");
         assert!(all.windows(2).all(|pair| pair[0].1.is_some_and(|until_ns| until_ns <= pair[1].0)));
-        assert_eq!(all, moments("pause node 1 at 0s for 3s every 4s", Some(100 * S)), "the seed determines them");
+        assert_eq!(all, moments("pause node 1 at 0s for 2s every 4s", Some(100 * S)), "the seed determines them");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct FaultSpan {
     pub ordinal: u32,
     /// Kind of the fault.
     pub kind: FaultKind,
-    /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `disk`.
+    /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `the server`, `the disk`.
     pub subject: String,
     /// Fault as planned: `kill primary at 40%`.
     pub fault: String,
@@ -47,9 +47,9 @@ pub struct FaultSpan {
     pub begun_ns: u64,
     /// Time at which the fault had taken effect; `None` if it has not, or not yet.
     pub taken_ns: Option<u64>,
-    /// Beginning of the healing; `None` if it has not begun, and for a restart.
+    /// Beginning of the healing; `None` if it has not begun, and for a restart or a promotion.
     pub healing_ns: Option<u64>,
-    /// End of the healing, or of a restart; `None` if it has not ended. After a kill and a stop, the server accepts
+    /// End of the healing, of a restart or of a promotion; `None` if it has not ended. After a kill and a stop, the server accepts
     /// sessions again.
     pub healed_ns: Option<u64>,
     /// First error of the fault or its healing.

@@ -80,7 +80,7 @@ pub struct LineSpec {
     pub faults: Vec<String>,
     /// Shortest time that counts of a rung, in seconds: what its faults need.
     #[serde(default)]
-    pub rung_s_min: f64,
+    pub rung_min_s: f64,
 }
 
 impl Default for LineSpec {
@@ -95,7 +95,7 @@ impl Default for LineSpec {
             warmup_s: None,
             thorough: false,
             faults: Vec::new(),
-            rung_s_min: 0.0,
+            rung_min_s: 0.0,
         }
     }
 }

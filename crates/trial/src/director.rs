@@ -5,8 +5,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::fault::Fault;
-use plimsoll_core::{Catalogue, LimitChange, Link, NodeChoice, Nodes, Recipe, Servers};
+use plimsoll_core::fault::{ErrorMode, Fault};
+use plimsoll_core::{Catalogue, LimitChange, Link, NodeChoice, Nodes, Recipe, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::described::DescribedServer;
 use plimsoll_lab::{OpenStore, PowerSwitch};
@@ -114,6 +114,21 @@ pub struct Directed {
     pub missed: Vec<String>,
     /// First error of a fault.
     pub failed: Option<TrialError>,
+    /// Beginning of the last healing.
+    pub healing_ns: Option<u64>,
+    /// Ending of a server that no fault had ended.
+    pub ended: Option<TrialError>,
+    /// Parts of nodes that have a fault.
+    held: Vec<(&'static str, usize)>,
+}
+
+/// Parts of nodes that a fault holds.
+struct Held<'d>(&'d Director<'d>, Vec<(&'static str, usize)>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.directed().held.retain(|key| !self.1.contains(key));
+    }
 }
 
 impl Directed {
@@ -185,7 +200,7 @@ impl<'a> Director<'a> {
             timeline.extend(fault.moments(length_ns, seed ^ at as u64).into_iter().map(|moment| (moment, fault)));
         }
         timeline.sort_by_key(|(moment, _)| moment.at_ns);
-        let director = &self;
+        let (director, begun) = (&self, self.next.load(Ordering::Relaxed));
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, (moment, fault)) in timeline.iter().enumerate() {
@@ -207,14 +222,23 @@ impl<'a> Director<'a> {
             drop(open);
             threads.into_iter().for_each(joined);
         });
-        if faults.iter().any(|fault| matches!(fault.what, FaultAction::Promote(_))) {
-            let rejoined = self.servers().and_then(|servers| servers.rejoin());
-            let rejoined = rejoined.and_then(|()| self.servers_are_new());
-            rejoined.unwrap_or_else(|error| self.directed().fail(error));
+        if self.next.load(Ordering::Relaxed) > begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
+            self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
         let begun = self.next.load(Ordering::Relaxed);
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Directed { begun, ..directed }
+        Directed { begun, held: Vec::new(), ..directed }
+    }
+
+    /// Waits until the servers are one cluster again, in which former primaries follow the present one.
+    fn make_whole(&self) -> Result<(), TrialError> {
+        let servers = self.servers()?;
+        let ended = |error: &TrialError| error.kind != StoreErrorKind::Unreachable;
+        self.directed().ended = servers.check(Nodes::All).err().filter(ended);
+        (self.tell)(Told::Note("faults are healed: waiting until the servers are whole".to_owned()))?;
+        servers.rejoin()?;
+        servers.start(Nodes::All)?;
+        self.servers_are_new()
     }
 
     fn directed(&self) -> std::sync::MutexGuard<'_, Directed> {
@@ -235,7 +259,7 @@ impl<'a> Director<'a> {
             phase: self.place.1,
             ordinal: self.next.fetch_add(1, Ordering::Relaxed),
             kind: kind(&fault.what),
-            subject: String::new(),
+            subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
             fault: fault.to_string(),
             planned_ns: start.ns + moment.at_ns,
             begun_ns: self.clock.now_ns(),
@@ -246,32 +270,38 @@ impl<'a> Director<'a> {
         };
         let done = nodes.and_then(|nodes| {
             span.subject = self.subject(&fault.what, nodes);
-            self.record(&span)?;
             let nodes = nodes.map_or(Nodes::All, |(_, nodes)| nodes);
+            let _held = self.hold(fault, nodes)?;
+            // A recording that fails must not keep a fault from being healed.
+            let mut recorded = self.record(&span);
             let limit = self.limit_before(&fault.what, nodes);
-            if let Some(joined) = self.begin(&fault.what, nodes)? {
-                span.subject = joined;
+            let begun = self.begin(&fault.what, nodes, span.ordinal);
+            if let Err(error) = begun {
+                // Some of the nodes may have it.
+                let _ = self.heal(&fault.what, nodes, limit, span.ordinal);
+                return Err(error);
             }
+            span.subject = begun?.unwrap_or(span.subject.clone());
             span.taken_ns = Some(self.clock.now_ns());
-            if let FaultAction::Disk(fault) = fault.what {
-                self.directed().on_disk.push((span.ordinal, fault));
-            }
-            if fault.outlasts_phase() {
-                return self.record(&span);
-            }
             if matches!(fault.what, FaultAction::Restart(_) | FaultAction::Promote(_)) {
                 span.healed_ns = span.taken_ns;
-                return self.record(&span);
             }
-            self.record(&span)?;
+            recorded = recorded.and(self.record(&span));
+            if fault.outlasts_phase() || span.healed_ns.is_some() {
+                return recorded;
+            }
+            // One that began late lasts as long as planned, but not longer than the phase.
+            let late_ns = span.begun_ns.saturating_sub(span.planned_ns);
             match moment.until_ns {
+                Some(until_ns) if fault.lasts.is_some() => drop(has_ended(over, at(until_ns + late_ns))),
                 Some(until_ns) => drop(has_ended(over, at(until_ns))),
                 None => drop(over.recv()),
             }
             span.healing_ns = Some(self.clock.now_ns());
+            self.directed().healing_ns = span.healing_ns;
             self.heal(&fault.what, nodes, limit, span.ordinal)?;
             span.healed_ns = Some(self.clock.now_ns());
-            self.record(&span)
+            recorded.and(self.record(&span))
         });
         if let Err(error) = done {
             span.error = Some(error.line());
@@ -280,6 +310,29 @@ impl<'a> Director<'a> {
             self.directed().fail(failed);
             told.unwrap_or_else(|error| self.directed().fail(error));
         }
+    }
+
+    /// Notes that nodes have a fault, until the value is dropped.
+    ///
+    /// # Errors
+    /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
+    fn hold(&self, fault: &PlannedFault, nodes: Nodes) -> Result<Held<'_>, TrialError> {
+        let thing = match &fault.what {
+            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Restart(_) => "server",
+            FaultAction::Link(..) => "link",
+            FaultAction::Limit(_, change) => change.name(),
+            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add => return Ok(Held(self, Vec::new())),
+        };
+        let all = self.servers()?.nodes().into_iter().map(|node| node.number);
+        let meant = all.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
+        let keys: Vec<(&'static str, usize)> = meant.map(|number| (thing, number)).collect();
+        let mut directed = self.directed();
+        if let Some((_, number)) = keys.iter().find(|key| directed.held.contains(key)) {
+            let what = format!("node {} has another fault of its {thing} at this time", number + 1);
+            return Err(TrialError::usage(what).next("choose other times or nodes; a role may be any node"));
+        }
+        directed.held.extend(&keys);
+        Ok(Held(self, keys))
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
@@ -291,7 +344,7 @@ impl<'a> Director<'a> {
     }
 
     /// Begins a fault. Returns the name of a node that joined.
-    fn begin(&self, what: &FaultAction, nodes: Nodes) -> Result<Option<String>, TrialError> {
+    fn begin(&self, what: &FaultAction, nodes: Nodes, ordinal: u32) -> Result<Option<String>, TrialError> {
         match what {
             FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
@@ -309,7 +362,9 @@ impl<'a> Director<'a> {
             FaultAction::Link(_, link) => self.servers()?.set_link(nodes, *link).map(drop)?,
             FaultAction::Limit(_, change) => self.servers()?.change_limit(nodes, change).map(drop)?,
             FaultAction::Disk(fault) => {
-                self.directed().has_disk_fault = true;
+                let mut directed = self.directed();
+                directed.has_disk_fault = true;
+                directed.on_disk.push((ordinal, *fault));
                 self.disk()?.fault(*fault)?;
             }
             FaultAction::Add => {
@@ -337,18 +392,29 @@ impl<'a> Director<'a> {
                 self.servers()?.start(nodes)?;
                 self.servers_are_new()
             }
-            FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop),
+            FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
+                // A promotion has killed it meanwhile.
+                Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
+                    self.servers()?.start(nodes)?;
+                    self.servers_are_new()
+                }
+                _ => Err(error),
+            }),
             FaultAction::Link(..) => self.servers()?.set_link(nodes, Link::default()).map(drop),
             FaultAction::Limit(..) => match limit {
                 Some(limit) => self.servers()?.change_limit(nodes, &limit).map(drop),
                 None => Ok(()),
             },
             FaultAction::Disk(_) => {
-                // Mending ends all faults of the disk, so those that are to last begin again.
+                // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
+                // requests only: these may be over.
+                let is_lasting =
+                    |fault: &Fault| !matches!(fault, Fault::Eio { how: ErrorMode::Once | ErrorMode::Silent(_), .. });
                 let mut directed = self.directed();
                 directed.on_disk.retain(|(other, _)| *other != ordinal);
                 self.disk()?.mend()?;
-                directed.on_disk.iter().try_for_each(|(_, fault)| self.disk()?.fault(*fault))
+                let mut lasting = directed.on_disk.iter().filter(|(_, fault)| is_lasting(fault));
+                lasting.try_for_each(|(_, fault)| self.disk()?.fault(*fault))
             }
             FaultAction::Restart(_) | FaultAction::Promote(_) | FaultAction::Add => Ok(()),
         }

@@ -48,7 +48,7 @@ pub fn spec(line: &LineSearch, goals: &[Goal], trial: Option<&PlannedTrial>) -> 
         warmup_s: line.warmup_ns.map(|ns| ns as f64 / 1e9),
         thorough: line.thorough,
         faults: faults.iter().map(|fault| fault.name().to_owned()).collect(),
-        rung_s_min: faults.iter().map(|fault| needed_s(fault, back_s)).fold(0.0, f64::max),
+        rung_min_s: faults.iter().map(|fault| needed_s(fault, back_s)).fold(0.0, f64::max),
     }
 }
 

@@ -85,6 +85,10 @@ fn faults(trial: &PlannedTrial) -> Result<(), TrialError> {
         let refused = |what: String, next: &str| Err(TrialError::usage(format!("phase {name}: {what}")).next(next));
         let is_share = |time: FaultTime| matches!(time, FaultTime::Percent(_));
         for fault in &drive.faults {
+            if fault.every_ns.is_some() && length_ns.is_none() {
+                let what = format!("{fault}: a phase that counts operations has no length to repeat it in");
+                return refused(what, "give the phase a duration, or leave `every` out");
+            }
             let Some(length_ns) = length_ns else {
                 if is_share(fault.at) || fault.lasts.is_some_and(is_share) {
                     let what = format!("{fault}: the length of the phase is not known, because it counts operations");
@@ -199,9 +203,6 @@ pub fn no_such_node(choice: NodeChoice, label: &str, recipe: &dyn Recipe) -> Opt
     let what = match choice {
         NodeChoice::Number(number) if number as usize > nodes => format!("{label} has no node {number}"),
         NodeChoice::Replica if nodes < 2 => format!("{label} has no replica: it has one node"),
-        NodeChoice::Primary | NodeChoice::Replica if nodes > 1 && !recipe.has_primary() => {
-            format!("{label} has no primary: more than one node takes writes")
-        }
         _ => return None,
     };
     Some((what, format!("write all, or the number of a node: 1 to {nodes}")))

@@ -11,6 +11,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
+use plimsoll_plan::timeline::PlannedFault;
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
@@ -227,6 +228,8 @@ impl TrialRun<'_, '_> {
         // Nothing when its answer is not needed any more.
         let counted = match self.cycles() {
             Err(error) if error.is_interrupt() => Ok(BTreeMap::new()),
+            // A cluster may not have come to itself yet.
+            Err(error) if !drive.faults.is_empty() => self.said(error.line(), end).map(|()| BTreeMap::new()),
             Err(error) => self.answered(error, end).map(|()| BTreeMap::new()),
             counted => counted,
         };
@@ -267,7 +270,11 @@ impl TrialRun<'_, '_> {
         {
             end.state = PhaseState::Complete;
         }
-        if (self.directed.has_disk_fault || !drive.faults.is_empty())
+        let is_by_fault = self.directed.healing_ns.take().is_some_and(|healing_ns| {
+            // What waited for the server meanwhile may be given up that much later.
+            healing_ns.saturating_add(drive.backlog_ns.max(drive.op_timeout_ns)) >= result.end_ns
+        });
+        if (self.directed.has_disk_fault || is_by_fault)
             && matches!(result.stop, StopReason::Backlog | StopReason::Hung)
             && let PhaseState::Failed(text) = std::mem::replace(&mut end.state, PhaseState::Complete)
         {
@@ -275,7 +282,13 @@ impl TrialRun<'_, '_> {
             self.said(text, end)?;
         }
         self.is_hurt |= result.lost_connections > 0;
-        Ok(())
+        match self.directed.ended.take().filter(|_| !self.context.is_stopped()) {
+            // On a broken disk, and with less memory, that is an answer.
+            Some(ended) if self.directed.has_disk_fault || drive.faults.iter().any(PlannedFault::is_of_limit) => {
+                self.said(format!("a server ended: {}", ended.line()), end)
+            }
+            ended => ended.map_or(Ok(()), Err),
+        }
     }
 
     /// Records what the plan wanted during a drive that ended before that came. The user's own end of it needs no word.

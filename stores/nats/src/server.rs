@@ -4,9 +4,10 @@
 //! read.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, Waits};
+use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
 use plimsoll_endpoint::{Password, usage};
 use plimsoll_lab::Program;
@@ -26,6 +27,9 @@ const USER: &str = "plimsoll";
 const FILE: &str = "nats.conf";
 /// Ports for clients and for the cluster's other nodes.
 const PORTS: [u16; 2] = [4222, 6222];
+/// Between two looks if all nodes know a leader, and the longest time of a look.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+const LOOK_BOUND: Duration = Duration::from_secs(5);
 /// Wait for the reply of a server, which sends none while JetStream has no leader.
 const LEADERLESS: Duration = Duration::from_millis(200);
 
@@ -122,7 +126,7 @@ impl Recipe for NatsRecipe {
             text["jetstream"]["sync_interval"] = Value::from(self.sync_interval.as_str());
         }
         if self.nodes > 1 {
-            let route = |node: &std::sync::Arc<Node>| format!("nats://{}", node.listens_at(1));
+            let route = |node: &Arc<Node>| format!("nats://{}", node.listens_at(1));
             text["cluster"] = json!({
                 "name": "plimsoll",
                 "listen": node.listens_at(1).to_string(),
@@ -143,7 +147,35 @@ impl Recipe for NatsRecipe {
         control
             .api_within(LEADERLESS, "INFO", &Value::Null)
             .map(drop)
-            .map_err(|error| StoreError { kind: plimsoll_core::StoreErrorKind::Unreachable, ..error })
+            .map_err(|error| StoreError { kind: StoreErrorKind::Unreachable, ..error })
+    }
+
+    fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        let looks = waits.with_answer(LOOK_BOUND);
+        // A node that was cut off finds JetStream's leader only a while after its network is back.
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+            let away = nodes.iter().filter(|node| self.ready(node, &looks).is_err()).count();
+            Ok(if away == 0 { Ok(()) } else { Err(format!("{away} of {} nodes know no leader", nodes.len())) })
+        })
+    }
+
+    fn has_primary(&self) -> bool {
+        self.nodes > 1
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        let leader_of = |node: &Arc<Node>| {
+            let mut control = Control::open(&Addresses::of_nodes(&NATS, [&**node]), waits)?;
+            // Those of the run have the same copies: the first bucket stands for all.
+            control.api_within(LEADERLESS, "STREAM.LIST", &Value::Null)
+        };
+        let mut answers = nodes.iter().map(leader_of);
+        let leader =
+            answers.find_map(|answer| answer.ok()?["streams"][0]["cluster"]["leader"].as_str().map(str::to_owned));
+        let led = leader.and_then(|leader| nodes.iter().find(|node| name(node.number) == leader));
+        let none =
+            || StoreError::new(StoreErrorKind::Unreachable, "no node of the private NATS leads a bucket just now");
+        led.map(|node| node.number).ok_or_else(none)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

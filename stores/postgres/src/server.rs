@@ -41,10 +41,13 @@ const PASS_FILE: &str = "pgpass";
 pub(crate) const NAME: &str = "postgres";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
-/// Setting without which a former primary cannot be rewound, unless its pages have checksums.
-const LOG_HINTS: &str = "wal_log_hints";
+/// Settings without which a former primary cannot be rewound: which pages changed, and the log since the last
+/// checkpoint before the servers diverged.
+const REWOUND: [(&str, &str); 2] = [("wal_log_hints", "on"), ("wal_keep_size", "1GB")];
 /// Longest time of a promotion.
 const PROMOTION_BOUND: Duration = Duration::from_secs(60);
+/// Longest time in which a replica is told to follow another primary.
+const FOLLOW_BOUND: Duration = Duration::from_secs(2);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
@@ -242,34 +245,43 @@ impl Recipe for PostgresRecipe {
         Err(StoreError::usage(what).next("use replicas without a proxy or pooler: --on postgres-replicas"))
     }
 
-    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<Vec<usize>, StoreError> {
-        let looks = waits.with_answer(PROMOTION_BOUND);
-        let open = |node: &Node| self.by_socket(node).open(Arc::default(), "", &[], &looks);
+    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        let mut replica = self.by_socket(&to).open(Arc::default(), "", &[], waits.with_answer(PROMOTION_BOUND))?;
+        if replica.value("SELECT current_setting('server_version_num')::int >= 140000")? != "t" {
+            return Err(StoreError::usage("before version 14, a replica does not tell sessions that it is one")
+                .next("install PostgreSQL 14 or later"));
+        }
         let bound_s = PROMOTION_BOUND.as_secs();
-        if open(&to)?.value(&format!("SELECT pg_promote(true, {bound_s})"))? != "t" {
-            let what = format!("node {} was not promoted within {bound_s} s", to.number + 1);
-            return Err(StoreError::new(StoreErrorKind::Broken, what).next("Read its log."));
+        if replica.value(&format!("SELECT pg_promote(true, {bound_s})"))? == "t" {
+            return Ok(());
         }
-        let mut follow = Vec::new();
-        for other in to.nodes.iter().filter(|other| ![to.number, to.primary].contains(&other.number)) {
-            // One that does not answer rejoins when it is started again.
-            let points = |mut replica: Connection| {
-                let primary = literal(&self.conninfo(other, &to));
-                replica.simple(&format!("ALTER SYSTEM SET primary_conninfo = {primary}"))?;
-                replica.simple("SELECT pg_reload_conf()")
-            };
-            if open(other).and_then(points).is_ok() {
-                follow.push(other.number);
-            }
-        }
-        Ok(follow)
+        let what = format!("node {} was not promoted within {bound_s} s", to.number + 1);
+        Err(StoreError::new(StoreErrorKind::Broken, what).next("Read its log."))
     }
 
-    fn rejoin(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
+    fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        let mut replica = self.by_socket(&node).open(Arc::default(), "", &[], waits.with_answer(FOLLOW_BOUND))?;
+        if replica.value("SELECT pg_is_in_recovery()")? != "t" {
+            return Err(StoreError::usage(format!("node {} is no replica", node.number + 1)));
+        }
+        let primary = literal(&self.conninfo(&node, node.primary_node()));
+        replica.simple(&format!("ALTER SYSTEM SET primary_conninfo = {primary}"))?;
+        replica.simple("SELECT pg_reload_conf()").map(drop)
+    }
+
+    fn rejoin(&self, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        // Until its first checkpoint, pg_rewind takes the primary to be on the timeline before its promotion, and does
+        // nothing.
+        let mut primary = self.by_socket(node.primary_node()).open(Arc::default(), "", &[], waits)?;
+        primary.work(|primary| primary.simple("CHECKPOINT"))?;
         let data = self.data_dir(&node).display().to_string();
         let source = format!("{} dbname={NAME}", self.conninfo(&node, node.primary_node()));
-        let arguments = ["--target-pgdata", &data, "--source-server", &source, "--write-recovery-conf"];
-        Ok(Some(Launch::new("pg_rewind", POSTGRES.find()?.with_file_name("pg_rewind"), arguments)))
+        let program = POSTGRES.find()?.with_file_name("pg_rewind").display().to_string();
+        // A killed replica is recovered as a primary, which the mark of a replica would prevent; it is written again.
+        let script = "rm -f \"$1/standby.signal\" && exec \"$2\" --target-pgdata \"$1\" --source-server \"$3\" \
+                      --write-recovery-conf";
+        let arguments = ["-c", script, "sh", &data, &program, &source];
+        Ok(Some(Launch::new("pg_rewind", PathBuf::from("/bin/sh"), arguments)))
     }
 
     fn stage(&self, node: Member<'_>) -> usize {
@@ -335,9 +347,7 @@ impl Recipe for PostgresRecipe {
                 ("port".to_owned(), at.port().to_string()),
                 ("hba_file".to_owned(), hba_file),
             ]);
-            if !self.checksums {
-                settings.push((LOG_HINTS.to_owned(), "on".to_owned()));
-            }
+            settings.extend(REWOUND.map(|(name, value)| (name.to_owned(), value.to_owned())));
             if self.synchronous > 0 {
                 let names = format!("ANY {} (*)", self.synchronous);
                 settings.push(("synchronous_standby_names".to_owned(), names));
@@ -398,11 +408,14 @@ impl Recipe for PostgresRecipe {
     }
 
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
-        // pg_rewind starts a killed server without the settings of its command line, and that would turn it off.
-        let rewound = nodes.iter().filter(|_| self.promotes().is_ok() && !self.checksums);
+        // pg_rewind recovers a killed server without the settings of its command line.
+        let rewound = nodes.iter().filter(|_| self.promotes().is_ok());
         rewound.map(|node| self.by_socket(node)).try_for_each(|endpoint| {
             let mut connection = endpoint.open(Arc::default(), "", &[], waits)?;
-            connection.simple(&format!("ALTER SYSTEM SET {LOG_HINTS} = on")).map(drop)
+            let mut all = REWOUND.iter();
+            all.try_for_each(|(name, value)| {
+                connection.simple(&format!("ALTER SYSTEM SET {name} = '{value}'")).map(drop)
+            })
         })
     }
 

@@ -249,6 +249,7 @@ fn private(
         "hba_file",
         "synchronous_standby_names",
         "wal_log_hints",
+        "wal_keep_size",
     ];
     let own = own.map(str::to_owned);
     let ours = recipe.settings.into_iter().map(|(name, _)| name).chain(own).collect();

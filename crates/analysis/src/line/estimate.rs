@@ -34,6 +34,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     let (held, failed) = (carries.or(below), gives_way.or(above));
     let (held_per_s, failed_per_s) = (held.map(|one| one.rate_per_s), failed.map(|one| one.rate_per_s));
     let at_held = || steps.iter().filter(|step| held_per_s.is_some_and(|rate| step.is_at(rate)));
+    let held_steps = || at_held().filter(|step| step.state() == RungState::Held);
     let cycles_held: f64 = at_held().map(LoadStep::cycles_ended).sum();
     // Where work brings cycles on, what a store says of them depends on the rate.
     let said = |step: &LoadStep| step.cycle_words.clone();
@@ -59,7 +60,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
         through: spec.faults.clone(),
-        outages: outages(at_held().flat_map(|step| step.outages_s.iter().copied()).collect()),
+        outages: outages(held_steps().flat_map(|step| step.outages_s.iter().copied()).collect()),
         held: held.cloned(),
         failed: failed.cloned(),
         sentence: String::new(),

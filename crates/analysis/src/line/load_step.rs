@@ -142,8 +142,8 @@ impl LoadStep {
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
             beside_others: spans.is_none(),
             failed,
-            outages_s: faults.iter().filter(|one| !one.outage_open).filter_map(|one| one.outage_s).collect(),
-            lacks_faults: of_faults && faults.len() < spec.faults.len(),
+            outages_s: faults.iter().filter_map(outage_s).collect(),
+            lacks_faults: of_faults && lacks_faults(spec, &faults),
             unrecovered_s: unrecovered.max_by(f64::total_cmp),
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
@@ -215,6 +215,18 @@ fn rate_asked(facts: &PhaseFacts<'_>) -> bool {
     facts.phase.header.rate_per_s.is_some()
 }
 
+/// Returns the time without an answer after a fault, infinite if it did not end.
+fn outage_s(fault: &FaultView) -> Option<f64> {
+    if fault.outage_open { Some(f64::INFINITY) } else { fault.outage_s }
+}
+
+/// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
+fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
+    let is_seen = |one: &FaultView| one.taken_s.is_some() && (one.recovered_s.is_some() || one.recovered_open);
+    let is_of = |one: &&FaultView, name: &str| one.fault.split(" at ").next() == Some(name);
+    spec.faults.iter().any(|name| !faults.iter().filter(|one| is_of(one, name)).any(is_seen))
+}
+
 /// Measures a goal on faults.
 fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
     let n = faults.len() as u64;
@@ -225,7 +237,9 @@ fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
     let seconds = match goal.what {
         GoalKind::Outage => longest(faults.iter().map(|one| one.outage_s).collect()),
         // A time that did not end was at least that long.
-        _ => longest(faults.iter().map(|one| one.recovered_s.or(Some(one.observed_s))).collect()),
+        _ => {
+            longest(faults.iter().map(|one| one.recovered_s.or(one.recovered_open.then_some(one.observed_s))).collect())
+        }
     };
     GoalSeen::new(goal, seconds.map(|seconds| seconds * 1e9), n)
 }

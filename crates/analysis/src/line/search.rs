@@ -253,7 +253,7 @@ impl LineSearch {
         let needed_s = rate_per_s.and_then(|rate| self.longest_goal(rate)).map_or(0.0, |(_, needed_s)| needed_s);
         let seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
         // A closed loop has no faults.
-        let seconds = if rate_per_s.is_some() { seconds.max(self.spec.rung_s_min) } else { seconds };
+        let seconds = if rate_per_s.is_some() { seconds.max(self.spec.rung_min_s) } else { seconds };
         let warmup_s = match self.spec.warmup_s {
             Some(warmup_s) => warmup_s,
             None if self.steps.is_empty() => WARMUP_S.1,

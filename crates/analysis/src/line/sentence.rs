@@ -85,7 +85,10 @@ fn through(result: &LineResult) -> String {
 fn outages(result: &LineResult) -> String {
     match result.outages.filter(|_| !result.through.is_empty()) {
         None => String::new(),
-        Some([_, _, 0.0]) => ", always with answers".to_owned(),
+        Some([_, _, 0.0]) => ", no outage".to_owned(),
+        Some([least, _, most]) if most.is_infinite() => {
+            format!(", no answer for {} to more than was observed", number::seconds(least))
+        }
         Some([least, median, most]) => {
             let [least, median, most] = [least, median, most].map(number::seconds);
             format!(", no answer for {median} ({least} to {most})")

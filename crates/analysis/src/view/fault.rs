@@ -57,9 +57,12 @@ pub struct FaultView {
     /// Beginning and end of the effect on the run's clock, in nanoseconds: until healing and recovery.
     #[serde(skip)]
     pub effect_ns: (u64, u64),
-    /// The effect lasted until the planned end of the phase.
+    /// The effect lasted until the planned end of the phase, and the store had no time to come back.
     #[serde(skip)]
     pub is_to_end: bool,
+    /// The fault was healed so long before the planned end that the store had time to come back.
+    #[serde(skip)]
+    pub is_healed_before: bool,
 }
 
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.

@@ -35,7 +35,7 @@ pub struct PromiseArgs {
     /// Size of the disk; in a cluster, of each machine's disk.
     #[arg(long, value_name = "SIZE", default_value = DISK_SIZE)]
     pub disk_size: String,
-    /// Nodes of a cluster whose power is cut: all, primary (the one that takes all writes), or a node's number.
+    /// Nodes of a cluster whose power is cut: all, primary (the one that takes writes), replica, or a node's number.
     #[arg(long, value_name = "NODE,…", default_value = "all")]
     pub nodes: String,
     /// Also try a disk that acknowledges flushes and does not perform them: no store can prevent losses on it.

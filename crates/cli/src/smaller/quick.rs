@@ -1,7 +1,9 @@
 //! The quick version of a plan: the ends of each sweep, short phases, few operations and records.
 
 use plimsoll_core::ParamSpec;
-use plimsoll_plan::{Dimension, GoalKind, Plan, parse_count, parse_quantity};
+use plimsoll_plan::timeline::FaultTime;
+use plimsoll_plan::{Dimension, GoalKind, Plan, PlannedFault, parse_count, parse_quantity};
+use toml_edit::Item;
 
 use super::parts::{Parts, Place, tables};
 use crate::plans::Edit;
@@ -9,8 +11,9 @@ use crate::plans::Edit;
 /// Most of each of these parameters of workloads.
 const SIZES: [(&str, u64); 6] =
     [("records", 1_000), ("entries", 1_000), ("rows", 100), ("table_size", 500), ("tables", 2), ("scale", 1)];
-/// Longest phase and warm-up, and smallest budget of a search, nanoseconds and as written.
+/// Longest phase, phase with faults, and warm-up, and smallest budget of a search, nanoseconds and as written.
 const LENGTH: (f64, &str) = (1e9, "\"1s\"");
+const FAULTED: (f64, &str) = (4e9, "\"4s\"");
 const WARMUP: (f64, &str) = (2e8, "\"200ms\"");
 const BUDGET: &str = "\"30s\"";
 /// Most operations of a client, and repetitions of a question.
@@ -30,14 +33,16 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
         }
     }
     for phase in &parts.phases {
-        // A fault or a power cut needs its moment.
-        let is_timed = ["fault", "power_cut"].iter().any(|key| phase.place.table.contains_key(key));
+        // A power cut needs its moment, and so does a fault that is not planned by shares of the phase.
+        let table = phase.place.table;
+        let is_timed = table.contains_key("power_cut") || table.get("fault").is_some_and(|faults| !are_shares(faults));
+        let longest = if table.contains_key("fault") { FAULTED } else { LENGTH };
         for key in phase.written() {
             let edit = |most: &dyn Fn(&str) -> String| shorter(parts, &phase.place, key.name, most);
             all.push(match key.name {
                 "for" | "warmup" if is_timed => None,
                 "stages" if is_timed => None,
-                "for" => edit(&at_most_ns(LENGTH)),
+                "for" => edit(&at_most_ns(longest)),
                 "stages" => stages(parts, &phase.place),
                 "warmup" => edit(&at_most_ns(WARMUP)),
                 "ops" => edit(&at_most(OPS)),
@@ -54,6 +59,19 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
     all.push(shorter(parts, &parts.root, "repeats", &at_most(1)));
     all.push(Place::of_table(parts.root.table.get("line")).and_then(|line| set(&line, "budget", BUDGET.to_owned())));
     all.into_iter().flatten().collect()
+}
+
+/// Returns true if all faults are at shares of their phase.
+fn are_shares(faults: &Item) -> bool {
+    let is_share = |text: &str| {
+        let of_phase = |time: FaultTime| matches!(time, FaultTime::Percent(_));
+        let fault = PlannedFault::parse(text).ok();
+        fault.is_some_and(|fault| of_phase(fault.at) && fault.lasts.is_none_or(of_phase) && fault.every_ns.is_none())
+    };
+    match faults.as_array() {
+        Some(texts) => texts.iter().all(|text| text.as_str().is_some_and(is_share)),
+        None => faults.as_str().is_some_and(is_share),
+    }
 }
 
 /// Leaves out goals for which the quick version has too few operations. A search needs its goals.

@@ -173,7 +173,7 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres://127.0.0.1:1/db", "kill all at 1s", "name a store whose servers Plimsoll starts");
     drive("postgres", "kill node 2 at 1s", "postgres has no node 2");
     drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
-    drive("galera", "kill primary at 1s", "galera has no primary: more than one node takes writes");
+    drive("galera", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres", "limit all cpus=1 at 1s", "give the store a limit to begin with: --set cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
@@ -185,4 +185,32 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     let counted = ["drive", "kv", "--on", "postgres", "--ops", "10", "--fault", "kill all at 50%"];
     place.run(&counted).expect(2).says("the length of the phase is not known, because it counts operations");
     assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--clients", "4", "--for", "9s"];
+    // The second promotion needs a node that was rewound after the first.
+    let faults = [
+        "--fault",
+        "kill primary at 1s for 2s",
+        "--fault",
+        "promote replica at 2s",
+        "--fault",
+        "kill primary at 5s for 2s",
+        "--fault",
+        "promote node 1 at 6s",
+    ];
+    let report = place.run(&[&drive[..], &faults, &["--json", "-q"]].concat());
+    let report = report.last_json();
+    let found = report["report"]["faults"].as_array().unwrap();
+    let subjects: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
+    assert_eq!(subjects, ["node 1, the primary", "node 2, a replica", "node 2, the primary", "node 1"], "{report}");
+    let is_done = |fault: &Value| fault["error"].is_null() && fault["taken_s"].is_number();
+    assert!(found.iter().all(is_done), "{found:?}");
+    // Sessions found the new primary while the former one was away.
+    assert!(seconds(&found[0], "outage_s") < 5.0, "{found:?}");
+    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    assert!(run.trials[0].ledgers[0].read_back > 0, "all records were read back");
 }

@@ -104,7 +104,7 @@ fn described(takes: KeyType) -> String {
         Statuses => "statuses, as in `\"200-299, 404\"`".to_owned(),
         Codes => "table of shares".to_owned(),
         Cut => "`flush N` or `write N`".to_owned(),
-        NodeChoice => "`all`, `primary`, or a node's number".to_owned(),
+        NodeChoice => "`all`, `primary`, `replica`, or a node's number".to_owned(),
         Faults => "a fault, or a list of them".to_owned(),
         Samplers | SweptKeys => "names".to_owned(),
         Stores => "names, URLs, tables".to_owned(),

@@ -339,7 +339,7 @@ do = "drive"\nfor = "10s"\nmix = { read = 1 }\n => do = "check"\n[goals]\nlost =
 ? its values: sqlite, fjall, postgres, ldap, slow
 [[figure]]\nname = "é"\nformula = "drive.«banana»"
 ! in the formula: a `drive` phase has no `banana`
-? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, errors, ops, seconds, planned_seconds, wrong, unfinished, lost_connections, ended_connections, failed_connects, asked_again, body_median_bytes, body_max_bytes, client_seconds, think_seconds, due, connects, connect_mean, connect_p50, connect_p95, connect_p99, join_seconds, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes
+? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, rate, errors, ops, seconds, planned_seconds, wrong, unfinished, outage, recovery, lost_connections, ended_connections, failed_connects, asked_again, body_median_bytes, body_max_bytes, client_seconds, think_seconds, due, connects, connect_mean, connect_p50, connect_p95, connect_p99, join_seconds, lag_p50, lag_p99, lag_max, involuntary_switches, witness_cpu_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes
 [[figure]]\nname = "é"\nformula = "1 / load.«lost» + drive.rate"
 ! in the formula: a `load` phase has no `lost`
 ? it has: p50, p90, p95, p99, p999, undisturbed_p50, undisturbed_p90, undisturbed_p95, undisturbed_p99, undisturbed_p999, mean, stddev, seconds, rate, ops, errors, records, sync_seconds, device_bytes, device_bytes_per_record, data_bytes, index_bytes, total_bytes, memory_bytes
@@ -547,10 +547,11 @@ fault = «"kill node 1 hard at 1s"»
 ? write "kill node 2 at 10s for 3s"
 fault = «"kill node 1 at 101%"»
 ! `at 101%`: a phase has 100%
+? write at 40%, or a time
 fault = «"kill node 1 at 10"»
 ! `at 10`: needs a unit: "10ms" or "10s"
 ? units of time: ns, us, µs, ms, s, min, h, d
-fault = «"kill node 1 at 1s during 3s"»
+fault = «"kill node 1 for 2s at 1s during 3s"»
 ! `during` is not a time of a fault
 ? write the times last: at 10s for 3s every 30s
 fault = «"restart node 1 at 1s for 3s"»
@@ -561,7 +562,7 @@ fault = «"pause node 1 at 1s every 3s"»
 ? write how long it lasts: for 3s every 30s
 fault = «"pause node 1 at 1s for 3s every 3s"»
 ! `for` is too long for a fault every 3s
-? write for 2.2s, or less: its beginning is drawn in the interval's first quarter
+? write for 1.5s, or less: its beginning is drawn in the interval's first quarter
 fault = «"link node 1 at 1s"»
 ! the link is missing
 ? write "link node 2 delay=20ms at 10s"
