@@ -199,6 +199,11 @@ impl<'c> PlanReader<'c> {
                 if let Some(why) = self.fits(draft, store, drafts.workload.spec, &phases, &mut point) {
                     return Err(Some(why));
                 }
+                if phases.iter().any(|phase: &PlannedPhase| phase.name == draft.name) {
+                    let what = format!("`{}` has another phase named `{}` already", store.store.label, draft.name);
+                    let help = Some("give one of them another name, or an `only` without this store".to_owned());
+                    self.problem(draft.span.clone(), what, help);
+                }
                 phases.push(PlannedPhase {
                     name: draft.name.clone(),
                     step: (draft.step.at)(&mut point),

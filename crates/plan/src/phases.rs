@@ -80,7 +80,8 @@ impl PlanReader<'_> {
             self.known_keys(&section);
             let name = match section.get("name") {
                 Some(node) => match self.phase_name(&node) {
-                    Some(name) if named.contains(&name) => {
+                    // Those of other trials may have the name, too: see `expand`.
+                    Some(name) if named.contains(&name) && section.get("only").is_none() => {
                         self.problem(node.span, format!("another phase is named `{name}` already"), None);
                         continue;
                     }

@@ -281,3 +281,20 @@ fn a_store_is_called_what_the_plan_says() {
     let plan = parse("test", &text, &catalogue(), &Overrides::default()).unwrap();
     assert_eq!(all_labels(&plan), ["store=sqlite", "store=another one"]);
 }
+
+#[test]
+fn phases_that_no_trial_has_together_may_have_one_name() {
+    let text = |second: &str| {
+        format!(
+            "stores = [\"sqlite\", \"fjall\"]\n[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"\n\
+             [[phase]]\nname = \"x\"\ndo = \"drive\"\nfor = \"1s\"\nmix = {{ read = 1 }}\nonly = {{ store = \"sqlite\" }}\n\
+             [[phase]]\nname = \"x\"\ndo = \"drive\"\nfor = \"2s\"\nmix = {{ read = 1 }}\nonly = {{ store = \"{second}\" }}\n"
+        )
+    };
+    let lengths =
+        plan(&text("fjall")).trials.iter().map(|trial| trial.drives().next().unwrap().1.limit).collect::<Vec<_>>();
+    assert_eq!(lengths, [DriveLimit::DurationNs(1_000_000_000), DriveLimit::DurationNs(2_000_000_000)]);
+    let error = parse("test", &text("sqlite"), &catalogue(), &Overrides::default()).unwrap_err();
+    let message = format!("{:?}", miette::Report::new(error));
+    assert!(message.contains("`sqlite` has another phase named `x` already"), "{message}");
+}
