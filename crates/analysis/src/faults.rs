@@ -271,7 +271,9 @@ impl Course {
                 back_ns = Some(tick.start_ns);
             }
         }
-        back_ns.map_or(Recovery::Open, Recovery::Back)
+        // A window may begin in an outage, and have enough answers after it.
+        let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
+        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
     }
 }
 
