@@ -21,6 +21,8 @@ const BACK: f64 = 0.95;
 const BACK_LEAST: f64 = 0.9;
 /// Shortest silence that is unusual: one tick may be empty by chance.
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+/// Delay of a fault, in seconds, from which its sentence reports it.
+const LATE_S: f64 = 0.1;
 /// Time from the healing to the planned end in which a store has to come back.
 const HEALED_NS: u64 = 5_000_000_000;
 /// Faults that are named in one sentence.
@@ -279,7 +281,11 @@ impl Course {
 
 /// Describes a fault with its effects, without a full stop.
 pub fn sentence(view: &FaultView) -> String {
-    let head = name::at(&view.name, view.at_s);
+    let mut head = name::at(&view.name, view.at_s);
+    let late_s = view.at_s - view.planned_s;
+    if late_s >= LATE_S {
+        head += &format!(", {} later than planned", number::seconds(late_s));
+    }
     let error = match (&view.error, view.taken_s) {
         (Some(error), None) => return format!("{head} failed: {error}"),
         (Some(error), Some(_)) if view.healed_s.is_none() => format!("; it was not healed: {error}"),

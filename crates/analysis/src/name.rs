@@ -1,6 +1,6 @@
 //! Names of trials, phases and faults in tables, plots and sentences.
 
-use plimsoll_record::data::{FaultKind, FaultSpan, TrialHeader};
+use plimsoll_record::data::{FaultKind, FaultSpan, TrialHeader, fault_name};
 
 use crate::phase::PhaseFacts;
 
@@ -46,8 +46,7 @@ pub fn fault(span: &FaultSpan) -> String {
 
 /// Words of a disk's fault, without its time: `eio write once`.
 pub fn disk_fault(span: &FaultSpan) -> &str {
-    let words = span.fault.strip_prefix("disk ").unwrap_or(&span.fault);
-    words.split(" at ").next().unwrap_or(words)
+    fault_name(span.fault.strip_prefix("disk ").unwrap_or(&span.fault))
 }
 
 /// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.

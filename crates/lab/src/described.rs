@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Member, Node, Recipe, ServerDescription, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    Launch, Member, Node, Params, Recipe, ServerDescription, ServerSpec, StoreError, StoreErrorKind, StoreKind, Waits,
+};
 
 /// Time between two checks whether a command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
@@ -16,6 +18,21 @@ const SAID_BYTES_MAX: u64 = 2048;
 
 /// Recipe of a described server.
 pub struct DescribedServer(pub ServerDescription);
+
+/// Returns the recipe of a described server, or of a store's private servers with `params`; `None` if it has no servers.
+///
+/// # Errors
+/// Parameters that the store does not have.
+pub fn recipe(
+    described: Option<&ServerDescription>,
+    kind: &dyn StoreKind,
+    params: &Params,
+) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+    match described {
+        Some(server) => Ok(Some(Box::new(DescribedServer(server.clone())))),
+        None => kind.recipe(params),
+    }
+}
 
 /// Returns `text` with the node's values in place of `{data}`, `{sockets}` and `{port}`.
 pub fn filled(text: &str, node: &Node) -> String {

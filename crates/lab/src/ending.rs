@@ -49,7 +49,18 @@ pub(crate) fn error_of(name: &str, ending: Ending, log: &Log, root: &Path) -> St
         kind => kind,
     };
     let error = StoreError::new(kind, format!("{name} {ending}"));
-    if log.tail.is_empty() { error.detail("the program printed nothing") } else { error.detail(log.tail.clone()) }
+    if log.tail.is_empty() { error.detail("the program printed nothing") } else { error.detail(from_cause(&log.tail)) }
+}
+
+/// Returns the lines of a log from the first that reports an error; all of them if none does.
+fn from_cause(tail: &str) -> String {
+    let reports = |line: &str| {
+        let line = line.to_lowercase();
+        ["error", "fatal", "panic", "failed", "cannot"].iter().any(|word| line.contains(word))
+    };
+    let lines: Vec<&str> = tail.lines().collect();
+    let first = lines.iter().position(|line| reports(line)).unwrap_or(0);
+    lines[first..].join("\n")
 }
 
 /// Returns true if the file system of `path` is so full that a lack of room may have ended a store.
@@ -117,6 +128,13 @@ mod tests {
         assert_eq!(Ending(1).to_string(), "ended with exit status 1");
         assert_eq!(Ending(137).to_string(), "was ended by signal 9");
         assert!(Ending(0).is_success() && !Ending(143).is_success());
+    }
+
+    #[test]
+    fn an_error_begins_with_the_line_that_reports_it() {
+        let tail = "PostgreSQL stand-alone backend 15.18\nbackend> \npg_rewind: error: no such segment\nHINT: keep it";
+        assert_eq!(from_cause(tail), "pg_rewind: error: no such segment\nHINT: keep it");
+        assert_eq!(from_cause("starting\nready"), "starting\nready");
     }
 
     #[test]

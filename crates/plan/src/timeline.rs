@@ -1,6 +1,7 @@
 //! Faults on the clock of a load: what happens to which nodes, when, and for how long.
 //!
-//! One syntax serves plans, command lines and reports: `kill primary at 40%`, `pause node 2 at 10s for 3s every 20s`.
+//! Plans, command lines, recordings and reports share the syntax: `kill primary at 40%`,
+//! `pause node 2 at 10s for 3s every 20s`.
 
 use std::fmt;
 use std::time::Duration;

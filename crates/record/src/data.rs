@@ -14,7 +14,7 @@ pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
-pub use crate::fault::{FaultKind, FaultSpan};
+pub use crate::fault::{FaultKind, FaultSpan, fault_name};
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// Facts known at the start of a run.

@@ -49,9 +49,14 @@ pub struct FaultSpan {
     pub taken_ns: Option<u64>,
     /// Beginning of the healing; `None` if it has not begun, and for a restart or a promotion.
     pub healing_ns: Option<u64>,
-    /// End of the healing, of a restart or of a promotion; `None` if it has not ended. After a kill and a stop, the server accepts
-    /// sessions again.
+    /// End of the healing, of a restart or of a promotion; `None` if it has not ended. After a kill and a stop, the
+    /// server accepts sessions again.
     pub healed_ns: Option<u64>,
     /// First error of the fault or its healing.
     pub error: Option<String>,
+}
+
+/// Returns the words of a fault without its times: `kill primary`.
+pub fn fault_name(fault: &str) -> &str {
+    fault.split(" at ").next().unwrap_or(fault)
 }

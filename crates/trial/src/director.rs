@@ -1,6 +1,5 @@
 //! Faults of a driven phase: each is carried out at its time, healed, and recorded.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +7,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::fault::{ErrorMode, Fault};
 use plimsoll_core::{Catalogue, LimitChange, Link, NodeChoice, Nodes, Recipe, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
-use plimsoll_lab::described::DescribedServer;
-use plimsoll_lab::{OpenStore, PowerSwitch};
+use plimsoll_lab::{OpenStore, PowerSwitch, described};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
 use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Level};
@@ -24,6 +22,8 @@ use crate::sink::Told;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 const LEAD: Duration = Duration::from_millis(500);
+/// Interval of looks whether servers are still being started.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Refuses a plan with a fault that its stores cannot have, before anything is started.
 ///
@@ -90,9 +90,8 @@ fn mistake(fault: &PlannedFault, trial: &PlannedTrial, recipe: &dyn Recipe) -> O
 
 /// Returns the recipe of the store's servers; `None` if they are not private.
 fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
-    match (&store.server, &store.url, catalogue.store(&store.kind)) {
-        (Some(server), ..) => Ok(Some(Box::new(DescribedServer(server.clone())))),
-        (None, None, Some(kind)) => Ok(kind.recipe(&store.params)?),
+    match catalogue.store(&store.kind) {
+        Some(kind) if store.url.is_none() => Ok(described::recipe(store.server.as_ref(), kind, &store.params)?),
         _ => Ok(None),
     }
 }
@@ -120,6 +119,19 @@ pub struct Directed {
     pub ended: Option<TrialError>,
     /// Parts of nodes that have a fault.
     held: Vec<(&'static str, usize)>,
+    /// Number of faults that are changing which servers run, which takes a while.
+    changing: u32,
+    /// Delay of all later faults of the phase, because some waited for others to be healed.
+    delay: Duration,
+}
+
+/// A change of which servers run, until the value is dropped.
+struct Changing<'d>(&'d Director<'d>);
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        self.0.directed().changing -= 1;
+    }
 }
 
 /// Parts of nodes that a fault holds.
@@ -157,7 +169,6 @@ pub struct Director<'a> {
     processes: &'a ServerProcesses,
     /// Processors that servers are bound to.
     server_pin: &'a [u32],
-    next: AtomicU32,
     directed: Mutex<Directed>,
 }
 
@@ -186,7 +197,6 @@ impl<'a> Director<'a> {
             disk: store.power_switch(),
             processes: context.server,
             server_pin: &context.plan.server_pin,
-            next: AtomicU32::new(directed.begun),
             directed: Mutex::new(directed),
         }
     }
@@ -200,11 +210,11 @@ impl<'a> Director<'a> {
             timeline.extend(fault.moments(length_ns, seed ^ at as u64).into_iter().map(|moment| (moment, fault)));
         }
         timeline.sort_by_key(|(moment, _)| moment.at_ns);
-        let (director, begun) = (&self, self.next.load(Ordering::Relaxed));
+        let (director, begun) = (&self, self.directed().begun);
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, (moment, fault)) in timeline.iter().enumerate() {
-                let lookup = start.at + Duration::from_nanos(moment.at_ns).saturating_sub(LEAD);
+                let lookup = start.at + self.due(moment).saturating_sub(LEAD);
                 if has_ended(ended, lookup) {
                     let missed = timeline[at..].iter().map(|(moment, fault)| missed(fault, moment));
                     self.directed().missed.extend(missed);
@@ -222,12 +232,42 @@ impl<'a> Director<'a> {
             drop(open);
             threads.into_iter().for_each(joined);
         });
-        if self.next.load(Ordering::Relaxed) > begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
+        let has_begun = self.directed().begun > begun;
+        if has_begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
-        let begun = self.next.load(Ordering::Relaxed);
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Directed { begun, held: Vec::new(), ..directed }
+        Directed { held: Vec::new(), delay: Duration::ZERO, ..directed }
+    }
+
+    /// Returns the time of a fault since the start of the phase.
+    fn due(&self, moment: &FaultMoment) -> Duration {
+        Duration::from_nanos(moment.at_ns) + self.directed().delay
+    }
+
+    /// Waits for the time of a fault, and then until no other is changing which servers run. Later faults are delayed by
+    /// as much, so that they stay as far apart as planned. Returns `None` if `over` was closed before, else whether it
+    /// was later than planned.
+    fn wait(&self, fault: &PlannedFault, moment: &FaultMoment, start: PhaseStart, over: &Receiver<()>) -> Option<bool> {
+        loop {
+            let due = self.due(moment);
+            if has_ended(over, start.at + due) {
+                return None;
+            }
+            let mut directed = self.directed();
+            let planned = Duration::from_nanos(moment.at_ns);
+            if directed.changing > 0 && !fault.is_of_disk() {
+                directed.delay = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned);
+            } else if planned + directed.delay <= due {
+                return Some(directed.delay > Duration::ZERO);
+            }
+        }
+    }
+
+    /// Notes that a fault is changing which servers run.
+    fn change(&self) -> Changing<'_> {
+        self.directed().changing += 1;
+        Changing(self)
     }
 
     /// Waits until the servers are one cluster again, in which former primaries follow the present one.
@@ -248,16 +288,24 @@ impl<'a> Director<'a> {
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
     fn carry_out(&self, fault: &PlannedFault, moment: FaultMoment, start: PhaseStart, over: &Receiver<()>) {
         let chosen = |choice| Ok::<_, TrialError>((choice, self.servers()?.chosen(choice)?));
-        let nodes = fault.what.nodes().map(chosen).transpose();
-        let at = |ns: u64| start.at + Duration::from_nanos(ns);
-        if has_ended(over, at(moment.at_ns)) {
+        let choose = || fault.what.nodes().map(chosen).transpose();
+        let mut nodes = choose();
+        let Some(is_late) = self.wait(fault, &moment, start, over) else {
             self.directed().missed.push(missed(fault, &moment));
             return;
+        };
+        if is_late {
+            nodes = choose();
         }
+        let ordinal = {
+            let mut directed = self.directed();
+            directed.begun += 1;
+            directed.begun - 1
+        };
         let mut span = FaultSpan {
             trial: self.place.0,
             phase: self.place.1,
-            ordinal: self.next.fetch_add(1, Ordering::Relaxed),
+            ordinal,
             kind: kind(&fault.what),
             subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
             fault: fault.to_string(),
@@ -281,7 +329,9 @@ impl<'a> Director<'a> {
                 let _ = self.heal(&fault.what, nodes, limit, span.ordinal);
                 return Err(error);
             }
-            span.subject = begun?.unwrap_or(span.subject.clone());
+            if let Some(node) = begun? {
+                span.subject = node;
+            }
             span.taken_ns = Some(self.clock.now_ns());
             if matches!(fault.what, FaultAction::Restart(_) | FaultAction::Promote(_)) {
                 span.healed_ns = span.taken_ns;
@@ -291,10 +341,9 @@ impl<'a> Director<'a> {
                 return recorded;
             }
             // One that began late lasts as long as planned, but not longer than the phase.
-            let late_ns = span.begun_ns.saturating_sub(span.planned_ns);
+            let late_ns = if fault.lasts.is_some() { span.begun_ns.saturating_sub(span.planned_ns) } else { 0 };
             match moment.until_ns {
-                Some(until_ns) if fault.lasts.is_some() => drop(has_ended(over, at(until_ns + late_ns))),
-                Some(until_ns) => drop(has_ended(over, at(until_ns))),
+                Some(until_ns) => drop(has_ended(over, start.at + Duration::from_nanos(until_ns + late_ns))),
                 None => drop(over.recv()),
             }
             span.healing_ns = Some(self.clock.now_ns());
@@ -350,6 +399,7 @@ impl<'a> Director<'a> {
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
             FaultAction::Restart(_) => {
+                let _changing = self.change();
                 self.servers()?.restart(nodes)?;
                 self.servers_are_new()?;
             }
@@ -357,6 +407,7 @@ impl<'a> Director<'a> {
                 let Nodes::One(number) = nodes else {
                     return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));
                 };
+                let _changing = self.change();
                 self.servers()?.promote(number)?;
             }
             FaultAction::Link(_, link) => self.servers()?.set_link(nodes, *link).map(drop)?,
@@ -369,7 +420,7 @@ impl<'a> Director<'a> {
             }
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
-                let since = Instant::now();
+                let (since, _changing) = (Instant::now(), self.change());
                 let number = self.servers()?.add()?;
                 self.directed().add(number, since.elapsed().as_secs_f64());
                 self.servers_are_new()?;
@@ -389,12 +440,14 @@ impl<'a> Director<'a> {
     ) -> Result<(), TrialError> {
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
+                let _changing = self.change();
                 self.servers()?.start(nodes)?;
                 self.servers_are_new()
             }
             FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
                 // A promotion has killed it meanwhile.
                 Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
+                    let _changing = self.change();
                     self.servers()?.start(nodes)?;
                     self.servers_are_new()
                 }

@@ -4,12 +4,14 @@ use plimsoll_core::{Launch, Limits, Node, Span, StoreError};
 
 use super::*;
 
-/// Servers that write down what is done to them. Starting takes 30 ms.
+/// Servers that write down what is done to them. Starting takes 30 ms unless told otherwise.
 #[derive(Default)]
 struct Noted {
     calls: Mutex<Vec<(String, Instant)>>,
     /// Fails when a server is paused.
     is_stubborn: bool,
+    /// Longer time that starting takes.
+    starts_in: Duration,
 }
 
 impl Noted {
@@ -22,7 +24,7 @@ impl Noted {
             },
         );
         if what == "start" {
-            std::thread::sleep(Duration::from_millis(30));
+            std::thread::sleep(self.starts_in.max(Duration::from_millis(30)));
         }
         self.calls.lock().unwrap().push((format!("{what} {node}"), from));
         Ok(Span { from, until: Instant::now() })
@@ -132,7 +134,6 @@ impl Directing {
             disk: None,
             processes: &processes,
             server_pin: &[],
-            next: AtomicU32::new(0),
             directed: Mutex::default(),
         };
         let faults: Vec<PlannedFault> = faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect();
@@ -209,6 +210,24 @@ fn a_fault_that_does_not_take_is_an_error_with_its_words_and_delays_no_other() {
     assert_eq!(error.what, "pause node 1 at 50ms: it keeps running");
     assert_eq!((done.spans[0].taken_ns, done.spans[0].error.as_deref()), (None, Some("it keeps running")));
     assert!(done.spans[1].error.is_none() && done.spans[1].healed_ns.is_some());
+}
+
+#[test]
+fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
+    let slow = Noted { starts_in: Duration::from_millis(500), ..Noted::default() };
+    let faults = ["kill node 1 at 0s for 100ms", "kill node 2 at 200ms for 100ms", "pause node 3 at 300ms for 50ms"];
+    let done = Directing::of(slow, &faults, Some(2_000), 2_000);
+    let wanted = ["kill 1", "start 1", "kill 2", "pause 3", "resume 3", "start 2", "start all"];
+    let begun = |name: &str| done.calls.iter().find(|(_, what)| what == name).unwrap().0;
+    assert!(is_near(begun("kill 2"), 600) && begun("pause 3") >= 700 - 5, "{:?}", done.calls);
+    // The healing of the second begins at the time of the third.
+    let mut names = done.names();
+    names.sort_unstable();
+    let mut sorted = wanted;
+    sorted.sort_unstable();
+    assert_eq!(names, sorted);
+    assert!(done.directed.missed.is_empty() && done.directed.failed.is_none());
+    assert!(done.spans.iter().all(|span| span.healed_ns.is_some()), "{:?}", done.spans);
 }
 
 #[test]

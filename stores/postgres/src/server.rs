@@ -162,9 +162,7 @@ impl PostgresRecipe {
     pub(crate) fn data_dir(&self, node: &Node) -> PathBuf {
         if self.is_alone() { node.data_dir.clone() } else { node.data_dir.join(CLUSTER_DATA) }
     }
-}
 
-impl PostgresRecipe {
     /// Opens a connection to the first node that takes writes; `None` if no node does.
     fn open_primary(&self, nodes: &[Arc<Node>], looks: &Waits) -> Result<Option<Connection>, StoreError> {
         if self.is_alone() {

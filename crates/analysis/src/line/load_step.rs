@@ -223,7 +223,7 @@ fn outage_s(fault: &FaultView) -> Option<f64> {
 /// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
 fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
     let is_seen = |one: &FaultView| one.taken_s.is_some() && (one.recovered_s.is_some() || one.recovered_open);
-    let is_of = |one: &&FaultView, name: &str| one.fault.split(" at ").next() == Some(name);
+    let is_of = |one: &&FaultView, name: &str| plimsoll_record::data::fault_name(&one.fault) == name;
     spec.faults.iter().any(|name| !faults.iter().filter(|one| is_of(one, name)).any(is_seen))
 }
 

@@ -28,7 +28,7 @@ pub struct FaultView {
     pub healed_s: Option<f64>,
     /// First error of the fault or its healing.
     pub error: Option<String>,
-    /// Time for which effects were observed: up to the next fault or the end of the phase.
+    /// Time for which effects were observed: up to the planned end of the phase.
     pub observed_s: f64,
     /// Time until the first failed operation or unusual silence, to 10 ms; `null` if no client noticed anything, or
     /// without ticks.
@@ -40,14 +40,14 @@ pub struct FaultView {
     pub outage_at_s: Option<f64>,
     /// The outage lasted until the end of all observations: it was longer.
     pub outage_open: bool,
-    /// Time until throughput was back to 95 % of that before the first fault, for a second; 0 if it did not fall.
-    /// `null` if it did not come back, or if throughput before is not known.
+    /// Time until throughput was back for a second: to 95 % of that before the first fault, or to 90 % at least if it
+    /// had varied by more than 5 %. 0 if it did not fall; `null` if it did not come back, or was not known before.
     pub recovered_s: Option<f64>,
     /// Throughput did not come back while effects were observed.
     pub recovered_open: bool,
-    /// Rejected operations of the slices in which the fault had an effect.
+    /// Rejected operations until the fault was healed and throughput was back, or the next fault began.
     pub rejected: u64,
-    /// Operations of these slices whose outcome is unknown.
+    /// Operations of that time whose outcome is unknown.
     pub unknown: u64,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, Recipe, Servers, Span, StoreError, Target, Waits,
+    Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, Servers, Span, StoreError, Target, Waits,
 };
-use plimsoll_lab::described::{self, DescribedServer};
+use plimsoll_lab::described;
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::model::StoreUse;
@@ -336,17 +336,12 @@ fn up(catalogue: &Catalogue, args: &LabUp) -> Result<u8, TrialError> {
     })?;
     let store = asked(catalogue, args)?;
     let kind = catalogue.store(&store.kind).ok_or_else(|| TrialError::usage("the store does not exist"))?;
-    let described = store.server.clone().map(|server| Box::new(DescribedServer(server)) as Box<dyn Recipe>);
-    let is_described = described.is_some();
-    let recipe = match described {
-        Some(recipe) => Some(recipe),
-        None => kind.recipe(&store.params)?,
-    };
+    let recipe = described::recipe(store.server.as_ref(), kind, &store.params)?;
     let Some(recipe) = recipe else {
         return Err(TrialError::usage(format!("{} runs inside Plimsoll: there is no server to start", store.kind))
             .next("name a store with servers: plimsoll list stores"));
     };
-    if !is_described {
+    if store.server.is_none() {
         kind.installed()?;
     }
     let limits = Limits::of(&store.params)?;

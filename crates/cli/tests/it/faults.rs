@@ -190,17 +190,17 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
 #[test]
 fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
     let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--clients", "4", "--for", "9s"];
-    // The second promotion needs a node that was rewound after the first.
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--clients", "4", "--for", "10s"];
+    // The second promotion needs a node that was rewound after the first. On a busy machine the later faults wait for it.
     let faults = [
         "--fault",
-        "kill primary at 1s for 2s",
+        "kill primary at 1s for 1s",
         "--fault",
-        "promote replica at 2s",
+        "promote replica at 1500ms",
         "--fault",
-        "kill primary at 5s for 2s",
+        "kill primary at 3s for 1s",
         "--fault",
-        "promote node 1 at 6s",
+        "promote node 1 at 3500ms",
     ];
     let report = place.run(&[&drive[..], &faults, &["--json", "-q"]].concat());
     let report = report.last_json();

@@ -30,7 +30,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
             (Some(outage_s), false) => Tone::Strong.text(number::seconds(outage_s)).into(),
             (None, _) => NONE.into(),
         }),
-        (numbers("back to 95 %"), &|one| match one.recovered_s {
+        (numbers("throughput back"), &|one| match one.recovered_s {
             Some(0.0) => Tone::Good.text("0").into(),
             Some(recovered_s) => Tone::Strong.text(number::seconds(recovered_s)).into(),
             None if one.recovered_open => Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into(),

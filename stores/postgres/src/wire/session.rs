@@ -47,7 +47,7 @@ pub(crate) struct PrimarySearch {
 }
 
 impl PrimarySearch {
-    /// Begins with the one at `first` of `servers`; none for a session with one server.
+    /// Starts a search at the position `first` of `servers`, which are empty for a session with one server.
     pub fn new(servers: &Arc<[Address]>, first: usize) -> Self {
         Self { servers: Arc::clone(servers), next: first, was_right: true }
     }
@@ -65,7 +65,7 @@ impl PrimarySearch {
         self.servers.get(self.next).cloned()
     }
 
-    /// The connection takes writes.
+    /// Notes that the connection takes writes.
     pub fn found(&mut self) {
         self.was_right = true;
     }
