@@ -100,7 +100,9 @@ fn an_open_loop_deals_one_schedule_to_all_threads() {
     for op in &driven.result.each {
         assert!(op.sent_ns >= op.scheduled_ns, "nothing is sent before its time");
     }
-    assert_eq!(driven.result.lag.n, driven.result.ops);
+    // An operation that was sent and had no answer by the end has a lag, too.
+    let sent = driven.result.ops..=driven.result.ops + driven.result.unfinished;
+    assert!(sent.contains(&driven.result.lag.n), "{} of {sent:?}", driven.result.lag.n);
 }
 
 #[test]
