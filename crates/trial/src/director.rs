@@ -79,10 +79,12 @@ fn mistake(fault: &PlannedFault, trial: &PlannedTrial, recipe: &dyn Recipe) -> O
         }
         FaultAction::Limit(_, change) => {
             let limits = plimsoll_core::Limits::of(&trial.store.params).ok()?;
-            let has_group = limits.changes().iter().any(|one| one.name() == change.name());
-            let what = format!("{label} has no limit `{}` to change", change.name());
-            let next = format!("give the store a limit to begin with: --set {}=…", change.name());
-            (!has_group).then_some((what, next))
+            if !limits.changes().iter().any(|one| one.name() == change.name()) {
+                let what = format!("{label} has no limit `{}` to change", change.name());
+                return Some((what, format!("give the store a limit to begin with: --set {}=…", change.name())));
+            }
+            let refused = plimsoll_lab::limits_must_be_possible(&limits.with(change)).err()?;
+            Some((refused.what, refused.next.unwrap_or_default()))
         }
         _ => None,
     }

@@ -177,6 +177,9 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres", "limit all cpus=1 at 1s", "give the store a limit to begin with: --set cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
+    let limited = ["drive", "kv", "--on", "postgres", "--set", "postgres.memory=1GiB", "--for", "5s"];
+    let tiny = ["--fault", "limit all memory=1B at 1s"];
+    place.run(&[&limited[..], &tiny].concat()).expect(2).says("memory = 1B: too little for a server");
     drive("postgres", "disk full at 1s", "put it on one that can");
     drive("postgres", "explode all at 1s", "unknown fault `explode`");
     let both = ["--fault", "kill all at 1s", "--fault", "pause all at 2s"];
