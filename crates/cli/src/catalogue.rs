@@ -20,7 +20,8 @@ fn labs() -> Vec<LabEntry> {
     let labs = standing::beside(&runs_dir);
     let entry = |name: String| {
         let status = Lab::open(&labs, &name).ok()?.status().ok()?;
-        Some(LabEntry { name, process: status.process, store: status.store, params: Params(status.params) })
+        let nodes = status.nodes.iter().map(|node| node.number as u32 + 1).collect();
+        Some(LabEntry { name, process: status.process, store: status.store, params: Params(status.params), nodes })
     };
     standing::names(&labs).unwrap_or_default().into_iter().filter_map(entry).collect()
 }

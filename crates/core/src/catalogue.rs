@@ -287,6 +287,8 @@ pub struct LabEntry {
     pub store: String,
     /// The parameters that its servers were made with.
     pub params: Params,
+    /// The numbers of its nodes, from 1.
+    pub nodes: Vec<u32>,
 }
 
 /// Names that a plan may use. `cli` fills it in; `plan` checks against it.

@@ -1,6 +1,8 @@
 //! Limits on a private server's use of the machine: parameters of every store that has servers, beside those of the
 //! [`mod@crate::disk`] of its data.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{ParamSpec, Params};
@@ -102,6 +104,18 @@ impl LimitChange {
             Self::Memory(_) => MEMORY,
             Self::Disk(position, _) => OF_DISK.get(*position).copied().unwrap_or_default(),
         }
+    }
+}
+
+impl fmt::Display for LimitChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = match self {
+            Self::Cpus(cpus) => cpus.map(|cpus| cpus.to_string()),
+            Self::Cpuset(cpuset) => cpuset.clone(),
+            Self::Memory(bytes) => bytes.map(|bytes| format!("{bytes}B")),
+            Self::Disk(_, number) => number.map(|number| number.to_string()),
+        };
+        write!(f, "{}={}", self.name(), value.as_deref().unwrap_or(NONE))
     }
 }
 

@@ -532,6 +532,14 @@ pub trait Servers: Send + Sync {
         Err(StoreError::usage("these servers have no limits that can be changed"))
     }
 
+    /// Announces that this process makes faults. Servers that outlive it heal those that are left when it ends.
+    ///
+    /// # Errors
+    /// `Usage` if a node of such servers does not run.
+    fn lease(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Runs a program to its end as the user of a node whose server is stopped.
     ///
     /// # Errors

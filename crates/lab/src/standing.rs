@@ -13,6 +13,7 @@
 //! Each connection carries one request, a line of JSON, and one reply, another line.
 
 mod hold;
+mod lease;
 mod log;
 mod long;
 mod publish;
@@ -28,7 +29,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, LimitChange, Link, Node, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{
+    Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind,
+};
 use rustix::fs::FlockOperation;
 
 use crate::hosts::NamespaceGuard;
@@ -258,20 +261,20 @@ impl Lab {
         self.namespace.as_deref().map(enter).transpose()
     }
 
-    /// Sets the link between a node's host, or each, and all others.
-    ///
-    /// # Errors
-    /// The errors of [`ClusterHandle::set_link`](crate::ClusterHandle::set_link).
-    pub fn set_link(&self, nodes: Nodes, link: Link) -> Result<(), StoreError> {
-        self.done(&LabRequest::Link { nodes, link })
-    }
-
     /// Changes a limit of a node, or of each. Reports of runs quote the change as `given`.
     ///
     /// # Errors
     /// The errors of [`ClusterHandle::change_limit`](crate::ClusterHandle::change_limit).
-    pub fn change_limit(&self, nodes: Nodes, change: LimitChange, given: &str) -> Result<(), StoreError> {
-        self.done(&LabRequest::Limit { nodes, change, given: given.to_owned() })
+    pub fn change_limit_as(&self, nodes: Nodes, change: &LimitChange, given: &str) -> Result<(), StoreError> {
+        self.done(&LabRequest::Limit { nodes, change: change.clone(), given: given.to_owned() })
+    }
+
+    /// Returns the node that `request` asks for.
+    fn node_of(&self, request: &LabRequest) -> Result<Nodes, StoreError> {
+        match self.ask(request, WORK_BOUND)? {
+            LabReply::Chosen(nodes) => Ok(nodes),
+            _ => Err(self.garbled()),
+        }
     }
 
     /// Ends the lab and removes all its files; returns when that is done.
@@ -422,8 +425,37 @@ impl Servers for Lab {
         self.act(LabAction::Resume, nodes)
     }
 
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        match choice {
+            NodeChoice::All => Ok(Nodes::All),
+            NodeChoice::Primary => self.node_of(&LabRequest::Primary),
+            NodeChoice::Replica => self.node_of(&LabRequest::Replica),
+            NodeChoice::Number(number) => Ok(Nodes::One((number as usize).saturating_sub(1))),
+        }
+    }
+
     fn promote(&self, number: usize) -> Result<Span, StoreError> {
         self.act(LabAction::Promote, Nodes::One(number))
+    }
+
+    fn rejoin(&self) -> Result<(), StoreError> {
+        self.done(&LabRequest::Rejoin)
+    }
+
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.done(&LabRequest::Link { nodes, link })?;
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.change_limit_as(nodes, change, &change.to_string())?;
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn lease(&self) -> Result<(), StoreError> {
+        self.done(&LabRequest::Lease)
     }
 
     fn add(&self) -> Result<usize, StoreError> {

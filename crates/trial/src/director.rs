@@ -45,7 +45,9 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
                 // A lab says so itself.
                 (_, FaultAction::Add) if trial.store.lab().is_some() => {}
                 (Some(recipe), FaultAction::Add) => recipe.takes_more()?,
-                (Some(recipe), _) => mistake(fault, trial, &**recipe).map_or(Ok(()), |found| Err(refused(found)))?,
+                (Some(recipe), _) => {
+                    mistake(fault, trial, &**recipe, catalogue).map_or(Ok(()), |found| Err(refused(found)))?;
+                }
                 (None, _) => {
                     let what = format!("{} has no private servers", trial.store.label);
                     let next = "leave `fault` out, or name a store whose servers Plimsoll starts: plimsoll list stores"
@@ -59,10 +61,25 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
 }
 
 /// Returns the reason that servers of `recipe` cannot have the fault, and advice.
-fn mistake(fault: &PlannedFault, trial: &PlannedTrial, recipe: &dyn Recipe) -> Option<(String, String)> {
+fn mistake(
+    fault: &PlannedFault,
+    trial: &PlannedTrial,
+    recipe: &dyn Recipe,
+    catalogue: &Catalogue,
+) -> Option<(String, String)> {
     let label = &trial.store.label;
-    if let Some(found) = fault.what.nodes().and_then(|nodes| no_such_node(nodes, label, recipe)) {
-        return Some(found);
+    let lab = trial.store.url.as_deref().and_then(|url| catalogue.lab(url));
+    let found = match (lab, fault.what.nodes()) {
+        // Nodes of a lab come and go.
+        (Some(lab), Some(NodeChoice::Number(number))) if !lab.nodes.contains(&number) => {
+            let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
+            Some((format!("{label} has no node {number}"), format!("its nodes are {}", numbers.join(", "))))
+        }
+        (Some(_), Some(NodeChoice::Number(_))) => None,
+        (_, nodes) => nodes.and_then(|nodes| no_such_node(nodes, label, recipe)),
+    };
+    if found.is_some() {
+        return found;
     }
     match &fault.what {
         FaultAction::Promote(NodeChoice::All | NodeChoice::Primary) => {
@@ -90,10 +107,10 @@ fn mistake(fault: &PlannedFault, trial: &PlannedTrial, recipe: &dyn Recipe) -> O
     }
 }
 
-/// Returns the recipe of the store's servers; `None` if they are not private.
+/// Returns the recipe of the store's servers; `None` if they are neither private nor a lab's.
 fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
     match catalogue.store(&store.kind) {
-        Some(kind) if store.url.is_none() => Ok(described::recipe(store.server.as_ref(), kind, &store.params)?),
+        Some(kind) if store.is_ours() => Ok(described::recipe(store.server.as_ref(), kind, &store.params)?),
         _ => Ok(None),
     }
 }
@@ -213,6 +230,10 @@ impl<'a> Director<'a> {
         }
         timeline.sort_by_key(|(moment, _)| moment.at_ns);
         let (director, begun) = (&self, self.directed().begun);
+        if let Some(Err(error)) = self.servers.as_ref().map(|servers| servers.lease()) {
+            self.directed().fail(error);
+            return self.into_directed();
+        }
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, (moment, fault)) in timeline.iter().enumerate() {
@@ -238,6 +259,11 @@ impl<'a> Director<'a> {
         if has_begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
+        self.into_directed()
+    }
+
+    /// Returns the results, for the next phase.
+    fn into_directed(self) -> Directed {
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
         Directed { held: Vec::new(), delay: Duration::ZERO, ..directed }
     }
@@ -259,7 +285,8 @@ impl<'a> Director<'a> {
             let mut directed = self.directed();
             let planned = Duration::from_nanos(moment.at_ns);
             if directed.changing > 0 && !fault.is_of_disk() {
-                directed.delay = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned);
+                let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned);
+                directed.delay = directed.delay.max(late);
             } else if planned + directed.delay <= due {
                 return Some(directed.delay > Duration::ZERO);
             }

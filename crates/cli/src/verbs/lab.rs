@@ -88,7 +88,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             if shows {
                 return status::links(&lab, &numbers);
             }
-            in_turn(&each(&numbers), |nodes| place(*nodes), |nodes| lab.set_link(*nodes, link))?;
+            in_turn(&each(&numbers), |nodes| place(*nodes), |nodes| lab.set_link(*nodes, link).map(drop))?;
             crate::say(&format!("lab {}: {}: {link}", lab.name(), said(&numbers)));
             Ok(exit::OK)
         }
@@ -122,7 +122,7 @@ fn limit(words: &[String]) -> Result<u8, TrialError> {
     in_turn(
         &all,
         |(nodes, _, given)| format!("{given} of {}", place(*nodes)),
-        |(nodes, change, given)| lab.change_limit(*nodes, LimitChange::clone(change), given),
+        |(nodes, change, given)| lab.change_limit_as(*nodes, change, given),
     )?;
     crate::say(&format!("lab {}: {}: {}", lab.name(), said(&numbers), limits.join(" ")));
     Ok(exit::OK)

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, servers, wait_for};
+use crate::lab::Lab;
 
 /// Returns the faults of a report, and its verdict.
 fn faults(ran: &Value) -> (Vec<Value>, String) {
@@ -161,6 +162,42 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
             assert!(all.iter().all(|span| span.healed_ns.is_some() && span.error.is_none()), "{all:?}");
         }
     }
+}
+
+#[test]
+fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "4", "-q"];
+    let faults = [
+        "pause replica at 500ms for 300ms",
+        "cut node 2 at 1s for 500ms",
+        "kill primary at 2s for 1s",
+        "promote replica at 2500ms",
+    ];
+    let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
+    let report = place.run(&[&line[..], &["--for", "7s", "--json"], &faults].concat()).last_json();
+    let found = report["report"]["faults"].as_array().unwrap();
+    assert_eq!(found.len(), 4, "{report}");
+    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
+    let seen = || {
+        let status = lab.status();
+        let nodes = status["nodes"].as_array().unwrap().clone();
+        nodes.iter().map(|node| format!("{} {} {}", node["state"], node["link"], node["limits"])).collect::<Vec<_>>()
+    };
+    wait_for("all nodes to run", Duration::from_secs(20), || lab.states() == ["running"; 2]);
+    let whole = seen();
+    let broken = ["kill replica at 300ms", "cut node 2 at 300ms", "limit all cpus=0.2 at 300ms"];
+    let broken: Vec<&str> = broken.iter().flat_map(|fault| ["--fault", fault]).collect();
+    let mut run = place.started(&[&line[..], &["--for", "60s"], &broken].concat(), 1);
+    let faults = || plimsoll_record::data::Run::load(&place.all_runs().pop()?).ok();
+    let taken = || faults().is_some_and(|run| run.faults().filter(|span| span.taken_ns.is_some()).count() == 3);
+    wait_for("the faults", Duration::from_secs(30), taken);
+    let differ = seen().iter().zip(&whole).filter(|(now, before)| now != before).count();
+    assert_eq!(differ, 2, "{:?}", seen());
+    run.kill();
+    wait_for("the lab to be whole", Duration::from_secs(30), || seen() == whole);
+    lab.down();
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl<'a> Lab<'a> {
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    fn states(&self) -> Vec<String> {
+    pub fn states(&self) -> Vec<String> {
         let status = self.status();
         let nodes = status["nodes"].as_array().unwrap();
         nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()

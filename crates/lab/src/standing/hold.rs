@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::{Launch, Node, Nodes, ParamValue, StoreError};
+use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, StoreError};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::lease::Leases;
 use super::log::LogWriter;
 use super::long::{ASK_BOUND, Long, Said};
 use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus, Sent};
@@ -33,6 +34,8 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(8);
 /// A node that has ended this often within this time is not restarted any more.
 const RESTARTS_MAX: usize = 5;
 const RESTARTS_WITHIN: Duration = Duration::from_secs(60);
+/// Reason to refuse a node that joins or leaves.
+const JOINS: &str = "a node joins or leaves while all others run";
 
 plimsoll_core::words! {
     /// Policy for restarting a node that has ended by itself.
@@ -86,6 +89,7 @@ struct Holder {
     kept: Mutex<BTreeMap<usize, NodeSupervision>>,
     /// Processes that added nodes and are to remove them, by the nodes' numbers.
     needed_by: Mutex<BTreeMap<usize, OwnedFd>>,
+    leases: Leases,
     long: Long,
     log: LogWriter,
     /// Set by a request for the end. The clients in `waiting` receive the reply after the end.
@@ -113,6 +117,7 @@ pub fn hold(
         cluster: cluster.handle(),
         kept: Mutex::default(),
         needed_by: Mutex::default(),
+        leases: Leases::default(),
         long: Long::default(),
         log: LogWriter::create(directory.directory()).map_err(at)?,
         is_ending: AtomicBool::new(false),
@@ -176,10 +181,14 @@ impl Holder {
                 self.is_ending.store(true, Ordering::SeqCst);
                 return;
             }
-            Ok(Sent { request, process }) => match self.command(&request) {
-                Some(command) => self.log.logged(process, command, || self.answer(request)),
-                None => self.answer(request),
-            },
+            Ok(Sent { request, process }) => {
+                self.leases.before(process, &request, &self.cluster);
+                let answered = match self.command(&request) {
+                    Some(command) => self.log.logged(process, command, || self.answer(process, &request)),
+                    None => self.answer(process, &request),
+                };
+                answered.inspect(|_| self.leases.after(process, &request))
+            }
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))
                 .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")),
         };
@@ -198,37 +207,46 @@ impl Holder {
             LabRequest::Limit { nodes, given, .. } => Some(format!("{}: {given}", of("limit", *nodes))),
             LabRequest::Add { .. } => Some(of("add", Nodes::All)),
             LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
-            LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down => None,
-            LabRequest::Status | LabRequest::Nodes => None,
+            LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Rejoin => None,
+            LabRequest::Status | LabRequest::Nodes | LabRequest::Primary | LabRequest::Replica => None,
+            LabRequest::Lease => None,
         }
     }
 
-    fn answer(&self, request: LabRequest) -> Result<LabReply, StoreError> {
+    fn answer(&self, process: u32, request: &LabRequest) -> Result<LabReply, StoreError> {
         match request {
             LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
             LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
                 Ok(LabReply::Nodes { nodes, namespace: self.cluster.network().map(|network| network.namespace()) })
             }
-            LabRequest::Act { act, nodes } => self.act(act, nodes).map(|()| LabReply::Done),
+            LabRequest::Act { act, nodes } => self.act(*act, *nodes).map(|()| LabReply::Done),
             LabRequest::Run { node, program, arguments, bound_ms } => {
-                let launch = Launch::new("a program", program, arguments);
-                self.cluster.run(node, &launch, Duration::from_millis(bound_ms)).map(|()| LabReply::Done)
+                let launch = Launch::new("a program", program.clone(), arguments);
+                self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).map(|()| LabReply::Done)
             }
             LabRequest::Link { nodes, link } => {
-                self.numbers(nodes).try_for_each(|number| self.cluster.set_link(number, link)).map(|()| LabReply::Done)
+                let mut numbers = self.numbers(*nodes);
+                numbers.try_for_each(|number| self.cluster.set_link(number, *link)).map(|()| LabReply::Done)
             }
             LabRequest::Limit { nodes, change, .. } => {
-                let mut numbers = self.numbers(nodes);
-                numbers.try_for_each(|number| self.cluster.change_limit(number, &change)).map(|()| LabReply::Done)
+                let mut numbers = self.numbers(*nodes);
+                numbers.try_for_each(|number| self.cluster.change_limit(number, change)).map(|()| LabReply::Done)
             }
-            LabRequest::Add { needed_by } => self.add(needed_by).map(LabReply::Added),
+            LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
+            LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
+            LabRequest::Rejoin => self.cluster.rejoin().map(|()| LabReply::Done),
+            LabRequest::Lease => {
+                self.must_run(None, "faults begin while all nodes run")?;
+                self.leases.give(process).map(|()| LabReply::Done)
+            }
+            LabRequest::Add { needed_by } => self.add(*needed_by).map(LabReply::Added),
             LabRequest::Remove(number) => {
-                self.must_run(Some(number))?;
-                self.meant(Nodes::One(number), Some(NodeState::Stopped));
-                let removed = self.cluster.remove(number);
-                self.kept().remove(&number);
-                self.needed_by().remove(&number);
+                self.must_run(Some(*number), JOINS)?;
+                self.meant(Nodes::One(*number), Some(NodeState::Stopped));
+                let removed = self.cluster.remove(*number);
+                self.kept().remove(number);
+                self.needed_by().remove(number);
                 removed.map(|()| LabReply::Done)
             }
             LabRequest::Down => Ok(LabReply::Done),
@@ -247,15 +265,14 @@ impl Holder {
     fn add(&self, needed_by: Option<u32>) -> Result<usize, StoreError> {
         let process = needed_by.and_then(|process| Pid::from_raw(process.try_into().ok()?));
         let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
-        self.must_run(None)?;
+        self.must_run(None, JOINS)?;
         let number = self.cluster.add()?;
         self.needed_by().extend(process.map(|process| (number, process)));
         Ok(number)
     }
 
-    /// Refuses to let a node join or leave while a node other than `but` does not run: that would wait in vain until all
-    /// are one cluster.
-    fn must_run(&self, but: Option<usize>) -> Result<(), StoreError> {
+    /// Refuses a change while a node other than `but` does not run: it would wait in vain until all are one cluster.
+    fn must_run(&self, but: Option<usize>, why: &str) -> Result<(), StoreError> {
         let mut down = Vec::new();
         for node in self.cluster.nodes() {
             let state = self.node(&node, Some(&Said::new()))?.state;
@@ -266,8 +283,7 @@ impl Holder {
         let Some((number, state)) = down.iter().find(|(number, _)| Some(*number) != but) else { return Ok(()) };
         let (number, name) = (number + 1, &self.name);
         let verb = if *state == NodeState::Paused { "resume" } else { "start" };
-        let what =
-            format!("node {number} of lab {name} is {}: a node joins or leaves while all others run", state.name());
+        let what = format!("node {number} of lab {name} is {}: {why}", state.name());
         // Of several that do not run none can be removed.
         let remove = if down.len() == 1 { format!(", or plimsoll lab remove {name} {number}") } else { String::new() };
         Err(StoreError::usage(what).next(format!("plimsoll lab {verb} {name} {number}{remove}")))
@@ -313,8 +329,23 @@ impl Holder {
         }
     }
 
-    /// Restarts nodes that have ended by themselves, when their time has come.
+    /// Heals the faults of processes that have ended, and restarts nodes that have ended by themselves, when their time
+    /// has come.
     fn look_after(self: &Arc<Self>) {
+        for lease in self.leases.ended() {
+            let holder = Arc::clone(self);
+            let heal = move || {
+                let what = format!("healing of lab {}: the run that had broken it ended", holder.name);
+                let run = |number: usize, is_paused: bool| {
+                    let start = || holder.act(LabAction::Start, Nodes::One(number));
+                    let resume = || holder.act(LabAction::Resume, Nodes::One(number));
+                    // A paused node may have been killed since.
+                    if is_paused { resume().or_else(|_| start()) } else { start() }
+                };
+                let _ = holder.log.logged(std::process::id(), what, || lease.heal(&holder.cluster, run));
+            };
+            let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(heal);
+        }
         for node in self.cluster.nodes() {
             let number = node.number;
             // A node with an operation in progress is checked next time.

@@ -30,6 +30,14 @@ pub(super) enum LabRequest {
     Link { nodes: Nodes, link: Link },
     /// Changes a limit of a node, or of each. `given` is the change as the user wrote it.
     Limit { nodes: Nodes, change: LimitChange, given: String },
+    /// Returns the node that is the primary.
+    Primary,
+    /// Returns a node that is a replica.
+    Replica,
+    /// Restarts nodes that do not follow the present primary.
+    Rejoin,
+    /// Heals the faults that the process has made, when it ends.
+    Lease,
     /// Adds a node. A process may need it only while it lives.
     Add { needed_by: Option<u32> },
     /// Removes a node.
@@ -76,6 +84,7 @@ impl LabAction {
 pub(super) enum LabReply {
     Done,
     Added(usize),
+    Chosen(Nodes),
     Status(Box<LabStatus>),
     Nodes { nodes: Vec<Node>, namespace: Option<PathBuf> },
     Failed(StoreError),
