@@ -134,7 +134,7 @@ mod tests {
     use crate::trial::workload;
 
     /// Drives reads by `clients` on an empty store. Returns the result and the slices.
-    fn driven(spec: &DriveSpec, clients: u32, model: StoreModel) -> (DriveResult, Vec<Slice>) {
+    fn driven(spec: &DriveSpec, clients: u32, model: &StoreModel) -> (DriveResult, Vec<Slice>) {
         let workload = workload("kv", 1, &[("records", 10)], &[]);
         let driver = Simulated::new(|_| model.clone());
         let target = Target::Private { data_dir: "unused".into(), said: false, log_dir: "unused".into() };
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_reaches_the_capacity_of_the_model() {
-        let (result, slices) = driven(&timed(10, Pace::Closed), 4, StoreModel::default());
+        let (result, slices) = driven(&timed(10, Pace::Closed), 4, &StoreModel::default());
         assert!((995..=1_005).contains(&result.ops), "{}", result.ops);
         assert_eq!((result.stop.clone(), result.unfinished, result.due), (StopReason::Limit, 0, 0));
         assert_eq!(count(&slices, Outcome::NotFound, Measure::Service), result.ops);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_beyond_the_capacity_waits_and_stays_unsent() {
-        let (result, slices) = driven(&timed(10, Pace::even(150.0)), 4, StoreModel::default());
+        let (result, slices) = driven(&timed(10, Pace::even(150.0)), 4, &StoreModel::default());
         assert!((1_499..=1_501).contains(&result.due), "{}", result.due);
         assert!((480..=530).contains(&result.unfinished), "{}", result.unfinished);
         let unfinished = slices.iter().filter_map(|slice| slice.unfinished.as_ref()).map(|times| times.len());
@@ -192,7 +192,7 @@ mod tests {
         let waited_ns = slices[10].histograms.iter().map(|one| one.histogram.max()).max().unwrap();
         assert!(waited_ns > 3_000_000_000, "{waited_ns}");
         let (held, _) =
-            driven(&timed(10, Pace::even(150.0)), 4, StoreModel { capacity_per_s: 200.0, ..Default::default() });
+            driven(&timed(10, Pace::even(150.0)), 4, &StoreModel { capacity_per_s: 200.0, ..Default::default() });
         assert!(held.unfinished == 0 && (1_499..=1_501).contains(&held.ops), "{}", held.ops);
     }
 
@@ -200,7 +200,7 @@ mod tests {
     fn an_outage_is_silent_and_a_refusal_is_immediate() {
         let outages = vec![(Duration::from_secs(3), Duration::from_secs(2))];
         let spec = DriveSpec { ticks: true, ..timed(10, Pace::even(50.0)) };
-        let (result, slices) = driven(&spec, 4, StoreModel { outages, ..Default::default() });
+        let (result, slices) = driven(&spec, 4, &StoreModel { outages, ..Default::default() });
         let is_silent = |slice: &&Slice| slice.ticks.iter().all(|tick| tick.answered == 0);
         assert_eq!(slices.iter().filter(is_silent).count(), 1, "slices begin at half a second");
         assert!((499..=501).contains(&result.ops) && result.errors.is_empty(), "{}", result.ops);
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(ticks.map(|tick| u64::from(tick.answered)).sum::<u64>(), result.ops);
 
         let wait_max = Some(Duration::from_millis(25));
-        let (result, slices) = driven(&timed(10, Pace::even(150.0)), 8, StoreModel { wait_max, ..Default::default() });
+        let (result, slices) = driven(&timed(10, Pace::even(150.0)), 8, &StoreModel { wait_max, ..Default::default() });
         let refused = count(&slices, Outcome::Rejected, Measure::Response);
         assert!((480..=520).contains(&refused) && result.unfinished == 0, "{refused}");
         assert_eq!((result.errors[0].code.as_str(), result.errors.len()), ("BUSY", 1));
@@ -221,10 +221,10 @@ mod tests {
             tail: Some(SlowTail { above_per_s: 40.0, by: Duration::from_secs(1) }),
             ..Default::default()
         };
-        let [one, other] = [0, 1].map(|_| driven(&timed(3, Pace::poisson(50.0)), 64, model.clone()));
+        let [one, other] = [0, 1].map(|_| driven(&timed(3, Pace::poisson(50.0)), 64, &model));
         assert_eq!(one.1, other.1);
         assert!(one.1.iter().flat_map(|slice| &slice.histograms).any(|one| one.histogram.max() > 900_000_000));
-        let (few, slices) = driven(&timed(3, Pace::poisson(30.0)), 64, model);
+        let (few, slices) = driven(&timed(3, Pace::poisson(30.0)), 64, &model);
         assert!(
             few.ops > 50
                 && slices.iter().flat_map(|slice| &slice.histograms).all(|one| one.histogram.max() < 900_000_000)

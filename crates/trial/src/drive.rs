@@ -149,8 +149,8 @@ struct Attended {
 }
 
 impl<'a> Attendants<'a> {
-    /// Prepares the threads beside `driven`. `readers` are the probe and the ledger, if they follow the drive. `directed` is
-    /// taken if the drive has faults.
+    /// Prepares the threads beside `driven`. `readers` are the probe and the ledger, if they follow the drive.
+    /// `directed` is taken if the drive has faults.
     ///
     /// # Errors
     /// The store's disk cannot lose power, and was to.
