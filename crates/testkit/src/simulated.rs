@@ -94,6 +94,11 @@ impl<'a> Simulated<'a> {
         Self { now_ns, drives: AtomicU32::new(0), model_of: Box::new(model_of) }
     }
 
+    /// Makes a driver on the same clock, with other models.
+    pub fn with<'b>(&self, model_of: impl Fn(&SimulatedDrive<'_>) -> StoreModel + Sync + 'b) -> Simulated<'b> {
+        Simulated { now_ns: self.now_ns, ..Simulated::new(model_of) }
+    }
+
     /// Returns the number of drives so far.
     pub fn drives(&self) -> u32 {
         self.drives.load(Ordering::SeqCst)

@@ -293,3 +293,7 @@ fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -17,8 +17,8 @@ const TOLERANCE: f64 = 0.06;
 /// Plan with these goals and bounds of the search.
 fn plan(goals: &str, line: &str) -> String {
     format!(
-        "stores = [\"null\"]\nsamplers = []\n[workload]\nname = \"kv\"\nrecords = 50\nfield_length = 10\nledger = \"off\"\n\
-         [goals]\n{goals}\n[line]\n{line}\n[[phase]]\ndo = \"load\"\n\
+        "stores = [\"null\"]\nsamplers = []\n[workload]\nname = \"kv\"\nrecords = 50\nfield_length = 10\n\
+         ledger = \"off\"\n[goals]\n{goals}\n[line]\n{line}\n[[phase]]\ndo = \"load\"\n\
          [[phase]]\ndo = \"drive\"\nclients = 8\nrate = \"50/s\"\nfor = \"3s\"\nbacklog = \"30s\"\n\
          mix = {{ read = 1 }}\ndurability = \"buffered\"\n"
     )

@@ -259,7 +259,7 @@ impl Simulation {
 
 /// Makes a driver with `model` in each drive of a given length, and a fast store in loads and checks.
 pub fn of_timed(model: &StoreModel) -> Simulated<'_> {
-    Simulated::new(|drive| if drive.is_timed() { model.clone() } else { fast() })
+    Simulated::new(move |drive| if drive.is_timed() { model.clone() } else { fast() })
 }
 
 /// Returns the model of a store that is fast enough for anything.
