@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::random::SplitMix;
-use plimsoll_core::{Answer, BlockingSession, Call, Op, Outcome, Sessions, Slice, Ticket, ValueBuf};
+use plimsoll_core::{Answer, BlockingSession, Call, Observer, Op, Outcome, Sessions, Slice, Ticket, ValueBuf};
 use plimsoll_drive::{
     Arrivals, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Lag, Limit, OpTime, Pace, StopReason,
 };
@@ -45,8 +45,9 @@ pub(super) fn run(
         queue: Queue::of(&model, spec, start_ns),
         schedule: Schedule::of(spec, start_ns),
         slicing: slicing.with_ticks(spec.ticks),
-        lanes: sessions.iter().map(|_| Lane { cycle: spec.first_cycle, counted: 0 }).collect(),
+        lanes: sessions.iter().map(|_| Lane { cycle: spec.first_cycle, counted: 0, answer: None }).collect(),
         free: (0..sessions.len()).map(|lane| Reverse((start_ns, lane))).collect(),
+        unheard: BinaryHeap::new(),
         halted: None,
         last_end_ns: start_ns,
         kinds: vec![[0; 4]; drive.kinds.len()],
@@ -75,6 +76,8 @@ struct Lane {
     cycle: u64,
     /// Operations that ended after the warm-up.
     counted: u64,
+    /// Answer that its observer has not heard of yet.
+    answer: Option<(Outcome, Answer)>,
 }
 
 /// Queue of the store.
@@ -195,6 +198,8 @@ struct Running<'d> {
     lanes: Vec<Lane>,
     /// Clients without an operation in flight, by the time since when.
     free: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Times of answers that observers have not heard of yet, and their clients.
+    unheard: BinaryHeap<Reverse<(u64, usize)>>,
     /// Early end of the drive, and its reason.
     halted: Option<(u64, StopReason)>,
     last_end_ns: u64,
@@ -272,9 +277,8 @@ impl Running<'_> {
             schedule.due.pop_front();
         }
         let op = Op::new(kind, params.values());
-        let observers = self.drive.observers.len().max(1);
-        let ticket = Ticket((lane / observers) as u32);
-        if let Some(observer) = self.drive.observers.get_mut(lane % observers) {
+        self.observed_until(sent_ns);
+        if let Some((observer, ticket)) = self.observer(lane) {
             observer.sent(ticket, sent_ns, client, cycle, &op);
         }
         answer.clear();
@@ -289,9 +293,6 @@ impl Running<'_> {
             }
             Some(at_ns) => (at_ns, self.sessions[lane].execute(&op, answer)),
         };
-        if let Some(observer) = self.drive.observers.get_mut(lane % observers) {
-            observer.finished(ticket, end_ns, outcome, answer);
-        }
         self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, outcome: outcome as usize });
         self.last_end_ns = self.last_end_ns.max(end_ns);
         if self.drive.spec.keep_each {
@@ -309,10 +310,35 @@ impl Running<'_> {
         let of = &mut self.lanes[lane];
         of.cycle += 1;
         of.counted += u64::from(is_counted);
+        if !self.drive.observers.is_empty() {
+            of.answer = Some((outcome, std::mem::take(answer)));
+            self.unheard.push(Reverse((end_ns, lane)));
+        }
         if self.drive.spec.limit != Limit::Ops(of.counted) {
             self.free.push(Reverse((end_ns, lane)));
         }
         Ok(())
+    }
+
+    /// Returns the observer of a client, and the ticket of the client's operations there.
+    fn observer(&mut self, lane: usize) -> Option<(&mut Box<dyn Observer>, Ticket)> {
+        let count = self.drive.observers.len();
+        let ticket = Ticket(lane.checked_div(count)? as u32);
+        self.drive.observers.get_mut(lane % count).map(|observer| (observer, ticket))
+    }
+
+    /// Tells observers of the answers until a time: what observes several clients relies on the order of time.
+    fn observed_until(&mut self, until_ns: u64) {
+        while let Some(Reverse((end_ns, lane))) = self.unheard.pop() {
+            if end_ns > until_ns {
+                self.unheard.push(Reverse((end_ns, lane)));
+                return;
+            }
+            let answer = self.lanes[lane].answer.take();
+            if let (Some((outcome, answer)), Some((observer, ticket))) = (answer, self.observer(lane)) {
+                observer.finished(ticket, end_ns, outcome, &answer);
+            }
+        }
     }
 
     fn note(&mut self, outcome: Outcome, at_ns: u64, answer: &Answer) {
@@ -343,6 +369,7 @@ impl Running<'_> {
 
     /// Ends the drive with its last slices.
     fn finish(mut self, on_slice: &mut dyn FnMut(Slice)) -> DriveResult {
+        self.observed_until(u64::MAX);
         let planned_end_ns = self.slicing.planned_end_ns;
         let stop = self.halted.as_ref().map_or_else(|| self.ended_as_planned(), |(_, why)| why.clone());
         let until_ns = self.halted.as_ref().map(|(at_ns, _)| *at_ns).or(planned_end_ns).unwrap_or(self.last_end_ns);
