@@ -5,6 +5,7 @@
 //! with CLOCK_MONOTONIC again once a slice.
 
 use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
@@ -21,6 +22,8 @@ pub struct Clock {
     start_ns: u64,
     /// The counter at a moment near the origin; `None` where the kernel does not trust it.
     counter: Option<Pair>,
+    /// The time itself, of a clock that is simulated.
+    simulated: Option<&'static AtomicU64>,
 }
 
 /// A moment on both clocks; `mono_ns` counts from the run's start.
@@ -39,7 +42,7 @@ impl Clock {
     /// Makes the clock of a run that resumes `start_ns` after its start, in another process.
     pub fn start_at(start_ns: u64) -> Clock {
         let origin_ns = monotonic_ns();
-        let mut clock = Clock { origin_ns, start_ns, counter: None };
+        let mut clock = Clock { origin_ns, start_ns, counter: None, simulated: None };
         if kernel_trusts_counter() {
             clock.counter = clock.pair();
             clock.sleep_until(start_ns.saturating_add(RATE_BASE_NS));
@@ -47,9 +50,17 @@ impl Clock {
         clock
     }
 
+    /// Makes a clock that stands at `now_ns` and moves only with that value, for drives on simulated time.
+    pub fn simulated(now_ns: &'static AtomicU64) -> Clock {
+        Clock { origin_ns: 0, start_ns: 0, counter: None, simulated: Some(now_ns) }
+    }
+
     /// Nanoseconds since the run's start.
     pub fn now_ns(&self) -> u64 {
-        monotonic_ns() - self.origin_ns + self.start_ns
+        match self.simulated {
+            Some(now_ns) => now_ns.load(Ordering::SeqCst),
+            None => monotonic_ns() - self.origin_ns + self.start_ns,
+        }
     }
 
     /// A moment on CLOCK_MONOTONIC as this clock has it; the clock's start for one before that.

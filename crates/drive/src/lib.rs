@@ -6,6 +6,7 @@
 //! | module | what is there |
 //! |---|---|
 //! | [`Drive`] (`control`) | the control thread: starts workers (`launch`), collects slices, ends the phase |
+//! | [`Driver`] (`driver`) | the seam of a run: drives in real time ([`RealTime`]), or simulated in tests |
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
@@ -33,6 +34,7 @@ mod board;
 mod clock;
 mod collect;
 mod control;
+mod driver;
 mod errors;
 mod grid;
 mod group;
@@ -51,6 +53,7 @@ mod worker;
 pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
+pub use driver::{Driver, RealTime};
 pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,

@@ -19,6 +19,7 @@
 //! | [`lying_kv`] | keys and values in memory, told truly or with one kind of lie |
 //! | [`advice`] | shell commands that messages advise |
 //! | [`trial`] | a small trial with the ledger on |
+//! | [`simulated`] | drives on simulated time, of which a minute takes milliseconds |
 //! | [`allocations`] | what each thread allocates |
 //! | [`draw`] | random draws with a seed that can be repeated |
 //! | [`ask`] | single operations with their answers |
@@ -53,6 +54,7 @@ pub mod process;
 pub mod proxy;
 pub mod records;
 pub mod reference;
+pub mod simulated;
 pub mod sql;
 pub mod steps;
 pub mod trial;

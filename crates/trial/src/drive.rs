@@ -2,6 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -10,7 +11,8 @@ use plimsoll_core::{
     Answer, Call, CutMoment, Durability, KvCall, NodeChoice, Observer, Op, OpKind, Outcome, Probe, RecordsCall,
     Sessions, StoreErrorKind, StoreSpec, Stream, Ticket,
 };
-use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Limit, StopReason};
+use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, ErrorCount, Limit, StopReason};
+use plimsoll_lab::OpenStore;
 use plimsoll_plan::model;
 use plimsoll_plan::timeline::PlannedFault;
 use plimsoll_sample::STORE;
@@ -146,9 +148,48 @@ struct Attended {
     directed: Option<Directed>,
 }
 
-impl Attendants<'_> {
+impl<'a> Attendants<'a> {
+    /// Prepares the threads beside `driven`. `readers` are the probe and the ledger, if they follow the drive.
+    /// `directed` is taken if the drive has faults.
+    ///
+    /// # Errors
+    /// The store's disk cannot lose power, and was to.
+    fn of(
+        context: &'a RunContext<'a>,
+        store: &OpenStore,
+        trial: &'a model::PlannedTrial,
+        readers: (Option<&'a mut Probe>, Option<&'a mut Ledger>),
+        directed: &mut Directed,
+        driven: &mut Driven,
+    ) -> Result<Self, TrialError> {
+        let (stop, length) = (context.spec.stop, longest(&driven.spec));
+        let power = driven.power_cut.map(|cut| Power::armed(store, cut, length, stop)).transpose()?;
+        let faults = std::mem::take(&mut driven.faults);
+        let has_faults = !faults.0.is_empty();
+        // What a phase does to its servers or their disks may end them.
+        let is_hurt = power.is_some() || has_faults || directed.has_disk_fault;
+        let watched = store.servers().filter(|_| !is_hurt);
+        let (probe, ledger) = readers;
+        Ok(Self {
+            counters: probe.and_then(|probe| counters(context, trial, probe)),
+            ledger,
+            power,
+            alive: watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop)),
+            director: has_faults.then(|| Director::of(context, trial, driven.ordinal, store, std::mem::take(directed))),
+            faults,
+            length,
+            clock: &context.sinks.clock,
+            phase: driven.ordinal as u16,
+        })
+    }
+
+    /// Returns the flag by which one of them ends the phase; `None` if none may.
+    fn stop(&self) -> Option<&Arc<AtomicBool>> {
+        self.power.as_ref().map(Power::stop).or(self.alive.as_ref().map(Alive::stop))
+    }
+
     /// Runs the drive and the threads beside it.
-    fn attend(self, drive: Drive<'_>, slices: &mut SliceRecorder<'_>) -> Attended {
+    fn attend(self, driver: &dyn Driver, drive: Drive<'_>, slices: &mut SliceRecorder<'_>) -> Attended {
         let Self { counters, mut ledger, power, alive, director, faults, length, clock, phase } = self;
         let drain = &|ledger: &mut Ledger| match &power {
             Some(power) => power.drain(ledger, phase, clock),
@@ -180,7 +221,7 @@ impl Attendants<'_> {
                 during.start("director", "the thread that carries out faults", run)
             });
             let director = director.transpose()?;
-            let result = drive.run(&mut |slice| slices.take(slice));
+            let result = driver.drive(drive, &mut |slice| slices.take(slice));
             drop(during);
             gone = alive.and_then(joined);
             // All faults are healed before the phase ends.
@@ -202,18 +243,14 @@ impl TrialRun<'_, '_> {
     pub(crate) fn driven(&mut self, mut driven: Driven) -> Result<DriveResult, TrialError> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         driven.spec.answer_max = self.answer_max();
+        driven.spec.ticks = !driven.faults.0.is_empty();
         let observers = self.observers(&mut driven, &sessions);
-        let (keeps_books, has_disk_fault) = (driven.keeps_books(), self.directed.has_disk_fault);
-        let has_faults = !driven.faults.0.is_empty();
-        driven.spec.ticks = has_faults;
-        let directed = has_faults.then(|| std::mem::take(&mut self.directed));
-        let Self { context, probe, ledger, workload, trial, store, .. } = self;
-        let (context, store, stop) = (&**context, &*store, context.spec.stop);
-        let power = driven.power_cut.map(|cut| Power::armed(store, cut, longest(&driven.spec), stop)).transpose()?;
-        // What a phase does to its servers or their disks may end them.
-        let watched = store.servers().filter(|_| power.is_none() && !has_faults && !has_disk_fault);
-        let alive = watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop));
-        let phase_stop = power.as_ref().map(Power::stop).or(alive.as_ref().map(Alive::stop)).unwrap_or(stop);
+        let Self { context, probe, ledger, workload, trial, store, directed, .. } = self;
+        let (context, store, trial) = (&**context, &**store, *trial);
+        let readers = (probe.as_mut().filter(|_| driven.measured), ledger.as_mut().filter(|_| driven.keeps_books()));
+        let attendants = Attendants::of(context, store, trial, readers, directed, &mut driven)?;
+        let loads = driven.spec.limit == Limit::Exhausted;
+        let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
         let drive = Drive {
             clock: &context.sinks.clock,
             spec: &driven.spec,
@@ -221,28 +258,16 @@ impl TrialRun<'_, '_> {
             kinds: workload.kinds(),
             stream: driven.stream,
             observers,
-            stop: Arc::clone(phase_stop),
+            stop: Arc::clone(attendants.stop().unwrap_or(context.spec.stop)),
         };
-        let attendants = Attendants {
-            counters: probe.as_mut().filter(|_| driven.measured).and_then(|probe| counters(context, trial, probe)),
-            ledger: ledger.as_mut().filter(|_| keeps_books),
-            director: directed.map(|directed| Director::of(context, trial, driven.ordinal, store, directed)),
-            faults: driven.faults,
-            length: longest(&driven.spec),
-            power,
-            alive,
-            clock: &context.sinks.clock,
-            phase: driven.ordinal as u16,
-        };
-        let loads = driven.spec.limit == Limit::Exhausted;
-        let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
-        let Attended { result, gone, directed } = attendants.attend(drive, &mut slices);
-        if let Ok(result) = &result {
-            self.was_full |= of_full_disk(store.spec(), &result.errors).is_some();
-        }
+        let Attended { result, gone, directed } = attendants.attend(context.spec.driver, drive, &mut slices);
+        let failed = slices.failed;
         self.directed = directed.unwrap_or_else(|| std::mem::take(&mut self.directed));
-        let failed = self.directed.failed.take().filter(|error| !error.is_interrupt());
-        match slices.failed.or(failed).or(gone) {
+        if let Ok(result) = &result {
+            self.was_full |= of_full_disk(self.store.spec(), &result.errors).is_some();
+        }
+        let of_fault = self.directed.failed.take().filter(|error| !error.is_interrupt());
+        match failed.or(of_fault).or(gone) {
             Some(error) => Err(error),
             None => result.map_err(|error| drive_error(&self.trial.store.label, error)),
         }

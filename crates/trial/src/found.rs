@@ -145,7 +145,8 @@ impl Asking<'_, '_> {
             observers: vec![Box::new(Listener(Box::new(listen)))],
             stop: Arc::clone(self.context.spec.stop),
         };
-        let result = drive.run(&mut |_| {}).map_err(|error| drive::drive_error(self.label, error))?;
+        let driver = self.context.spec.driver;
+        let result = driver.drive(drive, &mut |_| {}).map_err(|error| drive::drive_error(self.label, error))?;
         if let StopReason::Refused(error) | StopReason::Lost(error) = result.stop {
             return Err(error);
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Catalogue, OpenOptions, Store, Target, Waits, Workload};
+use plimsoll_drive::RealTime;
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
@@ -123,6 +124,7 @@ pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(
         login_of: &|url| (url.to_owned(), None),
         strict: false,
         stop: &Arc::default(),
+        driver: &RealTime,
         command_line: Vec::new(),
         tag: "",
         environment: Vec::new(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::fold::Fold;
 use plimsoll_core::Catalogue;
-use plimsoll_drive::{Clock, Io, Witness};
+use plimsoll_drive::{Driver, Io};
 use plimsoll_plan::model::{Plan, PlannedTrial, Start};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, Outline, Run, RunHeader, RunState};
@@ -46,6 +46,8 @@ pub struct RunSpec<'a> {
     pub strict: bool,
     /// Set when the user wants an end.
     pub stop: &'a Arc<AtomicBool>,
+    /// Carries out the drives, and has the run's clock.
+    pub driver: &'a dyn Driver,
     /// Command line of the run, without credentials.
     pub command_line: Vec<String>,
     /// The user's word for the run; empty without one.
@@ -74,7 +76,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let id = before.map_or_else(|| plimsoll_record::run_id(wall_ns(), random()), |run| run.header.id.clone());
     announce(plan, catalogue, spec, &spec.runs_dir.join(&id), sink)?;
 
-    let clock = Clock::start_at(before.map_or(0, again::goes_on_ns));
+    let clock = spec.driver.clock(before.map_or(0, again::goes_on_ns));
     let started_wall_ns = wall_ns();
     let server = plimsoll_sample::ServerProcesses::default();
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
@@ -106,7 +108,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
     }
     // Of cells no time matters.
-    let witness = match spec.cells.map_or_else(|| Witness::start(&clock).map(Some), |_| Ok(None)) {
+    let witness = match spec.cells.map_or_else(|| spec.driver.witness(&clock), |_| Ok(None)) {
         Ok(witness) => witness,
         Err(text) => {
             sinks.event(None, Level::Info, EventClass::Witness, "", text)?;
@@ -291,3 +293,7 @@ fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -38,7 +38,7 @@ const EDGES: [(&str, &[&str], &[&str]); 25] = [
             "plimsoll-record",
             "plimsoll-analysis",
         ],
-        &["plimsoll-workload", "plimsoll-store-*"],
+        &["plimsoll-testkit", "plimsoll-workload", "plimsoll-store-*"],
     ),
     (
         "plimsoll-testkit",

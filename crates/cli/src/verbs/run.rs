@@ -8,6 +8,7 @@ use clap::Parser;
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Catalogue, shown};
+use plimsoll_drive::RealTime;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
 use plimsoll_trial::{Cells, RunSpec, TrialError};
@@ -127,6 +128,7 @@ pub fn run_plan(
         login_of: &|url| passwords.of(url),
         strict: how.strict,
         stop: &stop,
+        driver: &RealTime,
         tag,
         command_line: secrets::shown_command_line(),
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use plimsoll_core::{Catalogue, OpenOptions, Store, StoreError, StoreKind, StoreSpec};
+use plimsoll_drive::RealTime;
 use plimsoll_trial::{RunSpec, Sink, Told};
 
 use crate::bench::Place;
@@ -139,6 +140,7 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
                 login_of: &|url| (url.to_owned(), None),
                 strict: false,
                 stop: &Arc::default(),
+                driver: &RealTime,
                 command_line: Vec::new(),
                 tag: "",
                 environment: Vec::new(),

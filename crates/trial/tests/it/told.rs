@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use plimsoll_analysis::line::{asked_words, lines};
 use plimsoll_analysis::number;
 use plimsoll_core::{Catalogue, StoreErrorKind, StoreKind};
+use plimsoll_drive::RealTime;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
 
@@ -97,6 +98,7 @@ pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen
         login_of: &|url| (url.to_owned(), None),
         strict: false,
         stop: &seen.stop,
+        driver: &RealTime,
         command_line: Vec::new(),
         tag: "",
         environment: vec![("where".to_owned(), "a test".to_owned())],

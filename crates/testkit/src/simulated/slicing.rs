@@ -1,0 +1,141 @@
+//! Slices of a simulated drive: bounds as of a real one, and counts of the operations that ended in each.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, TICK_NS, Tick};
+
+/// Longest time that is told apart.
+const TOP_NS: u64 = 3_600_000_000_000;
+
+/// An operation that ended, or will. Its end comes first, so that they are ordered by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct EndedOp {
+    pub end_ns: u64,
+    pub sent_ns: u64,
+    pub due_ns: u64,
+    pub kind: KindId,
+    /// Position in [`Outcome::ALL`].
+    pub outcome: usize,
+}
+
+/// Slices of a drive, one after the other.
+pub(super) struct Slicing {
+    pub start_ns: u64,
+    pub warmup_end_ns: u64,
+    /// Planned end.
+    pub planned_end_ns: Option<u64>,
+    slice_ns: u64,
+    has_ticks: bool,
+    is_open: bool,
+    ordinal: u32,
+    /// Start of the present slice.
+    from_ns: u64,
+    /// Operations that were sent, and whose end belongs to the present slice or a later one.
+    sent: BinaryHeap<Reverse<EndedOp>>,
+}
+
+impl Slicing {
+    /// Makes the slices of a drive that begins at `start_ns`; `is_open` is true if its operations have scheduled times.
+    pub fn new(start_ns: u64, warmup_ns: u64, length_ns: Option<u64>, slice_ns: u64, is_open: bool) -> Self {
+        let warmup_end_ns = start_ns + warmup_ns;
+        Self {
+            start_ns,
+            warmup_end_ns,
+            planned_end_ns: length_ns.map(|length_ns| warmup_end_ns + length_ns),
+            slice_ns,
+            has_ticks: false,
+            is_open,
+            ordinal: 0,
+            from_ns: start_ns,
+            sent: BinaryHeap::new(),
+        }
+    }
+
+    /// Counts operations also by ticks.
+    pub fn with_ticks(self, has_ticks: bool) -> Self {
+        Self { has_ticks, ..self }
+    }
+
+    /// Takes an operation that was sent.
+    pub fn push(&mut self, op: EndedOp) {
+        self.sent.push(Reverse(op));
+    }
+
+    /// Returns the start of the present slice.
+    pub fn from_ns(&self) -> u64 {
+        self.from_ns
+    }
+
+    /// Returns the end of the present slice.
+    pub fn until_ns(&self) -> u64 {
+        let seams = [Some(self.warmup_end_ns), self.planned_end_ns].into_iter().flatten();
+        seams.filter(|seam_ns| *seam_ns > self.from_ns).fold(self.from_ns + self.slice_ns, u64::min)
+    }
+
+    /// Ends the present slice at `until_ns`. The last one takes all operations that are left. `due_unsent` are those
+    /// whose times had come, in order.
+    pub fn cut(&mut self, until_ns: u64, is_last: bool, due_unsent: impl Iterator<Item = u64>) -> Slice {
+        let length_ns = until_ns - self.from_ns;
+        let ticks = if self.has_ticks { length_ns.div_ceil(TICK_NS) as usize } else { 0 };
+        let mut slice = Slice {
+            ordinal: self.ordinal,
+            warmup: self.from_ns < self.warmup_end_ns,
+            drain: self.planned_end_ns.is_some_and(|end_ns| self.from_ns >= end_ns),
+            start_ns: self.from_ns,
+            end_ns: until_ns,
+            wall_ns: until_ns as i64,
+            ticks: vec![Tick::default(); ticks],
+            ..Slice::default()
+        };
+        while let Some(Reverse(op)) = self.sent.pop() {
+            if !is_last && op.end_ns >= until_ns {
+                self.sent.push(Reverse(op));
+                break;
+            }
+            self.count(&mut slice, &op);
+        }
+        let mut oldest_ns = self.sent.iter().map(|Reverse(op)| op.due_ns).min().unwrap_or(until_ns);
+        for due_ns in due_unsent.take_while(|due_ns| *due_ns < until_ns) {
+            slice.due_unsent += 1;
+            oldest_ns = oldest_ns.min(due_ns);
+        }
+        slice.in_flight = self.sent.len() as u64;
+        slice.oldest_age_ns = until_ns.saturating_sub(oldest_ns);
+        self.ordinal += 1;
+        self.from_ns = until_ns;
+        slice
+    }
+
+    /// Counts an operation in its slice.
+    fn count(&self, slice: &mut Slice, op: &EndedOp) {
+        let outcome = Outcome::ALL[op.outcome];
+        let last = slice.ticks.len().saturating_sub(1);
+        let at = (op.end_ns.saturating_sub(slice.start_ns) / TICK_NS) as usize;
+        if let Some(tick) = slice.ticks.get_mut(at.min(last)) {
+            let count = if outcome.is_error() { &mut tick.failed } else { &mut tick.answered };
+            *count += 1;
+        }
+        let times = [(Measure::Service, op.end_ns - op.sent_ns), (Measure::Response, op.end_ns - op.due_ns)];
+        for (measure, time_ns) in times.into_iter().take(if self.is_open { 2 } else { 1 }) {
+            let is_same = |one: &SliceHistogram| (one.kind, one.outcome, one.measure) == (op.kind, outcome, measure);
+            let at = slice.histograms.iter().position(is_same).unwrap_or_else(|| {
+                let histogram = times_of(if outcome == Outcome::Ok { 3 } else { 2 });
+                slice.histograms.push(SliceHistogram { kind: op.kind, outcome, measure, histogram });
+                slice.histograms.len() - 1
+            });
+            record(&mut slice.histograms[at].histogram, time_ns);
+        }
+    }
+}
+
+/// Makes an empty histogram with so many significant digits, laid out as those of a drive.
+pub(super) fn times_of(digits: u8) -> Histogram<u64> {
+    Histogram::new_with_bounds(1, TOP_NS, digits).expect("bounds that hdrhistogram accepts")
+}
+
+/// Counts a time.
+pub(super) fn record(times: &mut Histogram<u64>, time_ns: u64) {
+    times.record(time_ns.min(TOP_NS)).expect("a time within the bounds");
+}

@@ -1,0 +1,183 @@
+use plimsoll_analysis::line::lines;
+use plimsoll_analysis::view::{Ending, LineState, LineView};
+use plimsoll_core::StoreErrorKind;
+use plimsoll_drive::Limit;
+use plimsoll_record::data::{FaultKind, FaultSpan};
+use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
+use tempfile::TempDir;
+
+use super::*;
+
+/// Sink that drops everything.
+struct Deaf;
+
+impl Sink for Deaf {
+    fn take(&self, _: &Told) {}
+}
+
+/// Result of the trials of a simulated run.
+struct Simulation {
+    result: Result<(), TrialError>,
+    /// Number of drives.
+    drives: u32,
+    /// Time at the end.
+    end_ns: u64,
+    /// The recording, if it could be ended.
+    recording: Result<PathBuf, TrialError>,
+    _place: TempDir,
+}
+
+fn login(url: &str) -> (String, Option<String>) {
+    (url.to_owned(), None)
+}
+
+fn spec<'a>(place: &'a TempDir, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> RunSpec<'a> {
+    RunSpec {
+        text: "",
+        runs_dir: place.path(),
+        ab: None,
+        cells: None,
+        before: None,
+        login_of: &login,
+        strict: false,
+        stop,
+        driver,
+        command_line: Vec::new(),
+        tag: "",
+        environment: Vec::new(),
+    }
+}
+
+impl Simulation {
+    /// Runs the trials of a plan. `model_of` also hears where events go. Nothing is refused before: a store in this
+    /// process has no servers that a fault could kill.
+    fn of(text: &str, model_of: impl Fn(&Sinks<'_>, &SimulatedDrive<'_>) -> StoreModel + Sync) -> Self {
+        let (place, stop) = (tempfile::tempdir().unwrap(), Arc::default());
+        let catalogue = Catalogue {
+            labs: Vec::new(),
+            stores: vec![plimsoll_store_null::kind()],
+            workloads: plimsoll_workload::all(),
+            samplers: plimsoll_sample::specs(),
+        };
+        let plan = plimsoll_plan::parse("simulated", text, &catalogue, &Default::default()).unwrap();
+        let clocked = Simulated::new(|_| StoreModel::default());
+        let clock = clocked.clock(0);
+        let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
+        let recorder = Recorder::create(place.path(), &header).unwrap();
+        let (result, drives) = {
+            let fold = Mutex::new(Fold::new(true));
+            let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold };
+            let driver = clocked.with(|drive| model_of(&sinks, drive));
+            let (spec, server) = (spec(&place, &stop, &driver), plimsoll_sample::ServerProcesses::default());
+            let mut context = RunContext::new((&plan, &catalogue, &spec), &sinks, &server, Io::Auto);
+            (trials(&mut context), driver.drives())
+        };
+        let end_ns = clock.now_ns();
+        let recording = recorder.finish(RunState::Complete, end_ns).map_err(TrialError::from);
+        Self { result, drives, end_ns, recording, _place: place }
+    }
+
+    /// Returns the search for the load line, as the recording has it.
+    fn line(&self) -> LineView {
+        assert_eq!(self.result, Ok(()));
+        let run = Run::load(self.recording.as_ref().unwrap()).unwrap();
+        let mut all = lines(&run);
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+}
+
+/// A search whose load steps have a fault at 40 % of them.
+fn plan(goals: &str, line: &str) -> String {
+    format!(
+        "stores = [\"null\"]\nsamplers = []\n[workload]\nname = \"kv\"\nrecords = 50\nfield_length = 10\n\
+         ledger = \"off\"\n[goals]\n{goals}\n[line]\n{line}\n[[phase]]\ndo = \"load\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 8\nrate = \"50/s\"\nfor = \"3s\"\nbacklog = \"30s\"\n\
+         op_timeout = \"30s\"\nfault = \"kill all at 40% for 2s\"\nmix = {{ read = 1 }}\ndurability = \"buffered\"\n"
+    )
+}
+
+/// Kills the server in drives with faults, and tells so. Returns the model of the drive.
+fn killed(sinks: &Sinks<'_>, drive: &SimulatedDrive<'_>) -> StoreModel {
+    let (Limit::Duration(length), true) = (drive.spec.limit, drive.spec.ticks) else { return StoreModel::default() };
+    let (from, lasts) = ((drive.spec.warmup + length).mul_f64(0.4), Duration::from_secs(2));
+    let begun_ns = drive.start_ns + from.as_nanos() as u64;
+    let healed_ns = begun_ns + lasts.as_nanos() as u64;
+    let phase = sinks.fold().trial().unwrap().0.phases.last().unwrap().header.clone();
+    let span = FaultSpan {
+        trial: phase.trial,
+        phase: phase.ordinal,
+        ordinal: 0,
+        kind: FaultKind::Kill,
+        subject: "the server".to_owned(),
+        fault: "kill all at 40% for 2s".to_owned(),
+        planned_ns: begun_ns,
+        begun_ns,
+        taken_ns: Some(begun_ns),
+        healing_ns: Some(healed_ns),
+        healed_ns: Some(healed_ns),
+        error: None,
+    };
+    sinks.tell(Told::Fault(span)).unwrap();
+    StoreModel { outages: vec![(from, lasts)], ..StoreModel::default() }
+}
+
+#[test]
+fn a_line_through_a_fault_lies_where_the_queue_of_its_outage_is_worked_off_in_time() {
+    let text = plan("p50 = \"60s\"\noutage = \"5s\"", "budget = \"10min\"\nfrom = \"30/s\"");
+    let line = Simulation::of(&text, killed).line();
+    let result = &line.result;
+    assert_eq!(result.state, LineState::Decided, "{}", result.sentence);
+    let [carries, gives_way] = [&result.held, &result.failed].map(|one| one.as_ref().unwrap().rate_per_s);
+    // A load step of 20 s has 11 s after an outage of two: they are enough for 85/s of the 100/s that are served.
+    assert!((70.0..=92.0).contains(&carries) && gives_way > 78.0, "{carries} to {gives_way}: {}", result.sentence);
+    let [least_s, _, most_s] = result.outages.unwrap();
+    assert!(least_s >= 1.9 && most_s <= 2.1, "{least_s} to {most_s} s");
+    assert!(result.sentence.contains(" through kill all: held in "), "{}", result.sentence);
+    assert!(result.sentence.contains(", no answer for 2.0"), "{}", result.sentence);
+    assert!(line.rungs.iter().all(|rung| rung.rung.seconds >= 18.0), "each is as long as its fault needs");
+}
+
+#[test]
+fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
+    let text = plan("p50 = \"60s\"\noutage = \"1s\"", "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
+    let line = Simulation::of(&text, killed).line();
+    let result = &line.result;
+    assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
+    assert_eq!(result.broken.as_ref().unwrap().what, "outage");
+    assert!(result.sentence.contains("no operation is answered for 2.0"), "{}", result.sentence);
+}
+
+#[test]
+fn a_search_whose_faults_did_not_take_place_decides_nothing() {
+    let text = plan("p50 = \"60s\"\noutage = \"5s\"", "budget = \"10min\"\nfrom = \"30/s\"");
+    // The director finds no time for the fault, because a simulated drive is over at once.
+    let line = Simulation::of(&text, |_, _| StoreModel::default()).line();
+    let result = &line.result;
+    assert!(matches!(&result.ending, Ending::NotMeasured(why) if why.contains("no fault")), "{:?}", result.ending);
+    assert!(matches!(result.state, LineState::Undecided(_)), "{:?}", result.state);
+    assert_eq!(line.rungs.len(), 3, "it is asked again twice");
+}
+
+#[test]
+fn an_error_of_the_recordings_disk_ends_the_drive_at_its_next_slice() {
+    let text = plan("p50 = \"60s\"", "budget = \"10min\"\nfrom = \"30/s\"")
+        .replace("fault = \"kill all at 40% for 2s\"\n", "");
+    let began_ns = std::sync::atomic::AtomicU64::new(0);
+    let simulation = Simulation::of(&text, |sinks, drive| {
+        // The load, and a load step.
+        if drive.number == 2 {
+            began_ns.store(drive.start_ns, std::sync::atomic::Ordering::SeqCst);
+            let again = sinks.fold().trial().unwrap().0.phases.last().unwrap().header.clone();
+            sinks.recorder.begin_phase(again).unwrap();
+            sinks.recorder.flush().unwrap_err();
+        }
+        StoreModel::default()
+    });
+    let error = simulation.result.unwrap_err();
+    assert!(matches!(error.kind, StoreErrorKind::Permission | StoreErrorKind::Recording), "{error:?}");
+    assert_eq!(simulation.drives, 3, "nothing is driven that is not recorded");
+    let took_ns = simulation.end_ns - began_ns.into_inner();
+    assert!(took_ns < 3_000_000_000, "{took_ns} ns of a load step of 20 s");
+    assert!(simulation.recording.is_err());
+}
