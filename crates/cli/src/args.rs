@@ -291,7 +291,7 @@ pub enum LabAction {
     Resume(LabNode),
     /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
     Promote(LabNode),
-    /// Delay, drop or limit packets between a node's host and all others, in both directions; without options, show the links.
+    /// Delay, drop, damage or limit packets between a node's host and all others; without options, show the links.
     Link {
         /// The lab and the node.
         #[command(flatten)]

@@ -95,12 +95,8 @@ impl Link {
     /// # Errors
     /// `Usage` if the link is not valid.
     pub fn check(&self) -> Result<(), StoreError> {
-        let shares = [
-            ("loss", self.loss),
-            ("duplicate", self.duplicate),
-            ("reorder", self.reorder),
-            ("corrupt", self.corrupt),
-        ];
+        let shares =
+            [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder), ("corrupt", self.corrupt)];
         let wrong = if self.delay > DELAY_MAX {
             format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
         } else if self.jitter > self.delay {

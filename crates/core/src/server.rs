@@ -546,7 +546,7 @@ pub trait Servers: Send + Sync {
         Err(StoreError::usage("these servers have no limits that can be changed"))
     }
 
-    /// Does planned work, [`Recipe::work`], on nodes that run: on several one after the other, on those that have it.
+    /// Does planned work ([`Recipe::work`]) on nodes that run, one after the other. `All` means those that have it.
     ///
     /// # Errors
     /// `Usage` if there is no such work; `Interrupted`; a refusal by a node, or the failure of a program.

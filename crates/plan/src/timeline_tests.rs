@@ -46,6 +46,7 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["limit node 1 cpus=1 at 2s", "limit node 1 cpus=2 at 3s"],
         ["disk full at 1s", "disk full at 19s"],
         ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
+        ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
     ] {
         assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
     }
@@ -56,6 +57,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["limit node 1 cpus=1 at 2s", "limit node 1 memory=1GiB at 3s"],
         ["disk full at 1s", "disk eio write once at 2s"],
         ["restart node 1 at 2s", "restart node 1 at 3s"],
+        ["work backup node 1 at 2s", "work vacuum node 1 at 2s"],
+        ["kill node 1 at 2s", "work backup node 1 at 3s"],
     ] {
         assert_eq!(found(&pair), None);
     }
@@ -73,4 +76,29 @@ fn links_and_limits_have_their_units() {
     assert_eq!(fault("cut replica at 1s").what, FaultAction::Link(NodeChoice::Replica, Link::CUT));
     let limit = FaultAction::Limit(NodeChoice::Number(2), LimitChange::Memory(Some(1 << 30)));
     assert_eq!(fault("limit node 2 memory=1GiB at 1s").what, limit);
+}
+
+#[test]
+fn packets_are_damaged_and_cuts_have_a_direction() {
+    let link = |words: &str| match fault(words).what {
+        FaultAction::Link(_, link) => link,
+        other => panic!("{other:?}"),
+    };
+    let seen = link("link all delay=5ms duplicate=1% reorder=5% corrupt=0.1% at 1s");
+    assert_eq!((seen.duplicate, seen.reorder, seen.corrupt), (0.01, 0.05, 0.001));
+    assert!(!seen.is_cut() && seen.ways == LinkWays::Both);
+    for (words, ways) in [("cut all in at 1s", LinkWays::In), ("cut node 2 out at 1s for 2s", LinkWays::Out)] {
+        assert!(link(words).is_cut() && link(words) != Link::CUT && link(words).ways == ways);
+        assert_eq!(fault(words).what.verb(), "cut");
+    }
+}
+
+#[test]
+fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
+    let work = |name: &str, on| FaultAction::Work(name.to_owned(), on);
+    assert_eq!(fault("work vacuum at 1s").what, work("vacuum", NodeChoice::Primary));
+    assert_eq!(fault("work backup node 3 at 1s every 9s").what, work("backup", NodeChoice::Number(3)));
+    assert_eq!(fault("work backup  all at 40%").name(), "work backup all");
+    assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn);
+    assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
 }

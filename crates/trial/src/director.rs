@@ -531,7 +531,7 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// Restarts all nodes, the primary last, each if the others are one cluster again.
+    /// Restarts all nodes, the primary last, each when the others are one cluster again.
     fn restart_in_turn(&self) -> Result<(), TrialError> {
         let servers = self.servers()?;
         let primary = servers.chosen(NodeChoice::Primary)?;

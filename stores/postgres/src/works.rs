@@ -24,7 +24,5 @@ pub(crate) fn rewrite(connection: &mut Connection, name: &str) -> Result<(), Sto
     let statement = if name == "vacuum" { "VACUUM (FULL)" } else { "REINDEX TABLE" };
     let answer = connection.simple(TABLES)?;
     let statements: Vec<String> = answer.row_iter().map(|row| format!("{statement} {}", text(row, 0))).collect();
-    connection.work(|connection| {
-        statements.iter().try_for_each(|statement| connection.simple(statement).map(drop))
-    })
+    connection.work(|connection| statements.iter().try_for_each(|statement| connection.simple(statement).map(drop)))
 }
