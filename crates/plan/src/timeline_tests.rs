@@ -102,3 +102,20 @@ fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
     assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn);
     assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
 }
+
+#[test]
+fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
+    for (words, wanted, remedy) in [
+        ("cut node 1 inwards at 1s", "`inwards` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("restart node 1 rolling at 1s", "`rolling` restarts all nodes", "write \"restart all rolling at 10s\""),
+        ("work at 1s", "the name of the work is missing", "write \"work backup at 10s\""),
+        ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", or primary"),
+        ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),
+        ("work backup at 1s for 3s", "`work` ends by itself", "leave `for` out"),
+        ("link node 1 reorder=5% at 1s", "a link's `reorder` needs a delay", "add a delay: delay=5ms"),
+        ("link node 1 corrupt=200% at 1s", "a link's corrupt is a share from 0 to 1, not 2", ""),
+    ] {
+        let (what, help) = PlannedFault::parse(words).unwrap_err();
+        assert!(what.starts_with(wanted) && help.unwrap_or_default().starts_with(remedy), "{words}: {what}");
+    }
+}

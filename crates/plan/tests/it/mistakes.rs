@@ -545,29 +545,6 @@ fault = «"pause node 0 at 1s"»
 fault = «"kill node 1 hard at 1s"»
 ! `hard` has no meaning in `kill`
 ? write "kill node 2 at 10s"
-fault = «"cut node 1 inwards at 1s"»
-! `inwards` has no meaning in `cut`
-? write "cut node 2 at 10s"
-fault = «"restart node 1 rolling at 1s"»
-! `rolling` restarts all nodes, one after the other
-? write "restart all rolling at 10s"
-fault = «"work at 1s"»
-! the name of the work is missing
-? write "work backup at 10s", or "work backup node 2 at 10s"
-fault = «"work backup node x at 1s"»
-! `node x` names no nodes
-? write "work backup node 2", or primary, replica, all
-fault = «"work backup primary now at 1s"»
-! `now` has no meaning in `work backup`
-? write "work backup node 2 at 10s"
-fault = «"work backup at 1s for 3s"»
-! `work` ends by itself
-? leave `for` out
-fault = «"link node 1 reorder=5% at 1s"»
-! a link's `reorder` needs a delay: a packet overtakes those that are delayed
-? add a delay: delay=5ms
-fault = «"link node 1 corrupt=200% at 1s"»
-! a link's corrupt is a share from 0 to 1, not 2
 fault = «"kill node 1 at 101%"»
 ! `at 101%`: a phase has 100%
 ? write at 40%, or a time
