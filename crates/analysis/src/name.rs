@@ -38,8 +38,17 @@ pub fn place(facts: &PhaseFacts<'_>) -> String {
 pub fn fault(span: &FaultSpan) -> String {
     match span.kind {
         FaultKind::Disk => format!("disk {}", disk_fault(span)),
+        FaultKind::Cut => match fault_name(&span.fault).rsplit(' ').next() {
+            Some("in") => format!("cut of traffic to {}", span.subject),
+            Some("out") => format!("cut of traffic from {}", span.subject),
+            _ => format!("cut of {}", span.subject),
+        },
         FaultKind::Link => format!("link fault of {}", span.subject),
         FaultKind::Promote => format!("promotion of {}", span.subject),
+        FaultKind::Work => {
+            let work = span.fault.split_whitespace().nth(1).unwrap_or_default();
+            format!("work {work} of {}", span.subject)
+        }
         kind => format!("{} of {}", kind.name(), span.subject),
     }
 }

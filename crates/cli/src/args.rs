@@ -291,7 +291,7 @@ pub enum LabAction {
     Resume(LabNode),
     /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
     Promote(LabNode),
-    /// Delay, drop or limit packets between a node's host and all others, in both directions; without options, show the links.
+    /// Delay, drop, damage or limit packets between a node's host and all others; without options, show the links.
     Link {
         /// The lab and the node.
         #[command(flatten)]
@@ -305,11 +305,20 @@ pub enum LabAction {
         /// Share of packets that are lost.
         #[arg(long, value_name = "SHARE")]
         loss: Option<String>,
+        /// Share of packets that arrive twice.
+        #[arg(long, value_name = "SHARE")]
+        duplicate: Option<String>,
+        /// Share of packets that arrive without the delay, before earlier ones.
+        #[arg(long, value_name = "SHARE", requires = "delay")]
+        reorder: Option<String>,
+        /// Share of packets of which one bit is flipped.
+        #[arg(long, value_name = "SHARE")]
+        corrupt: Option<String>,
         /// Most bits a second: 50Mbit, 1Gbit.
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
         /// Remove delay, loss and limit.
-        #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "rate"])]
+        #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate"])]
         plain: bool,
     },
     /// Change limits of nodes while they run: processors, memory, reads and writes.

@@ -12,7 +12,7 @@
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients see it |
 //! | [`server`] | [`Recipe`], [`Servers`]: how private servers are made, and the actions on running ones |
 //! | [`mod@disk`] | [`DiskSpec`]: a disk that can lose power |
-//! | [`link`] | [`Link`]: delay, loss and rate of a host's network link |
+//! | [`link`] | [`Link`]: delay, loss, rate and faults of a host's network link |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
 //! | [`kv`] | [`Kv`], the simplest interface of a store |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
@@ -106,7 +106,7 @@ pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, LayoutStatement};
 pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{LimitChange, Limits, with_limits};
-pub use link::Link;
+pub use link::{Link, LinkWays};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use owned::OwnedValue;

@@ -10,17 +10,39 @@ use crate::StoreError;
 /// Longest delay and jitter of a link.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// Link between a host and the bridge, applied to frames in each direction. The default changes nothing.
+/// Direction of the frames that a link affects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LinkWays {
+    /// Both directions.
+    #[default]
+    Both,
+    /// Frames to the host.
+    In,
+    /// Frames from the host.
+    Out,
+}
+
+/// Link between a host and the bridge, applied to frames in each direction, or in one. The default changes
+/// nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Link {
     /// Delay of a frame in one direction.
     pub delay: Duration,
-    /// Largest deviation of a frame's delay, uniformly distributed. Frames keep their order.
+    /// Largest deviation of a frame's delay, uniformly distributed. Frames keep their order, except by `reorder`.
     pub jitter: Duration,
     /// Share of frames that are lost, from 0 to 1.
     pub loss: f64,
+    /// Share of frames that arrive twice, from 0 to 1.
+    pub duplicate: f64,
+    /// Share of frames that arrive without the delay, before earlier ones, from 0 to 1.
+    pub reorder: f64,
+    /// Share of frames of which one bit is flipped, from 0 to 1. Receivers usually drop such a frame by its checksum.
+    pub corrupt: f64,
     /// Bits a second, including Ethernet headers. Up to 100 ms of frames are queued; further frames are dropped.
     pub rate_bits_per_s: Option<u64>,
+    /// Direction of the frames that all this applies to; others pass as on the default link.
+    pub ways: LinkWays,
 }
 
 impl fmt::Display for Link {
@@ -32,29 +54,58 @@ impl fmt::Display for Link {
         if !self.delay.is_zero() {
             parts.push(format!("{:?} ± {:?} one way", self.delay, self.jitter));
         }
-        if self.loss > 0.0 {
-            parts.push(format!("{} % of packets lost", self.loss * 100.0));
-        }
+        let shares = [
+            (self.loss, "lost"),
+            (self.duplicate, "duplicated"),
+            (self.reorder, "reordered"),
+            (self.corrupt, "corrupted"),
+        ];
+        let shares = shares.iter().filter(|(share, _)| *share > 0.0);
+        parts.extend(shares.map(|(share, what)| format!("{} % of packets {what}", share * 100.0)));
         parts.extend(self.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
+        parts.extend(match self.ways {
+            LinkWays::Both => None,
+            LinkWays::In => Some("only to the node".to_owned()),
+            LinkWays::Out => Some("only from the node".to_owned()),
+        });
         write!(f, "{}", parts.join(", "))
     }
 }
 
 impl Link {
     /// Link that carries nothing.
-    pub const CUT: Self = Self { delay: Duration::ZERO, jitter: Duration::ZERO, loss: 1.0, rate_bits_per_s: None };
+    pub const CUT: Self = Self {
+        delay: Duration::ZERO,
+        jitter: Duration::ZERO,
+        loss: 1.0,
+        duplicate: 0.0,
+        reorder: 0.0,
+        corrupt: 0.0,
+        rate_bits_per_s: None,
+        ways: LinkWays::Both,
+    };
+
+    /// Returns true for a link that carries nothing, or nothing in one direction.
+    pub fn is_cut(&self) -> bool {
+        Self { ways: LinkWays::Both, ..*self } == Self::CUT
+    }
 
     /// Checks the numbers of a link.
     ///
     /// # Errors
     /// `Usage` if the link is not valid.
     pub fn check(&self) -> Result<(), StoreError> {
+        let shares =
+            [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder), ("corrupt", self.corrupt)];
         let wrong = if self.delay > DELAY_MAX {
             format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
         } else if self.jitter > self.delay {
             format!("a link's jitter is at most its delay, {:?}, not {:?}", self.delay, self.jitter)
-        } else if !(0.0..=1.0).contains(&self.loss) {
-            format!("a link's loss is a share from 0 to 1, not {}", self.loss)
+        } else if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
+            format!("a link's {name} is a share from 0 to 1, not {share}")
+        } else if self.reorder > 0.0 && self.delay.is_zero() {
+            let what = "a link's `reorder` needs a delay: a packet overtakes those that are delayed";
+            return Err(StoreError::usage(what).next("add a delay: delay=5ms"));
         } else if self.rate_bits_per_s == Some(0) {
             "a link's rate is at least 1 bit/s, not 0: to cut it, set a loss of 1".to_owned()
         } else {

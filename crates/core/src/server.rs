@@ -320,6 +320,20 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Names of planned work that a node can do during a load: `backup`. Empty if it has none.
+    fn works(&self, _node: usize) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Does one of the [`Recipe::works`] of a node that runs, or returns the program that does. The program runs beside
+    /// the server, in an empty directory that is removed afterwards.
+    ///
+    /// # Errors
+    /// `Missing` if the program is not installed; `Interrupted`; a refusal by the node.
+    fn work(&self, name: &str, _node: Member<'_>, _waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        Err(StoreError::usage(format!("{} has no planned work `{name}`", self.spec().name)))
+    }
+
     /// Environment variables with which the server's own clients reach a node and log in.
     fn client_environment(&self, _node: &Node) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -538,6 +552,14 @@ pub trait Servers: Send + Sync {
     /// `Usage` if a node of such servers does not run.
     fn lease(&self) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Does planned work ([`Recipe::work`]) on nodes that run, one after the other. `All` means those that have it.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such work; `Interrupted`; a refusal by a node, or the failure of a program.
+    fn work(&self, _nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        Err(StoreError::usage(format!("these servers have no planned work `{name}`")))
     }
 
     /// Runs a program to its end as the user of a node whose server is stopped.

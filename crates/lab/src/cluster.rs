@@ -519,6 +519,22 @@ impl Running {
         }
     }
 
+    /// Runs a program to its end beside the server of a node, which other threads use meanwhile. Its working directory
+    /// is a new one, and removed afterwards.
+    fn run_beside(&self, number: usize, launch: &Launch) -> Result<(), StoreError> {
+        let mut beside = PrivateServer::new(
+            &self.supervisor,
+            self.spec,
+            self.user.clone(),
+            &self.bases.directories,
+            &self.log_dir,
+            &self.waits,
+        )?;
+        self.find(number)?.host.iter().for_each(|host| beside.live_on(host.namespace()));
+        beside.run(launch, self.waits.work())?;
+        beside.close()
+    }
+
     fn member<'a>(&self, nodes: &'a [Arc<Node>], number: usize, is_first: bool) -> Result<Member<'a>, StoreError> {
         let node = nodes.iter().find(|node| node.number == number);
         let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))?;
@@ -751,6 +767,18 @@ impl Servers for Running {
 
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
         self.with_each(nodes, |number| self.change_limit_of(number, change))
+    }
+
+    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        let all = self.nodes();
+        let has_it = |number: &usize| nodes != Nodes::All || self.recipe.works(*number).contains(&name);
+        self.stages(nodes)?.into_iter().flatten().filter(has_it).try_for_each(|number| {
+            let launch = {
+                let _guard = self.enter()?;
+                self.recipe.work(name, self.member(&all, number, false)?, &self.waits)?
+            };
+            launch.map_or(Ok(()), |launch| self.run_beside(number, &launch))
+        })
     }
 
     fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {

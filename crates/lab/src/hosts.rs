@@ -161,8 +161,7 @@ impl Host {
         self.namespace.enter().map_err(|error| StoreError::io(format_args!("the network of {}", self.address), &error))
     }
 
-    /// Sets the link between the host and the bridge, in both directions: between two hosts a frame takes the delays of
-    /// both. Connections survive. Frames in transit arrive, unless the link becomes the default one.
+    /// Sets the link between the host and the bridge: between two hosts a frame takes the delays of both. Connections survive. Frames in transit arrive, unless the link becomes the default one.
     ///
     /// # Errors
     /// `Usage` if the link is not valid; otherwise errors of the kernel.

@@ -200,6 +200,17 @@ impl Recipe for Proxied {
         self.inner.recover(&self.behind(nodes), run)
     }
 
+    fn works(&self, node: usize) -> &'static [&'static str] {
+        if self.is_it(node) { &[] } else { self.inner.works(node) }
+    }
+
+    fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        match self.is_it(node.number) {
+            true => Err(StoreError::usage(format!("the HAProxy has no planned work `{name}`"))),
+            false => self.of(node, |inner, node| inner.work(name, node, waits)),
+        }
+    }
+
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
         self.inner.client_environment(node)
     }

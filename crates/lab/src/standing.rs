@@ -454,6 +454,10 @@ impl Servers for Lab {
         Ok(Span { from, until: Instant::now() })
     }
 
+    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        self.done(&LabRequest::Work { nodes, name: name.to_owned() })
+    }
+
     fn lease(&self) -> Result<(), StoreError> {
         self.done(&LabRequest::Lease)
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::random::{below, mix};
-use plimsoll_core::{LimitChange, Link, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 use serde::{Serialize, Serializer};
 
 use crate::document::short;
@@ -23,7 +23,7 @@ const DRAWN: u64 = 4;
 const LASTS: u64 = 2;
 /// Verbs of faults.
 pub(crate) const VERBS: &[&str] =
-    &["kill", "stop", "pause", "restart", "promote", "cut", "link", "limit", "disk", "add"];
+    &["kill", "stop", "pause", "restart", "promote", "cut", "link", "limit", "disk", "add", "work"];
 
 /// A mistake, and advice if there is any.
 type Mistake = (String, Option<String>);
@@ -54,9 +54,11 @@ pub enum FaultAction {
     Pause(NodeChoice),
     /// Stops and starts servers.
     Restart(NodeChoice),
+    /// Restarts all servers one after the other.
+    RestartInTurn,
     /// Makes a replica the primary.
     Promote(NodeChoice),
-    /// Changes the network link of nodes. The link [`Link::CUT`] carries nothing.
+    /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, or nothing in one direction.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
@@ -64,6 +66,8 @@ pub enum FaultAction {
     Disk(Fault),
     /// Adds a node, until the end of the trial.
     Add,
+    /// Starts planned work of this name on nodes: a backup, a vacuum. Their servers run meanwhile.
+    Work(String, NodeChoice),
 }
 
 /// Time in a phase, from its start.
@@ -91,13 +95,14 @@ impl FaultAction {
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
             Self::Pause(_) => "pause",
-            Self::Restart(_) => "restart",
+            Self::Restart(_) | Self::RestartInTurn => "restart",
             Self::Promote(_) => "promote",
-            Self::Link(_, link) if *link == Link::CUT => "cut",
+            Self::Link(_, link) if link.is_cut() => "cut",
             Self::Link(..) => "link",
             Self::Limit(..) => "limit",
             Self::Disk(_) => "disk",
             Self::Add => "add",
+            Self::Work(..) => "work",
         }
     }
 
@@ -105,20 +110,22 @@ impl FaultAction {
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
             Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Restart(on) => Some(*on),
-            Self::Promote(on) | Self::Link(on, _) | Self::Limit(on, _) => Some(*on),
+            Self::Promote(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => Some(*on),
+            Self::RestartInTurn => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
         }
     }
 
     /// Returns true for a fault that ends by itself.
-    fn is_brief(&self) -> bool {
-        matches!(self, Self::Restart(_) | Self::Promote(_) | Self::Add)
+    pub fn is_brief(&self) -> bool {
+        matches!(self, Self::Restart(_) | Self::RestartInTurn | Self::Promote(_) | Self::Add | Self::Work(..))
     }
 
     /// Returns true if the faults cannot be in effect together.
     fn excludes(&self, other: &Self) -> bool {
-        let is_of_server =
-            |one: &Self| matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Restart(_));
+        let is_of_server = |one: &Self| {
+            matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Restart(_) | Self::RestartInTurn)
+        };
         let is_same_thing = match (self, other) {
             (Self::Link(..), Self::Link(..)) => true,
             (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
@@ -296,14 +303,20 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
             return words.parse().map(FaultAction::Disk).map_err(mistake);
         }
+        ("work", words) => return work(words),
         _ => {}
     }
     let (on, rest) = nodes(verb, rest)?;
-    if !matches!(*verb, "link" | "limit")
-        && let Some(word) = rest.first()
-    {
-        let help = Some(format!("write \"{verb} node 2 at 10s for 3s\""));
-        return Err((format!("`{}` has no meaning in `{verb}`", short(word)), help));
+    match (*verb, rest) {
+        ("restart", ["rolling"]) if on == NodeChoice::All => return Ok(FaultAction::RestartInTurn),
+        ("restart", ["rolling"]) => {
+            let help = Some("write \"restart all rolling at 10s\"".to_owned());
+            return Err(("`rolling` restarts all nodes, one after the other".to_owned(), help));
+        }
+        ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
+        ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
+        ("link" | "limit", _) => {}
+        (verb, rest) => no_more(verb, rest)?,
     }
     Ok(match *verb {
         "kill" => FaultAction::Kill(on),
@@ -317,6 +330,26 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             [one] => FaultAction::Limit(on, parse_limit(one).map_err(|error| (error.what, error.next))?),
             _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
         },
+    })
+}
+
+/// Parses planned work: a name, and nodes other than the primary.
+fn work(words: &[&str]) -> Result<FaultAction, Mistake> {
+    let Some((name, rest)) = words.split_first() else {
+        let help = Some("write \"work backup at 10s\", or \"work backup node 2 at 10s\"".to_owned());
+        return Err(("the name of the work is missing".to_owned(), help));
+    };
+    let verb = format!("work {name}");
+    let (on, rest) = if rest.is_empty() { (NodeChoice::Primary, rest) } else { nodes(&verb, rest)? };
+    no_more(&verb, rest)?;
+    Ok(FaultAction::Work((*name).to_owned(), on))
+}
+
+/// Refuses words behind a complete fault.
+fn no_more(verb: &str, rest: &[&str]) -> Result<(), Mistake> {
+    rest.first().map_or(Ok(()), |word| {
+        let help = Some(format!("write \"{verb} node 2 at 10s\""));
+        Err((format!("`{}` has no meaning in `{verb}`", short(word)), help))
     })
 }
 
@@ -366,7 +399,10 @@ fn link(words: &[&str]) -> Result<Link, Mistake> {
     Ok(link)
 }
 
-/// Parses a link, unchecked, from its properties by name: delay, jitter, loss, rate.
+/// Properties of a link.
+const LINK_PROPERTIES: [&str; 7] = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate"];
+
+/// Parses a link, unchecked, from its properties by name, such as `delay` or `loss`.
 ///
 /// # Errors
 /// The mistake, with advice.
@@ -382,17 +418,22 @@ pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<S
         match *name {
             "delay" => link.delay = time()?,
             "jitter" => link.jitter = time()?,
-            "loss" => {
+            "loss" | "duplicate" | "reorder" | "corrupt" => {
                 let wrong = || ("no share".to_owned(), Some("write 10%, or 0.1".to_owned()));
-                link.loss = share(value).ok_or_else(|| mistake(wrong()))?;
+                let share = share(value).ok_or_else(|| mistake(wrong()))?;
+                match *name {
+                    "loss" => link.loss = share,
+                    "duplicate" => link.duplicate = share,
+                    "reorder" => link.reorder = share,
+                    _ => link.corrupt = share,
+                }
             }
             "rate" => {
                 let wrong = || ("not a number of bits a second".to_owned(), Some("write 50Mbit, or 1Gbit".to_owned()));
                 link.rate_bits_per_s = Some(bits(value).ok_or_else(|| mistake(wrong()))?);
             }
             other => {
-                let names = ["delay", "jitter", "loss", "rate"];
-                let help = nearest::help(other, "properties", &names);
+                let help = nearest::help(other, "properties", &LINK_PROPERTIES);
                 return Err((format!("unknown property of a link `{}`", short(other)), Some(help)));
             }
         }
@@ -439,81 +480,5 @@ pub fn parse_limit(given: &str) -> Result<LimitChange, StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: u64 = 1_000_000_000;
-
-    fn fault(text: &str) -> PlannedFault {
-        PlannedFault::parse(text).unwrap_or_else(|(what, _)| panic!("{text}: {what}"))
-    }
-
-    fn moments(text: &str, length_ns: Option<u64>) -> Vec<(u64, Option<u64>)> {
-        fault(text).moments(length_ns, 1).iter().map(|moment| (moment.at_ns, moment.until_ns)).collect()
-    }
-
-    #[test]
-    fn a_fault_begins_and_is_healed_at_its_times_or_at_the_end_of_the_phase() {
-        let ten = Some(10 * S);
-        assert_eq!(moments("kill primary at 40%", ten), [(4 * S, ten)]);
-        assert_eq!(moments("pause  node 2 at 2s for 10%", ten), [(2 * S, Some(3 * S))]);
-        assert_eq!(moments("cut all at 9s for 1min", ten), [(9 * S, ten)]);
-        assert_eq!(moments("kill all at 1m30s for 3s", None), [(90 * S, Some(93 * S))]);
-        assert_eq!(moments("kill all at 1s", None), [(S, None)]);
-        assert_eq!(moments("disk full at 1s", ten), [(S, None)], "it lasts until the end of the trial");
-        assert_eq!(moments("disk full at 1s for 2s", ten), [(S, Some(3 * S))]);
-    }
-
-    #[test]
-    fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
-        let all = moments("pause node 1 at 0s for 2s every 4s", Some(100 * S));
-        assert_eq!(all.len(), 25);
-        let offsets: Vec<u64> = all.iter().enumerate().map(|(turn, (at, _))| at - turn as u64 * 4 * S).collect();
-        assert!(offsets.iter().all(|offset| *offset < S), "{offsets:?}");
-        assert!(offsets.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > S / 100).count() > 20, "{offsets:?}");
-        assert!(all.windows(2).all(|pair| pair[0].1.is_some_and(|until_ns| until_ns <= pair[1].0)));
-        assert_eq!(all, moments("pause node 1 at 0s for 2s every 4s", Some(100 * S)), "the seed determines them");
-    }
-
-    #[test]
-    fn faults_that_change_the_same_thing_at_once_are_found() {
-        let found = |texts: &[&str]| {
-            let faults: Vec<PlannedFault> = texts.iter().map(|text| fault(text)).collect();
-            overlap(&faults, Some(20 * S)).map(|(one, other)| (one.to_string(), other.to_string()))
-        };
-        for pair in [
-            ["kill node 2 at 2s", "pause node 2 at 10s for 1s"],
-            ["kill node 2 at 2s for 5s", "restart all at 6s"],
-            ["cut node 1 at 2s for 5s", "link node 1 delay=1ms at 5s"],
-            ["limit node 1 cpus=1 at 2s", "limit node 1 cpus=2 at 3s"],
-            ["disk full at 1s", "disk full at 19s"],
-            ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
-        ] {
-            assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
-        }
-        for pair in [
-            ["kill node 2 at 2s for 3s", "pause node 2 at 5s for 1s"],
-            ["kill node 2 at 2s", "pause node 1 at 10s for 1s"],
-            ["kill node 1 at 2s", "cut node 1 at 3s"],
-            ["limit node 1 cpus=1 at 2s", "limit node 1 memory=1GiB at 3s"],
-            ["disk full at 1s", "disk eio write once at 2s"],
-            ["restart node 1 at 2s", "restart node 1 at 3s"],
-        ] {
-            assert_eq!(found(&pair), None);
-        }
-    }
-
-    #[test]
-    fn links_and_limits_have_their_units() {
-        let link = |words: &str| match fault(&format!("link all {words} at 1s")).what {
-            FaultAction::Link(NodeChoice::All, link) => link,
-            other => panic!("{other:?}"),
-        };
-        let seen = link("delay=20ms jitter=5ms loss=1% rate=50Mbit");
-        assert_eq!((seen.delay, seen.jitter), (Duration::from_millis(20), Duration::from_millis(5)));
-        assert_eq!((seen.loss, seen.rate_bits_per_s), (0.01, Some(50_000_000)));
-        assert_eq!(fault("cut replica at 1s").what, FaultAction::Link(NodeChoice::Replica, Link::CUT));
-        let limit = FaultAction::Limit(NodeChoice::Number(2), LimitChange::Memory(Some(1 << 30)));
-        assert_eq!(fault("limit node 2 memory=1GiB at 1s").what, limit);
-    }
-}
+#[path = "timeline_tests.rs"]
+mod tests;

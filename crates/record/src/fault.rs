@@ -23,6 +23,8 @@ plimsoll_core::words! {
         Disk = "disk",
         /// Addition of a node to its cluster.
         Join = "join",
+        /// Planned work on a server: a backup, a vacuum.
+        Work = "work",
     }
 }
 
@@ -47,9 +49,9 @@ pub struct FaultSpan {
     pub begun_ns: u64,
     /// Time at which the fault had taken effect; `None` if it has not, or not yet.
     pub taken_ns: Option<u64>,
-    /// Beginning of the healing; `None` if it has not begun, and for a restart or a promotion.
+    /// Beginning of the healing; `None` if it has not begun, and for a fault that ends by itself.
     pub healing_ns: Option<u64>,
-    /// End of the healing, of a restart or of a promotion; `None` if it has not ended. After a kill and a stop, the
+    /// End of the healing, or of a fault that ends by itself; `None` if it has not ended. After a kill and a stop, the
     /// server accepts sessions again.
     pub healed_ns: Option<u64>,
     /// First error of the fault or its healing.

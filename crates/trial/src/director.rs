@@ -90,6 +90,7 @@ fn mistake(
             let refused = recipe.promotes().err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
         }
+        FaultAction::Work(name, on) => no_such_work(name, *on, label, recipe),
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {
             let what = format!("{label} is on this machine's own network, which has no links");
             Some((what, "use a store with several nodes: plimsoll list stores".to_owned()))
@@ -104,6 +105,30 @@ fn mistake(
             Some((refused.what, refused.next.unwrap_or_default()))
         }
         _ => None,
+    }
+}
+
+/// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can.
+fn no_such_work(name: &str, on: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
+    let numbers = match on {
+        NodeChoice::All => 0..recipe.spec().nodes,
+        NodeChoice::Primary => 0..1,
+        NodeChoice::Replica => 1..2,
+        NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
+    };
+    let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
+    works.sort_unstable();
+    works.dedup();
+    match works.as_slice() {
+        [] => {
+            let what = format!("{label} has no planned work of `{on}`");
+            Some((what, "leave the fault out, or write another one: restart all".to_owned()))
+        }
+        works if works.contains(&name) => None,
+        works => {
+            let what = format!("{label} has no planned work `{name}` of `{on}`");
+            Some((what, format!("there are: {}", works.join(", "))))
+        }
     }
 }
 
@@ -352,8 +377,21 @@ impl<'a> Director<'a> {
             // A recording that fails must not keep a fault from being healed.
             let mut recorded = self.record(&span);
             let limit = self.limit_before(&fault.what, nodes);
+            let is_work = matches!(fault.what, FaultAction::Work(..));
+            if is_work {
+                span.taken_ns = Some(span.begun_ns);
+                recorded = recorded.and(self.record(&span));
+            }
             let begun = self.begin(&fault.what, nodes, span.ordinal);
             if let Err(error) = begun {
+                if is_work {
+                    span.healed_ns = Some(self.clock.now_ns());
+                    // A fault of the server, or the user, has ended it.
+                    if error.kind == StoreErrorKind::Interrupted || self.has_fault_of_server(nodes) {
+                        span.error = Some(error.line());
+                        return recorded.and(self.record(&span));
+                    }
+                }
                 // Some of the nodes may have it.
                 let _ = self.heal(&fault.what, nodes, limit, span.ordinal);
                 return Err(error);
@@ -361,9 +399,10 @@ impl<'a> Director<'a> {
             if let Some(node) = begun? {
                 span.subject = node;
             }
-            span.taken_ns = Some(self.clock.now_ns());
-            if matches!(fault.what, FaultAction::Restart(_) | FaultAction::Promote(_)) {
-                span.healed_ns = span.taken_ns;
+            let ended_ns = self.clock.now_ns();
+            span.taken_ns.get_or_insert(ended_ns);
+            if fault.what.is_brief() && fault.what != FaultAction::Add {
+                span.healed_ns = Some(ended_ns);
             }
             recorded = recorded.and(self.record(&span));
             if fault.outlasts_phase() || span.healed_ns.is_some() {
@@ -396,10 +435,13 @@ impl<'a> Director<'a> {
     /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
     fn hold(&self, fault: &PlannedFault, nodes: Nodes) -> Result<Held<'_>, TrialError> {
         let thing = match &fault.what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Restart(_) => "server",
+            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => "server",
+            FaultAction::Restart(_) | FaultAction::RestartInTurn => "server",
             FaultAction::Link(..) => "link",
             FaultAction::Limit(_, change) => change.name(),
-            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add => return Ok(Held(self, Vec::new())),
+            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => {
+                return Ok(Held(self, Vec::new()));
+            }
         };
         let all = self.servers()?.nodes().into_iter().map(|node| node.number);
         let meant = all.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
@@ -411,6 +453,13 @@ impl<'a> Director<'a> {
         }
         directed.held.extend(&keys);
         Ok(Held(self, keys))
+    }
+
+    /// Returns true if another fault affects the server of one of these nodes, or changes which servers run.
+    fn has_fault_of_server(&self, nodes: Nodes) -> bool {
+        let directed = self.directed();
+        let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
+        directed.changing > 0 || directed.held.iter().any(|(thing, number)| *thing == "server" && is_meant(*number))
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
@@ -432,6 +481,11 @@ impl<'a> Director<'a> {
                 self.servers()?.restart(nodes)?;
                 self.servers_are_new()?;
             }
+            FaultAction::RestartInTurn => {
+                let _changing = self.change();
+                self.restart_in_turn()?;
+            }
+            FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {
                     return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));
@@ -498,8 +552,26 @@ impl<'a> Director<'a> {
                 let mut lasting = directed.on_disk.iter().filter(|(_, fault)| is_lasting(fault));
                 lasting.try_for_each(|(_, fault)| self.disk()?.fault(*fault))
             }
-            FaultAction::Restart(_) | FaultAction::Promote(_) | FaultAction::Add => Ok(()),
+            FaultAction::Restart(_)
+            | FaultAction::RestartInTurn
+            | FaultAction::Promote(_)
+            | FaultAction::Add
+            | FaultAction::Work(..) => Ok(()),
         }
+    }
+
+    /// Restarts all nodes, the primary last, each when the others are one cluster again.
+    fn restart_in_turn(&self) -> Result<(), TrialError> {
+        let servers = self.servers()?;
+        let primary = servers.chosen(NodeChoice::Primary)?;
+        let mut numbers: Vec<usize> = servers.nodes().iter().map(|node| node.number).collect();
+        numbers.sort_by_key(|number| primary == Nodes::One(*number));
+        for number in numbers {
+            servers.restart(Nodes::One(number))?;
+            servers.start(Nodes::All)?;
+            self.servers_are_new()?;
+        }
+        Ok(())
     }
 
     /// Returns the limit that `what` is about to change, as a change back to it.
@@ -523,6 +595,7 @@ impl<'a> Director<'a> {
         match (what, nodes) {
             (FaultAction::Disk(_), _) => "the disk".to_owned(),
             (FaultAction::Add, _) => "a node".to_owned(),
+            (FaultAction::RestartInTurn, _) if count > 1 => "all nodes, in turn".to_owned(),
             (_, Some((NodeChoice::Primary, Nodes::One(number)))) if count > 1 => {
                 format!("node {}, the primary", number + 1)
             }
@@ -578,13 +651,14 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Kill(_) => FaultKind::Kill,
         FaultAction::Stop(_) => FaultKind::Stop,
         FaultAction::Pause(_) => FaultKind::Pause,
-        FaultAction::Restart(_) => FaultKind::Restart,
+        FaultAction::Restart(_) | FaultAction::RestartInTurn => FaultKind::Restart,
         FaultAction::Promote(_) => FaultKind::Promote,
-        FaultAction::Link(_, link) if *link == Link::CUT => FaultKind::Cut,
+        FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
+        FaultAction::Work(..) => FaultKind::Work,
     }
 }
 

@@ -4,6 +4,9 @@ use plimsoll_core::{Launch, Limits, Node, Span, StoreError};
 
 use super::*;
 
+/// Time that planned work takes.
+const WORK_TIME: Duration = Duration::from_millis(400);
+
 /// Servers that write down what is done to them. Starting takes 30 ms unless told otherwise.
 #[derive(Default)]
 struct Noted {
@@ -12,6 +15,8 @@ struct Noted {
     is_stubborn: bool,
     /// Longer time that starting takes.
     starts_in: Duration,
+    /// Fails planned work at its end.
+    fails_work: bool,
 }
 
 impl Noted {
@@ -101,6 +106,12 @@ impl Servers for Noted {
 
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
         self.note(&format!("limit {change:?}"), nodes)
+    }
+
+    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        self.note(&format!("work {name}"), nodes)?;
+        std::thread::sleep(WORK_TIME);
+        if self.fails_work { Err(StoreError::broken("the connection is lost")) } else { Ok(()) }
     }
 
     fn run(&self, _: usize, _: &Launch, _: Duration) -> Result<(), StoreError> {
@@ -246,4 +257,40 @@ fn a_node_that_joins_stays_and_is_named() {
     let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 100);
     assert_eq!((done.directed.added.as_slice(), done.directed.join_s.is_some()), (&[3][..], true));
     assert_eq!((done.spans[0].subject.as_str(), done.spans[0].healed_ns), ("node 4", None));
+}
+
+#[test]
+fn planned_work_delays_no_other_fault_and_is_waited_for() {
+    let faults = ["work backup at 100ms", "kill node 2 at 150ms for 50ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(250), 250);
+    assert_eq!(done.names(), ["work backup 2", "kill 2", "start 2", "start all"]);
+    assert!(is_near(done.calls[1].0, 150) && done.calls[3].0 >= 500, "{:?}", done.calls);
+    let FaultSpan { kind, subject, taken_ns, healing_ns, healed_ns, error, .. } = &done.spans[0];
+    assert_eq!((*kind, subject.as_str(), error), (FaultKind::Work, "node 2, the primary", &None));
+    assert_eq!((*taken_ns, *healing_ns), (Some(done.spans[0].begun_ns), None));
+    assert!(healed_ns.unwrap() - done.spans[0].begun_ns >= WORK_TIME.as_nanos() as u64);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());
+}
+
+#[test]
+fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
+    let servers = || Noted { fails_work: true, ..Noted::default() };
+    let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 800);
+    let span = &ended.spans[0];
+    assert_eq!(span.error.as_deref(), Some("the connection is lost"));
+    assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
+    let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
+}
+
+#[test]
+fn a_rolling_restart_ends_with_the_primary_and_waits_for_each_node() {
+    let done = Directing::of(Noted::default(), &["restart all rolling at 50ms"], Some(1_000), 1_000);
+    let turn = |number: u32| [format!("stop {number}"), format!("start {number}"), "start all".to_owned()];
+    let wanted: Vec<String> =
+        [turn(1), turn(3), turn(2)].concat().into_iter().chain(["start all".to_owned()]).collect();
+    assert_eq!(done.names(), wanted);
+    let span = &done.spans[0];
+    assert_eq!((span.kind, span.subject.as_str()), (FaultKind::Restart, "all nodes, in turn"));
+    assert!(span.taken_ns.is_some() && span.healed_ns == span.taken_ns && span.healing_ns.is_none());
 }

@@ -11,14 +11,19 @@ use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
 use plimsoll_endpoint::usage;
 use plimsoll_lab::Program;
 
+use crate::channel;
 use crate::control::Control;
 
 pub(crate) const SERVER: Program = Program { name: "etcd", directories: &[], package: "etcd-server" };
+const ETCDCTL: Program = Program { name: "etcdctl", directories: &[], package: "etcd-client" };
 
 /// Largest request that a private server takes. etcd's default refuses values of a few MiB.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// Interval of checks that a member has caught up.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Planned work during a load: a database file without gaps, and a copy of it.
+const DEFRAGMENT: &str = "defragment";
+const SNAPSHOT: &str = "snapshot";
 /// Ports for clients and for the cluster's other nodes.
 const PORTS: [u16; 2] = [2379, 2380];
 
@@ -120,6 +125,19 @@ impl Recipe for EtcdRecipe {
 
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         until_caught_up(nodes, waits)
+    }
+
+    fn works(&self, _: usize) -> &'static [&'static str] {
+        &[DEFRAGMENT, SNAPSHOT]
+    }
+
+    fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        if name == SNAPSHOT {
+            let endpoint = format!("--endpoints={}", url(&node, 0));
+            let arguments = [endpoint.as_str(), "snapshot", "save", "snapshot.db"];
+            return Ok(Some(Launch::new(ETCDCTL.name, ETCDCTL.find()?, arguments)));
+        }
+        control(&node, waits)?.long_call(channel::DEFRAGMENT, |_| {}).map(|_| None)
     }
 
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {

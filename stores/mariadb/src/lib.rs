@@ -16,7 +16,7 @@
 //! | [`conninfo`] | where a URL, the option file and the environment lead |
 //! | `write_kind` | kinds of its files, and the settings that protect data pages |
 //! | `servers` | which servers sessions go to |
-//! | [`server`] | how a private server is made; `galera`, `replicas`, how several become a cluster; `progress`, what runs long on one |
+//! | [`server`] | how a private server is made; `galera`, `replicas`, how several become a cluster; `progress`, what runs long on one; `works`, planned work during a load |
 //!
 //! It is no driver for applications: it has no LOCAL INFILE, no pool, and prepares everything at connect.
 
@@ -36,6 +36,7 @@ mod servers;
 pub mod sql;
 mod store;
 pub mod wire;
+mod works;
 mod write_kind;
 
 pub use connection::{Connection, connect};

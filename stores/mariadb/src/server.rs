@@ -21,6 +21,7 @@ use crate::galera;
 use crate::progress;
 use crate::replicas;
 use crate::wire::{Login, Password};
+use crate::works;
 
 const PACKAGE: &str = "mariadb-server";
 const MARIADBD: Program =
@@ -277,6 +278,17 @@ impl Recipe for MariadbRecipe {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn works(&self, node: usize) -> &'static [&'static str] {
+        if self.role(node) == "replica" { works::OF_REPLICA } else { works::WORKS }
+    }
+
+    fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        if name == works::BACKUP {
+            return works::backup(&node).map(Some);
+        }
+        works::optimize(&mut self.open(&node, waits)?, &node).map(|()| None)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

@@ -18,6 +18,7 @@
 //! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made |
 //! | `progress` | what runs long on one |
+//! | `works` | planned work on one during a load |
 //! | `write_kind` | kinds of its files, and the settings that protect data pages |
 //! | `shared_memory` | what a killed one leaves outside of its directories |
 //!
@@ -40,6 +41,7 @@ mod spec;
 pub mod sql;
 mod store;
 pub mod wire;
+mod works;
 mod write_kind;
 
 pub use connection::Connection;

@@ -23,6 +23,7 @@ use crate::reach::Endpoint;
 use crate::shared_memory;
 use crate::sql::literal;
 use crate::wire::Login;
+use crate::works;
 use plimsoll_endpoint::Password;
 
 /// The server's program.
@@ -141,9 +142,28 @@ impl PostgresRecipe {
 
     /// Returns the endpoint of the node's socket.
     fn by_socket(&self, node: &Node) -> Endpoint {
+        Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{}", self.port(node)))), login())
+    }
+
+    /// Returns the port of a node, which is a part of its socket's name.
+    fn port(&self, node: &Node) -> String {
         let port = self.settings.iter().find(|(name, _)| name == "port").map_or("5432", |(_, port)| port);
-        let port = if self.is_alone() { port.to_owned() } else { node.listens_at(0).port().to_string() };
-        Endpoint::plain(Address::Unix(node.socket_dir.join(format!(".s.PGSQL.{port}"))), login())
+        if self.is_alone() { port.to_owned() } else { node.listens_at(0).port().to_string() }
+    }
+
+    /// Returns the program that copies a node's data to its working directory, as a backup does.
+    fn backup(&self, node: &Node) -> Result<Launch, StoreError> {
+        let port = self.port(node);
+        let from = match self.is_alone() {
+            true => format!("host={} port={port} user={NAME}", node.socket_dir.display()),
+            // The socket of a node of a cluster does not accept replication.
+            false => {
+                let passfile = node.data_dir.join(PASS_FILE);
+                format!("host={} port={port} user={NAME} passfile='{}'", node.address, passfile.display())
+            }
+        };
+        let arguments = ["-D", works::BACKUP, "-d", &from, "-w", "-X", "stream", "-c", "fast"];
+        Ok(Launch::new("pg_basebackup", POSTGRES.find()?.with_file_name("pg_basebackup"), arguments))
     }
 
     /// Returns the connection string with which a node follows `primary`.
@@ -374,6 +394,21 @@ impl Recipe for PostgresRecipe {
         }
     }
 
+    fn works(&self, node: usize) -> &'static [&'static str] {
+        match node {
+            front if self.is_front(front) => &[],
+            first if self.is_alone() || first == 0 => works::WORKS,
+            _ => works::OF_REPLICA,
+        }
+    }
+
+    fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        if name == works::BACKUP {
+            return self.backup(&node).map(Some);
+        }
+        works::rewrite(&mut self.by_socket(&node).open(Arc::default(), "", &[], waits)?, name).map(|()| None)
+    }
+
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
         let (host, port) = match self.is_alone() {
             true => (node.socket_dir.display().to_string(), "5432".to_owned()),
@@ -425,7 +460,11 @@ impl Recipe for PostgresRecipe {
             let Some(mut primary) = self.open_primary(nodes, &looks)? else {
                 return Ok(Err("no node is the primary".to_owned()));
             };
-            let follow = primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'")?;
+            // A backup streams the log, too, under another name.
+            let follow = primary.value(
+                "SELECT count(*) FROM pg_stat_replication \
+                 WHERE state = 'streaming' AND application_name LIKE 'node-%'",
+            )?;
             let is_whole = follow == wanted;
             Ok(if is_whole { Ok(()) } else { Err(format!("{follow} of {wanted} replicas follow the primary")) })
         })

@@ -18,7 +18,7 @@
 //! | [`resp`] | the protocol's frames; `reply`, replies that own what they hold |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
-//! | [`server`] | how a private server is made; `formation`, how several become a cluster |
+//! | [`server`] | how a private server is made; `formation`, how several become a cluster; `works`, planned work during a load |
 //!
 //! It is no driver for applications: beside three commands it knows of the user's own only their words.
 
@@ -44,6 +44,7 @@ pub mod slots;
 mod store;
 mod watched;
 pub mod wire;
+mod works;
 
 pub use control::Control;
 pub use kind::kind;

@@ -15,6 +15,7 @@ use crate::control::Control;
 use crate::endpoint::{Endpoint, Login, Password};
 use crate::facts::Info;
 use crate::formation;
+use crate::works;
 
 /// Make of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +205,14 @@ impl Recipe for RedisRecipe {
             SENTINEL => 2,
             _ => 0,
         }
+    }
+
+    fn works(&self, node: usize) -> &'static [&'static str] {
+        if self.role(node) == SENTINEL { &[] } else { works::WORKS }
+    }
+
+    fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
+        works::run(&mut Control::open(&self.endpoint(&node), waits)?, name).map(|()| None)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

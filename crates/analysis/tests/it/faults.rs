@@ -392,3 +392,17 @@ fn a_load_step_is_judged_without_its_faults_and_by_what_they_cost() {
     without.trials[0].faults.clear();
     assert_eq!(judged(&without, 2e9, 3e9).state, RungState::NotMeasured);
 }
+
+#[test]
+fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
+    for (kind, subject, words, name) in [
+        (FaultKind::Work, "node 1, the primary", "work vacuum primary at 3s", "work vacuum of node 1, the primary"),
+        (FaultKind::Cut, "node 2", "cut node 2 at 3s", "cut of node 2"),
+        (FaultKind::Cut, "node 2", "cut node 2 in at 3s for 1s", "cut of traffic to node 2"),
+        (FaultKind::Cut, "node 2", "cut node 2 out at 3s", "cut of traffic from node 2"),
+    ] {
+        let mut run = ticked(20, |_| (10, 0));
+        fault(&mut run, (kind, subject, words), 3_000, Some(4_000));
+        assert_eq!(view(&run).faults[0].name, name);
+    }
+}

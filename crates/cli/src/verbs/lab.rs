@@ -77,11 +77,19 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             crate::say(&format!("lab {}: node {} is the primary after {took_s:.2} s", lab.name(), number + 1));
             Ok(exit::OK)
         }
-        LabAction::Link { of, delay, jitter, loss, rate, plain } => {
-            let shows = !plain && [delay, jitter, loss, rate].into_iter().all(Option::is_none);
-            let given = [("delay", delay), ("jitter", jitter), ("loss", loss), ("rate", rate)];
+        LabAction::Link { of, delay, jitter, loss, duplicate, reorder, corrupt, rate, plain } => {
+            let given = [
+                ("delay", delay),
+                ("jitter", jitter),
+                ("loss", loss),
+                ("duplicate", duplicate),
+                ("reorder", reorder),
+                ("corrupt", corrupt),
+                ("rate", rate),
+            ];
             let given: Vec<(&str, &str)> =
                 given.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))).collect();
+            let shows = !plain && given.is_empty();
             let link = parse_link(&given)
                 .map_err(|(what, next)| TrialError { next, ..TrialError::usage(format!("--{what}")) })?;
             let (lab, numbers) = nodes_of(&of.at)?;

@@ -25,16 +25,21 @@ fn seconds(fault: &Value, name: &str) -> f64 {
     fault[name].as_f64().unwrap_or_else(|| panic!("no {name}: {fault}"))
 }
 
-/// Longest time between two answers to a client that asks a private PostgreSQL again and again, and opens a new
-/// connection at once if one is lost. Returns at the end of the run.
-fn gap_seen(run: &mut Guarded) -> Duration {
+/// Returns the endpoint of a run's private PostgreSQL.
+fn postgres_of(run: &Guarded) -> Endpoint {
     let pid = servers(run.0.id(), "postgres")[0];
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     let words = String::from_utf8_lossy(&command).replace('\0', "\n");
     let sockets = words.lines().find_map(|word| word.strip_prefix("unix_socket_directories=")).unwrap().to_owned();
     let address = Address::Unix(PathBuf::from(sockets).join(".s.PGSQL.5432"));
     let login = Login { user: "postgres".into(), database: "postgres".into(), ..Login::default() };
-    let endpoint = Endpoint::plain(address, login);
+    Endpoint::plain(address, login)
+}
+
+/// Longest time between two answers to a client that asks a private PostgreSQL again and again, and opens a new
+/// connection at once if one is lost. Returns at the end of the run.
+fn gap_seen(run: &mut Guarded) -> Duration {
+    let endpoint = postgres_of(run);
     let (mut connection, mut gap, mut last) = (None, Duration::ZERO, Instant::now());
     while run.0.try_wait().unwrap().is_none() {
         let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
@@ -219,6 +224,10 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     place.run(&[&limited[..], &tiny].concat()).expect(2).says("memory = 1B: too little for a server");
     drive("postgres", "disk full at 1s", "put it on one that can");
     drive("postgres", "explode all at 1s", "unknown fault `explode`");
+    drive("postgres", "work tidy at 1s", "there are: backup, reindex, vacuum");
+    drive("postgres-replicas", "work vacuum node 2 at 1s", "there are: backup");
+    let nothing = ["drive", "kv", "--on", "nats", "--for", "5s", "--fault", "work backup at 1s"];
+    place.run(&nothing).expect(2).says("nats has no planned work of `primary`");
     let both = ["--fault", "kill all at 1s", "--fault", "pause all at 2s"];
     let line = ["drive", "kv", "--on", "postgres", "--for", "5s"];
     place.run(&[&line[..], &both].concat()).expect(2).says("`pause all at 2s` falls into `kill all at 1s`");
@@ -253,4 +262,95 @@ fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
     assert!(seconds(&found[0], "outage_s") < 5.0, "{found:?}");
     let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
     assert!(run.trials[0].ledgers[0].read_back > 0, "all records were read back");
+}
+
+#[test]
+fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "6s", "-q"];
+    let works = ["--fault", "work vacuum at 1s", "--fault", "work reindex at 2s", "--fault", "work backup at 3s"];
+    let mut run = place.started(&[&line[..], &works].concat(), 1);
+    // Each table and each index has its file until it is written anew.
+    let files = |kind: &str| {
+        format!(
+            "SELECT string_agg(relfilenode::text, ' ' ORDER BY relname) FROM pg_class c \
+             JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname NOT LIKE 'pg%' AND relkind = '{kind}' \
+             AND nspname <> 'information_schema'"
+        )
+    };
+    let backups = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_basebackup'";
+    let mut connection = postgres_of(&run).open(Arc::default(), "", &[], Duration::from_secs(20)).unwrap();
+    let mut seen = [(files("r"), Vec::new()), (files("i"), Vec::new()), (backups.to_owned(), Vec::new())];
+    while run.0.try_wait().unwrap().is_none() {
+        for (asked, answers) in &mut seen {
+            let Ok(answer) = connection.value(asked) else { break };
+            if answers.last() != Some(&answer) {
+                answers.push(answer);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    run.ended().expect(0);
+    let [(_, tables), (_, indexes), (_, backups)] = seen;
+    // A vacuum writes indexes anew, too.
+    assert!(tables.len() >= 2 && indexes.len() >= 3, "{tables:?} {indexes:?}");
+    assert!(backups.iter().any(|count| count != "0"), "{backups:?}");
+    let report = place.report();
+    let found = report["faults"].as_array().unwrap();
+    let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
+    let wanted = ["work vacuum of the server", "work reindex of the server", "work backup of the server"];
+    assert_eq!(names, wanted, "{report}");
+    assert!(found.iter().all(|fault| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0), "{found:?}");
+}
+
+#[test]
+fn each_store_does_the_work_that_it_names() {
+    for (store, works) in [
+        ("redis", ["work save at 500ms", "work rewrite at 1500ms"]),
+        ("mariadb", ["work backup at 500ms", "work optimize at 1500ms"]),
+        ("etcd", ["work snapshot at 500ms", "work defragment at 1500ms"]),
+        ("postgres-replicas", ["work backup all at 500ms", "work vacuum at 1500ms"]),
+    ] {
+        let place = Place::new();
+        let drive =
+            ["drive", "kv", "--set", "records=300", "--clients", "2", "--for", "3s", "--json", "-q", "--on", store];
+        let faulted = ["--fault", works[0], "--fault", works[1], "--goal", "lost=0"];
+        let (found, verdict) = faults(&place.run(&[&drive[..], &faulted].concat()).expect(0).last_json());
+        let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
+        assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
+        assert!(verdict.contains("2 faults"), "{verdict}");
+    }
+}
+
+#[test]
+fn a_rolling_restart_leaves_no_more_than_one_node_away() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=200", "--on", "etcd", "--set", "etcd.nodes=3", "--clients", "3", "-q"];
+    let mut run = place.started(&[&line[..], &["--for", "8s", "--fault", "restart all rolling at 2s"]].concat(), 1);
+    let (mut all, mut least) = (std::collections::BTreeSet::new(), usize::MAX);
+    while all.len() < 6 && run.0.try_wait().unwrap().is_none() {
+        let now = servers(run.0.id(), "etcd");
+        least = least.min(now.len());
+        all.extend(now);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    run.ended().expect(0);
+    assert_eq!((all.len(), least), (6, 2));
+    let report = place.report();
+    assert_eq!(report["faults"][0]["name"], "restart of all nodes, in turn", "{report}");
+}
+
+#[test]
+fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
+    for (fault, name) in [
+        ("cut primary in at 2s for 1s", "cut of traffic to node 1, the primary"),
+        ("cut primary out at 2s for 1s", "cut of traffic from node 1, the primary"),
+    ] {
+        let faulted = ["--for", "6s", "--json", "-q", "--fault", fault];
+        let (found, _) = faults(&place.run(&[&drive[..], &faulted].concat()).expect(0).last_json());
+        assert_eq!(found[0]["name"], name);
+        assert!(seconds(&found[0], "outage_s") >= 0.8 && found[0]["error"].is_null(), "{found:?}");
+    }
 }

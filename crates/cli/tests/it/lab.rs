@@ -276,6 +276,12 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     place.line("lab link 1 --delay 5ms").expect(0);
     place.line("lab link 1 --delay 0ms").expect(0).says("node 1: plain");
     place.line("lab link 1 --loss 0%").expect(0).says("node 1: plain");
+    place
+        .line("lab link 1 --duplicate 1% --corrupt 2%")
+        .expect(0)
+        .says("1 % of packets duplicated, 2 % of packets corrupted");
+    place.line("lab link 1 --delay 1ms --reorder 5%").expect(0).says("5 % of packets reordered");
+    place.line("lab link --plain").expect(0).says("plain");
     // From outside of the lab it is reached at a port of this machine.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let published = Guarded(place.command(&["lab", "publish", "1", "--port", &port]).spawn().unwrap());

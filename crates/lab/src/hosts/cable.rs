@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::Link;
 use plimsoll_core::random::SplitMix;
+use plimsoll_core::{Link, LinkWays};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
 
@@ -28,6 +28,8 @@ const UNDERWAY_BYTES_MAX: usize = 64 << 20;
 const SOCKET_BYTES: usize = 8 << 20;
 /// Length of `struct virtio_net_hdr`, which tells which checksums of a frame are still to be calculated.
 const OFFLOAD_BYTES: usize = 10;
+/// Length of the Ethernet header. A real network drops a frame in which it is damaged.
+const ETHERNET_BYTES: usize = 14;
 /// The largest frame, with its offload header.
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
@@ -123,11 +125,12 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let [one, other] = sockets;
     let mut chance = SplitMix::new(getrandom::u64().unwrap_or(1));
-    let mut ways = [(LinkDirection::default(), one, other), (LinkDirection::default(), other, one)];
+    let way = LinkDirection::default;
+    let mut ways = [(way(), one, other, LinkWays::Out), (way(), other, one, LinkWays::In)];
     let mut buffer = vec![0; FRAME_BYTES_MAX];
     loop {
         let now = Instant::now();
-        let due = ways.iter_mut().filter_map(|(way, _, to)| way.send(to, now)).min();
+        let due = ways.iter_mut().filter_map(|(way, _, to, _)| way.send(to, now)).min();
         let wait = due.map(|due| {
             let wait = due.saturating_duration_since(Instant::now());
             Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) }
@@ -141,7 +144,8 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
             return;
         }
         let link = *link.lock().unwrap_or_else(PoisonError::into_inner);
-        for (way, from, _) in &mut ways {
+        for (way, from, _, own) in &mut ways {
+            let link = if [LinkWays::Both, *own].contains(&link.ways) { link } else { Link::default() };
             for _ in 0..BATCH {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => way.take(&buffer[..length], &link, Instant::now(), &mut chance),
@@ -182,10 +186,23 @@ impl LinkDirection {
         let sent =
             start + link.rate_bits_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bits / rate as f64));
         self.sent = Some(sent);
-        let arrives = sent + link.delay - link.jitter + link.jitter.mul_f64(2.0 * chance.share());
-        let arrives = self.underway.back().map_or(arrives, |(last, _)| arrives.max(*last));
+        let mut frame: Box<[u8]> = frame.into();
+        if chance.share() < link.corrupt {
+            corrupt(&mut frame, chance);
+        }
+        let arrives = if chance.share() < link.reorder {
+            sent
+        } else {
+            let arrives = sent + link.delay - link.jitter + link.jitter.mul_f64(2.0 * chance.share());
+            self.underway.back().map_or(arrives, |(last, _)| arrives.max(*last))
+        };
+        let at = self.underway.partition_point(|(other, _)| *other <= arrives);
+        if chance.share() < link.duplicate {
+            self.bytes += frame.len();
+            self.underway.insert(at, (arrives, frame.clone()));
+        }
         self.bytes += frame.len();
-        self.underway.push_back((arrives, frame.into()));
+        self.underway.insert(at, (arrives, frame));
     }
 
     /// Sends the frames that have arrived, and returns the next arrival time.
@@ -197,5 +214,97 @@ impl LinkDirection {
             let _ = rustix::net::send(to, &frame, SendFlags::empty());
         }
         self.underway.front().map(|(arrives, _)| *arrives)
+    }
+}
+
+/// Flips one bit of a frame behind its Ethernet header.
+fn corrupt(frame: &mut [u8], chance: &mut SplitMix) {
+    complete_checksum(frame);
+    let from = OFFLOAD_BYTES + ETHERNET_BYTES;
+    if let Some(bytes) = frame.len().checked_sub(from).filter(|bytes| *bytes > 0) {
+        frame[from + chance.below(bytes)] ^= 1 << chance.below(8);
+    }
+}
+
+/// Calculates the checksum that the kernel has left to the network interface, as its `skb_checksum_help` does.
+/// Otherwise the kernel would calculate it after the damage, or take the frame as correct. A frame of several segments
+/// is too long afterwards, and lost.
+fn complete_checksum(frame: &mut [u8]) {
+    /// Flag `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
+    const NEEDS_CHECKSUM: u8 = 1;
+    let Some((head, packet)) = frame.split_at_mut_checked(OFFLOAD_BYTES) else { return };
+    if head[0] & NEEDS_CHECKSUM == 0 {
+        return;
+    }
+    let number = |at: usize| usize::from(u16::from_ne_bytes([head[at], head[at + 1]]));
+    let (start, place) = (number(6), number(6) + number(8));
+    head.fill(0);
+    if place + 2 > packet.len() {
+        return;
+    }
+    // Where the checksum is to be, the kernel has put the sum of the pseudo-header.
+    let words = packet[start..].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+    let mut sum: u64 = words.map(u64::from).sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    // For UDP, 0 means that there is no checksum.
+    let checksum = match !(sum as u16) {
+        0 => 0xffff,
+        checksum => checksum,
+    };
+    packet[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINK: Link = Link { loss: 0.0, ..Link::CUT };
+
+    /// Returns the frames in transit after `count` frames of 60 bytes, which begin with their numbers.
+    fn underway(link: Link, count: u8) -> Vec<Box<[u8]>> {
+        let (mut way, mut chance, now) = (LinkDirection::default(), SplitMix::new(7), Instant::now());
+        for number in 0..count {
+            let mut frame = [0; OFFLOAD_BYTES + 60];
+            frame[OFFLOAD_BYTES] = number;
+            way.take(&frame, &link, now, &mut chance);
+        }
+        let times: Vec<Instant> = way.underway.iter().map(|(arrives, _)| *arrives).collect();
+        assert!(times.is_sorted() && way.bytes == way.underway.iter().map(|(_, frame)| frame.len()).sum::<usize>());
+        way.underway.into_iter().map(|(_, frame)| frame).collect()
+    }
+
+    #[test]
+    fn frames_are_duplicated_and_overtake_others_by_their_shares() {
+        let twice = underway(Link { duplicate: 0.3, ..LINK }, 200);
+        assert!((230..=290).contains(&twice.len()) && twice.is_sorted(), "{}", twice.len());
+        let delay = Duration::from_millis(5);
+        let mixed = underway(Link { reorder: 0.3, delay, ..LINK }, 200);
+        let late = mixed.windows(2).position(|pair| pair[0] > pair[1]).unwrap() + 1;
+        assert!((30..=90).contains(&late) && mixed.len() == 200, "{late} frames were before the others");
+        assert!(mixed[..late].is_sorted() && mixed[late..].is_sorted());
+        assert!(underway(Link { delay, ..LINK }, 200).is_sorted());
+    }
+
+    #[test]
+    fn a_corrupted_frame_differs_by_one_bit_from_one_with_its_checksum() {
+        // A UDP datagram of 6 bytes behind headers of 14 and 20 bytes; 0x1234 is the sum of its pseudo-header.
+        let mut frame = vec![0; OFFLOAD_BYTES + 48];
+        frame[0] = 1;
+        frame[6..8].copy_from_slice(&34_u16.to_ne_bytes());
+        frame[8..10].copy_from_slice(&6_u16.to_ne_bytes());
+        frame[OFFLOAD_BYTES + 40..OFFLOAD_BYTES + 42].copy_from_slice(&[0x12, 0x34]);
+        frame[OFFLOAD_BYTES + 42..].copy_from_slice(b"abcdef");
+        let mut whole = frame.clone();
+        complete_checksum(&mut whole);
+        let words = whole[OFFLOAD_BYTES + 34..].chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])));
+        // With the pseudo-header, the sum of all words is 0xffff.
+        let sum = words.sum::<u64>() + 0x1234;
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+        assert!(whole[..OFFLOAD_BYTES].iter().all(|byte| *byte == 0));
+        corrupt(&mut frame, &mut SplitMix::new(1));
+        let bits: u32 = frame.iter().zip(&whole).map(|(one, other)| (one ^ other).count_ones()).sum();
+        assert_eq!(bits, 1);
     }
 }

@@ -209,7 +209,7 @@ impl Holder {
             LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
             LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Rejoin => None,
             LabRequest::Status | LabRequest::Nodes | LabRequest::Primary | LabRequest::Replica => None,
-            LabRequest::Lease => None,
+            LabRequest::Work { .. } | LabRequest::Lease => None,
         }
     }
 
@@ -236,6 +236,7 @@ impl Holder {
             LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
             LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
             LabRequest::Rejoin => self.cluster.rejoin().map(|()| LabReply::Done),
+            LabRequest::Work { nodes, name } => self.cluster.work(*nodes, name).map(|()| LabReply::Done),
             LabRequest::Lease => {
                 self.must_run(None, "faults begin while all nodes run")?;
                 self.leases.give(process).map(|()| LabReply::Done)

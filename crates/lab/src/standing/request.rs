@@ -36,6 +36,8 @@ pub(super) enum LabRequest {
     Replica,
     /// Restarts nodes that do not follow the present primary.
     Rejoin,
+    /// Does planned work on nodes.
+    Work { nodes: Nodes, name: String },
     /// Heals the faults that the process has made, when it ends.
     Lease,
     /// Adds a node. A process may need it only while it lives.

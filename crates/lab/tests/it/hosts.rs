@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Link, StoreErrorKind};
+use plimsoll_core::{Link, LinkWays, StoreErrorKind};
 use plimsoll_lab::hosts::{Host, Network};
 
 fn own_network() -> std::path::PathBuf {
@@ -199,6 +199,72 @@ fn a_lossy_link_loses_its_share() {
     assert!(loses_its_share);
 }
 
+/// Sends numbered datagrams from one host to another, and returns the numbers that arrive, in their order.
+fn datagrams(from: &Host, to: &Host, count: u32) -> Vec<u32> {
+    let socket = |host: &Host| {
+        let _guard = host.enter().unwrap();
+        UdpSocket::bind((host.address(), 0)).unwrap()
+    };
+    let (sender, receiver) = (socket(from), socket(to));
+    receiver.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let address = receiver.local_addr().unwrap();
+    let sending = std::thread::spawn(move || {
+        for number in 0..count {
+            sender.send_to(&number.to_be_bytes(), address).unwrap();
+            if number % 20 == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let (mut seen, mut bytes) = (Vec::new(), [0; 4]);
+    while receiver.recv(&mut bytes).is_ok() {
+        seen.push(u32::from_be_bytes(bytes));
+    }
+    sending.join().unwrap();
+    seen
+}
+
+#[test]
+fn packets_are_duplicated_reordered_and_corrupted_by_their_shares() {
+    let (one, two) = pair();
+    round_trip(&mut connect(&one, &two), 3);
+    // A receiver that other tests and programs hold up loses some.
+    let shares = |link: Link, is_right: &dyn Fn(&[u32]) -> bool| {
+        two.set_link(link).unwrap();
+        let is_seen = (0..5).any(|_| {
+            let seen = datagrams(&one, &two, 2_000);
+            println!("{link}: {} of 2000 arrived", seen.len());
+            assert!(seen.iter().all(|number| *number < 2_000), "a damaged datagram was delivered");
+            is_right(&seen)
+        });
+        assert!(is_seen, "{link}");
+    };
+    shares(Link { duplicate: 0.2, ..Link::default() }, &|seen| {
+        let twice = seen.windows(2).filter(|pair| pair[0] == pair[1]).count();
+        (300..=500).contains(&twice) && seen.is_sorted()
+    });
+    let delay = Duration::from_millis(5);
+    shares(Link { delay, reorder: 0.2, ..Link::default() }, &|seen| {
+        let early = seen.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        (20..=500).contains(&early) && seen.len() > 1_900
+    });
+    // Receivers drop them by the checksums of IP and UDP.
+    shares(Link { corrupt: 0.2, ..Link::default() }, &|seen| (1_500..=1_700).contains(&seen.len()));
+}
+
+#[test]
+fn a_link_that_is_cut_in_one_direction_carries_the_other() {
+    let (one, two) = pair();
+    round_trip(&mut connect(&one, &two), 3);
+    for (ways, [to_two, to_one]) in [(LinkWays::In, [0, 100]), (LinkWays::Out, [100, 0])] {
+        // A look-up of the other's Ethernet address needs both directions.
+        two.set_link(Link::default()).unwrap();
+        round_trip(&mut connect(&two, &one), 3);
+        two.set_link(Link { ways, ..Link::CUT }).unwrap();
+        assert_eq!((datagrams(&one, &two, 100).len(), datagrams(&two, &one, 100).len()), (to_two, to_one), "{ways:?}");
+    }
+}
+
 #[test]
 fn a_narrow_link_keeps_its_rate() {
     let (one, two) = pair();
@@ -247,6 +313,8 @@ fn a_link_that_cannot_be_is_refused() {
         (Link { jitter: second, ..plain }, "a link's jitter is at most its delay, 0ns, not 1s"),
         (Link { loss: f64::NAN, ..plain }, "a link's loss is a share from 0 to 1, not NaN"),
         (Link { loss: 1.5, ..plain }, "a link's loss is a share from 0 to 1, not 1.5"),
+        (Link { corrupt: -0.1, ..plain }, "a link's corrupt is a share from 0 to 1, not -0.1"),
+        (Link { reorder: 0.1, ..plain }, "a link's `reorder` needs a delay: a packet overtakes those that are delayed"),
         (
             Link { rate_bits_per_s: Some(0), ..plain },
             "a link's rate is at least 1 bit/s, not 0: to cut it, set a loss of 1",

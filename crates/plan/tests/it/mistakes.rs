@@ -532,7 +532,7 @@ fault = «"disk full 1 at 1s"»
 ? there are: ignore-flushes, eio write|flush|read once|always|silent N, delay write|flush|read MEDIAN_US JITTER_US SEED, full, bit-rot SEED SHARE or speed SEEK_US BYTES_PER_S single|mirror|stripe
 fault = ["kill all at 1s", «"exploded at 1s"»]
 ! unknown fault `exploded`
-? faults: kill, stop, pause, restart, promote, cut, link, limit, disk, add
+? faults: kill, stop, pause, restart, promote, cut, link, limit, disk, add, work
 fault = «"kill node 2"»
 ! the time of the fault is missing
 ? write "kill node 2 at 10s", or "at 40%" of the phase
@@ -544,7 +544,7 @@ fault = «"pause node 0 at 1s"»
 ? write "pause node 2", or primary, replica, all
 fault = «"kill node 1 hard at 1s"»
 ! `hard` has no meaning in `kill`
-? write "kill node 2 at 10s for 3s"
+? write "kill node 2 at 10s"
 fault = «"kill node 1 at 101%"»
 ! `at 101%`: a phase has 100%
 ? write at 40%, or a time

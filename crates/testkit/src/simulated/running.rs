@@ -129,7 +129,7 @@ impl Queue {
         let varied = 1.0 + self.spread * (2.0 * self.random.share() - 1.0);
         self.free_ns = begins_ns + (self.service_ns * varied) as u64;
         self.served += 1;
-        let slow_ns = if self.served % SLOW_EACH == 0 { self.slow_ns } else { 0 };
+        let slow_ns = if self.served.is_multiple_of(SLOW_EACH) { self.slow_ns } else { 0 };
         Some(self.free_ns + self.latency_ns + slow_ns)
     }
 }
@@ -230,7 +230,7 @@ impl Running<'_> {
             while self.slicing.until_ns() <= until_ns {
                 on_slice(self.slice(self.slicing.until_ns(), false));
                 if self.is_stopped() {
-                    self.halted = Some((self.slicing.from_ns(), StopReason::Cancelled));
+                    self.halted = Some((self.slicing.began_ns(), StopReason::Cancelled));
                     return Ok(());
                 }
             }
@@ -381,7 +381,7 @@ impl Running<'_> {
             waits_ns.extend(unsent.map(|due_ns| until_ns - due_ns));
         }
         let unfinished = waits_ns.len() as u64;
-        while self.slicing.from_ns() < end_ns {
+        while self.slicing.began_ns() < end_ns {
             let cut_ns = self.slicing.until_ns().min(end_ns);
             let is_last = cut_ns == end_ns;
             let mut slice = self.slice(cut_ns, is_last);

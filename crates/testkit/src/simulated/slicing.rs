@@ -64,7 +64,7 @@ impl Slicing {
     }
 
     /// Returns the start of the present slice.
-    pub fn from_ns(&self) -> u64 {
+    pub fn began_ns(&self) -> u64 {
         self.from_ns
     }
 

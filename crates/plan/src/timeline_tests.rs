@@ -1,0 +1,121 @@
+use super::*;
+
+const S: u64 = 1_000_000_000;
+
+fn fault(text: &str) -> PlannedFault {
+    PlannedFault::parse(text).unwrap_or_else(|(what, _)| panic!("{text}: {what}"))
+}
+
+fn moments(text: &str, length_ns: Option<u64>) -> Vec<(u64, Option<u64>)> {
+    fault(text).moments(length_ns, 1).iter().map(|moment| (moment.at_ns, moment.until_ns)).collect()
+}
+
+#[test]
+fn a_fault_begins_and_is_healed_at_its_times_or_at_the_end_of_the_phase() {
+    let ten = Some(10 * S);
+    assert_eq!(moments("kill primary at 40%", ten), [(4 * S, ten)]);
+    assert_eq!(moments("pause  node 2 at 2s for 10%", ten), [(2 * S, Some(3 * S))]);
+    assert_eq!(moments("cut all at 9s for 1min", ten), [(9 * S, ten)]);
+    assert_eq!(moments("kill all at 1m30s for 3s", None), [(90 * S, Some(93 * S))]);
+    assert_eq!(moments("kill all at 1s", None), [(S, None)]);
+    assert_eq!(moments("disk full at 1s", ten), [(S, None)], "it lasts until the end of the trial");
+    assert_eq!(moments("disk full at 1s for 2s", ten), [(S, Some(3 * S))]);
+}
+
+#[test]
+fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
+    let all = moments("pause node 1 at 0s for 2s every 4s", Some(100 * S));
+    assert_eq!(all.len(), 25);
+    let offsets: Vec<u64> = all.iter().enumerate().map(|(turn, (at, _))| at - turn as u64 * 4 * S).collect();
+    assert!(offsets.iter().all(|offset| *offset < S), "{offsets:?}");
+    assert!(offsets.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) > S / 100).count() > 20, "{offsets:?}");
+    assert!(all.windows(2).all(|pair| pair[0].1.is_some_and(|until_ns| until_ns <= pair[1].0)));
+    assert_eq!(all, moments("pause node 1 at 0s for 2s every 4s", Some(100 * S)), "the seed determines them");
+}
+
+#[test]
+fn faults_that_change_the_same_thing_at_once_are_found() {
+    let found = |texts: &[&str]| {
+        let faults: Vec<PlannedFault> = texts.iter().map(|text| fault(text)).collect();
+        overlap(&faults, Some(20 * S)).map(|(one, other)| (one.to_string(), other.to_string()))
+    };
+    for pair in [
+        ["kill node 2 at 2s", "pause node 2 at 10s for 1s"],
+        ["kill node 2 at 2s for 5s", "restart all at 6s"],
+        ["cut node 1 at 2s for 5s", "link node 1 delay=1ms at 5s"],
+        ["limit node 1 cpus=1 at 2s", "limit node 1 cpus=2 at 3s"],
+        ["disk full at 1s", "disk full at 19s"],
+        ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
+        ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
+    ] {
+        assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
+    }
+    for pair in [
+        ["kill node 2 at 2s for 3s", "pause node 2 at 5s for 1s"],
+        ["kill node 2 at 2s", "pause node 1 at 10s for 1s"],
+        ["kill node 1 at 2s", "cut node 1 at 3s"],
+        ["limit node 1 cpus=1 at 2s", "limit node 1 memory=1GiB at 3s"],
+        ["disk full at 1s", "disk eio write once at 2s"],
+        ["restart node 1 at 2s", "restart node 1 at 3s"],
+        ["work backup node 1 at 2s", "work vacuum node 1 at 2s"],
+        ["kill node 1 at 2s", "work backup node 1 at 3s"],
+    ] {
+        assert_eq!(found(&pair), None);
+    }
+}
+
+#[test]
+fn links_and_limits_have_their_units() {
+    let link = |words: &str| match fault(&format!("link all {words} at 1s")).what {
+        FaultAction::Link(NodeChoice::All, link) => link,
+        other => panic!("{other:?}"),
+    };
+    let seen = link("delay=20ms jitter=5ms loss=1% rate=50Mbit");
+    assert_eq!((seen.delay, seen.jitter), (Duration::from_millis(20), Duration::from_millis(5)));
+    assert_eq!((seen.loss, seen.rate_bits_per_s), (0.01, Some(50_000_000)));
+    assert_eq!(fault("cut replica at 1s").what, FaultAction::Link(NodeChoice::Replica, Link::CUT));
+    let limit = FaultAction::Limit(NodeChoice::Number(2), LimitChange::Memory(Some(1 << 30)));
+    assert_eq!(fault("limit node 2 memory=1GiB at 1s").what, limit);
+}
+
+#[test]
+fn packets_are_damaged_and_cuts_have_a_direction() {
+    let link = |words: &str| match fault(words).what {
+        FaultAction::Link(_, link) => link,
+        other => panic!("{other:?}"),
+    };
+    let seen = link("link all delay=5ms duplicate=1% reorder=5% corrupt=0.1% at 1s");
+    assert_eq!((seen.duplicate, seen.reorder, seen.corrupt), (0.01, 0.05, 0.001));
+    assert!(!seen.is_cut() && seen.ways == LinkWays::Both);
+    for (words, ways) in [("cut all in at 1s", LinkWays::In), ("cut node 2 out at 1s for 2s", LinkWays::Out)] {
+        assert!(link(words).is_cut() && link(words) != Link::CUT && link(words).ways == ways);
+        assert_eq!(fault(words).what.verb(), "cut");
+    }
+}
+
+#[test]
+fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
+    let work = |name: &str, on| FaultAction::Work(name.to_owned(), on);
+    assert_eq!(fault("work vacuum at 1s").what, work("vacuum", NodeChoice::Primary));
+    assert_eq!(fault("work backup node 3 at 1s every 9s").what, work("backup", NodeChoice::Number(3)));
+    assert_eq!(fault("work backup  all at 40%").name(), "work backup all");
+    assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn);
+    assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
+}
+
+#[test]
+fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
+    for (words, wanted, remedy) in [
+        ("cut node 1 inwards at 1s", "`inwards` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("restart node 1 rolling at 1s", "`rolling` restarts all nodes", "write \"restart all rolling at 10s\""),
+        ("work at 1s", "the name of the work is missing", "write \"work backup at 10s\""),
+        ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", or primary"),
+        ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),
+        ("work backup at 1s for 3s", "`work` ends by itself", "leave `for` out"),
+        ("link node 1 reorder=5% at 1s", "a link's `reorder` needs a delay", "add a delay: delay=5ms"),
+        ("link node 1 corrupt=200% at 1s", "a link's corrupt is a share from 0 to 1, not 2", ""),
+    ] {
+        let (what, help) = PlannedFault::parse(words).unwrap_err();
+        assert!(what.starts_with(wanted) && help.unwrap_or_default().starts_with(remedy), "{words}: {what}");
+    }
+}
