@@ -265,17 +265,21 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
 
 #[test]
 fn each_store_does_the_work_that_it_names() {
-    for (store, workload, setting, works) in [
-        ("redis", "kv", "records=300", ["work save at 500ms", "work rewrite at 1500ms"]),
-        ("mariadb", "oltp", "table_size=500", ["work backup at 500ms", "work optimize at 1500ms"]),
-        ("etcd", "kv", "records=300", ["work snapshot at 500ms", "work defragment at 1500ms"]),
-        ("postgres-replicas", "kv", "records=300", ["work backup all at 500ms", "work vacuum at 1500ms"]),
+    for (store, workload, [setting, mix], works) in [
+        ("redis", "kv", ["records=300", "read=1,update=1"], ["work save at 500ms", "work rewrite at 1500ms"]),
+        ("mariadb", "oltp", ["table_size=500", "read_write"], ["work backup at 500ms", "work optimize at 1500ms"]),
+        ("etcd", "kv", ["records=300", "read=1,update=1"], ["work snapshot at 500ms", "work defragment at 1500ms"]),
+        (
+            "postgres-replicas",
+            "kv",
+            ["records=300", "read=1,update=1"],
+            ["work backup all at 500ms", "work vacuum at 1500ms"],
+        ),
     ] {
         let place = Place::new();
-        let drive =
-            ["drive", workload, "--set", setting, "--clients", "2", "--for", "3s", "--json", "-q", "--on", store];
-        let faulted = ["--fault", works[0], "--fault", works[1]];
-        let (found, verdict) = faults(&place.run(&[&drive[..], &faulted].concat()).expect(0).last_json());
+        let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2", "--for", "3s"];
+        let faulted = ["--on", store, "--json", "-q", "--fault", works[0], "--fault", works[1]];
+        let (found, verdict) = faults(&place.run(&[&load[..], &faulted].concat()).expect(0).last_json());
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
         assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
         assert!(verdict.contains("2 faults"), "{verdict}");
