@@ -267,8 +267,8 @@ fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
 #[test]
 fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let place = Place::new();
-    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "6s", "-q"];
-    let works = ["--fault", "work vacuum at 1s", "--fault", "work reindex at 2s", "--fault", "work backup at 3s"];
+    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "8s", "-q"];
+    let works = ["--fault", "work vacuum at 3s", "--fault", "work reindex at 4s", "--fault", "work backup at 5s"];
     let mut run = place.started(&[&line[..], &works].concat(), 1);
     // Each table and each index has its file until it is written anew.
     let files = |kind: &str| {
@@ -305,17 +305,21 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
 
 #[test]
 fn each_store_does_the_work_that_it_names() {
-    for (store, works) in [
-        ("redis", ["work save at 500ms", "work rewrite at 1500ms"]),
-        ("mariadb", ["work backup at 500ms", "work optimize at 1500ms"]),
-        ("etcd", ["work snapshot at 500ms", "work defragment at 1500ms"]),
-        ("postgres-replicas", ["work backup all at 500ms", "work vacuum at 1500ms"]),
+    for (store, workload, [setting, mix], works) in [
+        ("redis", "kv", ["records=300", "read=1,update=1"], ["work save at 500ms", "work rewrite at 1500ms"]),
+        ("mariadb", "oltp", ["table_size=500", "read_write"], ["work backup at 500ms", "work optimize at 1500ms"]),
+        ("etcd", "kv", ["records=300", "read=1,update=1"], ["work snapshot at 500ms", "work defragment at 1500ms"]),
+        (
+            "postgres-replicas",
+            "kv",
+            ["records=300", "read=1,update=1"],
+            ["work backup all at 500ms", "work vacuum at 1500ms"],
+        ),
     ] {
         let place = Place::new();
-        let drive =
-            ["drive", "kv", "--set", "records=300", "--clients", "2", "--for", "3s", "--json", "-q", "--on", store];
-        let faulted = ["--fault", works[0], "--fault", works[1], "--goal", "lost=0"];
-        let (found, verdict) = faults(&place.run(&[&drive[..], &faulted].concat()).expect(0).last_json());
+        let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2", "--for", "3s"];
+        let faulted = ["--on", store, "--json", "-q", "--fault", works[0], "--fault", works[1]];
+        let (found, verdict) = faults(&place.run(&[&load[..], &faulted].concat()).expect(0).last_json());
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
         assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
         assert!(verdict.contains("2 faults"), "{verdict}");
