@@ -32,6 +32,9 @@ pub const ALL: &[Study] = &[
     Study { name: "import", text: include_str!("../../../studies/import.toml") },
     Study { name: "searchrate", text: include_str!("../../../studies/searchrate.toml") },
     Study { name: "failover", text: include_str!("../../../studies/failover.toml") },
+    Study { name: "adversity", text: include_str!("../../../studies/adversity.toml") },
+    Study { name: "adversity-sql", text: include_str!("../../../studies/adversity-sql.toml") },
+    Study { name: "retry", text: include_str!("../../../studies/retry.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];
 
