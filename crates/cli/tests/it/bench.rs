@@ -109,8 +109,16 @@ impl Place {
     #[track_caller]
     fn begun(&self, args: &[&str], is_so: impl Fn(&Path) -> bool) -> Guarded {
         let before = self.all_runs().len();
-        let child = Guarded(self.command(args).spawn().unwrap());
-        wait_for("the run", Duration::from_secs(60), || self.all_runs().get(before).is_some_and(|run| is_so(run)));
+        let mut child = Guarded(self.command(args).spawn().unwrap());
+        let is_so = || self.all_runs().get(before).is_some_and(|run| is_so(run));
+        let mut has_ended = false;
+        wait_for("the run", Duration::from_secs(60), || {
+            has_ended = child.0.try_wait().unwrap().is_some();
+            has_ended || is_so()
+        });
+        if has_ended && !is_so() {
+            panic!("{args:?} ended early: {:?}", child.ended());
+        }
         child
     }
 
