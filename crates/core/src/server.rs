@@ -506,6 +506,11 @@ pub trait Servers: Send + Sync {
     /// Errors of the operating system.
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
+    /// True if one of the nodes takes all writes.
+    fn has_primary(&self) -> bool {
+        false
+    }
+
     /// Returns the nodes that `choice` means now.
     ///
     /// # Errors

@@ -715,6 +715,10 @@ impl Servers for Running {
         self.recipe.until_whole(&self.nodes(), &self.waits)
     }
 
+    fn has_primary(&self) -> bool {
+        self.recipe.has_primary()
+    }
+
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
         match choice {
             NodeChoice::All => Ok(Nodes::All),

@@ -63,6 +63,7 @@ pub struct Lab {
     directory: PathBuf,
     nodes: Vec<Arc<Node>>,
     namespace: Option<PathBuf>,
+    has_primary: bool,
 }
 
 /// Directory, lock and socket of a lab that is being made.
@@ -210,7 +211,8 @@ impl Lab {
             return Err(StoreError::usage(what).next(next));
         }
         let directory = labs.join(name);
-        let mut lab = Self { name: name.to_owned(), directory, nodes: Vec::new(), namespace: None };
+        let name = name.to_owned();
+        let mut lab = Self { name, directory, nodes: Vec::new(), namespace: None, has_primary: false };
         lab.look()?;
         Ok(lab)
     }
@@ -223,8 +225,9 @@ impl Lab {
     /// Asks the lab again for its nodes.
     fn look(&mut self) -> Result<(), StoreError> {
         match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
-            LabReply::Nodes { nodes, namespace } => {
+            LabReply::Nodes { nodes, namespace, has_primary } => {
                 (self.nodes, self.namespace) = (nodes.into_iter().map(Arc::new).collect(), namespace);
+                self.has_primary = has_primary;
                 Ok(())
             }
             _ => Err(self.garbled()),
@@ -423,6 +426,10 @@ impl Servers for Lab {
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(LabAction::Resume, nodes)
+    }
+
+    fn has_primary(&self) -> bool {
+        self.has_primary
     }
 
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {

@@ -91,6 +91,10 @@ impl Servers for Noted {
         self.note("resume", nodes)
     }
 
+    fn has_primary(&self) -> bool {
+        true
+    }
+
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
         Ok(match choice {
             NodeChoice::All => Nodes::All,

@@ -11,7 +11,7 @@
 //! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
 //! | `drive`, `slices` | one driven phase with the threads beside it; its slices |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
-//! | `director` | faults of a phase: carried out, healed, recorded |
+//! | `director`, `fault_check` | faults of a phase: carried out, healed, recorded; those that cannot be |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
@@ -34,6 +34,7 @@ mod drive_spec;
 mod durability;
 mod error;
 mod expected;
+mod fault_check;
 mod faulted;
 mod found;
 pub mod here;

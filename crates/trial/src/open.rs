@@ -14,10 +14,10 @@ use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
 use crate::data::StoreDir;
-use crate::director;
 use crate::drive_spec;
 use crate::durability;
 use crate::error::TrialError;
+use crate::fault_check;
 use crate::found;
 use crate::here;
 use crate::needs::needs;
@@ -64,7 +64,7 @@ pub fn announce(
         None => run_id_of(directory),
     };
     precheck::plan(plan)?;
-    director::possible(plan, catalogue)?;
+    fault_check::possible(plan, catalogue)?;
     needs(catalogue, plan)?.must_fit()?;
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };

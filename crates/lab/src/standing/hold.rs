@@ -218,7 +218,8 @@ impl Holder {
             LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
             LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
-                Ok(LabReply::Nodes { nodes, namespace: self.cluster.network().map(|network| network.namespace()) })
+                let namespace = self.cluster.network().map(|network| network.namespace());
+                Ok(LabReply::Nodes { nodes, namespace, has_primary: self.cluster.has_primary() })
             }
             LabRequest::Act { act, nodes } => self.act(*act, *nodes).map(|()| LabReply::Done),
             LabRequest::Run { node, program, arguments, bound_ms } => {

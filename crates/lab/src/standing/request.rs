@@ -88,7 +88,7 @@ pub(super) enum LabReply {
     Added(usize),
     Chosen(Nodes),
     Status(Box<LabStatus>),
-    Nodes { nodes: Vec<Node>, namespace: Option<PathBuf> },
+    Nodes { nodes: Vec<Node>, namespace: Option<PathBuf>, has_primary: bool },
     Failed(StoreError),
 }
 
