@@ -317,7 +317,7 @@ pub enum LabAction {
         /// Most bits a second: 50Mbit, 1Gbit.
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
-        /// Remove delay, loss and limit.
+        /// Make the link plain: remove all its properties.
         #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate"])]
         plain: bool,
     },

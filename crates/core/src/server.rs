@@ -506,7 +506,7 @@ pub trait Servers: Send + Sync {
     /// Errors of the operating system.
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// True if one of the nodes takes all writes.
+    /// Returns true if one of the nodes takes all writes.
     fn has_primary(&self) -> bool {
         false
     }

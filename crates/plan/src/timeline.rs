@@ -315,6 +315,11 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         }
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
+        ("cut", [word, ..]) => {
+            let help =
+                Some("write \"cut node 2 at 10s\", or \"cut node 2 in at 10s\" for one direction: in, out".to_owned());
+            return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
+        }
         ("link" | "limit", _) => {}
         (verb, rest) => no_more(verb, rest)?,
     }
@@ -333,7 +338,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
     })
 }
 
-/// Parses planned work: a name, and nodes other than the primary.
+/// Parses planned work: a name, and its nodes, by default the primary.
 fn work(words: &[&str]) -> Result<FaultAction, Mistake> {
     let Some((name, rest)) = words.split_first() else {
         let help = Some("write \"work backup at 10s\", or \"work backup node 2 at 10s\"".to_owned());
@@ -345,7 +350,7 @@ fn work(words: &[&str]) -> Result<FaultAction, Mistake> {
     Ok(FaultAction::Work((*name).to_owned(), on))
 }
 
-/// Refuses words behind a complete fault.
+/// Refuses words after a complete fault.
 fn no_more(verb: &str, rest: &[&str]) -> Result<(), Mistake> {
     rest.first().map_or(Ok(()), |word| {
         let help = Some(format!("write \"{verb} node 2 at 10s\""));

@@ -129,6 +129,14 @@ impl<'a> Director<'a> {
         }
     }
 
+    /// Announces faults to servers that outlive this process.
+    ///
+    /// # Errors
+    /// As [`Servers::lease`].
+    pub(crate) fn lease(&self) -> Result<(), TrialError> {
+        self.servers.as_ref().map_or(Ok(()), |servers| servers.lease())
+    }
+
     /// Carries out each fault at its time, on a thread of its own, and heals it. Once `ended` is closed no more faults
     /// begin, and all are healed.
     pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {
@@ -139,10 +147,6 @@ impl<'a> Director<'a> {
         }
         timeline.sort_by_key(|(moment, _)| moment.at_ns);
         let (director, begun) = (&self, self.directed().begun);
-        if let Some(Err(error)) = self.servers.as_ref().map(|servers| servers.lease()) {
-            self.directed().fail(error);
-            return self.into_directed();
-        }
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, (moment, fault)) in timeline.iter().enumerate() {
@@ -168,11 +172,6 @@ impl<'a> Director<'a> {
         if has_begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
-        self.into_directed()
-    }
-
-    /// Returns the results, for the next phase.
-    fn into_directed(self) -> Directed {
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
         Directed { held: Vec::new(), delay: Duration::ZERO, ..directed }
     }
@@ -339,11 +338,13 @@ impl<'a> Director<'a> {
         Ok(Held(self, keys))
     }
 
-    /// Returns true if another fault affects the server of one of these nodes, or changes which servers run.
+    /// Returns true if another fault affects the server, link or disk of one of these nodes, or changes which servers
+    /// run.
     fn has_fault_of_server(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
-        directed.changing > 0 || directed.held.iter().any(|(thing, number)| *thing == "server" && is_meant(*number))
+        let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
+        directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {

@@ -153,7 +153,7 @@ impl<'a> Attendants<'a> {
     /// `directed` is taken if the drive has faults.
     ///
     /// # Errors
-    /// The store's disk cannot lose power, and was to.
+    /// The store's disk cannot lose power, and was to; a lab with faults has a node that does not run.
     fn of(
         context: &'a RunContext<'a>,
         store: &OpenStore,
@@ -169,13 +169,16 @@ impl<'a> Attendants<'a> {
         // What a phase does to its servers or their disks may end them.
         let is_hurt = power.is_some() || has_faults || directed.has_disk_fault;
         let watched = store.servers().filter(|_| !is_hurt);
+        let director =
+            has_faults.then(|| Director::of(context, trial, driven.ordinal, store, std::mem::take(directed)));
+        director.as_ref().map_or(Ok(()), Director::lease)?;
         let (probe, ledger) = readers;
         Ok(Self {
             counters: probe.and_then(|probe| counters(context, trial, probe)),
             ledger,
             power,
             alive: watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop)),
-            director: has_faults.then(|| Director::of(context, trial, driven.ordinal, store, std::mem::take(directed))),
+            director,
             faults,
             length,
             clock: &context.sinks.clock,

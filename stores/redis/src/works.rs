@@ -21,16 +21,10 @@ pub(crate) fn run(control: &mut Control, name: &str) -> Result<(), StoreError> {
         "save" => ("BGSAVE", "rdb_last_bgsave_status"),
         _ => ("BGREWRITEAOF", "aof_last_bgrewrite_status"),
     };
-    let runs: &[&str] = match name {
-        "save" => &["rdb_bgsave_in_progress"],
-        _ => &["aof_rewrite_in_progress", "aof_rewrite_scheduled"],
-    };
+    // A child of the server's own, which rewrites a file that has grown, comes first: there is one at a time.
+    without_child(control, "another snapshot or rewrite has not ended")?;
     control.command(&[command.as_bytes()])?;
-    let info = control.waits().clone().until(LOOK_INTERVAL, "Read the server's log", || {
-        let info = Info::read(control)?;
-        let is_running = runs.iter().any(|field| info.number(field) > 0);
-        Ok(if is_running { Err(format!("the work `{name}` has not ended")) } else { Ok(info) })
-    })?;
+    let info = without_child(control, &format!("the work `{name}` has not ended"))?;
     match info.text(ended) {
         "ok" => Ok(()),
         status => {
@@ -38,4 +32,14 @@ pub(crate) fn run(control: &mut Control, name: &str) -> Result<(), StoreError> {
             Err(StoreError::new(StoreErrorKind::Store, what).next("Read the server's log"))
         }
     }
+}
+
+/// Waits until the server has no child, and returns its facts. An error has the words `what`.
+fn without_child(control: &mut Control, what: &str) -> Result<Info, StoreError> {
+    const RUNS: [&str; 3] = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
+    control.waits().clone().until(LOOK_INTERVAL, "Read the server's log", || {
+        let info = Info::read(control)?;
+        let is_running = RUNS.iter().any(|field| info.number(field) > 0);
+        Ok(if is_running { Err(what.to_owned()) } else { Ok(info) })
+    })
 }

@@ -187,7 +187,8 @@ impl Holder {
                     Some(command) => self.log.logged(process, command, || self.answer(process, &request)),
                     None => self.answer(process, &request),
                 };
-                answered.inspect(|_| self.leases.after(process, &request))
+                self.leases.after(process, &request, answered.is_ok());
+                answered
             }
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))
                 .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")),
@@ -337,14 +338,9 @@ impl Holder {
         for lease in self.leases.ended() {
             let holder = Arc::clone(self);
             let heal = move || {
-                let what = format!("healing of lab {}: the run that had broken it ended", holder.name);
-                let run = |number: usize, is_paused: bool| {
-                    let start = || holder.act(LabAction::Start, Nodes::One(number));
-                    let resume = || holder.act(LabAction::Resume, Nodes::One(number));
-                    // A paused node may have been killed since.
-                    if is_paused { resume().or_else(|_| start()) } else { start() }
-                };
-                let _ = holder.log.logged(std::process::id(), what, || lease.heal(&holder.cluster, run));
+                let what = format!("lab {}: healed the faults of a run that has ended", holder.name);
+                let act = |act: LabAction, nodes: Nodes| holder.act(act, nodes);
+                let _ = holder.log.logged(std::process::id(), what, || lease.heal(&holder.cluster, act));
             };
             let _ = std::thread::Builder::new().name("lab".to_owned()).spawn(heal);
         }

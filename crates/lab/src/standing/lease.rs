@@ -15,6 +15,8 @@ use crate::supervisor::readable;
 /// Faults of a process that are not healed.
 pub(super) struct Lease {
     process: OwnedFd,
+    /// Number of its requests in progress, which go on after its end.
+    requests: u32,
     /// Nodes that do not run; true if a node is paused.
     down: BTreeMap<usize, bool>,
     /// Links and limits before the first change, by node.
@@ -40,14 +42,16 @@ impl Leases {
         let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(no_process)?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| no_process())?;
         let (down, links, limits) = Default::default();
-        self.all().entry(process).or_insert(Lease { process: handle, down, links, limits });
+        self.all().entry(process).or_insert(Lease { process: handle, requests: 0, down, links, limits });
         Ok(())
     }
 
-    /// Notes the state that a request is about to change, if its process has a lease.
+    /// Notes the state that a request is about to change, if its process has a lease. Each call is followed by one of
+    /// [`Leases::after`].
     pub(super) fn before(&self, process: u32, request: &LabRequest, cluster: &ClusterHandle) {
-        if !self.all().contains_key(&process) {
-            return;
+        match self.all().get_mut(&process) {
+            Some(lease) => lease.requests += 1,
+            None => return,
         }
         // The servers may take a while to name it.
         let former = match request {
@@ -57,7 +61,7 @@ impl Leases {
         let mut all = self.all();
         let Some(lease) = all.get_mut(&process) else { return };
         match request {
-            LabRequest::Act { act: LabAction::Kill | LabAction::Stop, nodes } => {
+            LabRequest::Act { act: LabAction::Kill | LabAction::Stop | LabAction::Restart, nodes } => {
                 lease.down.extend(numbers(cluster, *nodes).map(|number| (number, false)));
             }
             LabRequest::Act { act: LabAction::Pause, nodes } => {
@@ -85,11 +89,17 @@ impl Leases {
         }
     }
 
-    /// Notes that a request of `process` has succeeded, which may have healed something.
-    pub(super) fn after(&self, process: u32, request: &LabRequest) {
+    /// Notes that a request of `process` has ended, which may have healed something if it was done.
+    pub(super) fn after(&self, process: u32, request: &LabRequest, is_done: bool) {
         let mut all = self.all();
+        if let (true, LabRequest::Remove(number)) = (is_done, request) {
+            all.values_mut().for_each(|lease| lease.forget(*number));
+        }
         let Some(lease) = all.get_mut(&process) else { return };
+        // A request for the lease itself was not counted.
+        lease.requests = lease.requests.saturating_sub(1);
         match request {
+            _ if !is_done => {}
             LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes } => {
                 lease.down.retain(|number, _| !of(*nodes, *number));
             }
@@ -103,9 +113,11 @@ impl Leases {
         }
     }
 
-    /// Removes the leases of processes that have ended, and returns those with faults that are left.
+    /// Removes the leases of processes that have ended and whose requests have, and returns those with faults that are
+    /// left.
     pub(super) fn ended(&self) -> Vec<Lease> {
-        let has_ended = |lease: &Lease| readable(&lease.process, Duration::ZERO).unwrap_or(false);
+        let has_ended =
+            |lease: &Lease| lease.requests == 0 && readable(&lease.process, Duration::ZERO).unwrap_or(false);
         let mut all = self.all();
         let ended: Vec<u32> = all.iter().filter(|(_, lease)| has_ended(lease)).map(|(process, _)| *process).collect();
         let ended = ended.into_iter().filter_map(|process| all.remove(&process));
@@ -114,23 +126,38 @@ impl Leases {
 }
 
 impl Lease {
-    /// Heals the faults that are left. `run` makes a node run that is paused, if told so, or does not run.
+    /// Forgets a node that was removed: its number may be given to another.
+    fn forget(&mut self, number: usize) {
+        self.down.remove(&number);
+        self.links.remove(&number);
+        self.limits.retain(|(other, _), _| *other != number);
+    }
+
+    /// Heals the faults that are left. `act` resumes or starts nodes.
     ///
     /// # Errors
     /// The first error; all others are healed nevertheless.
     pub(super) fn heal(
         self,
         cluster: &ClusterHandle,
-        run: impl Fn(usize, bool) -> Result<(), StoreError>,
+        act: impl Fn(LabAction, Nodes) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         let links = self.links.into_iter().map(|(number, link)| cluster.set_link(number, link));
         let links = links.fold(Ok(()), Result::and);
         let limits = self.limits.into_iter().map(|((number, _), before)| cluster.change_limit(number, &before));
         let limits = limits.fold(Ok(()), Result::and);
-        let is_any_down = !self.down.is_empty();
-        let nodes = self.down.into_iter().map(|(number, is_paused)| run(number, is_paused)).fold(Ok(()), Result::and);
-        let joined = if is_any_down { cluster.rejoin() } else { Ok(()) };
-        links.and(limits).and(nodes).and(joined)
+        let paused = self.down.iter().filter(|(_, is_paused)| **is_paused);
+        let resumed = paused.map(|(number, _)| act(LabAction::Resume, Nodes::One(*number))).fold(Ok(()), Result::and);
+        // A paused node may have been killed since, and others may have been started.
+        let runs = |number: &usize| cluster.check(Nodes::One(*number)).is_ok();
+        let started = match self.down.keys().filter(|number| !runs(number)).collect::<Vec<_>>()[..] {
+            [] => Ok(()),
+            [number] => act(LabAction::Start, Nodes::One(*number)),
+            // Several nodes of a cluster may be ready only together.
+            _ => act(LabAction::Start, Nodes::All),
+        };
+        let joined = if self.down.is_empty() { Ok(()) } else { cluster.rejoin() };
+        links.and(limits).and(resumed).and(started).and(joined)
     }
 }
 
