@@ -27,10 +27,18 @@ fn seconds(fault: &Value, name: &str) -> f64 {
 
 /// Returns the endpoint of a run's private PostgreSQL.
 fn postgres_of(run: &Guarded) -> Endpoint {
-    let pid = servers(run.0.id(), "postgres")[0];
-    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap();
-    let words = String::from_utf8_lossy(&command).replace('\0', "\n");
-    let sockets = words.lines().find_map(|word| word.strip_prefix("unix_socket_directories=")).unwrap().to_owned();
+    let sockets_of = |pid: &u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&command).replace('\0', "\n");
+        words.lines().find_map(|word| word.strip_prefix("unix_socket_directories=").map(str::to_owned))
+    };
+    // On a busy machine a fault may have ended the server meanwhile.
+    let mut found = None;
+    wait_for("the server", Duration::from_secs(20), || {
+        found = servers(run.0.id(), "postgres").iter().find_map(sockets_of);
+        found.is_some()
+    });
+    let sockets = found.unwrap();
     let address = Address::Unix(PathBuf::from(sockets).join(".s.PGSQL.5432"));
     let login = Login { user: "postgres".into(), database: "postgres".into(), ..Login::default() };
     Endpoint::plain(address, login)
@@ -193,7 +201,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     };
     wait_for("all nodes to run", Duration::from_secs(20), || lab.states() == ["running"; 2]);
     let whole = seen();
-    let broken = ["kill replica at 300ms", "cut node 2 at 300ms", "limit all cpus=0.2 at 300ms"];
+    let broken = ["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"];
     let broken: Vec<&str> = broken.iter().flat_map(|fault| ["--fault", fault]).collect();
     let mut run = place.started(&[&line[..], &["--for", "60s"], &broken].concat(), 1);
     let faults = || plimsoll_record::data::Run::load(&place.all_runs().pop()?).ok();
