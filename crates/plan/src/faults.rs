@@ -24,6 +24,20 @@ impl FaultDraft {
         self.fault.at(point)
     }
 
+    /// Returns the location of a fault that cannot follow the one that it names, the reason, and advice. `before` are the
+    /// faults before it in the list.
+    fn mistaken_order(&self, before: &[Self]) -> Option<(Range<usize>, String, String)> {
+        let position = self.fault.values().find_map(|fault| fault.after)?.fault;
+        let refused = |what: String, help: &str| Some((self.span.clone(), what, help.to_owned()));
+        let Some(other) = before.get(position) else {
+            let what = format!("no fault {} comes before this one in the list", position + 1);
+            return refused(what, "put the fault that it follows before it: faults are counted from 1");
+        };
+        let endless = other.fault.values().find(|fault| !fault.ends_once())?;
+        let what = format!("nothing comes after fault {}, `{endless}`: it has no end of its own", position + 1);
+        refused(what, "write how long that one lasts, once: for 3s")
+    }
+
     /// Location of the fault, if it is one of a disk.
     pub(crate) fn of_disk(&self) -> Option<Range<usize>> {
         self.fault.values().any(PlannedFault::is_of_disk).then(|| self.span.clone())
@@ -39,10 +53,12 @@ impl PlanReader<'_> {
             let what = format!("a drive has at most {FAULTS_MAX} faults, not {}", elements.len());
             return self.refuse(node.span, what, Some("repeat one: every 30s".to_owned()));
         }
-        self.all(&elements, |element| {
+        let faults = self.all(&elements, |element| {
             let fault = self.choices(phase, element, |node| self.fault(node))?;
             Some(FaultDraft { fault, span: element.span.clone() })
-        })
+        })?;
+        let mistake = faults.iter().enumerate().find_map(|(at, fault)| fault.mistaken_order(&faults[..at]));
+        mistake.map_or(Some(faults), |(span, what, help)| self.refuse(span, what, Some(help)))
     }
 
     fn fault(&self, node: &PlanNode<'_>) -> Option<PlannedFault> {

@@ -14,6 +14,7 @@ use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
 use crate::scenarios::{kinds_of, pace_of_all, together};
 use crate::sweep::{Choices, Point};
+use crate::timeline::chained;
 use crate::workload::WorkloadDraft;
 
 /// Most phases of a trial.
@@ -262,7 +263,7 @@ impl PlanReader<'_> {
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),
-                faults: faults.iter().map(|fault| fault.at(point)).collect(),
+                faults: chained(faults.iter().map(|fault| fault.at(point)).collect()),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),
                 undisturbed_within_ns: None,

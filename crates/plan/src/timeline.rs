@@ -35,8 +35,10 @@ pub struct PlannedFault {
     text: String,
     /// Kind of fault, and its nodes.
     pub what: FaultAction,
-    /// Beginning.
+    /// Beginning; that of a fault after another is the earliest possible one, once [`chained`] has added the times of both.
     pub at: FaultTime,
+    /// Fault that has to be healed first.
+    pub after: Option<FaultAfter>,
     /// Time until the fault is healed; `None` for the end of the phase, or of the trial for a fault of the disk.
     pub lasts: Option<FaultTime>,
     /// Interval in nanoseconds after which the fault is repeated.
@@ -70,13 +72,22 @@ pub enum FaultAction {
     Work(String, NodeChoice),
 }
 
-/// Time in a phase, from its start.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum FaultTime {
+/// Time in a phase, from its start: the sum of a time and a share.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct FaultTime {
     /// Nanoseconds.
-    Ns(u64),
+    pub ns: u64,
     /// Per cent of the length of the phase, with its warm-up.
-    Percent(f64),
+    pub percent: f64,
+}
+
+/// Beginning of a fault after another of the same phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FaultAfter {
+    /// Position of the other one in the list of the phase, from 0.
+    pub fault: usize,
+    /// Time from the end of its healing.
+    pub by: FaultTime,
 }
 
 /// An occurrence of a fault. Times are nanoseconds from the start of the phase.
@@ -140,10 +151,13 @@ impl FaultAction {
 impl FaultTime {
     /// Returns the time in nanoseconds in a phase of `length_ns`; `None` for a share of an unknown length.
     pub fn ns(self, length_ns: Option<u64>) -> Option<u64> {
-        match self {
-            Self::Ns(ns) => Some(ns),
-            Self::Percent(percent) => length_ns.map(|length_ns| (length_ns as f64 * percent / 100.0) as u64),
-        }
+        let share_ns = |length_ns: u64| (length_ns as f64 * self.percent / 100.0) as u64;
+        let share_ns = if self.percent == 0.0 { Some(0) } else { length_ns.map(share_ns) };
+        share_ns.map(|share_ns| self.ns.saturating_add(share_ns))
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { ns: self.ns.saturating_add(other.ns), percent: self.percent + other.percent }
     }
 }
 
@@ -154,9 +168,10 @@ impl PlannedFault {
     /// The mistake, with advice.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let is_time = |word: &&str| ["at", "for", "every"].contains(word);
+        let is_time = |word: &&str| ["at", "after", "for", "every"].contains(word);
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
         let what = action(named)?;
+        let (times, after) = after(times)?;
         let [mut at, mut lasts, mut every] = [None; 3];
         for pair in times.chunks(2) {
             let (key, value) = (pair[0], pair.get(1).copied().unwrap_or_default());
@@ -174,9 +189,12 @@ impl PlannedFault {
             }
             *place = Some((time(key, value)?, value));
         }
-        let texts = [("at", at), ("for", lasts), ("every", every)];
-        let texts = texts.iter().filter_map(|(key, given)| given.map(|(_, value)| format!(" {key} {value}")));
-        let text = named.join(" ") + &texts.collect::<String>();
+        let shown = |(key, given): (&str, Option<(FaultTime, &str)>)| {
+            given.map_or_else(String::new, |(_, value)| format!(" {key} {value}"))
+        };
+        let after_text = after.map_or_else(String::new, |fault| format!(" after fault {}", fault + 1));
+        let [at_text, lasts_text, every_text] = [("at", at), ("for", lasts), ("every", every)].map(shown);
+        let text = format!("{}{at_text}{after_text}{lasts_text}{every_text}", named.join(" "));
         let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
         let Some(at) = at else {
             let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
@@ -188,16 +206,17 @@ impl PlannedFault {
         }
         let every_ns = match every {
             None => None,
-            Some(FaultTime::Ns(ns)) if ns > 0 => Some(ns),
+            Some(_) if after.is_some() => {
+                let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
+                return Err(("a fault after another is not repeated".to_owned(), help));
+            }
+            Some(FaultTime { ns, .. }) if ns > 0 => Some(ns),
             Some(_) => {
                 let help = Some("write every 30s".to_owned());
                 return Err(("`every` needs a time above 0, and no share of the phase".to_owned(), help));
             }
         };
-        let is_long = |lasts: FaultTime, every_ns: u64| match lasts {
-            FaultTime::Ns(ns) => ns > every_ns / LASTS,
-            FaultTime::Percent(_) => true,
-        };
+        let is_long = |lasts: FaultTime, every_ns: u64| lasts.percent > 0.0 || lasts.ns > every_ns / LASTS;
         match (every_ns, lasts) {
             (Some(_), None) if !what.is_brief() => {
                 let help = Some("write how long it lasts: for 3s every 30s".to_owned());
@@ -211,7 +230,8 @@ impl PlannedFault {
             }
             _ => {}
         }
-        Ok(Self { text, what, at, lasts, every_ns })
+        let after = after.map(|fault| FaultAfter { fault, by: at });
+        Ok(Self { text, what, at, after, lasts, every_ns })
     }
 
     /// Returns true for a fault of the store's disk.
@@ -227,6 +247,13 @@ impl PlannedFault {
     /// Returns true for a fault that lasts until the end of the trial: what comes of it shows in later phases.
     pub fn outlasts_phase(&self) -> bool {
         self.lasts.is_none() && matches!(self.what, FaultAction::Disk(_) | FaultAction::Add)
+    }
+
+    /// Returns true for a single fault that is healed within its phase.
+    pub(crate) fn ends_once(&self) -> bool {
+        self.every_ns.is_none()
+            && !matches!(self.what, FaultAction::Add)
+            && (self.what.is_brief() || self.lasts.is_some())
     }
 
     /// Returns the fault without its times: `kill primary`.
@@ -263,6 +290,19 @@ impl PlannedFault {
             (Some(_), _) => (from_ns, length_ns),
         }
     }
+}
+
+/// Returns the faults of a phase, with the earliest beginning of each that follows another. All follow an earlier one of
+/// the list.
+pub fn chained(mut faults: Vec<PlannedFault>) -> Vec<PlannedFault> {
+    for at in 0..faults.len() {
+        let (before, rest) = faults.split_at_mut(at);
+        let Some((after, other)) = rest[0].after.and_then(|after| Some((after, before.get(after.fault)?))) else {
+            continue;
+        };
+        rest[0].at = other.at.plus(other.lasts.unwrap_or_default()).plus(after.by);
+    }
+    faults
 }
 
 /// Returns two faults that would be in effect together and exclude each other; none in a list that can be carried out.
@@ -376,12 +416,30 @@ fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w s
     })
 }
 
+/// Splits `after fault 2` from the times of a fault. Returns the other times, and the position from 0.
+fn after<'w>(times: &[&'w str]) -> Result<(Vec<&'w str>, Option<usize>), Mistake> {
+    let Some(start) = times.iter().position(|word| *word == "after") else { return Ok((times.to_vec(), None)) };
+    let (before, rest) = times.split_at(start);
+    let number = match rest {
+        [_, "fault", number, ..] => number.parse::<usize>().ok().filter(|number| *number > 0),
+        _ => None,
+    };
+    let help = || Some("write \"at 2s after fault 1\" for 2s after the first fault of the list is healed".to_owned());
+    let Some(number) = number else {
+        return Err((format!("`{}` names no fault", short(&rest.join(" "))), help()));
+    };
+    if before.last().is_none_or(|_| before.len() % 2 != 0 || before[before.len() - 2] != "at") {
+        return Err(("`after` follows a time".to_owned(), help()));
+    }
+    Ok((before.iter().chain(&rest[3..]).copied().collect(), Some(number - 1)))
+}
+
 fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
     let mistake = |(what, help): Mistake| (format!("`{key} {}`: {what}", short(value)), help);
     if value.ends_with('%') {
         let percent = quantity::parse(value, Dimension::Share).map_err(mistake)?;
         return if percent <= 100.0 {
-            Ok(FaultTime::Percent(percent))
+            Ok(FaultTime { ns: 0, percent })
         } else {
             Err(mistake(("a phase has 100%".to_owned(), Some("write at 40%, or a time".to_owned()))))
         };
@@ -390,7 +448,7 @@ fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
     if ns > quantity::TIME_NS_MAX as f64 {
         return Err(mistake((format!("at most {}", show_ns(quantity::TIME_NS_MAX)), None)));
     }
-    Ok(FaultTime::Ns(ns.round() as u64))
+    Ok(FaultTime { ns: ns.round() as u64, percent: 0.0 })
 }
 
 /// Parses the link of a fault, `delay=20ms loss=1%`.

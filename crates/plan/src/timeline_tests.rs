@@ -23,6 +23,19 @@ fn a_fault_begins_and_is_healed_at_its_times_or_at_the_end_of_the_phase() {
 }
 
 #[test]
+fn a_fault_after_another_begins_no_earlier_than_that_one_is_healed() {
+    let list =
+        ["work backup at 1s", "kill node 2 at 10% after fault 1 for 2s", "cut node 2 at 500ms after fault 2 for 1s"];
+    let chain = chained(list.map(fault).to_vec());
+    let begun: Vec<Option<u64>> = chain.iter().map(|fault| fault.at.ns(Some(10 * S))).collect();
+    assert_eq!(begun, [Some(S), Some(2 * S), Some(4 * S + S / 2)]);
+    assert_eq!(chain.iter().map(ToString::to_string).collect::<Vec<_>>(), list);
+    assert_eq!((chain[1].name(), chain[0].at.ns(None), chain[1].at.ns(None)), ("kill node 2", Some(S), None));
+    let follows = [chain[1].after, chain[2].after].map(|after| after.map(|after| after.fault));
+    assert_eq!(follows, [Some(0), Some(1)]);
+}
+
+#[test]
 fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
     let all = moments("pause node 1 at 0s for 2s every 4s", Some(100 * S));
     assert_eq!(all.len(), 25);

@@ -43,6 +43,8 @@ pub struct Directed {
     pub failed: Option<TrialError>,
     /// Beginning of the last healing.
     pub healing_ns: Option<u64>,
+    /// Ends of the healings in the phase, with the positions of the faults in its list.
+    healed: Vec<(usize, Instant)>,
     /// Ending of a server that no fault had ended.
     pub ended: Option<TrialError>,
     /// Parts of nodes that have a fault.
@@ -100,6 +102,41 @@ pub struct Director<'a> {
     directed: Mutex<Directed>,
 }
 
+/// An occurrence of a fault.
+struct Occurrence<'f> {
+    /// Position of the fault in the list of its phase.
+    position: usize,
+    fault: &'f PlannedFault,
+    moment: FaultMoment,
+    /// Time after the fault that this one follows.
+    after_ns: Option<u64>,
+}
+
+impl Occurrence<'_> {
+    /// Returns the position of the fault that this one follows.
+    fn follows(&self) -> Option<usize> {
+        self.fault.after.map(|after| after.fault)
+    }
+
+    /// Reports that the phase ended before the fault.
+    fn missed(&self) -> String {
+        let at = plimsoll_analysis::number::seconds(self.moment.at_ns as f64 / 1e9);
+        let at = self.follows().map_or_else(|| format!("at {at}"), |fault| format!("after fault {}", fault + 1));
+        format!("{} {at} was not done: the phase had ended", self.fault.name())
+    }
+}
+
+/// Planned time of a fault, from the start of its phase.
+#[derive(Clone, Copy)]
+struct Planned {
+    at: Duration,
+    /// Time to which the delay of all faults is added.
+    undelayed: Duration,
+}
+
+/// Nodes that a fault names, by their role and number; `None` if it is not one of nodes.
+type Chosen = Result<Option<(NodeChoice, Nodes)>, TrialError>;
+
 /// Start of a phase, by both clocks.
 #[derive(Clone, Copy)]
 struct PhaseStart {
@@ -141,24 +178,25 @@ impl<'a> Director<'a> {
     /// begin, and all are healed.
     pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {
         let start = PhaseStart { at: Instant::now(), ns: self.clock.now_ns() };
-        let mut timeline: Vec<(FaultMoment, &PlannedFault)> = Vec::new();
-        for (at, fault) in faults.iter().enumerate() {
-            timeline.extend(fault.moments(length_ns, seed ^ at as u64).into_iter().map(|moment| (moment, fault)));
+        let mut timeline: Vec<Occurrence<'_>> = Vec::new();
+        for (position, fault) in faults.iter().enumerate() {
+            let moments = fault.moments(length_ns, seed ^ position as u64);
+            let after_ns = fault.after.and_then(|after| after.by.ns(length_ns));
+            timeline.extend(moments.into_iter().map(|moment| Occurrence { position, fault, moment, after_ns }));
         }
-        timeline.sort_by_key(|(moment, _)| moment.at_ns);
+        timeline.sort_by_key(|one| one.moment.at_ns);
         let (director, begun) = (&self, self.directed().begun);
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
-            for (at, (moment, fault)) in timeline.iter().enumerate() {
-                let lookup = start.at + self.due(moment).saturating_sub(LEAD);
+            for (at, one) in timeline.iter().enumerate() {
+                let lookup = start.at + self.due(one).saturating_sub(LEAD);
                 if has_ended(ended, lookup) {
-                    let missed = timeline[at..].iter().map(|(moment, fault)| missed(fault, moment));
-                    self.directed().missed.extend(missed);
+                    self.directed().missed.extend(timeline[at..].iter().map(Occurrence::missed));
                     break;
                 }
                 let (sender, over) = channel();
                 let thread = std::thread::Builder::new().name("fault".to_owned());
-                match thread.spawn_scoped(scope, move || director.carry_out(fault, *moment, start, &over)) {
+                match thread.spawn_scoped(scope, move || director.carry_out(one, start, &over)) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => self.directed().fail(io_error("the thread of a fault", &error)),
                 }
@@ -173,32 +211,63 @@ impl<'a> Director<'a> {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Directed { held: Vec::new(), delay: Duration::ZERO, ..directed }
+        Directed { held: Vec::new(), healed: Vec::new(), delay: Duration::ZERO, ..directed }
     }
 
     /// Returns the time of a fault since the start of the phase.
-    fn due(&self, moment: &FaultMoment) -> Duration {
-        Duration::from_nanos(moment.at_ns) + self.directed().delay
+    fn due(&self, one: &Occurrence<'_>) -> Duration {
+        Duration::from_nanos(one.moment.at_ns) + self.directed().delay
     }
 
-    /// Waits for the time of a fault, and then until no other is changing which servers run. Later faults are delayed by
-    /// as much, so that they stay as far apart as planned. Returns `None` if `over` was closed before, else whether it
-    /// was later than planned.
-    fn wait(&self, fault: &PlannedFault, moment: &FaultMoment, start: PhaseStart, over: &Receiver<()>) -> Option<bool> {
+    /// Returns the time of a fault, once the one that it follows is healed; `None` if `over` was closed before.
+    fn planned(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) -> Option<Planned> {
+        let Some(by_ns) = one.after_ns else {
+            let at = Duration::from_nanos(one.moment.at_ns);
+            return Some(Planned { at, undelayed: at });
+        };
         loop {
-            let due = self.due(moment);
-            if has_ended(over, start.at + due) {
+            let directed = self.directed();
+            let healed = directed.healed.iter().find(|(position, _)| Some(*position) == one.follows());
+            if let Some((_, healed)) = healed {
+                let at = healed.saturating_duration_since(start.at) + Duration::from_nanos(by_ns);
+                return Some(Planned { at, undelayed: at.saturating_sub(directed.delay) });
+            }
+            drop(directed);
+            if has_ended(over, Instant::now() + LOOK_INTERVAL) {
+                return None;
+            }
+        }
+    }
+
+    /// Waits until a fault is due, and no other is changing which servers run. Returns the nodes that it names then, or
+    /// the error of that question; `None` if `over` was closed before. Later faults are delayed by as much, so that they
+    /// stay as far apart as planned.
+    fn wait(&self, one: &Occurrence<'_>, planned: Planned, start: PhaseStart, over: &Receiver<()>) -> Option<Chosen> {
+        let chosen = |choice| Ok((choice, self.servers()?.chosen(choice)?));
+        let choose = || one.fault.what.nodes().map(chosen).transpose();
+        let due = |delay: Duration| start.at + planned.undelayed + delay;
+        let mut delay = self.directed().delay;
+        if has_ended(over, due(delay).checked_sub(LEAD).unwrap_or(start.at)) {
+            return None;
+        }
+        let (mut nodes, chosen_for) = (choose(), delay);
+        loop {
+            if has_ended(over, due(delay)) {
                 return None;
             }
             let mut directed = self.directed();
-            let planned = Duration::from_nanos(moment.at_ns);
-            if directed.changing > 0 && !fault.is_of_disk() {
-                let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned);
+            if directed.changing > 0 && !one.fault.is_of_disk() {
+                let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned.undelayed);
                 directed.delay = directed.delay.max(late);
-            } else if planned + directed.delay <= due {
-                return Some(directed.delay > Duration::ZERO);
+            } else if directed.delay <= delay {
+                break;
             }
+            delay = directed.delay;
         }
+        if delay > chosen_for {
+            nodes = choose();
+        }
+        Some(nodes)
     }
 
     /// Notes that a fault is changing which servers run.
@@ -223,17 +292,14 @@ impl<'a> Director<'a> {
     }
 
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
-    fn carry_out(&self, fault: &PlannedFault, moment: FaultMoment, start: PhaseStart, over: &Receiver<()>) {
-        let chosen = |choice| Ok::<_, TrialError>((choice, self.servers()?.chosen(choice)?));
-        let choose = || fault.what.nodes().map(chosen).transpose();
-        let mut nodes = choose();
-        let Some(is_late) = self.wait(fault, &moment, start, over) else {
-            self.directed().missed.push(missed(fault, &moment));
+    fn carry_out(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) {
+        let Occurrence { fault, moment, .. } = *one;
+        let due = self.planned(one, start, over);
+        let due = due.and_then(|planned| Some((planned, self.wait(one, planned, start, over)?)));
+        let Some((planned, nodes)) = due else {
+            self.directed().missed.push(one.missed());
             return;
         };
-        if is_late {
-            nodes = choose();
-        }
         let ordinal = {
             let mut directed = self.directed();
             directed.begun += 1;
@@ -246,7 +312,7 @@ impl<'a> Director<'a> {
             kind: kind(&fault.what),
             subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
             fault: fault.to_string(),
-            planned_ns: start.ns + moment.at_ns,
+            planned_ns: start.ns + planned.at.as_nanos() as u64,
             begun_ns: self.clock.now_ns(),
             taken_ns: None,
             healing_ns: None,
@@ -292,7 +358,8 @@ impl<'a> Director<'a> {
                 return recorded;
             }
             // One that began late lasts as long as planned, but not longer than the phase.
-            let late_ns = if fault.lasts.is_some() { span.begun_ns.saturating_sub(span.planned_ns) } else { 0 };
+            let planned_ns = start.ns + moment.at_ns;
+            let late_ns = if fault.lasts.is_some() { span.begun_ns.saturating_sub(planned_ns) } else { 0 };
             match moment.until_ns {
                 Some(until_ns) => drop(has_ended(over, start.at + Duration::from_nanos(until_ns + late_ns))),
                 None => drop(over.recv()),
@@ -303,6 +370,9 @@ impl<'a> Director<'a> {
             span.healed_ns = Some(self.clock.now_ns());
             recorded.and(self.record(&span))
         });
+        if span.healed_ns.is_some() {
+            self.directed().healed.push((one.position, Instant::now()));
+        }
         if let Err(error) = done {
             span.error = Some(error.line());
             let told = self.record(&span);
@@ -527,12 +597,6 @@ pub(crate) fn take_back(
 /// Waits until `until`. Returns true if `ended` was closed before.
 fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
     ended.recv_timeout(until.saturating_duration_since(Instant::now())) != Err(RecvTimeoutError::Timeout)
-}
-
-/// Reports a fault whose time never came.
-fn missed(fault: &PlannedFault, moment: &FaultMoment) -> String {
-    let at = plimsoll_analysis::number::seconds(moment.at_ns as f64 / 1e9);
-    format!("{} at {at} was not done: the phase had ended", fault.name())
 }
 
 fn kind(what: &FaultAction) -> FaultKind {

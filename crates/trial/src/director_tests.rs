@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use plimsoll_core::{Launch, Limits, Node, Span, StoreError};
+use plimsoll_plan::timeline::chained;
 
 use super::*;
 
@@ -151,7 +152,7 @@ impl Directing {
             server_pin: &[],
             directed: Mutex::default(),
         };
-        let faults: Vec<PlannedFault> = faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect();
+        let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
         let (faults, (open, ended)) = (&faults[..], channel());
         let directed = std::thread::scope(|scope| {
             let length_ns = length_ms.map(|ms| ms * 1_000_000);
@@ -274,6 +275,27 @@ fn planned_work_delays_no_other_fault_and_is_waited_for() {
     assert_eq!((*taken_ns, *healing_ns), (Some(done.spans[0].begun_ns), None));
     assert!(healed_ns.unwrap() - done.spans[0].begun_ns >= WORK_TIME.as_nanos() as u64);
     assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());
+}
+
+#[test]
+fn a_fault_after_another_waits_until_it_is_healed() {
+    let faults = [
+        "work backup at 50ms",
+        "pause node 2 at 100ms after fault 1 for 50ms",
+        "cut node 1 at 0s after fault 2 for 50ms",
+    ];
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 1_200);
+    assert_eq!(done.names(), ["work backup 2", "pause 2", "resume 2", "cut 1", "link 1", "start all"]);
+    let [work, pause, cut] = [0, 1, 2].map(|at| &done.spans[at]);
+    let since = |one: &FaultSpan, other: &FaultSpan| one.planned_ns - other.healed_ns.unwrap();
+    assert!((100_000_000..250_000_000).contains(&since(pause, work)), "{:?}", done.spans);
+    assert!(since(cut, pause) < 150_000_000 && pause.begun_ns >= pause.planned_ns, "{:?}", done.spans);
+    let lasted_ns = pause.healing_ns.unwrap() - pause.taken_ns.unwrap();
+    assert!((40_000_000..200_000_000).contains(&lasted_ns), "{lasted_ns}");
+    assert!(done.directed.missed.is_empty() && done.directed.failed.is_none());
+    let early = Directing::of(Noted::default(), &faults, Some(2_000), 200);
+    let missed = early.directed.missed;
+    assert!(missed.contains(&"pause node 2 after fault 1 was not done: the phase had ended".to_owned()), "{missed:?}");
 }
 
 #[test]

@@ -54,20 +54,11 @@ pub fn spec(line: &LineSearch, goals: &[Goal], trial: Option<&PlannedTrial>) -> 
 
 /// Returns the shortest load step in which throughput is seen before `fault`, and for `back_s` after it was healed.
 fn needed_s(fault: &PlannedFault, back_s: f64) -> f64 {
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let (lasts_s, lasts_share) = match fault.lasts {
-        None => (0.0, 0.0),
-        Some(FaultTime::Ns(ns)) => (seconds(ns), 0.0),
-        Some(FaultTime::Percent(percent)) => (0.0, percent / 100.0),
-    };
-    match fault.at {
-        FaultTime::Ns(ns) => (seconds(ns) + lasts_s + back_s) / (1.0 - lasts_share).max(0.01),
-        FaultTime::Percent(percent) => {
-            let share = percent / 100.0;
-            let after_s = (lasts_s + back_s) / (1.0 - share - lasts_share).max(0.01);
-            after_s.max(BEFORE_S / share.max(0.01))
-        }
-    }
+    let parts = |time: FaultTime| (time.ns as f64 / 1e9, time.percent / 100.0);
+    let ((at_s, at_share), (lasts_s, lasts_share)) = (parts(fault.at), parts(fault.lasts.unwrap_or_default()));
+    let needed_s = (at_s + lasts_s + back_s) / (1.0 - at_share - lasts_share).max(0.01);
+    let before_s = if at_share > 0.0 { (BEFORE_S - at_s) / at_share.max(0.01) } else { 0.0 };
+    needed_s.max(before_s)
 }
 
 /// Searches for the load line of `trial`, whose drive is held at one rate after the other, until it is found, the time is

@@ -83,7 +83,7 @@ fn faults(trial: &PlannedTrial) -> Result<(), TrialError> {
             DriveLimit::OpsPerClient(_) => None,
         };
         let refused = |what: String, next: &str| Err(TrialError::usage(format!("phase {name}: {what}")).next(next));
-        let is_share = |time: FaultTime| matches!(time, FaultTime::Percent(_));
+        let is_share = |time: FaultTime| time.percent > 0.0;
         for fault in &drive.faults {
             if fault.every_ns.is_some() && length_ns.is_none() {
                 let what = format!("{fault}: a phase that counts operations has no length to repeat it in");

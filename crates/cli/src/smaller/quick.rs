@@ -64,7 +64,7 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
 /// Returns true if all faults are at shares of their phase.
 fn are_shares(faults: &Item) -> bool {
     let is_share = |text: &str| {
-        let of_phase = |time: FaultTime| matches!(time, FaultTime::Percent(_));
+        let of_phase = |time: FaultTime| time.ns == 0;
         let fault = PlannedFault::parse(text).ok();
         fault.is_some_and(|fault| of_phase(fault.at) && fault.lasts.is_none_or(of_phase) && fault.every_ns.is_none())
     };

@@ -81,7 +81,7 @@ fn connect(from: &Host, to: &Host) -> TcpStream {
     stream
 }
 
-/// Returns the median of `count` round trips.
+/// Returns the first quartile of `count` round trips: a busy machine delays most of them.
 fn round_trip(stream: &mut TcpStream, count: usize) -> Duration {
     let mut times: Vec<Duration> = (0..count)
         .map(|_| {
@@ -92,7 +92,7 @@ fn round_trip(stream: &mut TcpStream, count: usize) -> Duration {
         })
         .collect();
     times.sort();
-    times[count / 2]
+    times[count / 4]
 }
 
 fn pair() -> (Host, Host) {
@@ -108,10 +108,10 @@ fn a_delayed_link_takes_its_time_and_connections_outlive_its_changes() {
     let delay = Duration::from_millis(10);
     let mut takes = |link: Link, asked: f64| {
         two.set_link(link).unwrap();
-        // Other tests and programs delay both links, and may disturb a median throughout.
-        let is_asked = (0..12).any(|_| {
+        // Other tests and programs delay both links, and may disturb a quartile throughout.
+        let is_asked = (0..30).any(|_| {
             let (seen, usual) = (round_trip(&mut stream, 50), round_trip(&mut undelayed, 50));
-            println!("median round trip of {asked} s: {seen:?}, without a delay {usual:?}");
+            println!("first quartile of a round trip of {asked} s: {seen:?}, without a delay {usual:?}");
             (0.95..=1.07).contains(&(seen.saturating_sub(usual).as_secs_f64() / asked))
         });
         assert!(is_asked, "{asked} s");
