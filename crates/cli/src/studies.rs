@@ -33,6 +33,7 @@ pub const ALL: &[Study] = &[
     Study { name: "searchrate", text: include_str!("../../../studies/searchrate.toml") },
     Study { name: "failover", text: include_str!("../../../studies/failover.toml") },
     Study { name: "adversity", text: include_str!("../../../studies/adversity.toml") },
+    Study { name: "failover-sql", text: include_str!("../../../studies/failover-sql.toml") },
     Study { name: "adversity-sql", text: include_str!("../../../studies/adversity-sql.toml") },
     Study { name: "retry", text: include_str!("../../../studies/retry.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },

@@ -116,7 +116,9 @@ pub use production::Production;
 pub use progress::Progress;
 pub use removal::{Removal, is_run_id, shell_word};
 pub use sampler::{Reading, SampleValue, Sampler, Series, SeriesKind, Unavailable};
-pub use server::{Launch, Member, Node, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal};
+pub use server::{
+    Launch, Member, Node, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal, no_promotion,
+};
 pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,
     SessionSpec, Sessions, WireClient, WireSession, WireState, Wish,

@@ -152,6 +152,12 @@ impl Launch {
     }
 }
 
+/// Returns the error of a store without replicas that a command promotes.
+pub fn no_promotion(store: &str) -> StoreError {
+    StoreError::usage(format!("a replica of {store} cannot be promoted by a command"))
+        .next("kill or cut the primary: the cluster chooses another one by itself, if it can")
+}
+
 /// Instructions for making servers of one kind, with the store's parameters filled in. Each store's folder holds its
 /// own.
 pub trait Recipe: Send + Sync {
@@ -191,8 +197,7 @@ pub trait Recipe: Send + Sync {
     /// # Errors
     /// `Usage`.
     fn promotes(&self) -> Result<(), StoreError> {
-        let next = "kill or cut the primary: the cluster chooses another one by itself, if it can";
-        Err(StoreError::usage(format!("a replica of {} cannot be promoted by a command", self.spec().name)).next(next))
+        Err(no_promotion(self.spec().name))
     }
 
     /// Makes a replica the primary.
@@ -219,6 +224,14 @@ pub trait Recipe: Send + Sync {
     /// `Missing` if it is not installed; an error if the primary does not answer.
     fn rejoin(&self, _node: Member<'_>, _waits: &Waits) -> Result<Option<Launch>, StoreError> {
         Ok(None)
+    }
+
+    /// Makes a node that [rejoined](Recipe::rejoin), and runs again, follow the present primary.
+    ///
+    /// # Errors
+    /// An error if the node or the primary does not answer.
+    fn rejoined(&self, _node: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Ports that the node listens on, if it has its own host.

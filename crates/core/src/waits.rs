@@ -81,6 +81,12 @@ impl Waits {
         Self { answer: answer.into().unwrap_or(self.answer), ..self.clone() }
     }
 
+    /// Limits long work to `work`, if it is limited to more.
+    #[must_use]
+    pub fn with_work(&self, work: Duration) -> Self {
+        Self { work: self.work.min(work), ..self.clone() }
+    }
+
     /// Gives operations in flight a `grace` time to complete after a stop.
     #[must_use]
     pub fn with_grace(&self, grace: Duration) -> Self {

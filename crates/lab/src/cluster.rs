@@ -577,17 +577,14 @@ impl Running {
 
     /// Launches nodes together and waits until each is ready.
     fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
+        let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;
             if anew {
                 self.set_up(member)?;
             }
-            if self.promotion().stale.contains(number) {
-                if let Some(launch) = self.recipe.rejoin(member, &self.waits)? {
-                    self.on(*number, |server| server.run(&launch, SET_UP_BOUND))?;
-                }
-                self.promotion().stale.remove(number);
-            }
+            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, &self.waits)? } else { None };
+            rejoin.map_or(Ok(()), |launch| self.on(*number, |server| server.run(&launch, SET_UP_BOUND)))?;
             let launch = self.recipe.launch(member)?;
             self.on(*number, |server| {
                 if server.pid().is_none() {
@@ -596,7 +593,12 @@ impl Running {
                 server.start(&launch)
             })?;
         }
-        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))
+        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))?;
+        stale.into_iter().try_for_each(|number| {
+            self.recipe.rejoined(self.member(nodes, number, false)?, &self.waits)?;
+            self.promotion().stale.remove(&number);
+            Ok(())
+        })
     }
 
     /// Notes that nodes are being started, or no longer are.

@@ -1,4 +1,7 @@
 //! Replicas that follow a primary's binary log, by global transaction ids.
+//!
+//! Every node has all transactions in its own binary log, from the first on. So a replica can take over, and a former
+//! primary with transactions that no replica received is emptied, and gets everything anew.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +9,24 @@ use std::time::Duration;
 use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
 
+use crate::connection::Connection;
 use crate::server::MariadbRecipe;
+use crate::sql::quoted;
 
 /// Between two looks whether a replica follows.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
+/// Longest time in which a replica applies all that it has received, before it is promoted.
+const APPLY_BOUND: Duration = Duration::from_secs(30);
+/// Longest time in which a replica is shown to follow another primary.
+const FOLLOW_BOUND: Duration = Duration::from_secs(10);
+/// Columns of `SHOW SLAVE STATUS`, in every version: errors of its two threads.
+const ERRORS: [usize; 2] = [35, 37];
+/// Column of `SHOW SLAVE STATUS` with the last transaction that a replica has received.
+const RECEIVED: usize = 43;
+/// Databases of the server itself.
+const OWN_DATABASES: &str = "'mysql', 'sys', 'information_schema', 'performance_schema'";
 
 /// Returns the arguments of a node. The binary log is synced at each commit: without that a primary that was killed with its
 /// machine would have commits which it had given to replicas, and not kept.
@@ -24,7 +39,7 @@ pub(crate) fn arguments(node: Member<'_>) -> Vec<String> {
         "--log-slave-updates=ON".to_owned(),
         "--gtid-strict-mode=ON".to_owned(),
     ];
-    arguments.extend((node.number > 0).then(|| "--read-only=ON".to_owned()));
+    arguments.extend((node.number != node.primary).then(|| "--read-only=ON".to_owned()));
     arguments
 }
 
@@ -36,51 +51,148 @@ pub(crate) fn form(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -
 
 /// Makes a new node follow the primary, from its first transaction on.
 pub(crate) fn follow(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits: &Waits) -> Result<(), StoreError> {
-    let (login, address) = (recipe.login(primary), primary.listens_at(0));
     let mut connection = recipe.open(replica, waits)?;
     // What its own installation has written is no part of the primary's history.
-    for statement in [
-        "RESET MASTER".to_owned(),
-        "SET GLOBAL gtid_slave_pos = ''".to_owned(),
-        format!(
-            "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{}', MASTER_PASSWORD = '{}', \
-             MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
-            address.ip(),
-            address.port(),
-            login.user,
-            primary.secret,
-        ),
-        "START SLAVE".to_owned(),
-    ] {
-        connection.simple(&statement)?;
+    connection.simple("RESET MASTER")?;
+    read_from(recipe, primary, &mut connection, "")
+}
+
+/// Makes a replica read the primary's binary log after the transactions `position`.
+fn read_from(
+    recipe: &MariadbRecipe,
+    primary: &Node,
+    replica: &mut Connection,
+    position: &str,
+) -> Result<(), StoreError> {
+    let (login, address) = (recipe.login(primary), primary.listens_at(0));
+    replica.simple(&format!("SET GLOBAL gtid_slave_pos = '{position}'"))?;
+    replica.simple(&format!(
+        "CHANGE MASTER TO MASTER_HOST = '{}', MASTER_PORT = {}, MASTER_USER = '{}', MASTER_PASSWORD = '{}', \
+         MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
+        address.ip(),
+        address.port(),
+        login.user,
+        primary.secret,
+    ))?;
+    replica.simple("START SLAVE").map(drop)
+}
+
+/// Makes a replica the primary, after it has applied all that it has received.
+///
+/// # Errors
+/// `Broken` if it does not apply that in time.
+pub(crate) fn promote(recipe: &MariadbRecipe, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND).with_work(APPLY_BOUND);
+    let mut connection = recipe.open(&to, &looks)?;
+    connection.simple("STOP SLAVE IO_THREAD")?;
+    let status = connection.simple("SHOW SLAVE STATUS")?;
+    let received = status.row_iter().next().map(|row| text(row, RECEIVED).to_owned()).unwrap_or_default();
+    if !received.is_empty() {
+        looks.until(LOOK_INTERVAL, "Read its log", || {
+            let is_applied = has_applied(&mut connection, &received)?;
+            let number = to.number + 1;
+            Ok(if is_applied { Ok(()) } else { Err(format!("node {number} has not applied what it has received")) })
+        })?;
+    }
+    for statement in ["STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF"] {
+        connection.simple(statement)?;
     }
     Ok(())
 }
 
-/// Waits until every replica has all that the primary had.
-pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
-    let looks = waits.with_answer(LOOK_BOUND);
-    let [primary, replicas @ ..] = nodes else { return Ok(()) };
+/// Makes a running replica, or a former primary, follow another primary.
+///
+/// # Errors
+/// `Broken` if it has transactions that the primary lacks, or does not catch up in time.
+pub(crate) fn turn(
+    recipe: &MariadbRecipe,
+    primary: &Node,
+    replica: &Node,
+    waits: &Waits,
+) -> Result<(), StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND).with_work(FOLLOW_BOUND);
+    let mut connection = recipe.open(replica, &looks)?;
+    connection.simple("STOP SLAVE")?;
+    let own = connection.value("SELECT @@GLOBAL.gtid_binlog_pos")?;
+    read_from(recipe, primary, &mut connection, &own)?;
     let position = recipe.open(primary, &looks)?.value("SELECT @@GLOBAL.gtid_binlog_pos")?;
-    replicas.iter().try_for_each(|replica| {
-        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
-            let mut connection = recipe.open(replica, &looks)?;
-            let answer = connection.simple("SHOW SLAVE STATUS")?;
-            let number = replica.number + 1;
-            let Some(row) = answer.row_iter().next() else {
-                return Ok(Err(format!("node {number} follows no primary")));
-            };
-            // Last_IO_Error and Last_SQL_Error, in every version.
-            let errors: Vec<&str> = [35, 37].iter().map(|at| text(row, *at)).filter(|word| !word.is_empty()).collect();
-            if let Some(error) = errors.iter().find(|error| !error.contains("error reconnecting")) {
-                let what = format!("the private MariaDB's node {number} does not follow its primary: {error}");
-                return Err(StoreError::new(StoreErrorKind::Broken, what));
-            }
-            let caught_up = format!("SELECT MASTER_GTID_WAIT('{position}', 0)");
-            Ok(match connection.value(&caught_up)?.as_str() {
-                "0" => Ok(()),
-                _ => Err(format!("node {number} has not caught up")),
-            })
-        })
+    until_caught_up(recipe, replica, &position, &looks)
+}
+
+/// Makes a former primary, or a replica that did not run during a promotion, follow the present primary. If it has
+/// transactions that the primary lacks, its data are deleted and read anew from the primary's binary log.
+pub(crate) fn rejoin(
+    recipe: &MariadbRecipe,
+    primary: &Node,
+    node: &Node,
+    waits: &Waits,
+) -> Result<(), StoreError> {
+    match turn(recipe, primary, node, waits) {
+        Err(error) if error.kind == StoreErrorKind::Broken => {}
+        turned => return turned,
+    }
+    let mut connection = recipe.open(node, waits)?;
+    connection.simple("STOP SLAVE")?;
+    // No other node is to delete them.
+    connection.simple("SET SESSION sql_log_bin = 0")?;
+    let answer = connection.simple(&format!(
+        "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ({OWN_DATABASES})"
+    ))?;
+    let databases: Vec<String> = answer.row_iter().map(|row| quoted(text(row, 0))).collect();
+    connection.work(|connection| {
+        databases.iter().try_for_each(|name| connection.simple(&format!("DROP DATABASE {name}")).map(drop))
+    })?;
+    follow(recipe, primary, node, waits)
+}
+
+/// Returns true if a replica has applied the transactions up to `position`.
+fn has_applied(connection: &mut Connection, position: &str) -> Result<bool, StoreError> {
+    Ok(connection.value(&format!("SELECT MASTER_GTID_WAIT('{position}', 0)"))? == "0")
+}
+
+/// Returns the first of `nodes` that takes writes.
+///
+/// # Errors
+/// `Unreachable` if none does; as the question.
+fn primary_of<'n>(recipe: &MariadbRecipe, nodes: &'n [Arc<Node>], looks: &Waits) -> Result<&'n Node, StoreError> {
+    for node in nodes {
+        if recipe.open(node, looks)?.value("SELECT @@GLOBAL.read_only")? == "0" {
+            return Ok(node);
+        }
+    }
+    Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes"))
+}
+
+/// Waits until every replica has all that the primary had. Returns the number of the primary.
+pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+    let looks = waits.with_answer(LOOK_BOUND);
+    let primary = primary_of(recipe, nodes, &looks)?;
+    let position = recipe.open(primary, &looks)?.value("SELECT @@GLOBAL.gtid_binlog_pos")?;
+    let mut replicas = nodes.iter().filter(|node| node.number != primary.number);
+    replicas.try_for_each(|replica| until_caught_up(recipe, replica, &position, &looks))?;
+    Ok(primary.number)
+}
+
+/// Waits until a replica has the transactions up to `position`.
+fn until_caught_up(
+    recipe: &MariadbRecipe,
+    replica: &Node,
+    position: &str,
+    looks: &Waits,
+) -> Result<(), StoreError> {
+    looks.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+        let mut connection = recipe.open(replica, looks)?;
+        let answer = connection.simple("SHOW SLAVE STATUS")?;
+        let number = replica.number + 1;
+        let Some(row) = answer.row_iter().next() else {
+            return Ok(Err(format!("node {number} follows no primary")));
+        };
+        let mut errors = ERRORS.iter().map(|at| text(row, *at)).filter(|word| !word.is_empty());
+        if let Some(error) = errors.find(|error| !error.contains("error reconnecting")) {
+            let what = format!("the private MariaDB's node {number} does not follow its primary: {error}");
+            return Err(StoreError::new(StoreErrorKind::Broken, what));
+        }
+        let is_there = has_applied(&mut connection, position)?;
+        Ok(if is_there { Ok(()) } else { Err(format!("node {number} has not caught up")) })
     })
 }

@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion};
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::proxy_of;
 
@@ -75,13 +75,12 @@ pub struct MariadbRecipe {
 }
 
 impl MariadbRecipe {
-    /// Returns the addresses of sessions: the only server, the server that takes writes, or each in turn.
+    /// Returns the addresses of sessions: the only server, or each in turn. Of replicas only the present primary is used.
     pub fn sessions_at(&self, nodes: &[Arc<Node>]) -> Vec<Address> {
         if let Some(proxy) = proxy_of(nodes, self.nodes).filter(|_| self.proxied) {
             return vec![self.address(proxy)];
         }
-        let takes_writes = |node: &&Arc<Node>| self.topology == Topology::Galera || node.number == 0;
-        nodes.iter().filter(takes_writes).map(|node| self.address(node)).collect()
+        nodes.iter().map(|node| self.address(node)).collect()
     }
 
     /// Returns the addresses of those of `nodes` that follow a primary.
@@ -170,7 +169,7 @@ impl Recipe for MariadbRecipe {
         match self.topology {
             Topology::Alone => 0,
             Topology::Galera => galera::stage(node),
-            _ => node.number.min(1),
+            Topology::Replicas => usize::from(node.number != node.primary),
         }
     }
 
@@ -257,6 +256,25 @@ impl Recipe for MariadbRecipe {
         }
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        match self.topology {
+            Topology::Replicas if self.nodes > 1 => Ok(()),
+            _ => Err(no_promotion(self.spec().name)),
+        }
+    }
+
+    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        replicas::promote(self, to, waits)
+    }
+
+    fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        replicas::turn(self, node.primary_node(), &node, waits)
+    }
+
+    fn rejoined(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        replicas::rejoin(self, node.primary_node(), &node, waits)
+    }
+
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         if self.topology == Topology::Replicas { replicas::form(self, nodes, waits) } else { Ok(()) }
     }
@@ -312,7 +330,7 @@ impl Recipe for MariadbRecipe {
 
     fn join(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
         match self.topology {
-            Topology::Replicas => replicas::follow(self, &node.nodes[0], &node, waits),
+            Topology::Replicas => replicas::follow(self, node.primary_node(), &node, waits),
             // It was given all data when it began, and is one of them since.
             _ => Ok(()),
         }
@@ -322,7 +340,7 @@ impl Recipe for MariadbRecipe {
         let is_last = node.nodes.len() == 1;
         match self.topology {
             Topology::Galera if !is_last => Ok(()),
-            Topology::Replicas if node.number > 0 => Ok(()),
+            Topology::Replicas if node.number != node.primary => Ok(()),
             _ => Err(StoreError::usage("the cluster needs this node: no other node has its data, or takes writes")
                 .next("name another node, or end the lab: plimsoll lab down NAME")),
         }
@@ -332,7 +350,7 @@ impl Recipe for MariadbRecipe {
         match self.topology {
             Topology::Alone => Ok(()),
             Topology::Galera => galera::until_whole(self, nodes, waits),
-            Topology::Replicas => replicas::until_whole(self, nodes, waits),
+            Topology::Replicas => replicas::until_whole(self, nodes, waits).map(drop),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct SessionPlan<'a> {
     pub layout: &'a Arc<Layout>,
     pub settings: &'a [String],
     pub read_only: bool,
+    /// Position of the present primary among the servers at which sessions look for it; `None` if each takes writes.
+    pub primary: Option<usize>,
 }
 
 impl SessionPlan<'_> {
@@ -70,12 +72,13 @@ impl SessionServers {
         let addresses: Arc<[Address]> = self.all.iter().map(|server| server.address.clone()).collect();
         let servers = self.all.len();
         let writer = |number: usize| {
-            let first = number % servers;
+            let first = plan.primary.unwrap_or(number % servers);
             match servers {
                 1 => plan.client(&self.all[0]),
                 // Nothing stands between the session and its bytes.
                 _ if same_login => {
                     let session = plan.session(&self.all[0].login).in_turn(Arc::clone(&addresses), first);
+                    let session = if plan.primary.is_some() { session.at_primary() } else { session };
                     WireClient { address: addresses[first].clone(), session: Box::new(session) }
                 }
                 _ => {

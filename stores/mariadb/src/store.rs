@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
@@ -21,7 +22,7 @@ use crate::replicas;
 use crate::server::{MariadbRecipe, Topology};
 use crate::servers::{Server, SessionPlan, SessionServers, told_apart};
 use crate::sql::{self, Flavor, quoted};
-use crate::wire::{Login, READ_ONLY};
+use crate::wire::{AT_PRIMARY, Login, READ_ONLY};
 
 /// Begins the name of a database that Plimsoll made.
 const PREFIX: &str = "plimsoll_";
@@ -43,8 +44,10 @@ pub(crate) struct MariadbStore {
     server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
     /// The only one of these that is meant, beside which others know nothing of it.
     instance: Option<Arc<Node>>,
-    /// Server of the control plane.
-    address: Address,
+    /// Servers of the control plane, which uses the one that takes writes.
+    addresses: Arc<[Address]>,
+    /// Position of the control connection's server among these.
+    primary_at: Arc<AtomicUsize>,
     /// Servers of sessions.
     sessions_at: SessionServers,
     /// Login of the control plane.
@@ -77,6 +80,26 @@ fn session_settings() -> Vec<String> {
     ]
 }
 
+/// Opens a connection to the only server, or to the first of several that takes writes. Returns its position, too.
+fn open_primary(
+    addresses: &[Address],
+    login: &Arc<Login>,
+    waits: &Waits,
+) -> Result<(usize, Connection), StoreError> {
+    let mut settings = session_settings();
+    settings.extend((addresses.len() > 1).then(|| AT_PRIMARY.to_owned()));
+    let mut refused = None;
+    for (position, address) in addresses.iter().enumerate() {
+        match connect(address, Arc::clone(login), Arc::default(), &settings, &[], waits) {
+            Ok(made) => return Ok((position, made)),
+            Err(error) if error.is_interrupt() => return Err(error),
+            Err(error) => refused = refused.or(Some(error)),
+        }
+    }
+    let no_primary = || StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes");
+    Err(refused.unwrap_or_else(no_primary))
+}
+
 impl MariadbStore {
     /// Makes a store on private servers.
     ///
@@ -96,11 +119,21 @@ impl MariadbStore {
             Topology::Galera => running.first().cloned().unwrap_or_else(|| servers.first()),
             _ => servers.first(),
         };
-        let (login, address) = (recipe.login(&first), recipe.address(&first));
-        let all = recipe.sessions_at(if running.is_empty() { std::slice::from_ref(&first) } else { &all });
+        let login = recipe.login(&first);
+        let (all, addresses) = match recipe.topology {
+            // The primary may be any of them, and any of them may be away.
+            Topology::Replicas => {
+                let all = recipe.sessions_at(&recipe.servers_of(servers.nodes()));
+                (all.clone(), all)
+            }
+            _ => {
+                let running = if running.is_empty() { std::slice::from_ref(&first) } else { &all[..] };
+                (recipe.sessions_at(running), vec![recipe.address(&first)])
+            }
+        };
         let replicas = if reads == Reads::Primary { Vec::new() } else { recipe.replicas(&running) };
         reads.must_have(replicas.len(), "Make some: --on mariadb-replicas")?;
-        let mut store = Self::open(Some((servers, recipe)), first.number, address, login, None, waits, run_id)?;
+        let mut store = Self::open(Some((servers, recipe)), first.number, addresses, login, None, waits, run_id)?;
         let server = |address| Server { address, login: Arc::clone(&store.login) };
         let (all, replicas) = (all.into_iter().map(server).collect(), replicas.into_iter().map(server).collect());
         store.sessions_at = SessionServers { all, replicas, reads };
@@ -118,8 +151,8 @@ impl MariadbStore {
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
-        let (login, address) = (recipe.login(&node), recipe.address(&node));
-        let store = Self::open(Some((servers, recipe)), node.number, address, login, None, waits, run_id)?;
+        let (login, addresses) = (recipe.login(&node), vec![recipe.address(&node)]);
+        let store = Self::open(Some((servers, recipe)), node.number, addresses, login, None, waits, run_id)?;
         Ok(Self { instance: Some(node), ..store })
     }
 
@@ -150,7 +183,7 @@ impl MariadbStore {
     ) -> Result<MariadbStore, StoreError> {
         let ConnInfo { address, login, others, connect_timeout } = info;
         if others.is_empty() && reads == Reads::Primary {
-            return Self::open(None, 0, address, login, connect_timeout, waits, run_id);
+            return Self::open(None, 0, vec![address], login, connect_timeout, waits, run_id);
         }
         let servers = std::iter::once((address, login)).chain(others);
         let servers = servers.map(|(address, login)| Server { address, login: Arc::new(login) }).collect();
@@ -161,7 +194,7 @@ impl MariadbStore {
         };
         let mut last = StoreError::usage("the URL names no host");
         for Server { address, login } in &sessions_at.all {
-            match Self::open(None, 0, address.clone(), (**login).clone(), connect_timeout, waits, run_id) {
+            match Self::open(None, 0, vec![address.clone()], (**login).clone(), connect_timeout, waits, run_id) {
                 Ok(store) => return Ok(Self { sessions_at, ..store }),
                 Err(error) if error.is_nobody_there() => last = error,
                 Err(error) => return Err(error),
@@ -173,29 +206,35 @@ impl MariadbStore {
     fn open(
         server: Option<(Arc<dyn Servers>, MariadbRecipe)>,
         first: usize,
-        address: Address,
+        addresses: Vec<Address>,
         login: Login,
         connect_timeout: Option<Duration>,
         waits: &Waits,
         run_id: &str,
     ) -> Result<MariadbStore, StoreError> {
         let (login, connecting) = (Arc::new(login), waits.with_answer(connect_timeout));
+        let (addresses, primary_at): (Arc<[Address]>, _) = (addresses.into(), Arc::new(AtomicUsize::new(0)));
+        // Of several, one may be away: the primary is asked for, and their state is of interest only without it.
+        let checked = server.as_ref().filter(|_| addresses.len() == 1);
+        let checked = checked.map(|(servers, _)| (Arc::clone(servers), Nodes::One(first)));
         let connect = {
-            let (address, login) = (address.clone(), Arc::clone(&login));
+            let (addresses, login, primary_at) = (Arc::clone(&addresses), Arc::clone(&login), Arc::clone(&primary_at));
             let (connecting, waits) = (connecting.clone(), waits.clone());
             move || {
-                let (login, settings) = (Arc::clone(&login), session_settings());
-                let mut made = connect(&address, login, Arc::default(), &settings, &[], &connecting)?;
+                let (position, mut made) = open_primary(&addresses, &login, &connecting)?;
+                primary_at.store(position, Ordering::Relaxed);
                 made.set_waits(waits.clone());
                 Ok(made)
             }
         };
+        let only = Server { address: addresses[0].clone(), login: Arc::clone(&login) };
         let mut store = MariadbStore {
-            control: Link::new(server.as_ref().map(|(servers, _)| (Arc::clone(servers), Nodes::One(first))), connect),
+            control: Link::new(checked, connect),
             server,
             instance: None,
-            sessions_at: SessionServers::only(Server { address: address.clone(), login: Arc::clone(&login) }),
-            address,
+            sessions_at: SessionServers::only(only),
+            addresses,
+            primary_at,
             login,
             connecting,
             waits: waits.clone(),
@@ -209,6 +248,11 @@ impl MariadbStore {
         };
         store.flavor = Flavor::of_version(&store.control.get()?.value("SELECT VERSION()")?);
         Ok(store)
+    }
+
+    /// Returns the address of the control plane's server.
+    fn address(&self) -> &Address {
+        &self.addresses[self.primary_at.load(Ordering::Relaxed)]
     }
 
     /// Returns the login of sessions: to the run's database, or before it was made to that of the URL.
@@ -235,7 +279,7 @@ impl MariadbStore {
         }
         let client = if self.flavor == Flavor::MariaDb { "mariadb" } else { "mysql" };
         let (server, port);
-        let mut words = match &self.address {
+        let mut words = match self.address() {
             Address::Tcp(host, number) => {
                 (server, port) = (host.as_str(), number.to_string());
                 // Without --protocol=tcp clients connect to `localhost` through a socket, which may be another server's.
@@ -303,7 +347,7 @@ impl MariadbStore {
             return Ok(());
         }
         // A connection of its own: what the statements set, and the database they are in, must not stay.
-        let mut connection = connect(&self.address, login, Arc::default(), &settings, &[], &self.connecting)?;
+        let mut connection = connect(self.address(), login, Arc::default(), &settings, &[], &self.connecting)?;
         connection.set_works(true);
         connection.layout_statements(statements)
     }
@@ -471,7 +515,7 @@ impl Store for MariadbStore {
         self.make_durable(durability)?;
         let (login, mut statements) = (self.session_login(), session_settings());
         statements.extend(self.read_only.then(|| READ_ONLY.to_owned()));
-        let mut session = connect(&self.address, login, Arc::default(), &statements, &[], &self.connecting)?;
+        let mut session = connect(self.address(), login, Arc::default(), &statements, &[], &self.connecting)?;
         let mut all = settings(&mut session, self.flavor, self.server.is_some(), &self.given())?;
         for own in control::settings_of_session(&mut session, self.flavor)? {
             all.retain(|setting| setting.name != own.name);
@@ -505,7 +549,10 @@ impl Store for MariadbStore {
         match recipe.topology {
             Topology::Alone => Ok(Vec::new()),
             Topology::Galera => galera::until_applied(recipe, &nodes, &looks).map(|()| numbers.collect()),
-            Topology::Replicas => replicas::until_whole(recipe, &nodes, &looks).map(|()| numbers.skip(1).collect()),
+            Topology::Replicas => {
+                let primary = replicas::until_whole(recipe, &nodes, &looks)?;
+                Ok(numbers.filter(|number| *number != primary).collect())
+            }
         }
     }
 
@@ -525,6 +572,7 @@ impl Store for MariadbStore {
             layout: &self.layout,
             settings: &session_settings(),
             read_only: self.read_only,
+            primary: (self.addresses.len() > 1).then(|| self.primary_at.load(Ordering::Relaxed)),
         };
         Ok(Sessions::Wire(self.copy.as_ref().unwrap_or(&self.sessions_at).sessions(count, &plan)?))
     }
@@ -583,7 +631,7 @@ impl Store for MariadbStore {
         let Some((explain, used)) = explain else { return Ok(None) };
         let (login, kinds) = (self.session_login(), std::slice::from_ref(&explain));
         let settings = session_settings();
-        let mut connection = connect(&self.address, login, Arc::default(), &settings, kinds, &self.connecting)?;
+        let mut connection = connect(self.address(), login, Arc::default(), &settings, kinds, &self.connecting)?;
         let answer = connection.ask(&Op::new(0, used))?;
         Ok(Some(answer.row_iter().map(plan::line).collect::<Vec<_>>().join("\n")))
     }

@@ -247,8 +247,17 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
 
 #[test]
 fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
+    takes_over(&["drive", "kv", "--set", "records=200", "--on", "postgres-replicas"]);
+}
+
+#[test]
+fn a_replica_of_mariadb_takes_over_and_the_former_primary_follows_it() {
+    takes_over(&["drive", "coupons", "--set", "records=200", "--on", "mariadb-replicas", "--mix", "read=1,update=1"]);
+}
+
+/// Drives a cluster while its primary is lost twice, and each other node takes over.
+fn takes_over(drive: &[&str]) {
     let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--clients", "4", "--for", "10s"];
     // The second promotion needs a node that was rewound after the first. On a busy machine the later faults wait for it.
     let faults = [
         "--fault",
@@ -260,7 +269,7 @@ fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
         "--fault",
         "promote node 1 at 3500ms",
     ];
-    let report = place.run(&[&drive[..], &faults, &["--json", "-q"]].concat());
+    let report = place.run(&[drive, &["--clients", "4", "--for", "10s", "--json", "-q"], &faults].concat());
     let report = report.last_json();
     let found = report["report"]["faults"].as_array().unwrap();
     let subjects: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();

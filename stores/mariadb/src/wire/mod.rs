@@ -26,6 +26,6 @@ mod statement;
 mod value;
 
 pub use auth::{Encryption, Login};
-pub(crate) use opening::READ_ONLY;
+pub(crate) use opening::{AT_PRIMARY, READ_ONLY};
 pub use plimsoll_endpoint::Password;
 pub use session::MySession;

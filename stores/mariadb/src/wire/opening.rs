@@ -53,6 +53,10 @@ const UNSUPPORTED_PS: u16 = 1295;
 /// that no operation uses.
 pub(crate) const READ_ONLY: &str = "SET SESSION TRANSACTION READ ONLY";
 
+/// Setting of a session that looks for the primary: an error at a replica.
+pub(crate) const AT_PRIMARY: &str = "BEGIN NOT ATOMIC IF @@GLOBAL.read_only THEN SIGNAL SQLSTATE '08004' \
+     SET MESSAGE_TEXT = 'this server is read-only'; END IF; END";
+
 /// Message that the session waits for.
 #[derive(Default)]
 pub(super) enum ConnectionPhase {
@@ -303,6 +307,10 @@ impl MySession {
         };
         let shown: String = text.chars().take(1_000).collect();
         let place = &self.login.place;
+        if text == AT_PRIMARY {
+            let what = format!("{place} is a replica, and the session looks for the primary");
+            return StoreError::new(StoreErrorKind::Unreachable, what);
+        }
         let refused = StoreError::new(
             kind_of_number(error.number, error.state),
             format!("{place} does not take the statement: {shown}"),

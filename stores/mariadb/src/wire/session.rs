@@ -11,7 +11,7 @@ use plimsoll_endpoint::tls::Tls;
 
 use super::auth::Login;
 use super::calls::Transaction;
-use super::opening::ConnectionPhase;
+use super::opening::{AT_PRIMARY, ConnectionPhase};
 use super::packet::{
     self, COM_QUIT, Completion, GREETING_BYTES_MAX, HEADER_BYTES, MORE_RESULTS, PACKET_BYTES_MAX, Reader, broken,
     read_length, unexpected,
@@ -114,6 +114,13 @@ impl MySession {
     #[must_use]
     pub fn in_turn(self, servers: Arc<[Address]>, first: usize) -> Self {
         Self { turns: Some((servers, first)), ..self }
+    }
+
+    /// Makes a session that opens only at a server that takes writes.
+    #[must_use]
+    pub fn at_primary(mut self) -> Self {
+        self.settings.push(AT_PRIMARY.to_owned());
+        self
     }
 
     /// Calls `write` for the session, with encryption if that was agreed on.
