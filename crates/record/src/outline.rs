@@ -117,6 +117,8 @@ plimsoll_core::words! {
         Decide = "decide",
         /// At a rate that holds, through a cycle of the store's maintenance.
         Cycle = "cycle",
+        /// At a share of a rate that holds, for what faults cost there.
+        Share = "share",
     }
 }
 

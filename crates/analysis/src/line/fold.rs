@@ -8,7 +8,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
 
-use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name};
+use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name, through};
 
 /// The search on one store, up to the last rung.
 #[derive(Debug)]
@@ -78,6 +78,7 @@ impl LineFold {
         notes.extend(self.is_watched.then(|| undisturbed.to_string()));
         notes.extend(others(self.search.steps()));
         notes.extend(in_processors(&result));
+        notes.extend(result.rate_per_s.and_then(|carries| through::words(self.search.steps(), carries)));
         let ends = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter();
         let shown = ends.filter_map(|(one, name)| Some((one.as_ref().filter(|one| one.decided)?, name)));
         let marks: Vec<Mark> = shown.map(|(one, name)| Mark { x: one.rate_per_s, name: name.to_string() }).collect();

@@ -68,6 +68,8 @@ pub struct LoadStep {
     pub failed: Option<String>,
     /// Longest time without an answer after each of its faults, in seconds.
     pub outages_s: Vec<f64>,
+    /// Time until throughput was back after each of its faults, in seconds; infinite if it did not come back.
+    pub recoveries_s: Vec<f64>,
     /// A fault of the search did not take place.
     pub lacks_faults: bool,
     /// Longest time for which a fault was observed after which throughput did not come back.
@@ -143,6 +145,7 @@ impl LoadStep {
             beside_others: spans.is_none(),
             failed,
             outages_s: faults.iter().filter_map(outage_s).collect(),
+            recoveries_s: faults.iter().filter_map(recovery_s).collect(),
             lacks_faults: of_faults && lacks_faults(spec, &faults),
             unrecovered_s: unrecovered.max_by(f64::total_cmp),
             resources: super::explain::resources(facts, samples, series),
@@ -218,6 +221,11 @@ fn rate_asked(facts: &PhaseFacts<'_>) -> bool {
 /// Returns the time without an answer after a fault, infinite if it did not end.
 fn outage_s(fault: &FaultView) -> Option<f64> {
     if fault.outage_open { Some(f64::INFINITY) } else { fault.outage_s }
+}
+
+/// Returns the time until throughput was back after a fault, infinite if it did not come back; `None` if not known.
+fn recovery_s(fault: &FaultView) -> Option<f64> {
+    fault.recovered_s.or(fault.recovered_open.then_some(f64::INFINITY))
 }
 
 /// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.

@@ -10,7 +10,8 @@
 //! 4. *Decide*: these two in turn, until a test decides both. A rate at which load steps differ is left for one beside
 //!    it, where the precision allows that; rates that contradict each other are driven again. Then one load step at the
 //!    rate that is carried lasts through a cycle of the store's maintenance, where its length is known and there is time.
-//! 5. *Beyond*: one load step far above, if there was none: does the store keep its rate, shed load, or collapse?
+//! 5. *Share*: with faults, one load step at each of four shares of the line: how much sooner is the store back?
+//! 6. *Beyond*: one load step far above, if there was none: does the store keep its rate, shed load, or collapse?
 //!
 //! Nothing is stated but what load steps at that very rate decided and no others contradict.
 
@@ -24,6 +25,7 @@ mod search;
 mod sentence;
 mod steps;
 mod taken;
+mod through;
 
 pub use plimsoll_record::data::{LineSpec, Purpose};
 

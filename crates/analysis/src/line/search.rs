@@ -8,7 +8,7 @@ use crate::view::AtRate;
 
 use super::estimate::{self, FAR_BEYOND, farthest, is_within};
 use super::steps::StepTable;
-use super::{Ending, GoalSeen, LineResult, LineSpec, LoadStep, Next, Purpose, Rung, cycle};
+use super::{Ending, GoalSeen, LineResult, LineSpec, LoadStep, Next, Purpose, Rung, cycle, through};
 
 /// Rungs without evidence in a row that end a search.
 const SILENT_MAX: usize = 3;
@@ -176,10 +176,15 @@ impl LineSearch {
         })
     }
 
-    /// Returns what is driven when the line is known and there is time: a rung through a cycle, and one far beyond.
+    /// Returns what is driven when the line is known and there is time: a rung through a cycle, one at each share of the
+    /// line if there are faults, and one far beyond.
     fn besides(&self, carries: f64, gives_way: f64) -> Result<(f64, Purpose), Ending> {
         if self.lacks_cycle(carries) {
             return Ok((carries, Purpose::Cycle));
+        }
+        let share = through::missing(&self.spec, &self.steps, carries).map(|rate| self.bounded(rate));
+        if let Some(rate) = share.filter(|rate| self.in_time(self.rung(Some(*rate), Purpose::Share)).is_ok()) {
+            return Ok((rate, Purpose::Share));
         }
         let beyond = self.bounded(gives_way * BEYOND);
         // Something else on the machine may have been in the way once.
