@@ -104,12 +104,7 @@ pub(crate) fn promote(recipe: &MariadbRecipe, to: Member<'_>, waits: &Waits) -> 
 ///
 /// # Errors
 /// `Broken` if it has transactions that the primary lacks, or does not catch up in time.
-pub(crate) fn turn(
-    recipe: &MariadbRecipe,
-    primary: &Node,
-    replica: &Node,
-    waits: &Waits,
-) -> Result<(), StoreError> {
+pub(crate) fn turn(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits: &Waits) -> Result<(), StoreError> {
     let looks = waits.with_answer(LOOK_BOUND).with_work(FOLLOW_BOUND);
     let mut connection = recipe.open(replica, &looks)?;
     connection.simple("STOP SLAVE")?;
@@ -121,12 +116,7 @@ pub(crate) fn turn(
 
 /// Makes a former primary, or a replica that did not run during a promotion, follow the present primary. If it has
 /// transactions that the primary lacks, its data are deleted and read anew from the primary's binary log.
-pub(crate) fn rejoin(
-    recipe: &MariadbRecipe,
-    primary: &Node,
-    node: &Node,
-    waits: &Waits,
-) -> Result<(), StoreError> {
+pub(crate) fn rejoin(recipe: &MariadbRecipe, primary: &Node, node: &Node, waits: &Waits) -> Result<(), StoreError> {
     match turn(recipe, primary, node, waits) {
         Err(error) if error.kind == StoreErrorKind::Broken => {}
         turned => return turned,
@@ -174,12 +164,7 @@ pub(crate) fn until_whole(recipe: &MariadbRecipe, nodes: &[Arc<Node>], waits: &W
 }
 
 /// Waits until a replica has the transactions up to `position`.
-fn until_caught_up(
-    recipe: &MariadbRecipe,
-    replica: &Node,
-    position: &str,
-    looks: &Waits,
-) -> Result<(), StoreError> {
+fn until_caught_up(recipe: &MariadbRecipe, replica: &Node, position: &str, looks: &Waits) -> Result<(), StoreError> {
     looks.until(LOOK_INTERVAL, "Read the nodes' logs", || {
         let mut connection = recipe.open(replica, looks)?;
         let answer = connection.simple("SHOW SLAVE STATUS")?;

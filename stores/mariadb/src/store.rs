@@ -81,11 +81,7 @@ fn session_settings() -> Vec<String> {
 }
 
 /// Opens a connection to the only server, or to the first of several that takes writes. Returns its position, too.
-fn open_primary(
-    addresses: &[Address],
-    login: &Arc<Login>,
-    waits: &Waits,
-) -> Result<(usize, Connection), StoreError> {
+fn open_primary(addresses: &[Address], login: &Arc<Login>, waits: &Waits) -> Result<(usize, Connection), StoreError> {
     let mut settings = session_settings();
     settings.extend((addresses.len() > 1).then(|| AT_PRIMARY.to_owned()));
     let mut refused = None;

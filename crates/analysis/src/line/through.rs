@@ -35,7 +35,10 @@ pub(super) fn words(steps: &[LoadStep], carries: f64) -> Option<String> {
     let costs: Vec<String> = SHARES.iter().copied().chain([1.0]).filter_map(cost).collect();
     let lost = steps.iter().filter(|step| step.unrecovered_s.is_some()).filter_map(|step| step.rung.rate_per_s);
     let lost = lost.reduce(f64::min).map_or_else(String::new, |rate| {
-        format!(" The lowest load at which throughput did not come back within the load step was {}.", number::with_unit(rate, "1/s"))
+        format!(
+            " The lowest load at which throughput did not come back within the load step was {}.",
+            number::with_unit(rate, "1/s")
+        )
     });
     let costs = (costs.len() > 1).then(|| costs.join("; "))?;
     Some(format!("Time without an answer after a fault, and until throughput was back, by the load: {costs}.{lost}"))
@@ -75,7 +78,10 @@ mod tests {
         let steps = [(300.0, 2.0, 2.5), (1_000.0, 3.0, 4.0), (1_020.0, 5.0, 6.0), (1_200.0, 3.0, f64::INFINITY)];
         let steps: Vec<LoadStep> = steps.map(|(rate, outage_s, back_s)| step(rate, outage_s, back_s)).to_vec();
         let words = words(&steps, 1_000.0).unwrap();
-        assert!(words.contains("at 30 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."), "{words}");
+        assert!(
+            words.contains("at 30 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."),
+            "{words}"
+        );
         assert!(words.ends_with("did not come back within the load step was 1,200/s."), "{words}");
         assert_eq!(super::words(&steps[1..2], 1_000.0), None);
     }
