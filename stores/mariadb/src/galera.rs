@@ -139,6 +139,7 @@ pub(crate) fn failover_time(nodes: usize, settings: &[(String, String)]) -> Opti
         set.map_or(Some(default_ms), |(_, period)| period_ms(period.trim()))
     };
     let keepalive_ms = given_ms("evs.keepalive_period", 1_000)?;
+    // As servers report it; the documentation has PT1S.
     let check_ms = given_ms("evs.inactive_check_period", 500)?;
     let suspect_ms = given_ms("evs.suspect_timeout", 5_000)?;
     let inactive_ms = given_ms("evs.inactive_timeout", 15_000)?;

@@ -44,7 +44,6 @@ const HEARTBEAT_MS: u32 = 1_000;
 const COPIES_MIN: usize = 3;
 
 /// Returns the time until a bucket with this number of copies has another leader: the first election, if it succeeds.
-/// <https://docs.nats.io/learn/clustering/raft-and-leaders> publishes the time-outs.
 fn failover_time(copies: usize) -> Option<FailoverTime> {
     let [least_s, most_s, heartbeat_s] = [ELECTION_MS.0, ELECTION_MS.1, HEARTBEAT_MS].map(|ms| f64::from(ms) / 1e3);
     let formula = format!(
@@ -52,7 +51,7 @@ fn failover_time(copies: usize) -> Option<FailoverTime> {
          if the first election succeeds"
     );
     let range_ms = (ELECTION_MS.0 - HEARTBEAT_MS, ELECTION_MS.1);
-    let source = "https://docs.nats.io/learn/clustering/raft-and-leaders";
+    let source = "https://github.com/nats-io/nats-server/blob/v2.9.10/server/raft.go";
     (copies >= COPIES_MIN).then(|| FailoverTime::new(formula, source, range_ms, range_ms))
 }
 
