@@ -8,12 +8,13 @@ use plimsoll_core::{Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
+use crate::failover;
 use crate::name::{self, REPEAT};
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity};
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
-use crate::view::{FaultRepeatsView, FaultSpread, FaultView, PhaseView};
+use crate::view::{FailoverView, FaultRepeatsView, FaultSpread, FaultView, PhaseView};
 
 /// Share of the usual throughput from which it is back.
 const BACK: f64 = 0.95;
@@ -89,6 +90,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
         recovered_s,
         recovered_open: recovery == Recovery::Open,
+        failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
         unknown,
         sentence: String::new(),
@@ -99,6 +101,32 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
     };
     view.sentence = sentence(&view);
     view
+}
+
+/// Returns the failover after a fault beside the formula of its store. At `limit_ns` another fault begins, or
+/// observation ends.
+fn failover_of(
+    facts: &PhaseFacts<'_>,
+    course: Option<&Course>,
+    span: &FaultSpan,
+    limit_ns: u64,
+    recovery: Recovery,
+) -> Option<FailoverView> {
+    let header = &facts.trial.header;
+    let time = header.failover_time.as_ref()?;
+    let bounds = failover::bounds(time, span)?;
+    // Silences that begin with the healing are no part of the failover.
+    let until_ns = span.healing_ns.map_or(limit_ns, |healing_ns| healing_ns.min(limit_ns));
+    let silence = course.and_then(|course| Some((course.outage(span, until_ns)?.1, course.ticks.end_ns())));
+    let served = match (time.is_of_part, recovery) {
+        (false, _) => silence.map(|(to_ns, end_ns)| (to_ns, to_ns >= end_ns)),
+        (true, Recovery::Back(at_ns)) => Some((at_ns, false)),
+        (true, Recovery::Open) => Some((limit_ns, true)),
+        (true, Recovery::NotFallen | Recovery::NotKnown) => None,
+    };
+    let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
+    let measured = served.map(|(at_ns, is_open)| (since_s(at_ns), is_open));
+    Some(failover::judged(&header.store_label, bounds, measured, since_s(until_ns)))
 }
 
 /// Returns the time from which a fault is over; `None` if it is not. A node that joined has changed nothing since.
@@ -320,7 +348,8 @@ pub fn sentence(view: &FaultView) -> String {
     let counts = counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| number::plural(*n, one, many));
     let counts: Vec<String> = counts.collect();
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
-    format!("{head}: {}{counts}{error}", effects.join(", "))
+    let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
+    format!("{head}: {}{formula}{counts}{error}", effects.join(", "))
 }
 
 /// Returns `no answer for 3.10 s`; `None` without an outage. `of_several` is the longest of several.
@@ -403,6 +432,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
         let open = |time: Option<f64>, is_open: bool| if is_open { Some(f64::INFINITY) } else { time };
         let outages = group.iter().filter_map(|one| open(one.outage_s, one.outage_open));
         let recovered = group.iter().filter_map(|one| open(one.recovered_s, one.recovered_open));
+        let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
         let mut view = FaultRepeatsView {
             trial,
             phase: phase.to_owned(),
@@ -411,6 +441,8 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             n: group.len() as u64,
             outage: spread(outages.collect()),
             recovered: spread(recovered.collect()),
+            inside,
+            decided,
             sentence: String::new(),
         };
         view.sentence = of_repeats(&view);
@@ -455,7 +487,9 @@ fn of_repeats(view: &FaultRepeatsView) -> String {
         Some(0.0) => "throughput did not fall".to_owned(),
         _ => format!("throughput back after {}", range(recovered)),
     });
-    let effects: Vec<String> = outage.into_iter().chain(recovered).collect();
+    let inside = (view.decided > 0)
+        .then(|| format!("{} of {} inside the formula", number::count(view.inside), number::count(view.decided)));
+    let effects: Vec<String> = outage.into_iter().chain(recovered).chain(inside).collect();
     let effects = match effects.is_empty() {
         true => "effects on clients were not counted".to_owned(),
         false => effects.join("; "),

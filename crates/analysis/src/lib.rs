@@ -27,6 +27,7 @@
 //! | `answer` | the answer of the figures to the plan's question, if they have one |
 //! | `known` | numbers of a ledger's check, where the store could be read |
 //! | `ticks` | operations that ended in each 10 ms of a phase |
+//! | [`failover`] | failovers beside the published formulas of their stores |
 //! | `faults` | faults of the plan: what clients noticed of each, and when throughput was back |
 //! | `trial` | trials and phases as reports show them |
 //! | [`mod@line`] | the search for the load line, rung by rung, and its result |
@@ -58,6 +59,7 @@ mod acts;
 mod answer;
 pub mod compare;
 mod disk_fault;
+pub mod failover;
 mod faults;
 mod figure;
 pub mod fold;
@@ -118,7 +120,6 @@ pub fn view(run: &data::Run) -> RunView {
     let lines = line::lines(run);
     let goals = goal::goals(run, &facts, &lines);
     let figures = figure::figures(run, &facts);
-    let answer = answer::answer(run, &figures);
     let trials = trial::trials(run, &facts);
     let warnings = warning::warnings(run, &facts);
     let late = warning::late(&facts, &lines);
@@ -126,6 +127,8 @@ pub fn view(run: &data::Run) -> RunView {
     let promises = promise::promises(run);
     let disk_faults = disk_fault::disk_faults(run);
     let faults = faults::faults(&facts);
+    let formulas = failover::formulas(run, &faults);
+    let answer = answer::answer(run, &figures).map(|answer| failover::answered(answer, &formulas));
     let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults);
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
@@ -151,6 +154,7 @@ pub fn view(run: &data::Run) -> RunView {
         disk_faults,
         fault_repeats: faults::repeats(run, &faults),
         faults,
+        formulas,
         ab,
         durability: trial::durability(run),
         trials,

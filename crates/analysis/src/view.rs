@@ -68,6 +68,8 @@ pub struct RunView {
     pub faults: Vec<FaultView>,
     /// Spread of the effects of faults that were repeated.
     pub fault_repeats: Vec<FaultRepeatsView>,
+    /// Published formulas of failover, with the failovers beside them; empty without faults of a primary.
+    pub formulas: Vec<FormulaView>,
     /// Two sides in turn; `null` for runs that compared none.
     pub ab: Option<AbView>,
     /// Sentence that every answer of searches and comparisons in turn was right and nothing was lost, in all trials;

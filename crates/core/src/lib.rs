@@ -11,6 +11,7 @@
 //! | [`layout`] | [`Layout`], [`Collection`]: objects that must exist in a store before a trial |
 //! | [`store`] | [`StoreKind`], [`Store`]: a store under test, as its clients see it |
 //! | [`server`] | [`Recipe`], [`Servers`]: how private servers are made, and the actions on running ones |
+//! | `failover` | [`FailoverTime`]: published formulas of failover |
 //! | [`mod@disk`] | [`DiskSpec`]: a disk that can lose power |
 //! | [`link`] | [`Link`]: delay, loss, rate and faults of a host's network link |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
@@ -52,6 +53,7 @@ pub mod command;
 pub mod condition;
 pub mod disk;
 pub mod error;
+mod failover;
 pub mod fault;
 pub mod files;
 pub mod formula;
@@ -99,6 +101,7 @@ pub use catalogue::{
 pub use condition::{Bounds, Condition};
 pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, NodeChoice, with_disk};
 pub use error::{StoreError, StoreErrorKind};
+pub use failover::FailoverTime;
 pub use fault::{CutMoment, Survivors};
 pub use formula::{Formula, FormulaError, Term};
 pub use http::{HttpCall, HttpHeader, HttpRequest, HttpTake, RequestHeader, Template, TemplatePiece};

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::NodeChoice;
 use crate::error::StoreError;
+use crate::failover::FailoverTime;
 use crate::limits::{LimitChange, Limits};
 use crate::link::Link;
 use crate::progress::Progress;
@@ -190,6 +191,12 @@ pub trait Recipe: Send + Sync {
     /// If no node claims to be the primary.
     fn primary(&self, nodes: &[Arc<Node>], _waits: &Waits) -> Result<usize, StoreError> {
         Ok(nodes.first().map_or(0, |node| node.number))
+    }
+
+    /// Returns the published formula of failover with the time-outs of these servers; `None` if no node takes the place
+    /// of a lost primary by itself.
+    fn failover_time(&self) -> Option<FailoverTime> {
+        None
     }
 
     /// Fails if no replica can be made the primary, because the store does that itself or has none.
@@ -522,6 +529,11 @@ pub trait Servers: Send + Sync {
     /// Returns true if one of the nodes takes all writes.
     fn has_primary(&self) -> bool {
         false
+    }
+
+    /// Returns [`Recipe::failover_time`] of their recipe.
+    fn failover_time(&self) -> Option<FailoverTime> {
+        None
     }
 
     /// Returns the nodes that `choice` means now.

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Limits, Link, Member, Node, NodeChoice, Nodes, Progress, Recipe, ServerSpec, Servers, Setting,
-    Span, StoreError, StoreErrorKind, Waits,
+    FailoverTime, Launch, LimitChange, Limits, Link, Member, Node, NodeChoice, Nodes, Progress, Recipe, ServerSpec,
+    Servers, Setting, Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
@@ -719,6 +719,10 @@ impl Servers for Running {
 
     fn has_primary(&self) -> bool {
         self.recipe.has_primary()
+    }
+
+    fn failover_time(&self) -> Option<FailoverTime> {
+        self.recipe.failover_time()
     }
 
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {

@@ -30,7 +30,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind,
+    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
+    StoreErrorKind,
 };
 use rustix::fs::FlockOperation;
 
@@ -64,6 +65,7 @@ pub struct Lab {
     nodes: Vec<Arc<Node>>,
     namespace: Option<PathBuf>,
     has_primary: bool,
+    failover_time: Option<FailoverTime>,
 }
 
 /// Directory, lock and socket of a lab that is being made.
@@ -212,7 +214,8 @@ impl Lab {
         }
         let directory = labs.join(name);
         let name = name.to_owned();
-        let mut lab = Self { name, directory, nodes: Vec::new(), namespace: None, has_primary: false };
+        let mut lab =
+            Self { name, directory, nodes: Vec::new(), namespace: None, has_primary: false, failover_time: None };
         lab.look()?;
         Ok(lab)
     }
@@ -225,9 +228,9 @@ impl Lab {
     /// Asks the lab again for its nodes.
     fn look(&mut self) -> Result<(), StoreError> {
         match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
-            LabReply::Nodes { nodes, namespace, has_primary } => {
+            LabReply::Nodes { nodes, namespace, has_primary, failover_time } => {
                 (self.nodes, self.namespace) = (nodes.into_iter().map(Arc::new).collect(), namespace);
-                self.has_primary = has_primary;
+                (self.has_primary, self.failover_time) = (has_primary, failover_time);
                 Ok(())
             }
             _ => Err(self.garbled()),
@@ -430,6 +433,10 @@ impl Servers for Lab {
 
     fn has_primary(&self) -> bool {
         self.has_primary
+    }
+
+    fn failover_time(&self) -> Option<FailoverTime> {
+        self.failover_time.clone()
     }
 
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {

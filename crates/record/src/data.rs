@@ -9,7 +9,7 @@ use plimsoll_core::pace::Stage;
 pub use plimsoll_core::study::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
 };
-use plimsoll_core::{Durability, Footprint, OpKind, Outcome, Setting, Slice};
+use plimsoll_core::{Durability, FailoverTime, Footprint, OpKind, Outcome, Setting, Slice};
 pub use plimsoll_core::{Series, SeriesKind};
 use serde::{Deserialize, Serialize};
 
@@ -84,6 +84,9 @@ pub struct TrialHeader {
     pub version: String,
     /// Settings that differ from its defaults.
     pub settings: Vec<Setting>,
+    /// Published formula of failover, with the time-outs of the servers; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failover_time: Option<FailoverTime>,
     /// Name of the workload.
     pub workload: String,
     /// The workload's and the store's parameters, for display.

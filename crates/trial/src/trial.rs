@@ -59,6 +59,7 @@ pub fn run(
         place: description.place.clone(),
         version: description.version,
         settings: description.settings,
+        failover_time: store.servers().and_then(|servers| servers.failover_time()),
         workload: trial.workload.name.clone(),
         params,
         labels: trial.labels.clone(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{FailoverTime, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
 use plimsoll_endpoint::usage;
 use plimsoll_lab::Program;
@@ -26,6 +26,11 @@ const DEFRAGMENT: &str = "defragment";
 const SNAPSHOT: &str = "snapshot";
 /// Ports for clients and for the cluster's other nodes.
 const PORTS: [u16; 2] = [2379, 2380];
+/// Time-outs of a cluster, in milliseconds: etcd's defaults, written into every command line.
+const HEARTBEAT_MS: u32 = 100;
+const ELECTION_MS: u32 = 1_000;
+/// Fewest members of which the others elect another leader.
+const MEMBERS_MIN: usize = 3;
 
 /// Recipe of `nodes` servers in one cluster.
 pub(crate) struct EtcdRecipe {
@@ -84,6 +89,22 @@ fn url(node: &Node, port: usize) -> String {
     format!("http://{}", node.listens_at(port))
 }
 
+/// Returns the time until a cluster with these time-outs has another leader.
+///
+/// A follower stands for election a random time after the last heartbeat, from one to two election time-outs:
+/// `resetRandomizedElectionTimeout` in <https://github.com/etcd-io/etcd/blob/v3.4.23/raft/raft.go>. At the loss, that
+/// heartbeat was sent up to one interval ago. The vote takes a round trip, which has to be shorter than an interval:
+/// <https://etcd.io/docs/v3.4/tuning/>.
+fn failover_time(heartbeat_ms: u32, election_ms: u32) -> FailoverTime {
+    let [heartbeat_s, election_s] = [heartbeat_ms, election_ms].map(|ms| f64::from(ms) / 1e3);
+    let formula = format!(
+        "one to two times election-timeout ({election_s} s) after the last heartbeat, which is sent every \
+         heartbeat-interval ({heartbeat_s} s), and a vote of at most one interval"
+    );
+    let range_ms = (election_ms.saturating_sub(heartbeat_ms), 2 * election_ms + heartbeat_ms);
+    FailoverTime::new(formula, "https://etcd.io/docs/v3.4/tuning/", range_ms, range_ms)
+}
+
 /// Waits until each member has applied the newest revision of all.
 pub(crate) fn until_caught_up(nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
     let status = |node: &Arc<Node>| control(node, waits)?.status();
@@ -123,6 +144,10 @@ impl Recipe for EtcdRecipe {
         Err(StoreError::new(StoreErrorKind::Unreachable, "no member of the private etcd leads just now"))
     }
 
+    fn failover_time(&self) -> Option<FailoverTime> {
+        (self.nodes >= MEMBERS_MIN).then(|| failover_time(HEARTBEAT_MS, ELECTION_MS))
+    }
+
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         until_caught_up(nodes, waits)
     }
@@ -152,6 +177,8 @@ impl Recipe for EtcdRecipe {
             ("initial-advertise-peer-urls", url(&node, 1)),
             ("initial-cluster", others.join(",")),
             ("initial-cluster-state", "new".to_owned()),
+            ("heartbeat-interval", HEARTBEAT_MS.to_string()),
+            ("election-timeout", ELECTION_MS.to_string()),
             ("max-request-bytes", REQUEST_BYTES_MAX.to_string()),
             ("quota-backend-bytes", self.quota_bytes.to_string()),
             ("logger", "zap".to_owned()),
@@ -166,6 +193,44 @@ impl Recipe for EtcdRecipe {
         match control(node, waits)?.status()?.leader {
             0 => Err(StoreError::new(StoreErrorKind::Unreachable, "it knows of no leader yet")),
             _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_replaced_after_one_to_two_election_timeouts_and_a_heartbeat_less_or_more() {
+        let time = failover_time(HEARTBEAT_MS, ELECTION_MS);
+        assert_eq!((time.killed_s, time.silent_s, time.is_of_part), ((0.9, 2.1), (0.9, 2.1), false));
+        assert!(time.formula.contains("election-timeout (1 s)"), "{}", time.formula);
+        let time = failover_time(250, 3_000);
+        assert_eq!(time.killed_s, (2.75, 6.25));
+        assert!(time.formula.contains("heartbeat-interval (0.25 s)"), "{}", time.formula);
+    }
+
+    #[test]
+    fn members_run_with_the_time_outs_of_the_formula_and_two_have_none() {
+        let recipe =
+            |nodes| EtcdRecipe { program: PathBuf::from("/usr/bin/etcd"), nodes, quota_bytes: 0, unsynced: false };
+        assert_eq!(recipe(3).failover_time(), Some(failover_time(HEARTBEAT_MS, ELECTION_MS)));
+        assert_eq!((recipe(1).failover_time(), recipe(2).failover_time()), (None, None));
+        let node = Node {
+            number: 0,
+            data_dir: PathBuf::from("/data"),
+            socket_dir: PathBuf::new(),
+            log_dir: None,
+            address: std::net::Ipv4Addr::LOCALHOST,
+            ports: PORTS.to_vec(),
+            secret: String::new(),
+            limits: plimsoll_core::Limits::default(),
+        };
+        let member = Member { nodes: &[], node: &node, is_first: true, primary: 0 };
+        let arguments = recipe(3).launch(member).map(|launch| launch.arguments).unwrap_or_default();
+        for wanted in ["--heartbeat-interval=100", "--election-timeout=1000"] {
+            assert!(arguments.iter().any(|one| one == wanted), "{arguments:?}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, Recipe, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{FailoverTime, Launch, Member, Node, Recipe, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
 use plimsoll_lab::Program;
 
@@ -123,6 +123,43 @@ pub(crate) fn arguments(node: Member<'_>) -> Result<Vec<String>, StoreError> {
     Ok(arguments)
 }
 
+/// Returns the time until a cluster of so many nodes takes writes again without one of them, with these settings of its
+/// servers; `None` if the others are no majority, or a time-out is not given in seconds.
+///
+/// A node that was not heard for `evs.suspect_timeout` is dropped if all others agree, and after
+/// `evs.inactive_timeout` in any case. Nodes look for it every `evs.inactive_check_period`; at the loss, its last message
+/// was sent up to `evs.keepalive_period` ago: <https://galeracluster.com/library/documentation/recovery.html>.
+pub(crate) fn failover_time(nodes: usize, settings: &[(String, String)]) -> Option<FailoverTime> {
+    // Of options that are given twice the last ones count.
+    let given = settings.iter().rfind(|(name, _)| name.replace('_', "-") == "wsrep-provider-options");
+    let given = given.map_or("", |(_, options)| options.as_str());
+    let given_ms = |option: &str, default_ms: u32| {
+        let mut pairs = given.split(';').filter_map(|pair| pair.split_once('='));
+        let set = pairs.rfind(|(name, _)| name.trim() == option);
+        set.map_or(Some(default_ms), |(_, period)| period_ms(period.trim()))
+    };
+    let keepalive_ms = given_ms("evs.keepalive_period", 1_000)?;
+    // As servers report it; the documentation has PT1S.
+    let check_ms = given_ms("evs.inactive_check_period", 500)?;
+    let suspect_ms = given_ms("evs.suspect_timeout", 5_000)?;
+    let inactive_ms = given_ms("evs.inactive_timeout", 15_000)?;
+    let [keepalive_s, check_s, suspect_s, inactive_s] =
+        [keepalive_ms, check_ms, suspect_ms, inactive_ms].map(|ms| f64::from(ms) / 1e3);
+    let formula = format!(
+        "evs.suspect_timeout ({suspect_s} s) to evs.inactive_timeout ({inactive_s} s) after the last message, which is \
+         sent every evs.keepalive_period ({keepalive_s} s), and evs.inactive_check_period ({check_s} s)"
+    );
+    let range_ms = (suspect_ms.saturating_sub(keepalive_ms), inactive_ms.saturating_add(check_ms));
+    let source = "https://galeracluster.com/library/documentation/recovery.html";
+    (nodes > 2).then(|| FailoverTime::new(formula, source, range_ms, range_ms))
+}
+
+/// Returns the milliseconds of a period such as `PT5S`; `None` for one with other units.
+fn period_ms(period: &str) -> Option<u32> {
+    let seconds: f64 = period.strip_prefix("PT")?.strip_suffix('S')?.parse().ok()?;
+    Some((seconds * 1e3).round() as u32)
+}
+
 /// Returns the settings of the provider, `name = value; …`, that `given` sets.
 pub(crate) fn set_ones(all: &str, given: &[(String, String)]) -> String {
     let given = given.iter().filter(|(name, _)| name.replace('_', "-") == "wsrep-provider-options");
@@ -196,5 +233,19 @@ mod tests {
         assert_eq!(recovered(said), Some(1207));
         assert_eq!(recovered("WSREP: Recovered position: 00000000-0000-0000-0000-000000000000:-1\n"), None);
         assert_eq!(recovered("no such line"), None);
+    }
+
+    #[test]
+    fn a_node_is_dropped_between_the_time_outs_that_its_servers_were_given() {
+        let of = |nodes: usize, options: &[&str]| {
+            let settings = options.iter().map(|one| ("wsrep-provider-options".to_owned(), (*one).to_owned()));
+            failover_time(nodes, &settings.collect::<Vec<_>>()).map(|time| (time.killed_s, time.silent_s))
+        };
+        assert_eq!(of(3, &[]), Some(((4.0, 15.5), (4.0, 15.5))));
+        assert_eq!(of(2, &[]), None);
+        let given = "gcache.size=32M; evs.suspect_timeout = PT2S;evs.keepalive_period=PT0.5S";
+        assert_eq!(of(3, &[given]), Some(((1.5, 15.5), (1.5, 15.5))));
+        assert_eq!(of(3, &[given, "evs.inactive_timeout=PT6.5S"]), Some(((4.0, 7.0), (4.0, 7.0))));
+        assert_eq!(of(3, &["evs.inactive_timeout=PT1M"]), None);
     }
 }

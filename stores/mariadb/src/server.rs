@@ -12,7 +12,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion};
+use plimsoll_core::{Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion};
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::proxy_of;
 
@@ -163,6 +163,10 @@ impl Recipe for MariadbRecipe {
 
     fn has_primary(&self) -> bool {
         self.topology == Topology::Replicas
+    }
+
+    fn failover_time(&self) -> Option<FailoverTime> {
+        if self.topology == Topology::Galera { galera::failover_time(self.nodes, &self.settings) } else { None }
     }
 
     fn stage(&self, node: Member<'_>) -> usize {

@@ -74,7 +74,8 @@ impl StoreKind for Nats {
     }
 
     fn recipe(&self, params: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(NatsRecipe::new(number(params, NODES.name), params.text("sync_interval"))?)))
+        let (nodes, copies) = (number(params, NODES.name), number(params, "replicas"));
+        Ok(Some(Box::new(NatsRecipe::new(nodes, copies, params.text("sync_interval"))?)))
     }
 
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    FailoverTime, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits,
+};
 use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
 use plimsoll_endpoint::{Password, usage};
 use plimsoll_lab::Program;
@@ -33,22 +35,44 @@ const LOOK_BOUND: Duration = Duration::from_secs(5);
 /// Wait for the reply of a server, which sends none while JetStream has no leader.
 const LEADERLESS: Duration = Duration::from_millis(200);
 
+/// Random time without a heartbeat after which a copy of a bucket stands for election, and the interval of heartbeats,
+/// in milliseconds. No setting changes them: `minElectionTimeoutDefault`, `maxElectionTimeoutDefault` and
+/// `hbIntervalDefault` in <https://github.com/nats-io/nats-server/blob/v2.9.10/server/raft.go>.
+const ELECTION_MS: (u32, u32) = (4_000, 9_000);
+const HEARTBEAT_MS: u32 = 1_000;
+/// Fewest copies of which the others elect another leader.
+const COPIES_MIN: usize = 3;
+
+/// Returns the time until a bucket with this number of copies has another leader: the first election, if it succeeds.
+fn failover_time(copies: usize) -> Option<FailoverTime> {
+    let [least_s, most_s, heartbeat_s] = [ELECTION_MS.0, ELECTION_MS.1, HEARTBEAT_MS].map(|ms| f64::from(ms) / 1e3);
+    let formula = format!(
+        "a random time from {least_s} s to {most_s} s after the last heartbeat, which is sent every {heartbeat_s} s, \
+         if the first election succeeds"
+    );
+    let range_ms = (ELECTION_MS.0 - HEARTBEAT_MS, ELECTION_MS.1);
+    let source = "https://github.com/nats-io/nats-server/blob/v2.9.10/server/raft.go";
+    (copies >= COPIES_MIN).then(|| FailoverTime::new(formula, source, range_ms, range_ms))
+}
+
 /// Recipe of `nodes` servers in one cluster.
 pub(crate) struct NatsRecipe {
     program: PathBuf,
     nodes: usize,
+    /// Copies of each bucket.
+    copies: usize,
     sync_interval: String,
 }
 
 impl NatsRecipe {
     /// # Errors
     /// `Missing`, with the command that installs it; `Usage` if `sync_interval` is not an interval.
-    pub fn new(nodes: usize, sync_interval: &str) -> Result<Self, StoreError> {
+    pub fn new(nodes: usize, copies: usize, sync_interval: &str) -> Result<Self, StoreError> {
         if sync_interval.is_empty() || !sync_interval.chars().all(|letter| letter.is_ascii_alphanumeric()) {
             return Err(StoreError::usage("sync_interval is no interval")
                 .next("say a number with its unit, 10s or 2m, or `always`"));
         }
-        Ok(Self { program: SERVER.find()?, nodes, sync_interval: sync_interval.to_owned() })
+        Ok(Self { program: SERVER.find()?, nodes, copies: copies.min(nodes), sync_interval: sync_interval.to_owned() })
     }
 }
 
@@ -163,6 +187,10 @@ impl Recipe for NatsRecipe {
         self.nodes > 1
     }
 
+    fn failover_time(&self) -> Option<FailoverTime> {
+        failover_time(self.copies)
+    }
+
     fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
         let leader_of = |node: &Arc<Node>| {
             let mut control = Control::open(&Addresses::of_nodes(&NATS, [&**node]), waits)?;
@@ -184,5 +212,18 @@ impl Recipe for NatsRecipe {
             ("NATS_USER", USER.to_owned()),
             ("NATS_PASSWORD", node.secret.clone()),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_replaced_after_the_random_time_of_the_server_if_two_copies_are_left() {
+        let time = failover_time(3);
+        assert_eq!(time.map(|time| (time.killed_s, time.silent_s)), Some(((3.0, 9.0), (3.0, 9.0))));
+        assert_eq!(failover_time(5), failover_time(3));
+        assert_eq!((failover_time(1), failover_time(2)), (None, None));
     }
 }

@@ -29,6 +29,7 @@ mod command;
 mod control;
 pub mod endpoint;
 mod facts;
+mod failover;
 mod flights;
 mod formation;
 mod kind;

@@ -8,12 +8,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits,
+};
 use plimsoll_lab::Program;
 
 use crate::control::Control;
 use crate::endpoint::{Endpoint, Login, Password};
 use crate::facts::Info;
+use crate::failover;
 use crate::formation;
 use crate::works;
 
@@ -59,6 +62,11 @@ pub(crate) const WATCHED: &str = "plimsoll";
 /// Ports of clients, and of a cluster's other nodes.
 const PORTS: [u16; 2] = [6379, 16379];
 const SENTINEL_PORTS: [u16; 1] = [26379];
+/// Time without a reply after which Sentinels take a master for down, in milliseconds. With Redis' own 30 s a failover
+/// would take longer than most runs do.
+const DOWN_AFTER_MS: u32 = 2_000;
+/// Default of a cluster's `cluster-node-timeout`, in milliseconds.
+const NODE_TIMEOUT_MS: &str = "15000";
 
 /// The role of a server that has keys of its own.
 pub(crate) const MASTER: &str = "master";
@@ -199,6 +207,17 @@ impl Recipe for RedisRecipe {
         Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private Redis is the master just now"))
     }
 
+    fn failover_time(&self) -> Option<FailoverTime> {
+        match self.shape {
+            // Of fewer Sentinels or masters, those that are left are no majority.
+            Shape { sentinels: 3.., .. } => Some(failover::of_sentinels(DOWN_AFTER_MS)),
+            Shape { masters: 3.., replicas: 1.., .. } => {
+                failover::of_cluster(self.configured("cluster-node-timeout", NODE_TIMEOUT_MS))
+            }
+            _ => None,
+        }
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
         match self.role(node.number) {
             REPLICA if !self.is_cluster() => 1,
@@ -228,11 +247,10 @@ impl Recipe for RedisRecipe {
             return Ok(vec![(PASSWORD_FILE.to_owned(), text.into_bytes())]);
         };
         let (own, watched) = (node.listens_at(0), master.listens_at(0));
-        // As many as decide that a master is down: more than half. With Redis' own 30 s a failover would take longer than most
-        // runs do.
+        // As many as decide that a master is down: more than half.
         let text = format!(
             "port {}\nbind {}\ndir {}\nsentinel monitor {WATCHED} {} {} {}\nsentinel auth-pass {WATCHED} {}\n\
-             sentinel down-after-milliseconds {WATCHED} 2000\nsentinel failover-timeout {WATCHED} 10000\n",
+             sentinel down-after-milliseconds {WATCHED} {DOWN_AFTER_MS}\nsentinel failover-timeout {WATCHED} 10000\n",
             own.port(),
             own.ip(),
             node.data_dir.display(),
@@ -299,6 +317,29 @@ impl Recipe for RedisRecipe {
         match self.is_cluster() {
             true => formation::until_whole(self, nodes, waits),
             false => formation::until_watched(self, nodes, waits),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recipe(shape: Shape, settings: &[(&str, &str)]) -> RedisRecipe {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        RedisRecipe { make: Make::Redis, program: PathBuf::new(), settings, shape }
+    }
+
+    #[test]
+    fn the_formula_of_failover_follows_the_shape_and_the_settings_of_the_servers() {
+        let (watched, cluster) =
+            (Shape { replicas: 2, sentinels: 3, ..Shape::ALONE }, Shape { masters: 3, replicas: 1, sentinels: 0 });
+        assert_eq!(recipe(watched, &[]).failover_time(), Some(failover::of_sentinels(DOWN_AFTER_MS)));
+        assert_eq!(recipe(cluster, &[]).failover_time(), failover::of_cluster("15000"));
+        let set = recipe(cluster, &[("cluster-node-timeout", "5000"), ("cluster-node-timeout", "2000")]);
+        assert_eq!(set.failover_time().map(|time| time.killed_s), Some((2.5, 5.0)));
+        for shape in [Shape::ALONE, Shape { replicas: 0, ..cluster }, Shape { sentinels: 2, ..watched }] {
+            assert_eq!(recipe(shape, &[]).failover_time(), None, "{shape:?}");
         }
     }
 }

@@ -45,6 +45,8 @@ pub struct FaultView {
     pub recovered_s: Option<f64>,
     /// Throughput did not come back while effects were observed.
     pub recovered_open: bool,
+    /// Failover after the fault beside the formula of its store; `null` if the store has none, or kept its primary.
+    pub failover: Option<FailoverView>,
     /// Rejected operations until the fault was healed and throughput was back, or the next fault began.
     pub rejected: u64,
     /// Operations of that time whose outcome is unknown.
@@ -82,7 +84,11 @@ pub struct FaultRepeatsView {
     pub outage: Option<FaultSpread>,
     /// Times to recovery; `null` if fewer than two are known.
     pub recovered: Option<FaultSpread>,
-    /// Both in a sentence, without a full stop.
+    /// Number of failovers inside the formula of the store.
+    pub inside: u64,
+    /// Number of failovers that were inside or outside of it.
+    pub decided: u64,
+    /// All in a sentence, without a full stop.
     pub sentence: String,
 }
 
@@ -101,4 +107,58 @@ pub struct FaultSpread {
     pub interval_s: Option<(f64, f64)>,
     /// Number of times that did not end.
     pub open: u64,
+}
+
+plimsoll_core::words! {
+    /// Place of a failover beside the bounds of its formula.
+    pub enum FormulaState {
+        /// Between the bounds, to 10 ms.
+        Inside = "inside",
+        /// Shorter than the least time.
+        Less = "less",
+        /// Longer than the greatest time.
+        More = "more",
+        /// Not known: clients had answers all the time, or had none until healing, another fault or the end.
+        NotDecided = "not decided",
+    }
+}
+
+/// Failover after a fault of the primary, beside the published formula of its store. Times are seconds from the
+/// beginning of the fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FailoverView {
+    /// Label of the store.
+    pub store: String,
+    /// Least time by the formula.
+    pub least_s: f64,
+    /// Greatest time by the formula.
+    pub most_s: f64,
+    /// Time until clients had answers again; of a store in which each node serves a part, until throughput was back.
+    /// `null` if it is not known.
+    pub measured_s: Option<f64>,
+    /// Place of that time beside the bounds.
+    pub state: FormulaState,
+}
+
+/// Published formula of failover of a store, and the failovers beside it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FormulaView {
+    /// Label of the store.
+    pub store: String,
+    /// Formula in words.
+    pub formula: String,
+    /// Address of the page that publishes it.
+    pub source: String,
+    /// Least and greatest time in seconds after a kill.
+    pub killed_s: (f64, f64),
+    /// Least and greatest time in seconds after a pause or a cut.
+    pub silent_s: (f64, f64),
+    /// Number of failovers inside it.
+    pub inside: u64,
+    /// Number of failovers that were inside or outside of it.
+    pub decided: u64,
+    /// Number of faults that decided nothing.
+    pub not_decided: u64,
+    /// All in a sentence, without a full stop.
+    pub sentence: String,
 }

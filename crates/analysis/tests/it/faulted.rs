@@ -1,6 +1,6 @@
 //! A driven phase with ticks and faults, as it would have been recorded. `report` tests with it too.
 
-use plimsoll_core::{Outcome, SliceHistogram, TICK_NS, Tick};
+use plimsoll_core::{FailoverTime, Outcome, SliceHistogram, TICK_NS, Tick};
 use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
 use crate::driven::{START_S, driven};
@@ -63,5 +63,19 @@ pub fn killed_primary() -> Run {
         _ => (10, 0),
     });
     fault(&mut run, KILL, 8_000, Some(9_300));
+    run
+}
+
+/// A formula of failover: 0.9 to 2.1 s after a kill, 1.5 to 2.5 s after a pause or a cut.
+pub fn formula() -> FailoverTime {
+    let words = "one to two time-outs (1 s)".to_owned();
+    FailoverTime::new(words, "https://example.org/failover", (900, 2_100), (1_500, 2_500))
+}
+
+/// Twenty seconds of a store with that formula. The fault begins at 8 s, and nothing is answered for so many ticks.
+pub fn failed_over(what: (FaultKind, &str, &str), silent_ticks: u64, healed_ms: Option<u64>) -> Run {
+    let mut run = ticked(20, |tick| if (800..800 + silent_ticks).contains(&tick) { (0, 0) } else { (10, 0) });
+    run.trials[0].header.failover_time = Some(formula());
+    fault(&mut run, what, 8_000, healed_ms);
     run
 }

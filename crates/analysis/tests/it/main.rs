@@ -9,6 +9,7 @@ mod compare;
 mod compared;
 mod counted;
 mod driven;
+mod failovers;
 mod faulted;
 mod faults;
 mod fold;

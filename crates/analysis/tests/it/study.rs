@@ -471,6 +471,7 @@ fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &mut Dice) -
             } else {
                 vec![setting("manual_journal_persist", "true", "false")]
             },
+            failover_time: None,
             workload: "coupons".into(),
             params: labels(&[("records", "100000"), ("index", profile.index), ("below", "50")]),
             labels: labels(&[("store", profile.store), ("index", profile.index)]),

@@ -127,6 +127,10 @@ fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election()
     assert!(seconds(&found[0], "outage_s") < 1.0, "{found:?}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     assert!(verdict.contains("2 faults"), "{verdict}");
+    // The formula is of the time-outs that the members run with, and of losses of the primary.
+    let failover = &found[1]["failover"];
+    assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (0.9, 2.1), "{found:?}");
+    assert!(found[0]["failover"].is_null() && failover["state"].is_string(), "{found:?}");
 }
 
 #[test]

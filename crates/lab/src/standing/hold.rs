@@ -220,7 +220,8 @@ impl Holder {
             LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
                 let namespace = self.cluster.network().map(|network| network.namespace());
-                Ok(LabReply::Nodes { nodes, namespace, has_primary: self.cluster.has_primary() })
+                let (has_primary, failover_time) = (self.cluster.has_primary(), self.cluster.failover_time());
+                Ok(LabReply::Nodes { nodes, namespace, has_primary, failover_time })
             }
             LabRequest::Act { act, nodes } => self.act(*act, *nodes).map(|()| LabReply::Done),
             LabRequest::Run { node, program, arguments, bound_ms } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError};
+use plimsoll_core::{FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError};
 use serde::{Deserialize, Serialize};
 
 /// A request, and the process that sends it.
@@ -88,7 +88,13 @@ pub(super) enum LabReply {
     Added(usize),
     Chosen(Nodes),
     Status(Box<LabStatus>),
-    Nodes { nodes: Vec<Node>, namespace: Option<PathBuf>, has_primary: bool },
+    Nodes {
+        nodes: Vec<Node>,
+        namespace: Option<PathBuf>,
+        has_primary: bool,
+        #[serde(default)]
+        failover_time: Option<FailoverTime>,
+    },
     Failed(StoreError),
 }
 

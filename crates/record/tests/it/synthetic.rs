@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{
-    Access, Call, Disturbance, Durability, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
+    Access, Call, Disturbance, Durability, FailoverTime, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
     SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
@@ -140,6 +140,8 @@ pub fn trial(ordinal: u32) -> TrialHeader {
             },
             Setting { name: "page_size".into(), value: "8192".into(), default: None, source: "server".into() },
         ],
+        failover_time: (ordinal == 1)
+            .then(|| FailoverTime::new("one time-out".into(), "https://example.org/", (900, 2_100), (1_000, 2_100))),
         workload: "coupons".into(),
         params: BTreeMap::from([("records".into(), "100000".into())]),
         labels: BTreeMap::from([("store".into(), store.into()), ("index".into(), "own".into())]),

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::number;
-use plimsoll_analysis::view::FaultView;
+use plimsoll_analysis::view::{FailoverView, FaultView, FormulaState};
+use plimsoll_analysis::{failover, number};
 use plimsoll_core::TICK_NS;
 
 use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
@@ -18,7 +18,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 10] = [
+    let columns: [ColumnOf<'_, FaultView>; 11] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -36,12 +36,16 @@ pub fn faults(view: &RunView) -> Body<'_> {
             None if one.recovered_open => Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into(),
             None => NONE.into(),
         }),
+        (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
+            one.failover.as_ref().map_or(NONE.into(), formula)
+        }),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
     body.table(Table::of("Faults", &view.faults, &columns));
     body.list(Tone::Plain, view.fault_repeats.iter().map(|one| &one.sentence));
+    body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
     body
 }
@@ -55,4 +59,14 @@ fn noticed(one: &FaultView) -> Cell {
         (None, Some(_)) => Tone::Good.text("no client").into(),
         (None, None) => NONE.into(),
     }
+}
+
+/// Returns the bounds of the store's formula, and the place of the failover beside them.
+fn formula(one: &FailoverView) -> Cell {
+    let tone = match one.state {
+        FormulaState::Inside => Tone::Good,
+        FormulaState::Less | FormulaState::More => Tone::Open,
+        FormulaState::NotDecided => Tone::Dim,
+    };
+    tone.text(failover::beside(one)).into()
 }

@@ -302,6 +302,26 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
 }
 
 #[test]
+fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
+    let view = plimsoll_analysis::view(&faulted::failed_over(faulted::KILL, 300, Some(15_000)));
+    let place = "900 ms to 2.10 s: 900 ms more";
+    let formula = "fjall's formula: one to two time-outs (1 s): 900 ms to 2.10 s after a kill, 1.50 s to 2.50 s after a \
+                   pause or a cut; 0 of 1 failover inside (https://example.org/failover)";
+    let forms =
+        [plimsoll_report::terminal(&view, false, 200), plimsoll_report::markdown(&view), plimsoll_report::html(&view)];
+    for text in forms {
+        let text = text.replace("&#39;", "'").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(place), "{text}");
+        assert!(text.contains(formula), "{text}");
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!((&json["faults"][0]["failover"]["state"], &json["formulas"][0]["inside"]), (&"more".into(), &0.into()));
+    // A store without a formula has no column for it.
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&faulted::killed_primary()), false, 200);
+    assert!(!text.contains("  formula"), "{text}");
+}
+
+#[test]
 fn json_is_the_view_and_has_the_documented_shape() {
     let view = view(&study::complete());
     let json = plimsoll_report::json(&view);
@@ -322,6 +342,7 @@ fn json_is_the_view_and_has_the_documented_shape() {
     let compared = crate::compared::compared(&crate::compared::spec(), &pairs);
     let mut killed_twice = faulted::killed_primary();
     faulted::fault(&mut killed_twice, faulted::KILL, 14_000, Some(15_000));
+    killed_twice.trials[0].header.failover_time = Some(faulted::formula());
     let others = [
         answered(),
         recorded::searched(),
