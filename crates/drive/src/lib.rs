@@ -16,6 +16,7 @@
 //! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
 //! | `wire/losses`, `wire/branches` | connections that are lost or end; sessions with several |
+| `backoff` | waits before a lost connection is opened again |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `alarm` | when a worker is woken up for them |
@@ -29,6 +30,7 @@
 mod alarm;
 #[cfg(feature = "async")]
 mod asynchronous;
+mod backoff;
 mod blocking;
 mod board;
 mod clock;
@@ -54,7 +56,7 @@ pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
 pub use driver::{Driver, RealTime};
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
     StopReason, Undisturbed, try_uring,

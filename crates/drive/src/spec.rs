@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+use plimsoll_core::pace::{Backoff, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
 use plimsoll_core::panics::Panic;
 use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError, TICK_NS};
 
@@ -38,6 +38,11 @@ pub struct DriveSpec {
     pub op_timeout: Duration,
     /// Time limit for connecting, greeting and preparing a session.
     pub open_timeout: Duration,
+    /// Time limit for all of that when a session is opened again during the phase; none: as `open_timeout`. Blocking
+    /// sessions open none.
+    pub connect_timeout: Option<Duration>,
+    /// Waits before a lost connection is opened again. They are looked at every 10 ms.
+    pub backoff: Backoff,
     /// An operation whose connection is lost, or that is not answered in time, ends the phase: a load that lacks one is
     /// no load.
     pub ends_on_loss: bool,
@@ -126,6 +131,8 @@ impl Default for DriveSpec {
             seed: 0,
             op_timeout: Duration::from_secs(10),
             open_timeout: plimsoll_core::waits::ANSWER,
+            connect_timeout: None,
+            backoff: Backoff::default(),
             ends_on_loss: false,
             slice: Duration::from_secs(1),
             ticks: false,
@@ -174,6 +181,11 @@ impl DriveSpec {
                 "only sessions with one connection each, one operation at a time, can be reopened".to_owned(),
             );
         }
+        let has_policy = self.connect_timeout.is_some() || self.backoff != Backoff::default();
+        if has_policy && matches!(sessions, Sessions::Blocking(_) | Sessions::Instant(_)) {
+            let what = "blocking sessions open no connection again: leave out `connect_timeout` and `backoff`";
+            return fault(what.to_owned());
+        }
         if depth == 1 {
             return Ok(());
         }
@@ -217,7 +229,7 @@ impl DriveSpec {
         if self.op_timeout.is_zero() || self.op_timeout > Duration::from_secs(3_600) {
             return fault("an operation's timeout is more than 0 and at most one hour");
         }
-        if self.open_timeout.is_zero() {
+        if self.open_timeout.is_zero() || self.connect_timeout.is_some_and(|limit| limit.is_zero()) {
             return fault("the time to open a session is more than 0");
         }
         let groups = self.groups.iter().map(|group| (&group.pace, group.think));

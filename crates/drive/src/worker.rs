@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::pace::WakeMode;
+use plimsoll_core::pace::{Backoff, WakeMode};
 use plimsoll_core::{Address, Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, Shared};
@@ -72,6 +72,11 @@ pub(crate) struct Settings {
     pub op_timeout_ns: u64,
     /// Time limit for opening a session.
     pub open_timeout_ns: u64,
+    /// Time limit for opening a session again, where it differs.
+    pub reopen_timeout_ns: Option<u64>,
+    /// Waits before a lost connection is opened again, and the seed of those that are drawn.
+    pub backoff: Backoff,
+    pub seed: u64,
     /// An operation that is lost with its connection ends the phase.
     pub ends_on_loss: bool,
     pub wake: WakeMode,
@@ -79,6 +84,13 @@ pub(crate) struct Settings {
     pub cpu_ns: fn() -> u64,
     /// Returns the time that the worker has waited for a processor so far.
     pub queued_ns: fn() -> u64,
+}
+
+impl Settings {
+    /// Time limit for a connection, before the phase has begun or later.
+    pub fn connect_timeout_ns(&self, starting: bool) -> u64 {
+        self.reopen_timeout_ns.filter(|_| !starting).unwrap_or(self.open_timeout_ns)
+    }
 }
 
 /// Parameters of the phase's start for a core.
@@ -319,6 +331,11 @@ impl WorkerCore {
     /// The number of the server at `address`.
     pub fn server(&self, address: &Address) -> usize {
         if self.servers.is_empty() { 0 } else { self.shared.server(address) }
+    }
+
+    /// Returns the number of the client of `lane`.
+    pub fn client(&self, lane: usize) -> u32 {
+        self.lanes[lane].client
     }
 
     pub fn in_flight(&self) -> u64 {

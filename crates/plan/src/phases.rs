@@ -188,6 +188,14 @@ impl PlanReader<'_> {
             Some(_) => count("reconnect").map(Some),
             None => Some(None),
         };
+        let connect_timeout_ns = match section.get("connect_timeout") {
+            Some(_) => time("connect_timeout").map(Some),
+            None => Some(None),
+        };
+        let backoff = match section.get("backoff") {
+            Some(node) => self.choices(phase, &node, |node| self.backoff(node)).map(Some),
+            None => Some(None),
+        };
         let power_cut = match section.get("power_cut") {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
@@ -224,6 +232,7 @@ impl PlanReader<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
+        let (connect_timeout_ns, backoff) = (connect_timeout_ns?, backoff?);
         let (scenarios, faults, power_cut, power_node) = (scenarios?, faults?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {
             let help = Some("set the moment: power_cut = \"flush 200\"".to_owned());
@@ -260,6 +269,8 @@ impl PlanReader<'_> {
                 think: pace.think.as_ref().map(|think| think.at(point)),
                 stages: pace.stages.clone(),
                 reconnect: reconnect.as_ref().map(|reconnect| reconnect.at(point)),
+                connect_timeout_ns: connect_timeout_ns.as_ref().map(|timeout_ns| timeout_ns.at(point)),
+                backoff: backoff.as_ref().map(|backoff| backoff.at(point)),
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),

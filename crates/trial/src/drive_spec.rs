@@ -23,6 +23,8 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         groups: drive.scenarios.iter().map(group).collect(),
         stages: drive.stages.clone(),
         reconnect: drive.reconnect,
+        connect_timeout: drive.connect_timeout_ns.map(Duration::from_nanos),
+        backoff: drive.backoff.unwrap_or_default(),
         seed,
         op_timeout: Duration::from_nanos(drive.op_timeout_ns),
         depth: drive.depth,

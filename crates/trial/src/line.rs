@@ -229,6 +229,8 @@ mod tests {
             think: None,
             stages: Vec::new(),
             reconnect: None,
+            connect_timeout_ns: None,
+            backoff: None,
             warmup_ns: 0,
             warmup_is_found: true,
             limit: DriveLimit::DurationNs(1),
