@@ -94,6 +94,25 @@ impl Default for Backoff {
     }
 }
 
+crate::words! {
+    /// Failed operations that a client sends again.
+    pub enum RetryScope {
+        /// Those whose repetition changes nothing ([`crate::OpKind::is_idempotent`]), and refused ones.
+        Idempotent = "idempotent",
+        /// All, even if a write may then happen twice.
+        All = "all",
+    }
+}
+
+/// Repetition of failed operations by a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Operations that are sent again.
+    pub scope: RetryScope,
+    /// Most tries of an operation, the first included.
+    pub tries: u32,
+}
+
 impl Pace {
     /// Evenly spaced operations at a constant rate.
     pub fn even(rate_per_s: f64) -> Pace {

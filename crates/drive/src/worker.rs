@@ -4,6 +4,7 @@
 mod ends;
 mod lane;
 mod rest;
+mod retries;
 mod steps;
 mod turns;
 
@@ -20,11 +21,12 @@ use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::schedule::NEVER_NS;
-use crate::spec::{OpTime, SPIN_NS, StopReason};
+use crate::spec::{OpTime, RetryCounts, SPIN_NS, StopReason};
 use crate::witness::Taint;
 pub(crate) use lane::{Begun, Busy};
 use lane::{Idle, Lane};
 pub(crate) use rest::Rests;
+use retries::Retries;
 pub(crate) use steps::NextStep;
 use steps::Tracks;
 use turns::Ahead;
@@ -178,6 +180,8 @@ pub(crate) struct CoreReport {
     pub last_end_ns: u64,
     pub errors: ErrorTable,
     pub each: Vec<OpTime>,
+    /// Counts of retries, if failed operations are sent again.
+    pub retries: Option<RetryCounts>,
 }
 
 impl WorkerCore {
@@ -280,15 +284,18 @@ impl WorkerCore {
         if lane.ended_ns != now_ns {
             lane.free_ns = now_ns;
         }
-        if let Some(rests) = &mut self.rests
+        if let Some(rests) = &mut self.rests {
+            if rests.retries.as_mut().is_some_and(|retries| retries.is_ready(index)) {
+                return;
+            }
             // A client that is done is not waited for.
-            && lane.cycle < lane.end_cycle
-        {
-            // A think time begins with the answer, whatever has become of its connection since.
-            let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
-            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
-            if until_ns > now_ns {
-                return rests.push(index, until_ns);
+            if lane.cycle < lane.end_cycle {
+                // A think time begins with the answer, whatever has become of its connection since.
+                let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
+                let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
+                if until_ns > now_ns {
+                    return rests.push(index, until_ns);
+                }
             }
         }
         self.idle.push(index);
@@ -362,6 +369,11 @@ impl WorkerCore {
         if let Some(rests) = &mut self.rests {
             while let Some(lane) = rests.pop(now_ns) {
                 self.idle.push(lane);
+            }
+            if self.ended.is_none()
+                && let Some(lane) = rests.retries.as_mut().and_then(Retries::take)
+            {
+                return self.send_again(lane as usize, now_ns);
             }
         }
         loop {
@@ -491,6 +503,7 @@ impl WorkerCore {
         self.count_finished(lane, now_ns, outcome, answer);
         if outcome.is_error() {
             self.errors.note(now_ns, outcome, answer);
+            self.failed(lane, now_ns, outcome);
         }
     }
 
@@ -590,6 +603,7 @@ impl WorkerCore {
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
             each: self.each,
+            retries: self.rests.and_then(|rests| rests.retries).map(Retries::report),
         }
     }
 }

@@ -386,6 +386,10 @@ keys! {
         backoff: Backoff, Else("`10ms`, doubled with each attempt up to `1s`"),
             "Wait of a client before it opens a lost connection again: `100ms`, or `100ms..5s`, which doubles the limit of a random wait with each attempt",
             swept, option, see = "#lost-connections";
+        retry: Word("retry policy", &["none", "idempotent", "all"]), Is("\"none\""),
+            "Failed operations that a client sends again: none; idempotent (those whose repetition changes nothing, and refused ones); all, even if a write may then happen twice",
+            swept, option, see = "#retries";
+        tries: Whole(2, 100), Is("3"), "With `retry`: most tries of an operation, the first included", swept, option, see = "#retries";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;
         wake: Word("way to wake up", &["precise", "spin", "coarse"]), Is("\"precise\""),
             "Precision of the generator's wake-ups in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::catalogue::LAB;
-pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode};
 pub use plimsoll_core::study::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
 };
@@ -301,6 +301,9 @@ pub struct Drive {
     /// Wait before a lost connection is opened again; `None` for the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
+    /// Repetition of failed operations; `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// Warm-up in nanoseconds, which counts for nothing; in addition to `limit`.
     pub warmup_ns: u64,
     /// The warm-up is found from the slices, within `limit`.

@@ -5,7 +5,7 @@ use plimsoll_core::Mix;
 use crate::duration;
 use crate::model::{
     Arrivals, Backoff, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate,
-    Scenario, Stage, ThinkTime,
+    Retry, RetryScope, Scenario, Stage, ThinkTime,
 };
 use crate::quantity::show_ns;
 
@@ -140,6 +140,10 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
         Some(Backoff::Doubling(first, most) | Backoff::Jittered(first, most)) => {
             words.push_str(&format!(", back-off {} to {}", show_ns(first), show_ns(most)));
         }
+    }
+    if let Some(Retry { scope, tries }) = drive.retry {
+        let of = if scope == RetryScope::All { "all operations" } else { "idempotent operations" };
+        words.push_str(&format!(", up to {tries} tries of {of}"));
     }
     let pace = match pace {
         Pace::Closed => {

@@ -231,6 +231,7 @@ mod tests {
             reconnect: None,
             connect_timeout_ns: None,
             backoff: None,
+            retry: None,
             warmup_ns: 0,
             warmup_is_found: true,
             limit: DriveLimit::DurationNs(1),

@@ -64,6 +64,11 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
             return Err(TrialError::usage(what).next(format!("leave out `{key}`")));
         }
     }
+    for (name, _) in trial.drives().filter(|(_, drive)| drive.retry.is_some() && has_steps(drive, workload)) {
+        let what = format!("phase {name}: operations of several steps (transactions, scripts) are not sent again");
+        return Err(TrialError::usage(what)
+            .next("leave out `retry`; `max_tries` of the workload repeats transactions that gave way to others"));
+    }
     for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
         if drive.reconnect.is_some() {
             let what = format!("phase {name}: connections with a depth of {} cannot be reopened", drive.depth);

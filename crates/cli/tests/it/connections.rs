@@ -75,6 +75,24 @@ fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
 }
 
 #[test]
+fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
+    let place = Place::new();
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --for 4s --goal errors=100% \
+                 --goal lost=0 --goal wrong=0 --full --op-timeout 200ms --retry idempotent --tries 30";
+    let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1s"]).collect();
+    place.run(&words).expect(0).says(" retries · 0 failed with all their tries");
+    let phase = place.driven();
+    // Each client had one operation in flight. What the server does for the clients that have gone is no loss.
+    assert!(result(&phase, "retries") >= 4.0, "{phase}");
+    assert_eq!(result(&phase, "given_up"), 0.0, "{phase}");
+    place
+        .line("drive tpcb --on postgres --ops 1 --retry all")
+        .expect(2)
+        .says("operations of several steps (transactions, scripts) are not sent again");
+    place.line("drive kv --mix read=1 --on redis --ops 1 --tries 5").expect(2).says("retry = \"idempotent\"");
+}
+
+#[test]
 fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let place = Place::new();
     let redis = Redis::start(place.path());

@@ -95,6 +95,10 @@ impl<'a> RunningPhase<'a> {
                 );
                 return Err(DriveError::Spec(what));
             }
+            if spec.retry.is_some() && steps.iter().any(Option::is_some) {
+                let what = "operations of several steps (transactions, scripts) are not sent again: leave out `retry`";
+                return Err(DriveError::Spec(what.to_owned()));
+            }
             cores.push(WorkerCore::new(Setup {
                 stream: stream.clone(),
                 steps,
@@ -104,7 +108,7 @@ impl<'a> RunningPhase<'a> {
                 shared: phase.shared.clone(),
                 each_max: each_max(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
-                rests: Rests::new(spec, placed.group.think, placed.seed, clients.len()),
+                rests: Rests::new(spec, placed.group.think, placed.seed, clients.len(), &kinds),
                 settings,
                 tells_servers,
                 clients,

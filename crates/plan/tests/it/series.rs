@@ -2,7 +2,9 @@
 
 use std::io;
 
-use plimsoll_plan::model::{Arrivals, Backoff, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Stage, Start, ThinkTime};
+use plimsoll_plan::model::{
+    Arrivals, Backoff, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Retry, RetryScope, Stage, Start, ThinkTime,
+};
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
 use crate::catalogue::catalogue;
@@ -166,6 +168,18 @@ fn clients_open_lost_connections_again_as_the_plan_says() {
     assert!(drives.eq(waits.map(|backoff| (limit, Some(backoff)))));
     let outline = plan.outline(&|_| None).join("\n");
     assert!(outline.contains(", connect time-out 500ms, back-off 100ms to 5s"), "{outline}");
+}
+
+#[test]
+fn retries_are_swept_with_none_among_them() {
+    let plan = plan(&format!("{HEAD}{DRIVE}retry = [\"none\", \"all\"]\ntries = 5"));
+    let retries = plan.trials.iter().map(|trial| match &trial.phases[1].step {
+        PhaseStep::Drive(drive) => drive.retry,
+        _ => panic!("a drive"),
+    });
+    assert!(retries.eq([None, Some(Retry { scope: RetryScope::All, tries: 5 })]));
+    let outline = plan.outline(&|_| None).join("\n");
+    assert!(outline.contains(", up to 5 tries of all operations"), "{outline}");
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
