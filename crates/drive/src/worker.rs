@@ -341,6 +341,7 @@ impl WorkerCore {
     }
 
     /// Returns the number of the client of `lane`.
+    #[cfg(feature = "async")]
     pub fn client(&self, lane: usize) -> u32 {
         self.lanes[lane].client
     }

@@ -202,7 +202,8 @@ fn works(
                 if wire.session.branches().is_none() {
                     cores[worker].asks(slot * depth..(slot + 1) * depth, &wire.address);
                 }
-                let link = SessionLink::new(wire, place, Attempts::new(spec.backoff, spec.seed, client as u64));
+                let Settings { backoff, seed, .. } = cores[worker].settings;
+                let link = SessionLink::new(wire, place, Attempts::new(backoff, seed, client as u64));
                 if link.is_branched && spec.reconnect.is_some() {
                     let what = "sessions with several connections cannot be reopened: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));
