@@ -64,9 +64,8 @@ fn what_may_have_happened_and_is_not_idempotent_is_sent_again_only_if_all_is() {
 fn retries_come_on_top_of_a_schedule_and_have_the_time_of_the_tries_before() {
     let spec = DriveSpec { pace: Pace::even(100.0), retry: Some(THREE), ..DriveSpec::default() };
     // Of the 111 tries every tenth is refused.
-    let (slices, totals) = simulated(4, u64::MAX, &spec, 0, Some(SECOND)).run_script(|number, sent_ns| {
-        (sent_ns + MS, if number % 10 == 3 { Outcome::Rejected } else { Outcome::Ok })
-    });
+    let (slices, totals) = simulated(4, u64::MAX, &spec, 0, Some(SECOND))
+        .run_script(|number, sent_ns| (sent_ns + MS, if number % 10 == 3 { Outcome::Rejected } else { Outcome::Ok }));
     assert_eq!((totals.kinds, totals.unfinished), (vec![[100, 0, 11, 0]], 0));
     let [service, response] = [Measure::Service, Measure::Response].map(|measure| merged(&slices, measure));
     assert!(about(service.max(), MS) && about(response.max(), 2 * MS), "{} {}", service.max(), response.max());

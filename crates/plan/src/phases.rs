@@ -196,9 +196,8 @@ impl PlanReader<'_> {
             Some(node) => self.choices(phase, &node, |node| self.backoff(node)).map(Some),
             None => Some(None),
         };
-        let retry = self.swept(section, phase, "retry", |this, node, takes| {
-            Some(RetryScope::named(this.one_of(node, takes)?))
-        });
+        let retry =
+            self.swept(section, phase, "retry", |this, node, takes| Some(RetryScope::named(this.one_of(node, takes)?)));
         let tries = count("tries");
         let power_cut = match section.get("power_cut") {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),

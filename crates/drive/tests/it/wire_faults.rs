@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::pace::ThinkTime;
 use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
-use plimsoll_drive::{
-    Backoff, DriveError, DriveSpec, Io, Limit, Pace, Retry, RetryCounts, RetryScope, StopReason,
-};
+use plimsoll_drive::{Backoff, DriveError, DriveSpec, Io, Limit, Pace, Retry, RetryCounts, RetryScope, StopReason};
 
 use crate::seen::{Driven, drive, endless, refused};
 use crate::toy::{Act, Server, client};
