@@ -38,7 +38,7 @@ fn option_of(key: &'static Key) -> Arg {
         _ => option,
     };
     // A time with a sign is refused as a time, and not as an unknown option.
-    let takes_time = matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think);
+    let takes_time = matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think | KeyType::Backoff);
     let option = if takes_time { option.allow_hyphen_values(true) } else { option };
     let option = match short {
         Some(letter) => option.short(letter),
@@ -133,7 +133,7 @@ impl<const OF_LINE: bool> Given<OF_LINE> {
 /// # Errors
 /// Fails if a time has no unit, or `given` is no value of this type.
 pub fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError> {
-    if matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think) {
+    if matches!(key.takes, KeyType::Time(..) | KeyType::Warmup | KeyType::Think | KeyType::Backoff) {
         with_unit(typed, given)?;
     }
     Ok(match key.takes {

@@ -166,6 +166,19 @@ impl OpKind {
             }
         }
     }
+
+    /// True if it is certain that the operation done twice leaves the data that it leaves if done once. A statement or
+    /// command that writes may count or append, so it is not.
+    pub fn is_idempotent(&self) -> bool {
+        match &self.call {
+            Call::Kv(_) => true,
+            Call::Records { call, .. } => !matches!(call, RecordsCall::Insert),
+            // RFC 9110, section 9.2.2.
+            Call::Http(call) => matches!(call.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE"),
+            Call::Steps => false,
+            _ => !self.writes(),
+        }
+    }
 }
 
 /// An operation: its type and parameters, borrowed from the worker's buffer.
@@ -252,5 +265,21 @@ impl Answer {
         self.code.push_str(code);
         self.message.push_str(message);
         outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_operations_that_may_happen_twice_without_a_trace_are_idempotent() {
+        let is_idempotent = |call| OpKind::new("ask", call, &[]).is_idempotent();
+        let record = |call| Call::Records { collection: 0, call };
+        assert!(is_idempotent(Call::Kv(KvCall::Put)) && is_idempotent(Call::Kv(KvCall::Get)));
+        assert!(is_idempotent(record(RecordsCall::Update { fields: vec![1] })) && is_idempotent(Call::Nothing));
+        assert!(!is_idempotent(record(RecordsCall::Insert)) && !is_idempotent(Call::Steps));
+        assert!(is_idempotent(Call::Sql("SELECT 1".to_owned())));
+        assert!(!is_idempotent(Call::Sql("UPDATE t SET n = n + 1".to_owned())) && !is_idempotent(Call::SqlText));
     }
 }

@@ -74,6 +74,45 @@ pub enum ThinkTime {
     Exponential(u64),
 }
 
+/// Wait of a client before it opens a lost connection again, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backoff {
+    /// Constant.
+    Constant(u64),
+    /// Doubles with each attempt, from the first to the second.
+    Doubling(u64, u64),
+    /// Uniformly distributed between 0 and a limit, which doubles from the first to the second: *full jitter*
+    /// (Brooker, Exponential Backoff And Jitter, 2015).
+    Jittered(u64, u64),
+}
+
+impl Default for Backoff {
+    /// 10 ms, doubled up to a second.
+    fn default() -> Self {
+        Backoff::Doubling(10_000_000, 1_000_000_000)
+    }
+}
+
+crate::words! {
+    /// Failed operations that a client sends again.
+    pub enum RetryScope {
+        /// Those whose repetition changes nothing ([`crate::OpKind::is_idempotent`]), and refused ones.
+        Idempotent = "idempotent",
+        /// All, even if a write may then happen twice.
+        All = "all",
+    }
+}
+
+/// Repetition of failed operations by a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Operations that are sent again.
+    pub scope: RetryScope,
+    /// Most tries of an operation, the first included.
+    pub tries: u32,
+}
+
 impl Pace {
     /// Evenly spaced operations at a constant rate.
     pub fn even(rate_per_s: f64) -> Pace {

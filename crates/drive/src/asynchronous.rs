@@ -26,6 +26,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::{JoinHandle, spawn_local};
 
+use crate::backoff::Attempts;
 use crate::clock::{Clock, Ticker};
 use crate::control::{Message, WorkerReport};
 use crate::worker::{CHECK_NS, Start, WorkerCore};
@@ -71,10 +72,11 @@ struct Seat {
     /// True after the alarm: the wait is given up.
     rang: Cell<bool>,
     losses: Losses,
+    attempts: RefCell<Attempts>,
 }
 
 impl Seat {
-    fn new() -> Self {
+    fn new(attempts: Attempts) -> Self {
         Self {
             work: Cell::new(None),
             params: RefCell::new(ValueBuf::with_capacity(16, 1024)),
@@ -82,6 +84,7 @@ impl Seat {
             alarm_ns: Cell::new(u64::MAX),
             rang: Cell::new(false),
             losses: Losses::default(),
+            attempts: RefCell::new(attempts),
         }
     }
 
@@ -248,13 +251,16 @@ impl Worker {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
         // SAFETY: an owned descriptor is the same one, and open, for as long as its owner lives.
         let timer = unsafe { AsyncFd::register(timer) }?;
+        let (backoff, seed) = (core.settings.backoff, core.settings.seed);
+        let seat = |lane| Seat::new(Attempts::new(backoff, seed, core.client(lane).into()));
+        let seats = (0..sessions).map(seat).collect();
         Ok(Self {
             core: RefCell::new(core),
             ticker: RefCell::new(clock.ticker()),
             next_tick_ns: Cell::new(clock.now_ns() + CHECK_NS),
             clock,
             kinds,
-            seats: (0..sessions).map(|_| Seat::new()).collect(),
+            seats,
             timer,
             sleeps,
             waker: RefCell::new(None),

@@ -20,7 +20,7 @@ use crate::grid::Grid;
 use crate::group::{Flow, Placed};
 use crate::late::late_because;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, StopReason};
+use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, RetryCounts, StopReason};
 use crate::worker::{CANCEL_NS, CoreReport, Start, Turns};
 pub(crate) use launch::pin;
 
@@ -334,7 +334,7 @@ impl<'a> RunningPhase<'a> {
         let (mut each, mut errors) = (Vec::new(), Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
-        let mut answers = None::<AnswerTally>;
+        let (mut answers, mut retries) = (None::<AnswerTally>, None::<RetryCounts>);
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -342,6 +342,10 @@ impl<'a> RunningPhase<'a> {
             }
             each.extend(report.core.each);
             report.core.errors.add_to(&mut errors);
+            if let Some(more) = report.core.retries {
+                let all = retries.get_or_insert_default();
+                (all.retries, all.given_up) = (all.retries + more.retries, all.given_up + more.given_up);
+            }
             lost_connections += report.lost_connections;
             ended_connections += report.ended_connections;
             failed_connects += report.failed_connects;
@@ -406,6 +410,7 @@ impl<'a> RunningPhase<'a> {
             ended_connections,
             failed_connects,
             asked_again,
+            retries,
             answers,
             connects,
             down_ns,

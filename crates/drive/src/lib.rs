@@ -10,12 +10,14 @@
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
-//! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
+//! | `worker/retries` | failed operations that are sent again |
+| `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `asynchronous` | executor: many sessions on one thread, clients of others on a tokio runtime (feature `async`) |
 //! | `blocking` | executor: one thread to a session that blocks |
 //! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
 //! | `wire/losses`, `wire/branches` | connections that are lost or end; sessions with several |
+| `backoff` | waits before a lost connection is opened again |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `alarm` | when a worker is woken up for them |
@@ -29,6 +31,7 @@
 mod alarm;
 #[cfg(feature = "async")]
 mod asynchronous;
+mod backoff;
 mod blocking;
 mod board;
 mod clock;
@@ -54,9 +57,9 @@ pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
 pub use driver::{Driver, RealTime};
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode};
 pub use spec::{
     DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
-    StopReason, Undisturbed, try_uring,
+    RetryCounts, StopReason, Undisturbed, try_uring,
 };
 pub use witness::{Seen, Watch, Witness};

@@ -6,10 +6,13 @@ use std::os::fd::OwnedFd;
 use plimsoll_core::{CompletionSink, OpKind, WireClient, WireSession};
 use rustix::io::Errno;
 
+use crate::backoff::Attempts;
 use crate::place::ResolvedAddress;
 
-/// First and longest wait before a lost connection is tried again.
-pub(crate) const BACKOFF_NS: std::ops::Range<u64> = 10_000_000..1_000_000_000;
+/// Time after which a connection has lasted.
+pub(crate) const LASTED_NS: u64 = 10_000_000;
+/// Wait before the next try to get into a server's full queue.
+pub(crate) const QUEUE_NS: u64 = 10_000_000;
 
 /// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +39,7 @@ pub(crate) struct ServerConnection {
     pub lost_ns: Option<u64>,
     /// Time at which it ended while nothing was in flight, until it is back: lost if that fails.
     pub idle_end_ns: Option<u64>,
-    backoff_ns: u64,
+    pub attempts: Attempts,
     /// Tries since the last success; says which address is next.
     tries: usize,
     /// Bytes that arrived and that the session could not use yet.
@@ -44,7 +47,7 @@ pub(crate) struct ServerConnection {
 }
 
 impl ServerConnection {
-    pub fn new(place: ResolvedAddress) -> Self {
+    pub fn new(place: ResolvedAddress, attempts: Attempts) -> Self {
         Self {
             place,
             stage: Stage::Down { retry_ns: 0 },
@@ -52,7 +55,7 @@ impl ServerConnection {
             begun_ns: 0,
             lost_ns: None,
             idle_end_ns: None,
-            backoff_ns: BACKOFF_NS.start,
+            attempts,
             tries: 0,
             rest: Vec::new(),
         }
@@ -81,7 +84,7 @@ impl ServerConnection {
     /// Marks the connection as usable. Returns the time for which it was lost.
     pub fn ready(&mut self, now_ns: u64) -> u64 {
         self.enter(Stage::Ready, now_ns);
-        self.backoff_ns = BACKOFF_NS.start;
+        self.attempts.succeeded();
         // The address that worked is tried first next time.
         self.tries = self.tries.saturating_sub(1);
         let down_ns = self.down_ns(now_ns);
@@ -90,10 +93,10 @@ impl ServerConnection {
         down_ns
     }
 
-    /// Returns true if the connection stood for longer than the first wait. The next one to a server that ends each at
-    /// once would not last either.
+    /// Returns true if the connection stood for some time. The next one to a server that ends each at once would not
+    /// last either.
     pub fn has_lasted(&self, now_ns: u64) -> bool {
-        self.stage == Stage::Ready && now_ns.saturating_sub(self.since_ns) >= BACKOFF_NS.start
+        self.stage == Stage::Ready && now_ns.saturating_sub(self.since_ns) >= LASTED_NS
     }
 
     /// Returns the time since its loss.
@@ -101,11 +104,10 @@ impl ServerConnection {
         self.lost_ns.map_or(0, |lost_ns| now_ns.saturating_sub(lost_ns))
     }
 
-    /// Drops data in transit, and waits before the next attempt, longer each time.
+    /// Drops data in transit, and waits before the next attempt.
     pub fn lose(&mut self, now_ns: u64) {
         self.rest.clear();
-        self.enter(Stage::Down { retry_ns: now_ns + self.backoff_ns }, now_ns);
-        self.backoff_ns = (self.backoff_ns * 2).min(BACKOFF_NS.end);
+        self.enter(Stage::Down { retry_ns: now_ns + self.attempts.wait_ns() }, now_ns);
         self.lost_ns.get_or_insert(now_ns);
     }
 
@@ -167,9 +169,9 @@ pub(crate) struct HungUp {
 }
 
 impl SessionLink {
-    pub fn new(mut client: WireClient, place: ResolvedAddress) -> Self {
+    pub fn new(mut client: WireClient, place: ResolvedAddress, attempts: Attempts) -> Self {
         Self {
-            connection: ServerConnection::new(place),
+            connection: ServerConnection::new(place, attempts),
             is_branched: client.session.branches().is_some(),
             session: client.session,
             silent_since_ns: None,
@@ -189,15 +191,16 @@ impl SessionLink {
 
     /// A session over several connections begins; those are its [`crate::wire`]'s business.
     pub fn begin(&mut self, now_ns: u64, kinds: &[OpKind]) {
+        self.connection.begun_ns = now_ns;
         self.connected(now_ns, kinds);
         self.queues_since_ns = None;
     }
 
     /// Waits a little before the next try to get into the server's queue; false when that has been too long.
-    pub fn queues_again(&mut self, now_ns: u64, open_timeout_ns: u64) -> bool {
+    pub fn queues_again(&mut self, now_ns: u64, timeout_ns: u64) -> bool {
         let since_ns = *self.queues_since_ns.get_or_insert(now_ns);
-        self.connection.stage = Stage::Down { retry_ns: now_ns + BACKOFF_NS.start };
-        now_ns.saturating_sub(since_ns) < open_timeout_ns
+        self.connection.stage = Stage::Down { retry_ns: now_ns + QUEUE_NS };
+        now_ns.saturating_sub(since_ns) < timeout_ns
     }
 
     /// The connection stands: the session greets.

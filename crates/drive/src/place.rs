@@ -102,7 +102,7 @@ pub(crate) fn silent(place: &str, waited_ns: u64) -> StoreError {
     let seconds = to_ms(waited_ns);
     StoreError::new(StoreErrorKind::Unreachable, format!("{place}: no session within {seconds} s")).next(
         "check that the server is not overloaded and speaks this protocol; if it only needs longer, raise \
-         setup_timeout",
+         setup_timeout, or the phase's connect_timeout",
     )
 }
 

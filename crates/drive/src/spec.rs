@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::pace::{Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+use plimsoll_core::pace::{Backoff, Io, Pace, Rate, Retry, Stage, ThinkTime, WakeMode};
 use plimsoll_core::panics::Panic;
 use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError, TICK_NS};
 
@@ -38,6 +38,15 @@ pub struct DriveSpec {
     pub op_timeout: Duration,
     /// Time limit for connecting, greeting and preparing a session.
     pub open_timeout: Duration,
+    /// Time limit for all of that when a session is opened again during the phase; none: as `open_timeout`. Blocking
+    /// sessions open none.
+    pub connect_timeout: Option<Duration>,
+    /// Waits before a lost connection is opened again. They are looked at every 10 ms.
+    pub backoff: Backoff,
+    /// Failed operations that are sent again, at once or when their connection is back; none: no operation. Not with
+    /// operations of several steps. Each try counts as an operation, and has a response time; by a schedule that
+    /// begins with the first one.
+    pub retry: Option<Retry>,
     /// An operation whose connection is lost, or that is not answered in time, ends the phase: a load that lacks one is
     /// no load.
     pub ends_on_loss: bool,
@@ -126,6 +135,9 @@ impl Default for DriveSpec {
             seed: 0,
             op_timeout: Duration::from_secs(10),
             open_timeout: plimsoll_core::waits::ANSWER,
+            connect_timeout: None,
+            backoff: Backoff::default(),
+            retry: None,
             ends_on_loss: false,
             slice: Duration::from_secs(1),
             ticks: false,
@@ -174,6 +186,11 @@ impl DriveSpec {
                 "only sessions with one connection each, one operation at a time, can be reopened".to_owned(),
             );
         }
+        let has_policy = self.connect_timeout.is_some() || self.backoff != Backoff::default();
+        if has_policy && matches!(sessions, Sessions::Blocking(_) | Sessions::Instant(_)) {
+            let what = "blocking sessions open no connection again: leave out `connect_timeout` and `backoff`";
+            return fault(what.to_owned());
+        }
         if depth == 1 {
             return Ok(());
         }
@@ -217,7 +234,7 @@ impl DriveSpec {
         if self.op_timeout.is_zero() || self.op_timeout > Duration::from_secs(3_600) {
             return fault("an operation's timeout is more than 0 and at most one hour");
         }
-        if self.open_timeout.is_zero() {
+        if self.open_timeout.is_zero() || self.connect_timeout.is_some_and(|limit| limit.is_zero()) {
             return fault("the time to open a session is more than 0");
         }
         let groups = self.groups.iter().map(|group| (&group.pace, group.think));
@@ -234,6 +251,9 @@ impl DriveSpec {
         }
         if !self.stages.is_empty() && !matches!(self.limit, Limit::Duration(_)) {
             return fault("clients that come and go need a phase that has a length");
+        }
+        if self.retry.is_some_and(|retry| retry.tries < 2) {
+            return fault("an operation that is sent again has two tries or more");
         }
         if self.backlog.is_zero() {
             return fault("a backlog's limit is longer than 0");
@@ -326,6 +346,8 @@ pub struct DriveResult {
     pub failed_connects: u64,
     /// Requests that servers had refused to begin, and that were sent again as part of the same operation.
     pub asked_again: u64,
+    /// Counts of retries, with [`DriveSpec::retry`].
+    pub retries: Option<RetryCounts>,
     /// Counts of answers by status and size, of sessions whose protocol has statuses. Warm-up included.
     pub answers: Option<AnswerTally>,
     /// Times to open connections anew, in nanoseconds up to a session that takes operations, if this was requested
@@ -349,6 +371,15 @@ pub struct DriveResult {
     /// Delay of the generator, its cause as far as known, and a remedy, if it may have changed response times by as
     /// much as the store contributed; `None` otherwise. Open loop only.
     pub late: Option<String>,
+}
+
+/// Counts of operations that were sent again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RetryCounts {
+    /// Tries after an operation's first.
+    pub retries: u64,
+    /// Operations that failed with all their tries.
+    pub given_up: u64,
 }
 
 /// Reason that a phase ended.

@@ -479,13 +479,16 @@ impl<R: Reactor> WireWorker<R> {
         let mut opening = self.links.iter().filter(is_opening).count();
         for slot in 0..self.links.len() {
             let connection = &self.links[slot].connection;
-            let waited_ns = now_ns.saturating_sub(connection.since_ns);
+            // A time-out of clients is for the whole connection, up to a session that takes operations.
+            let has_own = self.core.settings.reopen_timeout_ns.is_some() && !self.starting;
+            let waited_ns = now_ns.saturating_sub(if has_own { connection.begun_ns } else { connection.since_ns });
+            let timeout_ns = self.core.settings.connect_timeout_ns(self.starting);
             match connection.stage {
                 Stage::Down { retry_ns } if now_ns >= retry_ns && opening < OPENING_MAX && !self.core.has_ended() => {
                     opening += 1;
                     self.connect(slot, now_ns);
                 }
-                Stage::Connecting | Stage::Opening if waited_ns >= self.core.settings.open_timeout_ns => {
+                Stage::Connecting | Stage::Opening if waited_ns >= timeout_ns => {
                     self.lose(slot, now_ns, Loss::Silent(waited_ns));
                 }
                 _ => {}

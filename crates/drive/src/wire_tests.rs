@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 
+use plimsoll_core::pace::Backoff;
 use plimsoll_core::{Address, KindId, Op, StoreErrorKind, Stream, ValueBuf, WireClient, WireSession};
 
 use super::*;
+use crate::backoff::Attempts;
 use crate::board::{Board, Shared};
 use crate::clock::Clock;
 use crate::place::ResolvedAddress;
@@ -59,6 +61,9 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
             backlog_ns: u64::MAX,
             op_timeout_ns: 1_000_000_000,
             open_timeout_ns: 30_000_000_000,
+            reopen_timeout_ns: None,
+            backoff: Backoff::default(),
+            seed: 1,
             ends_on_loss: false,
             wake: plimsoll_core::pace::WakeMode::Precise,
             cpu_ns: || 0,
@@ -76,6 +81,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
             name: "several".to_owned(),
             targets: addresses.iter().map(|&address| address.into()).collect(),
         },
+        Attempts::new(Backoff::default(), 1, 0),
     );
     let (links, ticker) = (vec![link], Clock::start().ticker());
     let mut wire = Wire { core, links, kinds: Vec::new().into(), ticker, io: Io::Auto, reconnect: None };

@@ -4,6 +4,7 @@
 mod ends;
 mod lane;
 mod rest;
+mod retries;
 mod steps;
 mod turns;
 
@@ -12,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::pace::WakeMode;
+use plimsoll_core::pace::{Backoff, WakeMode};
 use plimsoll_core::{Address, Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, Shared};
@@ -20,11 +21,12 @@ use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::schedule::NEVER_NS;
-use crate::spec::{OpTime, SPIN_NS, StopReason};
+use crate::spec::{OpTime, RetryCounts, SPIN_NS, StopReason};
 use crate::witness::Taint;
 pub(crate) use lane::{Begun, Busy};
 use lane::{Idle, Lane};
 pub(crate) use rest::Rests;
+use retries::Retries;
 pub(crate) use steps::NextStep;
 use steps::Tracks;
 use turns::Ahead;
@@ -72,6 +74,11 @@ pub(crate) struct Settings {
     pub op_timeout_ns: u64,
     /// Time limit for opening a session.
     pub open_timeout_ns: u64,
+    /// Time limit for opening a session again, where it differs.
+    pub reopen_timeout_ns: Option<u64>,
+    /// Waits before a lost connection is opened again, and the seed of those that are drawn.
+    pub backoff: Backoff,
+    pub seed: u64,
     /// An operation that is lost with its connection ends the phase.
     pub ends_on_loss: bool,
     pub wake: WakeMode,
@@ -79,6 +86,13 @@ pub(crate) struct Settings {
     pub cpu_ns: fn() -> u64,
     /// Returns the time that the worker has waited for a processor so far.
     pub queued_ns: fn() -> u64,
+}
+
+impl Settings {
+    /// Time limit for a connection, before the phase has begun or later.
+    pub fn connect_timeout_ns(&self, starting: bool) -> u64 {
+        self.reopen_timeout_ns.filter(|_| !starting).unwrap_or(self.open_timeout_ns)
+    }
 }
 
 /// Parameters of the phase's start for a core.
@@ -166,6 +180,8 @@ pub(crate) struct CoreReport {
     pub last_end_ns: u64,
     pub errors: ErrorTable,
     pub each: Vec<OpTime>,
+    /// Counts of retries, if failed operations are sent again.
+    pub retries: Option<RetryCounts>,
 }
 
 impl WorkerCore {
@@ -268,15 +284,18 @@ impl WorkerCore {
         if lane.ended_ns != now_ns {
             lane.free_ns = now_ns;
         }
-        if let Some(rests) = &mut self.rests
+        if let Some(rests) = &mut self.rests {
+            if rests.retries.as_mut().is_some_and(|retries| retries.is_ready(index)) {
+                return;
+            }
             // A client that is done is not waited for.
-            && lane.cycle < lane.end_cycle
-        {
-            // A think time begins with the answer, whatever has become of its connection since.
-            let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
-            let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
-            if until_ns > now_ns {
-                return rests.push(index, until_ns);
+            if lane.cycle < lane.end_cycle {
+                // A think time begins with the answer, whatever has become of its connection since.
+                let ended_ns = (lane.cycle > self.first_cycle).then_some(lane.ended_ns);
+                let until_ns = rests.until(&self.grid, lane.client, lane.cycle, ended_ns, now_ns);
+                if until_ns > now_ns {
+                    return rests.push(index, until_ns);
+                }
             }
         }
         self.idle.push(index);
@@ -321,6 +340,12 @@ impl WorkerCore {
         if self.servers.is_empty() { 0 } else { self.shared.server(address) }
     }
 
+    /// Returns the number of the client of `lane`.
+    #[cfg(feature = "async")]
+    pub fn client(&self, lane: usize) -> u32 {
+        self.lanes[lane].client
+    }
+
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
@@ -345,6 +370,11 @@ impl WorkerCore {
         if let Some(rests) = &mut self.rests {
             while let Some(lane) = rests.pop(now_ns) {
                 self.idle.push(lane);
+            }
+            if self.ended.is_none()
+                && let Some(lane) = rests.retries.as_mut().and_then(Retries::take)
+            {
+                return self.send_again(lane as usize, now_ns);
             }
         }
         loop {
@@ -474,6 +504,7 @@ impl WorkerCore {
         self.count_finished(lane, now_ns, outcome, answer);
         if outcome.is_error() {
             self.errors.note(now_ns, outcome, answer);
+            self.failed(lane, now_ns, outcome);
         }
     }
 
@@ -573,6 +604,7 @@ impl WorkerCore {
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
             each: self.each,
+            retries: self.rests.and_then(|rests| rests.retries).map(Retries::report),
         }
     }
 }

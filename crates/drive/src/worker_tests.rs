@@ -11,6 +11,8 @@ use std::time::Duration;
 
 #[path = "worker_exact_tests.rs"]
 mod exact;
+#[path = "worker_retries_tests.rs"]
+mod resent;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
@@ -74,12 +76,15 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         steps: (0..sessions).map(|_| None).collect(),
         kinds: kinds.clone(),
         first_cycle: 0,
-        rests: Rests::new(spec, spec.think, spec.seed, sessions as usize),
+        rests: Rests::new(spec, spec.think, spec.seed, sessions as usize, &kinds),
         settings: Settings {
             ops_max: u64::MAX,
             backlog_ns: 10 * SECOND,
             op_timeout_ns: SECOND,
             open_timeout_ns: 30_000_000_000,
+            reopen_timeout_ns: None,
+            backoff: Backoff::default(),
+            seed: 1,
             ends_on_loss: false,
             wake: WakeMode::Precise,
             cpu_ns: || 0,

@@ -59,6 +59,8 @@ pub enum KeyType {
     Stages,
     /// A think time.
     Think,
+    /// Waits before new attempts.
+    Backoff,
     /// Kind of a phase.
     Step,
     /// Labels of trials with their values.
@@ -110,9 +112,9 @@ pub enum KeyDefault {
 
 use KeyDefault::{Else, Is, Needed};
 use KeyType::{
-    Agreement, Codes, Condition, Cut, Faults, Flag, Headers, Kind, Labels, Mix, NodeChoice, Number, Phases, Processors,
-    Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text, Texts,
-    Think, Time, Warmup, Whole, Word, Workload,
+    Agreement, Backoff, Codes, Condition, Cut, Faults, Flag, Headers, Kind, Labels, Mix, NodeChoice, Number, Phases,
+    Processors, Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text,
+    Texts, Think, Time, Warmup, Whole, Word, Workload,
 };
 
 impl Key {
@@ -145,7 +147,7 @@ impl Key {
     pub fn placeholder(&self) -> &'static str {
         let (one, several) = match self.takes {
             Whole(..) => ("N", "N,…"),
-            Time(..) | Warmup | Think => ("TIME", "TIME,…"),
+            Time(..) | Warmup | Think | Backoff => ("TIME", "TIME,…"),
             Rate | RateShape => ("RATE", "RATE,…"),
             Word(..) => ("WORD", "WORD,…"),
             Size => return "SIZE",
@@ -379,6 +381,15 @@ keys! {
             option, see = "#a-load-that-changes";
         think: Think, NONE, "Closed loop: wait of a client after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
         reconnect: Whole(1, 1_000_000_000), NONE, "Operations of a client after which it opens a new connection; `--reconnect each` is 1", swept, option, see = "#new-connections";
+        connect_timeout: Time(SECOND_NS / 100, 86_400 * SECOND_NS), Else("`setup_timeout`"),
+            "Time-out for a connection that a client opens again, until it takes operations", swept, option_as = "connect-timeout", see = "#lost-connections";
+        backoff: Backoff, Else("`10ms`, doubled with each attempt up to `1s`"),
+            "Wait of a client before it opens a lost connection again: `100ms`, or `100ms..5s`, which doubles the limit of a random wait with each attempt",
+            swept, option, see = "#lost-connections";
+        retry: Word("retry policy", &["none", "idempotent", "all"]), Is("\"none\""),
+            "Failed operations that a client sends again: none; idempotent (those whose repetition changes nothing, and refused ones); all, even if a write may then happen twice",
+            swept, option, see = "#retries";
+        tries: Whole(2, 100), Is("3"), "With `retry`: most tries of an operation, the first included", swept, option, see = "#retries";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;
         wake: Word("way to wake up", &["precise", "spin", "coarse"]), Is("\"precise\""),
             "Precision of the generator's wake-ups in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;

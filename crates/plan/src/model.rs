@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::catalogue::LAB;
-pub use plimsoll_core::pace::{Arrivals, Io, Pace, Rate, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode};
 pub use plimsoll_core::study::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
 };
@@ -295,6 +295,15 @@ pub struct Drive {
     /// Operations after which a client closes its connection and opens another; `None` for never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconnect: Option<u32>,
+    /// Time-out for a connection that is opened again, in nanoseconds; `None` for the plan's `setup_timeout`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_timeout_ns: Option<u64>,
+    /// Wait before a lost connection is opened again; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<Backoff>,
+    /// Repetition of failed operations; `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
     /// Warm-up in nanoseconds, which counts for nothing; in addition to `limit`.
     pub warmup_ns: u64,
     /// The warm-up is found from the slices, within `limit`.

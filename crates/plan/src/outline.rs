@@ -4,8 +4,8 @@ use plimsoll_core::Mix;
 
 use crate::duration;
 use crate::model::{
-    Arrivals, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate, Scenario,
-    Stage, ThinkTime,
+    Arrivals, Backoff, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate,
+    Retry, RetryScope, Scenario, Stage, ThinkTime,
 };
 use crate::quantity::show_ns;
 
@@ -130,6 +130,20 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
         None => {}
         Some(1) => words.push_str(" with a new connection for each operation"),
         Some(each) => words.push_str(&format!(" with a new connection after {each} operations")),
+    }
+    if let Some(timeout_ns) = drive.connect_timeout_ns {
+        words.push_str(&format!(", connect time-out {}", show_ns(timeout_ns)));
+    }
+    match drive.backoff {
+        None => {}
+        Some(Backoff::Constant(ns)) => words.push_str(&format!(", back-off {}", show_ns(ns))),
+        Some(Backoff::Doubling(first, most) | Backoff::Jittered(first, most)) => {
+            words.push_str(&format!(", back-off {} to {}", show_ns(first), show_ns(most)));
+        }
+    }
+    if let Some(Retry { scope, tries }) = drive.retry {
+        let of = if scope == RetryScope::All { "all operations" } else { "idempotent operations" };
+        words.push_str(&format!(", up to {tries} tries of {of}"));
     }
     let pace = match pace {
         Pace::Closed => {

@@ -6,10 +6,12 @@ use plimsoll_core::pace::{RATES_PER_S, Stage};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::keys::KeyType;
-use crate::model::{Arrivals, DriveLimit, Pace, Rate, ThinkTime};
+use crate::model::{Arrivals, Backoff, DriveLimit, Pace, Rate, ThinkTime};
 use crate::quantity::{self, Dimension, TIME_NS_MAX, show_ns};
 use crate::sweep::{Choices, Point};
 
+/// Wait before a lost connection is opened again: executors look at it every 10 ms.
+const WAIT_NS: RangeInclusive<u64> = 10_000_000..=3_600_000_000_000;
 /// Most stages of a load.
 const STAGES_MAX: usize = 10_000;
 
@@ -184,6 +186,30 @@ impl PlanReader<'_> {
             let what = format!("`{}` is not a think time: {what}", short(text));
             let help =
                 "write \"100ms\", \"50ms..200ms\" (anything between), or \"exp:100ms\" (exponential, by its mean)";
+            self.problem(node.span.clone(), what, Some(help.to_owned()));
+        })
+        .ok()
+    }
+}
+
+impl PlanReader<'_> {
+    /// Reads the wait before a lost connection is opened again: `100ms`, `100ms..5s`.
+    pub(crate) fn backoff(&self, node: &PlanNode<'_>) -> Option<Backoff> {
+        if matches!(node.kind, NodeKind::Int(_) | NodeKind::Float(_)) {
+            return self.duration(node, WAIT_NS).map(Backoff::Constant);
+        }
+        let text = self.text(node)?;
+        let read = match text.split_once("..") {
+            Some((first, most)) => match (time_ns(first, WAIT_NS), time_ns(most, WAIT_NS)) {
+                (Ok(first), Ok(most)) if first >= most => Err("the second time must be the longer one".to_owned()),
+                (Ok(first), Ok(most)) => Ok(Backoff::Jittered(first, most)),
+                (Err(what), _) | (_, Err(what)) => Err(what),
+            },
+            None => time_ns(text, WAIT_NS).map(Backoff::Constant),
+        };
+        read.map_err(|what| {
+            let what = format!("`{}` is not a back-off: {what}", short(text));
+            let help = "write \"100ms\", or \"100ms..5s\" (a random wait up to 100ms, 200ms … 5s)";
             self.problem(node.span.clone(), what, Some(help.to_owned()));
         })
         .ok()

@@ -8,7 +8,7 @@ use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Survivors};
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::faults::FaultDraft;
 use crate::keys::{self, KeyType};
-use crate::model::{Drive, PhaseKind, PhaseStep};
+use crate::model::{Drive, PhaseKind, PhaseStep, Retry, RetryScope};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -188,6 +188,17 @@ impl PlanReader<'_> {
             Some(_) => count("reconnect").map(Some),
             None => Some(None),
         };
+        let connect_timeout_ns = match section.get("connect_timeout") {
+            Some(_) => time("connect_timeout").map(Some),
+            None => Some(None),
+        };
+        let backoff = match section.get("backoff") {
+            Some(node) => self.choices(phase, &node, |node| self.backoff(node)).map(Some),
+            None => Some(None),
+        };
+        let retry =
+            self.swept(section, phase, "retry", |this, node, takes| Some(RetryScope::named(this.one_of(node, takes)?)));
+        let tries = count("tries");
         let power_cut = match section.get("power_cut") {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
@@ -224,6 +235,11 @@ impl PlanReader<'_> {
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability) = (warmup_ns?, durability?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
+        let (connect_timeout_ns, backoff, retry, tries) = (connect_timeout_ns?, backoff?, retry?, tries?);
+        if section.get("tries").is_some() && retry.values().all(Option::is_none) {
+            let help = Some("say which operations: retry = \"idempotent\"".to_owned());
+            return self.refuse(section.key_span("tries"), "no operation is sent again in this phase", help);
+        }
         let (scenarios, faults, power_cut, power_node) = (scenarios?, faults?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {
             let help = Some("set the moment: power_cut = \"flush 200\"".to_owned());
@@ -243,7 +259,7 @@ impl PlanReader<'_> {
                 [] => pace.clients.at(point),
                 all => all.iter().map(|one| one.clients).sum(),
             };
-            let warmup_ns = warmup_ns.at(point);
+            let (warmup_ns, tries) = (warmup_ns.at(point), tries.at(point));
             PhaseStep::Drive(Drive {
                 clients,
                 depth: depth.at(point),
@@ -260,6 +276,9 @@ impl PlanReader<'_> {
                 think: pace.think.as_ref().map(|think| think.at(point)),
                 stages: pace.stages.clone(),
                 reconnect: reconnect.as_ref().map(|reconnect| reconnect.at(point)),
+                connect_timeout_ns: connect_timeout_ns.as_ref().map(|timeout_ns| timeout_ns.at(point)),
+                backoff: backoff.as_ref().map(|backoff| backoff.at(point)),
+                retry: retry.at(point).map(|scope| Retry { scope, tries }),
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),

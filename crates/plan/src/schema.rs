@@ -83,7 +83,7 @@ fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
         KeyType::Warmup => json!({ "anyOf": [{ "const": "auto" }, quantity(Dimension::Time)] }),
         KeyType::Mix => json!({ "type": "object", "additionalProperties": { "type": "integer", "minimum": 0 } }),
         KeyType::Stages => json!({ "type": "array", "items": { "type": "string", "pattern": "@" }, "minItems": 1 }),
-        KeyType::Think => json!({ "type": "string" }),
+        KeyType::Think | KeyType::Backoff => json!({ "type": "string" }),
         KeyType::Cut => json!({ "type": "string", "pattern": "^(flush|write) [1-9][0-9]*$" }),
         KeyType::NodeChoice => {
             json!({ "anyOf": [{ "enum": ["all", "primary", "replica"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })

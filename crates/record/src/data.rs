@@ -242,6 +242,10 @@ plimsoll_core::words! {
         FailedConnects = "failed_connects",
         /// Requests that the server had refused to begin, and that were sent again.
         AskedAgain = "asked_again",
+        /// Tries of operations after the first (`retry`).
+        Retries = "retries",
+        /// Operations that failed with all their tries, with `retry`.
+        GivenUp = "given_up",
         /// Answers with one status of their protocol, by the status. Those of the warm-up are among them.
         AnswerStatus = "answer_status",
         /// Size of the bodies of these answers: median, within 1 %.

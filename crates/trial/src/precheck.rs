@@ -56,6 +56,19 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
             return Err(TrialError::usage(what).next("leave out `reconnect`"));
         }
     }
+    for (name, drive) in trial.drives() {
+        let keys = [("connect_timeout", drive.connect_timeout_ns.is_some()), ("backoff", drive.backoff.is_some())];
+        let has_connections = matches!(store.sessions.shape, SessionShape::Wire | SessionShape::Async);
+        if let Some((key, _)) = keys.into_iter().find(|(_, is_given)| *is_given && !has_connections) {
+            let what = format!("phase {name}: {} has no connections to lose", store.name);
+            return Err(TrialError::usage(what).next(format!("leave out `{key}`")));
+        }
+    }
+    for (name, _) in trial.drives().filter(|(_, drive)| drive.retry.is_some() && has_steps(drive, workload)) {
+        let what = format!("phase {name}: operations of several steps (transactions, scripts) are not sent again");
+        return Err(TrialError::usage(what)
+            .next("leave out `retry`; `max_tries` of the workload repeats transactions that gave way to others"));
+    }
     for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
         if drive.reconnect.is_some() {
             let what = format!("phase {name}: connections with a depth of {} cannot be reopened", drive.depth);

@@ -405,13 +405,17 @@ fn answers(tally: &AnswerTally) -> Vec<PhaseResult> {
     all
 }
 
-/// Records how connections came and went.
+/// Records how connections came and went, and what was sent again.
 fn push_connections(result: &DriveResult, end: &mut PhaseEnd) {
     end.push(ResultName::LostConnections, result.lost_connections as f64);
     end.push(ResultName::EndedConnections, result.ended_connections as f64);
     end.push(ResultName::FailedConnects, result.failed_connects as f64);
     if result.asked_again > 0 {
         end.push(ResultName::AskedAgain, result.asked_again as f64);
+    }
+    if let Some(counts) = result.retries {
+        end.push(ResultName::Retries, counts.retries as f64);
+        end.push(ResultName::GivenUp, counts.given_up as f64);
     }
     if let Some(connects) = &result.connects {
         end.push(ResultName::Connects, connects.len() as f64);

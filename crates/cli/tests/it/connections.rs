@@ -55,6 +55,44 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
 }
 
 #[test]
+fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
+    let place = Place::new();
+    let drive = "drive kv --mix read=1 --set records=200 --on postgres --clients 4 --for 4s --goal errors=100% --full \
+                 --op-timeout 200ms --connect-timeout 300ms --backoff 100ms..400ms";
+    let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1500ms"]).collect();
+    place.run(&words).expect(0).says("no answer within 0.2 … no session within 0.3 … connections could not be opened");
+    let phase = place.driven();
+    let (lost, failed) = (result(&phase, "lost_connections"), result(&phase, "failed_connects"));
+    // A connection that is accepted and not greeted takes 300 ms, and there were 1.3 s for each client.
+    assert!(lost >= 4.0 && failed >= 4.0, "{phase}");
+    let rows = phase["latencies"].as_array().unwrap();
+    let longest_ns = rows.iter().map(|row| row["max_ns"].as_u64().unwrap()).max().unwrap();
+    assert!(longest_ns < 1_000_000_000, "without a time-out operations take 1.5 s: {phase}");
+    place
+        .line("drive kv --mix read=1 --on fjall --ops 1 --backoff 100ms")
+        .expect(2)
+        .says("fjall has no connections to lose … leave out `backoff`");
+}
+
+#[test]
+fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
+    let place = Place::new();
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --for 4s --goal errors=100% \
+                 --goal lost=0 --goal wrong=0 --full --op-timeout 200ms --retry idempotent --tries 30";
+    let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1s"]).collect();
+    place.run(&words).expect(0).says(" retries · 0 failed with all their tries");
+    let phase = place.driven();
+    // Each client had one operation in flight. What the server does for the clients that have gone is no loss.
+    assert!(result(&phase, "retries") >= 4.0, "{phase}");
+    assert_eq!(result(&phase, "given_up"), 0.0, "{phase}");
+    place
+        .line("drive tpcb --on postgres --ops 1 --retry all")
+        .expect(2)
+        .says("operations of several steps (transactions, scripts) are not sent again");
+    place.line("drive kv --mix read=1 --on redis --ops 1 --tries 5").expect(2).says("retry = \"idempotent\"");
+}
+
+#[test]
 fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let place = Place::new();
     let redis = Redis::start(place.path());

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use plimsoll_core::{Answer, AsyncSession, Outcome, StoreError, StoreErrorKind, waits};
 
 use super::{Came, Worker};
-use crate::link::BACKOFF_NS;
+use crate::link::LASTED_NS;
 use crate::place::{silent, unanswered};
 use crate::spec::StopReason;
 
@@ -75,7 +75,7 @@ impl Worker {
 
     async fn open(&self, lane: usize, session: &mut dyn AsyncSession) -> Result<(), StoreError> {
         let began_ns = self.now_ns();
-        let timeout_ns = self.core.borrow().settings.open_timeout_ns;
+        let timeout_ns = self.core.borrow().settings.connect_timeout_ns(self.starting.get());
         let seat = &self.seats[lane];
         seat.alarm_ns.set(began_ns.saturating_add(timeout_ns));
         let (opened, _) = self.watch(lane, session.open(&self.kinds)).await;
@@ -96,7 +96,7 @@ impl Worker {
         losses.lost_ns.set(Some(ended_ns));
         self.not_ready.set(self.not_ready.get() + 1);
         // The next connection to a server that ends each at once would not last either.
-        let lasted = ended_ns.saturating_sub(losses.opened_ns.get()) >= BACKOFF_NS.start;
+        let lasted = ended_ns.saturating_sub(losses.opened_ns.get()) >= LASTED_NS;
         if lasted {
             match self.open(lane, session).await {
                 Ok(()) => {
@@ -128,19 +128,19 @@ impl Worker {
     async fn come_back(&self, lane: usize, session: &mut dyn AsyncSession) -> u64 {
         let seat = &self.seats[lane];
         let mut now_ns = self.now_ns();
-        let mut backoff_ns = BACKOFF_NS.start;
         loop {
             if self.has_ended() {
                 // It goes with its runtime.
                 return std::future::pending().await;
             }
-            seat.alarm_ns.set(now_ns + backoff_ns);
+            let wait_ns = seat.attempts.borrow_mut().wait_ns();
+            seat.alarm_ns.set(now_ns + wait_ns);
             self.watch(lane, Box::pin(std::future::pending::<()>())).await;
-            backoff_ns = (backoff_ns * 2).min(BACKOFF_NS.end);
             let opened = self.open(lane, session).await;
             now_ns = self.now_ns();
             match opened {
                 Ok(()) => {
+                    seat.attempts.borrow_mut().succeeded();
                     self.down_ns.set(self.down_ns.get() + seat.losses.down_ns(now_ns));
                     seat.losses.lost_ns.set(None);
                     self.not_ready.set(self.not_ready.get() - 1);

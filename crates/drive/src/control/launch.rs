@@ -11,6 +11,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::{Message, RunningPhase, nanos};
 #[cfg(feature = "async")]
 use crate::asynchronous;
+use crate::backoff::Attempts;
 use crate::blocking;
 use crate::board::{Board, SERVERS_MAX, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
@@ -72,6 +73,9 @@ impl<'a> RunningPhase<'a> {
             backlog_ns: nanos(spec.backlog),
             op_timeout_ns: nanos(spec.op_timeout),
             open_timeout_ns: nanos(spec.open_timeout),
+            reopen_timeout_ns: spec.connect_timeout.map(nanos),
+            backoff: spec.backoff,
+            seed: spec.seed,
             ends_on_loss: spec.ends_on_loss,
             wake: spec.wake,
             cpu_ns: if has_loop { thread_cpu_ns } else { || 0 },
@@ -91,6 +95,10 @@ impl<'a> RunningPhase<'a> {
                 );
                 return Err(DriveError::Spec(what));
             }
+            if spec.retry.is_some() && steps.iter().any(Option::is_some) {
+                let what = "operations of several steps (transactions, scripts) are not sent again: leave out `retry`";
+                return Err(DriveError::Spec(what.to_owned()));
+            }
             cores.push(WorkerCore::new(Setup {
                 stream: stream.clone(),
                 steps,
@@ -100,7 +108,7 @@ impl<'a> RunningPhase<'a> {
                 shared: phase.shared.clone(),
                 each_max: each_max(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
-                rests: Rests::new(spec, placed.group.think, placed.seed, clients.len()),
+                rests: Rests::new(spec, placed.group.think, placed.seed, clients.len(), &kinds),
                 settings,
                 tells_servers,
                 clients,
@@ -194,7 +202,8 @@ fn works(
                 if wire.session.branches().is_none() {
                     cores[worker].asks(slot * depth..(slot + 1) * depth, &wire.address);
                 }
-                let link = SessionLink::new(wire, place);
+                let Settings { backoff, seed, .. } = cores[worker].settings;
+                let link = SessionLink::new(wire, place, Attempts::new(backoff, seed, client as u64));
                 if link.is_branched && spec.reconnect.is_some() {
                     let what = "sessions with several connections cannot be reopened: leave out `reconnect`";
                     return Err(DriveError::Spec(what.to_owned()));

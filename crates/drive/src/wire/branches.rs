@@ -9,7 +9,7 @@ use plimsoll_core::{StoreError, WireState, Wish};
 use rustix::io::Errno;
 
 use super::{Completions, Loss, WireWorker};
-use crate::link::{BACKOFF_NS, ServerConnection, SessionLink, Stage};
+use crate::link::{QUEUE_NS, ServerConnection, SessionLink, Stage};
 use crate::place::ResolvedAddress;
 use crate::reactor::{Event, Reactor};
 use crate::worker::Busy;
@@ -72,7 +72,8 @@ impl<R: Reactor> WireWorker<R> {
                     match ResolvedAddress::resolve(&address) {
                         Ok(place) => {
                             self.branches.all[index].server = self.core.server(&address);
-                            self.branches.all[index].connection = Some(ServerConnection::new(place));
+                            let attempts = self.links[slot].connection.attempts.of_branch(branch);
+                            self.branches.all[index].connection = Some(ServerConnection::new(place, attempts));
                             self.connect_branch(index, now_ns);
                         }
                         Err(error) => self.lose_branch(index, now_ns, &error),
@@ -153,7 +154,7 @@ impl<R: Reactor> WireWorker<R> {
         match connection.connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket)) {
             Ok(()) => {}
             // The queue of a Unix socket is full: its server has not got round to us.
-            Err(Errno::AGAIN) => connection.enter(Stage::Down { retry_ns: now_ns + BACKOFF_NS.start }, now_ns),
+            Err(Errno::AGAIN) => connection.enter(Stage::Down { retry_ns: now_ns + QUEUE_NS }, now_ns),
             Err(errno) => self.lose_branch_by(index, now_ns, |place| place.error(errno)),
         }
     }
@@ -238,13 +239,11 @@ impl<R: Reactor> WireWorker<R> {
     pub(super) fn tend_branches(&mut self, now_ns: u64) {
         for index in 0..self.branches.len() {
             let Some(connection) = &self.branches.all[index].connection else { continue };
+            let timeout_ns = self.core.settings.connect_timeout_ns(self.starting);
             match connection.stage {
                 Stage::Down { retry_ns } if now_ns >= retry_ns => self.connect_branch(index, now_ns),
-                Stage::Connecting
-                    if now_ns.saturating_sub(connection.since_ns) >= self.core.settings.open_timeout_ns =>
-                {
-                    let waited_ns = self.core.settings.open_timeout_ns;
-                    self.lose_branch_by(index, now_ns, |place| place.silent(waited_ns));
+                Stage::Connecting if now_ns.saturating_sub(connection.since_ns) >= timeout_ns => {
+                    self.lose_branch_by(index, now_ns, |place| place.silent(timeout_ns));
                 }
                 _ => {}
             }

@@ -35,11 +35,12 @@ impl<R: Reactor> WireWorker<R> {
                 self.core.asks(self.lanes.of(slot), &address);
             }
         }
+        let timeout_ns = self.core.settings.connect_timeout_ns(self.starting);
         let begun = self.links[slot].connect(now_ns).and_then(|socket| self.reactor.connect(slot, socket));
         match begun {
             Ok(()) => {}
             // The queue of a Unix socket is full: its server is there, and has not got round to us.
-            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns, self.core.settings.open_timeout_ns) => {}
+            Err(Errno::AGAIN) if self.links[slot].queues_again(now_ns, timeout_ns) => {}
             Err(errno) => self.lose(slot, now_ns, Loss::System(errno)),
         }
     }
@@ -165,10 +166,12 @@ impl<R: Reactor> WireWorker<R> {
             self.lost_connections += lost;
             self.ended_connections -= lost;
         }
-        link.lose_connection(now_ns);
+        match another_address {
+            true => link.ended(now_ns),
+            false => link.lose_connection(now_ns),
+        }
         self.close(slot);
         if another_address {
-            self.links[slot].connection.stage = Stage::Down { retry_ns: now_ns };
             return;
         }
         if self.starting {

@@ -1,4 +1,5 @@
-//! Continuation of clients of a closed loop: after a think time, and while there are as many clients.
+//! Continuation of clients of a closed loop: after a think time, and while there are as many clients. Of any loop: with
+//! the operation that failed.
 //!
 //! Both are pure functions: a think time of the seed, the client and its operation, and who is at work of the time alone.
 
@@ -7,8 +8,10 @@ use std::collections::BinaryHeap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use plimsoll_core::OpKind;
 use plimsoll_core::pace::{Stage, ThinkTime};
 
+use super::retries::Retries;
 use crate::grid::Grid;
 use crate::poisson::Random;
 use crate::schedule::NEVER_NS;
@@ -26,12 +29,20 @@ pub(crate) struct Rests {
     depth: u32,
     /// Times at which lanes continue.
     resting: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Failed operations that are sent again.
+    pub retries: Option<Retries>,
 }
 
 impl Rests {
     /// Makes the rests of a worker with so many lanes; `None` if clients continue immediately. Takes its memory here.
-    pub fn new(spec: &DriveSpec, think: Option<ThinkTime>, seed: u64, lanes: usize) -> Option<Box<Self>> {
-        let rests = think.is_some() || !spec.stages.is_empty();
+    pub fn new(
+        spec: &DriveSpec,
+        think: Option<ThinkTime>,
+        seed: u64,
+        lanes: usize,
+        kinds: &[OpKind],
+    ) -> Option<Box<Self>> {
+        let rests = think.is_some() || !spec.stages.is_empty() || spec.retry.is_some();
         rests.then(|| {
             Box::new(Self {
                 think,
@@ -39,6 +50,7 @@ impl Rests {
                 stages: spec.stages.as_slice().into(),
                 depth: spec.depth.max(1),
                 resting: BinaryHeap::with_capacity(lanes),
+                retries: spec.retry.map(|retry| Retries::new(retry, lanes, kinds)),
             })
         })
     }
@@ -111,5 +123,8 @@ impl Rests {
 
     pub fn remove(&mut self, lanes: &Range<u32>) {
         self.resting.retain(|Reverse((_, lane))| !lanes.contains(lane));
+        if let Some(retries) = &mut self.retries {
+            retries.remove(lanes);
+        }
     }
 }

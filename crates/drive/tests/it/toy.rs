@@ -166,6 +166,8 @@ pub struct Server {
 pub struct Manner {
     /// Greet with `NEVER` from now on.
     pub never: AtomicBool,
+    /// Do not greet on connections from now on.
+    pub silent: AtomicBool,
     /// Read in small pieces with pauses.
     pub slow_reader: AtomicBool,
     /// Say good-bye at the beginning of a request, and read no more of it.
@@ -313,6 +315,10 @@ fn converse(
     let mut greeting = [0; 5];
     socket.read_exact(&mut greeting)?;
     assert_eq!(&greeting, b"HELLO");
+    if manner.silent.load(SeqCst) {
+        // Until the client gives the connection up.
+        return socket.read(&mut [0]).map(drop);
+    }
     socket.write_all(if manner.never.load(SeqCst) { b"NEVER" } else { b"READY" })?;
     // Answers that wait for the end of a pipeline.
     let mut waiting = Vec::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::pace::ThinkTime;
 use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
-use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
+use plimsoll_drive::{Backoff, DriveError, DriveSpec, Io, Limit, Pace, Retry, RetryCounts, RetryScope, StopReason};
 
 use crate::seen::{Driven, drive, endless, refused};
 use crate::toy::{Act, Server, client};
@@ -22,6 +22,8 @@ over_both! {
     a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase,
     a_session_that_the_server_ends_while_its_client_thinks_costs_a_connection_and_nothing_else,
     a_server_that_goes_away_while_its_clients_think_is_lost,
+    a_connection_that_is_not_greeted_is_given_up_in_time_and_begun_again_after_a_wait,
+    an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one,
     ;
     what_a_server_said_before_it_hung_up_is_the_error,
     where_nobody_listens_the_error_says_where_and_what_to_do,
@@ -173,6 +175,49 @@ fn a_server_that_goes_away_while_its_clients_think_is_lost(io: Io) {
     let result = &driven.result;
     assert_eq!((result.ops, result.lost_connections, result.ended_connections), (3, 3, 0));
     assert!(result.failed_connects >= 3 && result.down_ns > 3 * 400_000_000, "{result:?}");
+}
+
+fn a_connection_that_is_not_greeted_is_given_up_in_time_and_begun_again_after_a_wait(io: Io) {
+    // Each connection is lost after 40 requests.
+    let server = Server::unix(|_, request, _| if request == 40 { Act::Close } else { Act::Answer });
+    let manner = server.manner.clone();
+    let silencer = std::thread::spawn(move || {
+        while manner.answered.load(SeqCst) < 10 {
+            std::thread::sleep(MS);
+        }
+        manner.silent.store(true, SeqCst);
+        std::thread::sleep(MS * 900);
+        manner.silent.store(false, SeqCst);
+        manner.answered.load(SeqCst)
+    });
+    let backoff = Backoff::Constant(100_000_000);
+    let spec = DriveSpec { connect_timeout: Some(MS * 100), backoff, ..for_ms(io, 2_000) };
+    let (driven, _) = drive(&spec, server.clients(2), endless());
+    let answered = silencer.join().unwrap();
+    let result = &driven.result;
+    // An attempt and the wait after it take 200 ms, and a little more by the tick: there is time for 4 or 5.
+    assert!((4..=12).contains(&result.failed_connects), "{result:?}");
+    assert_eq!(error_count(&driven, "connect"), result.failed_connects);
+    let error = result.errors.iter().find(|error| error.code == "connect").unwrap();
+    assert!(error.message.contains("no session within 0.1"), "{}", error.message);
+    // With the limit of the phase's beginning no session would have come back.
+    assert!(server.manner.answered.load(SeqCst) >= answered + 40, "{result:?}");
+    assert_eq!(result.stop, StopReason::Limit);
+}
+
+fn an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one(io: Io) {
+    let server = Server::unix(|_, request, _| if request == 9 { Act::Close } else { Act::Answer });
+    let retry = Some(Retry { scope: RetryScope::Idempotent, tries: 2 });
+    let spec = DriveSpec { limit: Limit::Ops(50), retry, ..spec(io) };
+    let (driven, log) = drive(&spec, server.clients(3), endless());
+    // A connection does nine operations, and the next one does the tenth: that is five times in 50.
+    assert_eq!(driven.result.kinds, [[150, 0, 0, 15]]);
+    assert_eq!(driven.result.retries, Some(RetryCounts { retries: 15, given_up: 0 }));
+    let mut sent = log.sent.lock().unwrap().clone();
+    assert_eq!(sent.len(), 165);
+    sent.sort_unstable();
+    sent.dedup();
+    assert_eq!(sent.len(), 150, "a retry is the same operation");
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {

@@ -98,6 +98,7 @@ fn described(takes: KeyType) -> String {
         Agreement => "`direction`, or a factor".to_owned(),
         Stages => "stages, as in `[\"500/s@10s\", \"500/s..2000/s@30s\"]`".to_owned(),
         Think => "time, `50ms..200ms`, or `exp:100ms`".to_owned(),
+        Backoff => "time, or `100ms..5s`".to_owned(),
         Step => "a word".to_owned(),
         Labels | Table(_) | Workload | Texts => "table".to_owned(),
         Headers => "texts, or a table".to_owned(),

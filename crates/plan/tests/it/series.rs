@@ -2,7 +2,9 @@
 
 use std::io;
 
-use plimsoll_plan::model::{Arrivals, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Stage, Start, ThinkTime};
+use plimsoll_plan::model::{
+    Arrivals, Backoff, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Retry, RetryScope, Stage, Start, ThinkTime,
+};
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
 use crate::catalogue::catalogue;
@@ -152,6 +154,32 @@ fn a_load_may_change_in_stages_of_rates_or_of_clients() {
     assert_eq!((&drive.pace, drive.limit, drive.clients), (&Pace::Closed, DriveLimit::DurationNs(40 * second), 50));
     assert_eq!(drive.stages, [stage(10.0, 10.0, 10), stage(10.0, 50.0, 30)]);
     assert_eq!(drive.think, Some(ThinkTime::Exponential(100_000_000)));
+}
+
+#[test]
+fn clients_open_lost_connections_again_as_the_plan_says() {
+    let plan = plan(&format!("{HEAD}{DRIVE}connect_timeout = \"500ms\"\nbackoff = [\"100ms\", \"100ms..5s\"]"));
+    let drives = plan.trials.iter().map(|trial| match &trial.phases[1].step {
+        PhaseStep::Drive(drive) => (drive.connect_timeout_ns, drive.backoff),
+        _ => panic!("a drive"),
+    });
+    let (ms, limit) = (1_000_000, Some(500_000_000));
+    let waits = [Backoff::Constant(100 * ms), Backoff::Jittered(100 * ms, 5_000 * ms)];
+    assert!(drives.eq(waits.map(|backoff| (limit, Some(backoff)))));
+    let outline = plan.outline(&|_| None).join("\n");
+    assert!(outline.contains(", connect time-out 500ms, back-off 100ms to 5s"), "{outline}");
+}
+
+#[test]
+fn retries_are_swept_with_none_among_them() {
+    let plan = plan(&format!("{HEAD}{DRIVE}retry = [\"none\", \"all\"]\ntries = 5"));
+    let retries = plan.trials.iter().map(|trial| match &trial.phases[1].step {
+        PhaseStep::Drive(drive) => drive.retry,
+        _ => panic!("a drive"),
+    });
+    assert!(retries.eq([None, Some(Retry { scope: RetryScope::All, tries: 5 })]));
+    let outline = plan.outline(&|_| None).join("\n");
+    assert!(outline.contains(", up to 5 tries of all operations"), "{outline}");
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {

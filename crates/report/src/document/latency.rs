@@ -35,6 +35,19 @@ fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))
 }
 
+/// Reports operations and their tries, if failed ones were sent again.
+fn tries((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
+    let result = |what| phase.results.iter().find(|result| result.what == what).map(|result| result.value as u64);
+    let (retries, given_up) = (result(ResultName::Retries)?, result(ResultName::GivenUp)?);
+    let tries = phase.ops.as_ref().map_or(0, |ops| ops.count);
+    let operations = number::plural(tries.saturating_sub(retries), "operation", "operations");
+    let (tries, retries, given_up) = (number::count(tries), number::count(retries), number::count(given_up));
+    let name = format!("{} {}", trial.name, phase.name);
+    Some(format!(
+        "{name}: {operations} with {tries} tries · {retries} retries · {given_up} failed with all their tries"
+    ))
+}
+
 /// Reports the answers of each status, and the sizes of their bodies.
 fn answers((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let of = |what| phase.results.iter().filter(move |result| result.what == what);
@@ -131,6 +144,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     pauses(view, driven(), full, &mut body);
     driven().filter_map(outcomes).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
+    driven().filter_map(tries).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(answers).for_each(|text| body.text(Tone::Dim.text(text)));
     body
 }

@@ -159,6 +159,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         ResultName::ClientSeconds | ResultName::ThinkSeconds | ResultName::Due => true,
         ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
         ResultName::AnswerStatus | ResultName::BodyMedianBytes | ResultName::BodyMaxBytes => true,
+        ResultName::Retries | ResultName::GivenUp => true,
         ResultName::LostConnections | ResultName::EndedConnections | ResultName::FailedConnects => result.value == 0.0,
         what => is_of_size(what),
     }

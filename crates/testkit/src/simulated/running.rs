@@ -28,8 +28,9 @@ pub(super) fn run(
     if let Some(error) = &model.error {
         return Err(DriveError::Store(error.clone()));
     }
-    if !spec.groups.is_empty() || spec.think.is_some() || !spec.stages.is_empty() || spec.reconnect.is_some() {
-        return Err(not_simulated("a drive with scenarios, think times, stages or reconnects"));
+    let has_own = spec.think.is_some() || spec.reconnect.is_some() || spec.retry.is_some();
+    if !spec.groups.is_empty() || !spec.stages.is_empty() || has_own {
+        return Err(not_simulated("a drive with scenarios, think times, stages, reconnects or retries"));
     }
     let (Sessions::Blocking(sessions) | Sessions::Instant(sessions)) = &mut drive.sessions else {
         return Err(not_simulated("a store whose sessions need a server"));
@@ -413,6 +414,7 @@ impl Running<'_> {
             ended_connections: 0,
             failed_connects: 0,
             asked_again: 0,
+            retries: None,
             answers: None,
             connects: None,
             down_ns: 0,

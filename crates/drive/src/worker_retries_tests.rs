@@ -1,0 +1,73 @@
+//! Failed operations that are sent again, on a made-up clock.
+
+use super::*;
+use crate::spec::RetryCounts;
+use crate::worker::retries::Retries;
+use plimsoll_core::pace::{Retry, RetryScope};
+use plimsoll_core::{Call, KvCall, RecordsCall};
+
+const THREE: Retry = Retry { scope: RetryScope::Idempotent, tries: 3 };
+
+/// Drives one client with `ops` operations, whose tries end as `outcomes` say. Returns the numbers of what was sent.
+fn tried(spec: &DriveSpec, ops: u64, outcomes: &[Outcome]) -> (Vec<u64>, Option<RetryCounts>) {
+    let mut core = simulated(1, ops, spec, 0, None).core;
+    let (mut now_ns, mut cycles) = (0, Vec::new());
+    loop {
+        match core.next(now_ns) {
+            Next::Send { lane, cycle, .. } => {
+                let outcome = outcomes[cycles.len()];
+                cycles.push(cycle);
+                now_ns += MS;
+                core.finish(lane, now_ns, outcome, &Answer::default());
+                // Its connection is back later.
+                if outcome == Outcome::Unknown {
+                    core.withdraw(0..1);
+                    assert!(matches!(core.next(now_ns), Next::Wait), "there is no session");
+                    now_ns += 100 * MS;
+                }
+                core.release(lane, now_ns);
+            }
+            Next::Stop => return (cycles, core.report().retries),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_client_sends_a_failed_operation_again_up_to_its_tries_and_then_its_next_one() {
+    use Outcome::{NotFound, Ok, Rejected, Unknown};
+    let spec = DriveSpec { retry: Some(THREE), ..DriveSpec::default() };
+    let outcomes = [Unknown, Rejected, Ok, NotFound, Unknown, Unknown, Unknown, Rejected, Ok];
+    let (cycles, counts) = tried(&spec, 4, &outcomes);
+    assert_eq!(cycles, [0, 0, 0, 1, 2, 2, 2, 3, 3]);
+    assert_eq!(counts, Some(RetryCounts { retries: 5, given_up: 1 }));
+    let (cycles, counts) = tried(&DriveSpec::default(), 3, &[Unknown, Rejected, Ok]);
+    assert_eq!((cycles, counts), (vec![0, 1, 2], None), "nothing is sent again unasked");
+}
+
+#[test]
+fn what_may_have_happened_and_is_not_idempotent_is_sent_again_only_if_all_is() {
+    let kind = |call| OpKind::new("ask", call, &[]);
+    let insert = Call::Records { collection: 0, call: RecordsCall::Insert };
+    let kinds = [kind(Call::Kv(KvCall::Put)), kind(insert)];
+    let again = |scope, kind, outcome| {
+        let mut retries = Retries::new(Retry { scope, tries: 3 }, 1, &kinds);
+        retries.failed(0, 1, kind, outcome)
+    };
+    assert!(again(RetryScope::Idempotent, 0, Outcome::Unknown));
+    assert!(!again(RetryScope::Idempotent, 1, Outcome::Unknown));
+    assert!(again(RetryScope::Idempotent, 1, Outcome::Rejected), "it has certainly not happened");
+    assert!(again(RetryScope::All, 1, Outcome::Unknown));
+}
+
+#[test]
+fn retries_come_on_top_of_a_schedule_and_have_the_time_of_the_tries_before() {
+    let spec = DriveSpec { pace: Pace::even(100.0), retry: Some(THREE), ..DriveSpec::default() };
+    // Of the 111 tries every tenth is refused.
+    let (slices, totals) = simulated(4, u64::MAX, &spec, 0, Some(SECOND))
+        .run_script(|number, sent_ns| (sent_ns + MS, if number % 10 == 3 { Outcome::Rejected } else { Outcome::Ok }));
+    assert_eq!((totals.kinds, totals.unfinished), (vec![[100, 0, 11, 0]], 0));
+    let [service, response] = [Measure::Service, Measure::Response].map(|measure| merged(&slices, measure));
+    assert!(about(service.max(), MS) && about(response.max(), 2 * MS), "{} {}", service.max(), response.max());
+    assert_eq!(response.count_between(1_500_000, 2_500_000), 11);
+}
