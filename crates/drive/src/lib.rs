@@ -11,13 +11,13 @@
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
 //! | `worker/retries` | failed operations that are sent again |
-| `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
+//! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `asynchronous` | executor: many sessions on one thread, clients of others on a tokio runtime (feature `async`) |
 //! | `blocking` | executor: one thread to a session that blocks |
 //! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
 //! | `wire/losses`, `wire/branches` | connections that are lost or end; sessions with several |
-| `backoff` | waits before a lost connection is opened again |
+//! | `backoff` | waits before a lost connection is opened again |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
 //! | `alarm` | when a worker is woken up for them |
