@@ -25,7 +25,7 @@ use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::Cable;
 use namespace::Namespace;
-pub use namespace::NamespaceGuard;
+pub use namespace::{NamespaceGuard, ThreadNetwork};
 pub(crate) use namespace::go_into;
 use netlink::Netlink;
 pub use owner::{become_owner, join_owner};
