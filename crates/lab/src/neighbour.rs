@@ -102,11 +102,11 @@ impl Neighbour {
     /// `Broken` if it does not end.
     pub fn end(mut self) -> Result<(), StoreError> {
         let refused = || StoreError::broken("a noisy neighbour does not end, although it was killed");
-        self.has_ended().then_some(()).ok_or_else(refused)
+        self.kill().then_some(()).ok_or_else(refused)
     }
 
     /// Kills the process, and returns true once it has ended.
-    fn has_ended(&mut self) -> bool {
+    fn kill(&mut self) -> bool {
         let _ = self.child.kill();
         let until = Instant::now() + END_BOUND;
         while matches!(self.child.try_wait(), Ok(None)) {
@@ -121,7 +121,7 @@ impl Neighbour {
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        self.has_ended();
+        self.kill();
     }
 }
 
@@ -283,9 +283,8 @@ mod tests {
 
     #[test]
     fn lists_of_processors_are_read_as_the_kernel_does() {
-        let listed = |text: &str| {
-            set_of(text).map(|set| (0..CpuSet::MAX_CPU).filter(|at| set.is_set(*at)).collect::<Vec<_>>())
-        };
+        let listed =
+            |text: &str| set_of(text).map(|set| (0..CpuSet::MAX_CPU).filter(|at| set.is_set(*at)).collect::<Vec<_>>());
         assert_eq!(listed("0-1,3"), Some(vec![0, 1, 3]));
         assert_eq!(listed(""), Some(Vec::new()));
         assert_eq!(listed("0-"), None);

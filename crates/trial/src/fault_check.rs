@@ -74,11 +74,16 @@ fn mistake(
             Some((refused.what, refused.next.unwrap_or_default()))
         }
         FaultAction::Work(name, on) => no_such_work(name, *on, label, recipe),
+        FaultAction::Storm(..) if trial.store.server.as_ref().is_some_and(|server| !server.url.contains("{port}")) => {
+            let what = format!("a storm goes to {{port}}, and the URL of {label} does not have it");
+            Some((what, "use a `store` with {port}, or leave the storm out".to_owned()))
+        }
         FaultAction::Storm(..) => {
             let nodes = lab.map_or(recipe.spec().nodes, |lab| lab.nodes.len());
             let connections = storm_connections(fault, nodes);
             let most = STORM_CONNECTIONS_MAX;
-            let what = format!("a storm has at most {most} connections, and this one has {connections} to {nodes} nodes");
+            let what =
+                format!("a storm has at most {most} connections, and this one has {connections} to {nodes} nodes");
             let next = format!("write connections={}, or less", most / nodes.max(1) as u64);
             (connections > most).then_some((what, next))
         }

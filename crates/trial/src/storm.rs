@@ -17,7 +17,9 @@ use plimsoll_lab::hosts::ThreadNetwork;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
+};
 
 use crate::error::{TrialError, io_error};
 
@@ -251,10 +253,10 @@ impl<'a> Connections<'a> {
             Ok((socket, is_open)) => {
                 self.all[at].socket = Some(socket);
                 if is_open {
-                    self.is_open(at);
+                    self.note_open(at);
                 }
             }
-            Err(errno) => self.is_refused(at, errno),
+            Err(errno) => self.note_refusal(at, errno),
         }
     }
 
@@ -270,41 +272,41 @@ impl<'a> Connections<'a> {
             let Some(socket) = &self.all[at].socket else { continue };
             if self.all[at].is_open {
                 if flags.intersects(CLOSED) {
-                    self.is_closed(at);
+                    self.note_close(at);
                 }
                 continue;
             }
-            let connected = sockopt::socket_error(socket).and_then(|answer| answer).and_then(|()| {
-                epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(at as u64), CLOSED)
-            });
+            let connected = sockopt::socket_error(socket)
+                .and_then(|answer| answer)
+                .and_then(|()| epoll::modify(&self.epoll, socket, epoll::EventData::new_u64(at as u64), CLOSED));
             match connected {
-                Ok(()) => self.is_open(at),
-                Err(errno) => self.is_refused(at, errno),
+                Ok(()) => self.note_open(at),
+                Err(errno) => self.note_refusal(at, errno),
             }
         }
     }
 
-    fn is_open(&mut self, at: usize) {
+    fn note_open(&mut self, at: usize) {
         self.all[at].is_open = true;
         self.counts.open += 1;
         self.counts.open_max = self.counts.open_max.max(self.counts.open);
-        self.is_answered(at);
+        self.note_answer(at);
     }
 
-    fn is_closed(&mut self, at: usize) {
+    fn note_close(&mut self, at: usize) {
         self.counts.open -= 1;
         self.counts.closed += 1;
         self.drop_socket(at);
     }
 
-    fn is_refused(&mut self, at: usize, errno: Errno) {
+    fn note_refusal(&mut self, at: usize, errno: Errno) {
         self.last_error = Some(errno);
         self.counts.refused += 1;
-        self.is_answered(at);
+        self.note_answer(at);
         self.drop_socket(at);
     }
 
-    fn is_answered(&mut self, at: usize) {
+    fn note_answer(&mut self, at: usize) {
         self.unanswered -= usize::from(!self.all[at].is_answered);
         self.all[at].is_answered = true;
     }
