@@ -25,8 +25,8 @@ use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::Cable;
 use namespace::Namespace;
-pub use namespace::NamespaceGuard;
 pub(crate) use namespace::go_into;
+pub use namespace::{NamespaceGuard, ThreadNetwork};
 use netlink::Netlink;
 pub use owner::{become_owner, join_owner};
 

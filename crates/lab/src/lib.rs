@@ -14,6 +14,7 @@
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `caught` | a store whose panics are errors |
 //! | `limits` | limits of a server's processors, memory and I/O, by control groups |
+//! | `neighbour` | [`Neighbour`]: this program executed again, using processors or a disk beside a server |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it runs on; restarts it and makes it cold |
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that runs until it is ended by a command; `hold`, the process
 //! that owns it |
@@ -42,6 +43,7 @@ mod file_system_errors;
 pub mod holders;
 pub mod hosts;
 mod limits;
+mod neighbour;
 mod open_store;
 pub mod orphans;
 pub mod packages;
@@ -59,6 +61,7 @@ pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
 pub use limits::limits_must_be_possible;
+pub use neighbour::Neighbour;
 pub use open_store::{OpenStore, open};
 pub use orphans::{after_killing, sweep_orphans};
 pub use packages::Program;

@@ -64,23 +64,9 @@ impl Supervisor {
     }
 
     fn execute() -> io::Result<Self> {
-        // Without this reference the linker might leave it out.
-        std::hint::black_box(&process::BEFORE_MAIN);
-        let (control, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let owner = std::process::id().to_string();
-        let child = Command::new("/proc/self/exe")
-            .arg0("plimsoll-supervisor")
-            .arg(format!("--of={owner}"))
-            .env_clear()
-            .env(process::OWNER, &owner)
-            .current_dir("/")
-            .stdin(theirs)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            // So that Ctrl-C in a terminal does not reach the supervisor.
-            .process_group(0)
-            .spawn()?;
+        let (mut command, control) = again("plimsoll-supervisor")?;
+        // So that Ctrl-C in a terminal does not reach the supervisor.
+        let child = command.process_group(0).spawn()?;
         Ok(Self(Arc::new(Process { child, control: Mutex::new(control) })))
     }
 
@@ -130,6 +116,27 @@ impl Drop for Process {
             std::thread::sleep(LOOK_INTERVAL);
         }
     }
+}
+
+/// Returns a command that executes this program again as a process called `name`, and this process's end of the socket
+/// between both.
+pub(crate) fn again(name: &str) -> io::Result<(Command, OwnedFd)> {
+    // Without this reference the linker might leave it out.
+    std::hint::black_box(&process::BEFORE_MAIN);
+    let (control, theirs) =
+        rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let owner = std::process::id().to_string();
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg0(name)
+        .arg(format!("--of={owner}"))
+        .env_clear()
+        .env(process::OWNER, &owner)
+        .current_dir("/")
+        .stdin(theirs)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Ok((command, control))
 }
 
 /// Sends a request and waits for the reply.

@@ -11,9 +11,10 @@ use plimsoll_core::random::{below, mix};
 use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 use serde::{Serialize, Serializer};
 
+pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
 use crate::quantity::{self, Dimension, show_ns};
-use crate::{nearest, parse_count};
+use crate::{disturbance, nearest, parse_count};
 
 /// Most occurrences of a repeated fault.
 const MOMENTS_MAX: usize = 10_000;
@@ -22,8 +23,21 @@ const DRAWN: u64 = 4;
 /// Share of the interval for which a repeated fault may last: the rest is for its beginning and its healing.
 const LASTS: u64 = 2;
 /// Verbs of faults.
-pub(crate) const VERBS: &[&str] =
-    &["kill", "stop", "pause", "restart", "promote", "cut", "link", "limit", "disk", "add", "work"];
+pub(crate) const VERBS: &[&str] = &[
+    "kill",
+    "stop",
+    "pause",
+    "restart",
+    "promote",
+    "cut",
+    "link",
+    "limit",
+    "disk",
+    "add",
+    "work",
+    "storm",
+    "neighbour",
+];
 
 /// A mistake, and advice if there is any.
 type Mistake = (String, Option<String>);
@@ -70,6 +84,10 @@ pub enum FaultAction {
     Add,
     /// Starts planned work of this name on nodes: a backup, a vacuum. Their servers run meanwhile.
     Work(String, NodeChoice),
+    /// Opens so many connections to each of the nodes, and sends nothing; closed when the fault is healed.
+    Storm(NodeChoice, u32),
+    /// Uses a resource of each of the nodes beside its server.
+    Neighbour(NodeChoice, NeighbourUse),
 }
 
 /// Time in a phase, from its start: the sum of a time and a share.
@@ -114,6 +132,8 @@ impl FaultAction {
             Self::Disk(_) => "disk",
             Self::Add => "add",
             Self::Work(..) => "work",
+            Self::Storm(..) => "storm",
+            Self::Neighbour(..) => "neighbour",
         }
     }
 
@@ -122,6 +142,7 @@ impl FaultAction {
         match self {
             Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Restart(on) => Some(*on),
             Self::Promote(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => Some(*on),
+            Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
         }
@@ -360,7 +381,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
                 Some("write \"cut node 2 at 10s\", or \"cut node 2 in at 10s\" for one direction: in, out".to_owned());
             return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
         }
-        ("link" | "limit", _) => {}
+        ("link" | "limit" | "storm" | "neighbour", _) => {}
         (verb, rest) => no_more(verb, rest)?,
     }
     Ok(match *verb {
@@ -371,6 +392,8 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "promote" => FaultAction::Promote(on),
         "cut" => FaultAction::Link(on, Link::CUT),
         "link" => FaultAction::Link(on, link(rest)?),
+        "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),
+        "neighbour" => FaultAction::Neighbour(on, disturbance::neighbour(rest)?),
         _ => match rest {
             [one] => FaultAction::Limit(on, parse_limit(one).map_err(|error| (error.what, error.next))?),
             _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),

@@ -25,6 +25,10 @@ plimsoll_core::words! {
         Join = "join",
         /// Planned work on a server: a backup, a vacuum.
         Work = "work",
+        /// Connections to servers, on which nothing is sent.
+        Storm = "storm",
+        /// Use of a node's processors or disk beside its server.
+        Neighbour = "neighbour",
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{LimitChange, Link, NodeChoice, Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
-use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Level};
+use plimsoll_record::data::{Event, EventClass, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
+use crate::disturbance::Disturbances;
 use crate::drive::joined;
 use crate::error::{TrialError, io_error};
 use crate::phase::RunContext;
@@ -99,6 +100,8 @@ pub struct Director<'a> {
     processes: &'a ServerProcesses,
     /// Processors that servers are bound to.
     server_pin: &'a [u32],
+    /// Storms and neighbours that are in effect.
+    disturbances: Disturbances,
     directed: Mutex<Directed>,
 }
 
@@ -145,7 +148,8 @@ struct PhaseStart {
 }
 
 impl<'a> Director<'a> {
-    /// Makes the director of a phase. It continues with `directed`, the results of the trial so far.
+    /// Makes the director of a phase, on the thread that starts the drive. It continues with `directed`, the results of
+    /// the trial so far.
     pub(crate) fn of(
         context: &RunContext<'a>,
         trial: &'a PlannedTrial,
@@ -162,6 +166,7 @@ impl<'a> Director<'a> {
             disk: store.power_switch(),
             processes: context.server,
             server_pin: &context.plan.server_pin,
+            disturbances: Disturbances::from_here(),
             directed: Mutex::new(directed),
         }
     }
@@ -395,6 +400,7 @@ impl<'a> Director<'a> {
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => {
                 return Ok(Held(self, Vec::new()));
             }
+            FaultAction::Storm(..) | FaultAction::Neighbour(..) => return Ok(Held(self, Vec::new())),
         };
         let all = self.servers()?.nodes().into_iter().map(|node| node.number);
         let meant = all.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
@@ -464,6 +470,12 @@ impl<'a> Director<'a> {
                 self.servers_are_new()?;
                 return Ok(Some(format!("node {}", number + 1)));
             }
+            FaultAction::Storm(_, connections) => {
+                self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
+            }
+            FaultAction::Neighbour(_, resource) => {
+                self.disturbances.neighbours(ordinal, &self.meant(nodes)?, *resource, self.server_pin)?;
+            }
         }
         Ok(None)
     }
@@ -512,7 +524,23 @@ impl<'a> Director<'a> {
             | FaultAction::Promote(_)
             | FaultAction::Add
             | FaultAction::Work(..) => Ok(()),
+            FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
         }
+    }
+
+    /// Returns these nodes.
+    fn meant(&self, nodes: Nodes) -> Result<Vec<Arc<Node>>, TrialError> {
+        let all = self.servers()?.nodes().into_iter();
+        Ok(all.filter(|node| nodes == Nodes::All || nodes == Nodes::One(node.number)).collect())
+    }
+
+    /// Ends a storm or neighbours, and reports the extent of a storm.
+    fn end_disturbance(&self, ordinal: u32) -> Result<(), TrialError> {
+        let Some((text, is_whole)) = self.disturbances.end(ordinal)? else { return Ok(()) };
+        let level = if is_whole { Level::Info } else { Level::Warning };
+        let (now_ns, trial, subject) = (self.clock.now_ns(), Some(self.place.0), String::new());
+        let class = EventClass::Drive;
+        (self.tell)(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))
     }
 
     /// Restarts all nodes, the primary last, each when the others are one cluster again.
@@ -612,6 +640,8 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Work(..) => FaultKind::Work,
+        FaultAction::Storm(..) => FaultKind::Storm,
+        FaultAction::Neighbour(..) => FaultKind::Neighbour,
     }
 }
 

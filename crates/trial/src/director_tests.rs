@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use plimsoll_core::{Launch, Limits, Node, Span, StoreError};
+use plimsoll_core::{Launch, Limits, Span, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;
@@ -18,6 +18,9 @@ struct Noted {
     starts_in: Duration,
     /// Fails planned work at its end.
     fails_work: bool,
+    /// Port of all nodes, and the directory of their data, for faults from outside.
+    port: Option<u16>,
+    data_dir: PathBuf,
 }
 
 impl Noted {
@@ -41,11 +44,11 @@ impl Servers for Noted {
     fn nodes(&self) -> Vec<Arc<Node>> {
         let node = |number| Node {
             number,
-            data_dir: PathBuf::new(),
+            data_dir: self.data_dir.clone(),
             socket_dir: PathBuf::new(),
             log_dir: None,
             address: std::net::Ipv4Addr::LOCALHOST,
-            ports: Vec::new(),
+            ports: self.port.into_iter().collect(),
             secret: String::new(),
             limits: Limits { cpus: Some(2.0), ..Limits::default() },
         };
@@ -129,19 +132,23 @@ struct Directing {
     directed: Directed,
     calls: Vec<(u128, String)>,
     spans: Vec<FaultSpan>,
+    /// Texts of events.
+    events: Vec<String>,
 }
 
 impl Directing {
     /// Carries out `faults` on `servers` in a phase that is planned for a time, and ends after another.
     fn of(servers: Noted, faults: &[&str], length_ms: Option<u64>, ends_ms: u64) -> Self {
-        let (servers, told) = (Arc::new(servers), Mutex::new(Vec::new()));
+        let (servers, told, events) = (Arc::new(servers), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let began = Instant::now();
         let processes = ServerProcesses::default();
         let director = Director {
             clock: Clock::start(),
             tell: Box::new(|event| {
-                if let Told::Fault(span) = event {
-                    told.lock().unwrap().push(span);
+                match event {
+                    Told::Fault(span) => told.lock().unwrap().push(span),
+                    Told::Event(event) => events.lock().unwrap().push(event.text),
+                    _ => {}
                 }
                 Ok(())
             }),
@@ -150,6 +157,7 @@ impl Directing {
             disk: None,
             processes: &processes,
             server_pin: &[],
+            disturbances: Disturbances::default(),
             directed: Mutex::default(),
         };
         let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
@@ -169,7 +177,7 @@ impl Directing {
             spans.push(span);
         }
         spans.sort_by_key(|span| span.ordinal);
-        Self { directed, calls, spans }
+        Self { directed, calls, spans, events: events.into_inner().unwrap() }
     }
 
     fn names(&self) -> Vec<&str> {
@@ -307,6 +315,45 @@ fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
     let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
+}
+
+#[test]
+fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
+    let (listener, directory) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+    let servers = Noted {
+        port: Some(listener.local_addr().unwrap().port()),
+        data_dir: directory.path().to_owned(),
+        ..Noted::default()
+    };
+    let faults = [
+        "storm all connections=4 at 50ms for 400ms",
+        "neighbour node 2 disk at 100ms",
+        "neighbour primary cpu=1 at 150ms",
+    ];
+    let done = Directing::of(servers, &faults, Some(1_000), 700);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
+    let of_span = |span: &FaultSpan| (span.kind, span.subject.clone());
+    let wanted = [
+        (FaultKind::Storm, "all nodes".to_owned()),
+        (FaultKind::Neighbour, "node 2".to_owned()),
+        (FaultKind::Neighbour, "node 2, the primary".to_owned()),
+    ];
+    assert_eq!(done.spans.iter().map(of_span).collect::<Vec<_>>(), wanted);
+    let is_healed = |span: &FaultSpan| span.taken_ns < span.healing_ns && span.healed_ns.is_some();
+    assert!(done.spans.iter().all(|span| is_healed(span) && span.error.is_none()), "{:?}", done.spans);
+    assert!(done.events.len() == 1 && done.events[0].contains("at most 12 of 12 connections"), "{:?}", done.events);
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 12);
+}
+
+#[test]
+fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let servers = Noted { port: Some(nobody), ..Noted::default() };
+    let done = Directing::of(servers, &["storm node 1 connections=4 at 50ms"], None, 300);
+    let error = done.directed.failed.unwrap().what;
+    assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
+    assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
 use plimsoll_lab::described;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
-use plimsoll_plan::timeline::{FaultAction, PlannedFault};
+use plimsoll_plan::timeline::{FaultAction, PlannedFault, STORM_CONNECTIONS_MAX};
 
 use crate::error::TrialError;
 use crate::precheck::no_such_node;
@@ -74,6 +74,19 @@ fn mistake(
             Some((refused.what, refused.next.unwrap_or_default()))
         }
         FaultAction::Work(name, on) => no_such_work(name, *on, label, recipe),
+        FaultAction::Storm(..) if trial.store.server.as_ref().is_some_and(|server| !server.url.contains("{port}")) => {
+            let what = format!("a storm goes to {{port}}, and the URL of {label} does not have it");
+            Some((what, "use a `store` with {port}, or leave the storm out".to_owned()))
+        }
+        FaultAction::Storm(..) => {
+            let nodes = lab.map_or(recipe.spec().nodes, |lab| lab.nodes.len());
+            let connections = storm_connections(fault, nodes);
+            let most = STORM_CONNECTIONS_MAX;
+            let what =
+                format!("a storm has at most {most} connections, and this one has {connections} to {nodes} nodes");
+            let next = format!("write connections={}, or less", most / nodes.max(1) as u64);
+            (connections > most).then_some((what, next))
+        }
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {
             let what = format!("{label} is on this machine's own network, which has no links");
             Some((what, "use a store with several nodes: plimsoll list stores".to_owned()))
@@ -113,6 +126,32 @@ fn no_such_work(name: &str, on: NodeChoice, label: &str, recipe: &dyn Recipe) ->
             Some((what, format!("there are: {}", works.join(", "))))
         }
     }
+}
+
+/// Returns the connections of a fault's storm on a store of so many nodes; 0 for another fault.
+fn storm_connections(fault: &PlannedFault, nodes: usize) -> u64 {
+    match fault.what {
+        FaultAction::Storm(NodeChoice::All, connections) => u64::from(connections) * nodes as u64,
+        FaultAction::Storm(_, connections) => u64::from(connections),
+        _ => 0,
+    }
+}
+
+/// Returns the connections of all storms of a drive together.
+///
+/// # Errors
+/// Those of the store's recipe.
+pub(crate) fn all_storms(faults: &[PlannedFault], store: &StoreUse, catalogue: &Catalogue) -> Result<u64, TrialError> {
+    // Only a storm needs the number of nodes.
+    if faults.iter().all(|fault| storm_connections(fault, 1) == 0) {
+        return Ok(0);
+    }
+    let lab = store.url.as_deref().and_then(|url| catalogue.lab(url));
+    let nodes = match lab {
+        Some(lab) => lab.nodes.len(),
+        None => recipe(store, catalogue)?.map_or(1, |recipe| recipe.spec().nodes),
+    };
+    Ok(faults.iter().map(|fault| storm_connections(fault, nodes)).sum())
 }
 
 /// Returns the recipe of the store's servers; `None` if they are neither private nor a lab's.

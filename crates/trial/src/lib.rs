@@ -12,6 +12,7 @@
 //! | `drive`, `slices` | one driven phase with the threads beside it; its slices |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
 //! | `director`, `fault_check` | faults of a phase: carried out, healed, recorded; those that cannot be |
+//! | `disturbance`, `storm` | faults from outside of servers: connection storms and noisy neighbours |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
@@ -29,6 +30,7 @@ mod check;
 mod copies;
 mod data;
 mod director;
+mod disturbance;
 mod drive;
 mod drive_spec;
 mod durability;
@@ -53,6 +55,7 @@ mod size;
 mod slices;
 mod sockets;
 mod steps;
+mod storm;
 mod trial;
 mod watch;
 mod writes;

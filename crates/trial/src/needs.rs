@@ -12,6 +12,7 @@ use plimsoll_verify::Ledger;
 
 use crate::drive_spec::has_steps;
 use crate::error::TrialError;
+use crate::fault_check::all_storms;
 use crate::open::make_workload;
 use crate::steps::load_depth;
 
@@ -67,7 +68,16 @@ pub struct Needs([Amount; 4]);
 
 impl Needs {
     /// Adds the needs of the trial.
-    fn add(&mut self, trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) {
+    ///
+    /// # Errors
+    /// Those of [`all_storms`].
+    fn add(
+        &mut self,
+        trial: &PlannedTrial,
+        workload: &dyn Workload,
+        store: &StoreSpec,
+        catalogue: &Catalogue,
+    ) -> Result<(), TrialError> {
         for phase in &trial.phases {
             let (clients, depth, drive) = match &phase.step {
                 PhaseStep::Load { clients, batch, .. } => (*clients, load_depth(*batch, workload), None),
@@ -77,12 +87,23 @@ impl Needs {
             };
             let clients = (u64::from(clients), u64::from(depth));
             let place = format!("trial {} ({}), phase {}", trial.ordinal + 1, trial.store.label, phase.name);
-            for (all, one) in self.0.iter_mut().zip(amounts(clients, drive, trial, workload, store)) {
+            let mut of_phase = amounts(clients, drive, trial, workload, store);
+            let storms = match drive {
+                Some(drive) => all_storms(&drive.faults, &trial.store, catalogue)?,
+                None => 0,
+            };
+            if storms > 0 {
+                let [.., descriptors] = &mut of_phase;
+                descriptors.fixed = descriptors.fixed.saturating_add(storms);
+                descriptors.parts.push(format!("{} connections of storms", count(storms)));
+            }
+            for (all, one) in self.0.iter_mut().zip(of_phase) {
                 if one.total() > all.total() {
                     *all = Amount { place: place.clone(), ..one };
                 }
             }
         }
+        Ok(())
     }
 
     /// Formats the needs in one line.
@@ -152,7 +173,7 @@ pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, TrialError> {
     let mut needs = Needs::default();
     for trial in &plan.trials {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
-        needs.add(trial, &*make_workload(catalogue, trial)?, kind.spec());
+        needs.add(trial, &*make_workload(catalogue, trial)?, kind.spec(), catalogue)?;
     }
     Ok(needs)
 }

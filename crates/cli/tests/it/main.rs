@@ -19,6 +19,7 @@ mod csv_values;
 mod damage;
 mod described;
 mod disk_fault;
+mod disturbance;
 mod doctor;
 mod failures;
 mod faultfs;

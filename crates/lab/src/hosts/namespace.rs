@@ -65,6 +65,30 @@ impl Namespace {
     }
 }
 
+/// Network of a thread, which other threads can enter.
+pub struct ThreadNetwork(Namespace);
+
+impl ThreadNetwork {
+    /// Returns the network of the calling thread.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub fn of_this_thread() -> io::Result<Self> {
+        Namespace::open(Path::new(OWN)).map(Self)
+    }
+
+    /// Moves the calling thread into this network, as [`Host::enter`](super::Host::enter) does. Returns `None` if it is
+    /// there.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub fn enter(&self) -> io::Result<Option<NamespaceGuard>> {
+        let (own, wanted) = (rustix::fs::stat(OWN)?, rustix::fs::fstat(self.0.file())?);
+        let is_there = (own.st_dev, own.st_ino) == (wanted.st_dev, wanted.st_ino);
+        (!is_there).then(|| self.0.enter()).transpose()
+    }
+}
+
 /// Guard of a thread that is in a host's network. Dropping a thread's last guard moves it back to the namespace in
 /// which the process was started.
 pub struct NamespaceGuard(PhantomData<*const ()>);

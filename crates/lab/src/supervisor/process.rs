@@ -21,11 +21,12 @@ use super::{REQUEST_BYTES_MAX, readable};
 use crate::directories::MARK_FILE;
 use crate::hosts;
 use crate::limits::{self, CgroupGuard};
+use crate::neighbour;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::standing::LOCK;
 
-/// Environment variable that makes this program a supervisor: the id of the process that owns it.
+/// Environment variable that makes this program a supervisor, or a neighbour: the id of the process that owns it.
 pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
 /// Longest time for programs to end on a signal, before they are killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
@@ -42,9 +43,9 @@ const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const SIGNAL_MAX: i32 = 64;
 
 /// Runs before `main` of every program that contains this crate: the program of a test has no `main` that could check
-/// whether it was executed as a supervisor.
-// SAFETY: this section holds functions. The function continues only in a supervisor, and needs nothing that is set up
-// for `main`: files, processes and clocks of std work without; there is no other thread.
+/// whether it was executed as a supervisor or a neighbour.
+// SAFETY: this section holds functions. The function continues only in a process that was executed for it, and needs
+// nothing that is set up for `main`: files, processes, clocks and threads of std work without; there is no other thread.
 #[used]
 #[unsafe(link_section = ".init_array")]
 pub(super) static BEFORE_MAIN: extern "C" fn() = before_main;
@@ -52,7 +53,11 @@ pub(super) static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     // If the variable is set without the rest, the program starts normally.
     if let Some(owner) = std::env::var_os(OWNER).filter(|owner| is_asked_by(owner)) {
-        run(owner);
+        let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+        match &arguments[..] {
+            [_, task, about] => neighbour::run(task, about),
+            _ => run(owner),
+        }
         std::process::exit(0);
     }
 }

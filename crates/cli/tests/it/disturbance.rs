@@ -1,0 +1,137 @@
+//! Disturbances of servers from outside, as the kernel shows them: connection storms and noisy neighbours.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::bench::{Place, servers, wait_for};
+use crate::lab::Lab;
+
+/// Longest time until a disturbance is seen, or has ended.
+const BOUND: Duration = Duration::from_secs(20);
+/// Port 5432, as the kernel writes it.
+const PORT: &str = ":1538";
+const NEIGHBOUR: &str = "plimsoll-neighbour";
+
+/// Returns the number of connections to the PostgreSQL of a process, on its host.
+fn connections(pid: u64) -> usize {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    let is_open = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields.len() > 3 && fields[1].ends_with(PORT) && fields[3] == "01"
+    };
+    table.lines().filter(is_open).count()
+}
+
+/// Returns the processor time of a process in ticks of 10 ms; 0 if it has ended.
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let times = fields.split_whitespace().skip(11).take(2);
+    times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
+/// Returns true if a process has the file of a neighbour open, which has no name.
+fn writes(pid: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut names = files.filter_map(|file| std::fs::read_link(file.path()).ok()?.into_os_string().into_string().ok());
+    names.any(|name| name.contains(".plimsoll-neighbour-") && name.ends_with(" (deleted)"))
+}
+
+/// Returns the names of the faults of a report. Each was healed without an error.
+#[track_caller]
+fn healed(report: &Value) -> Vec<String> {
+    let faults = report["faults"].as_array().unwrap();
+    assert!(faults.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{faults:?}");
+    faults.iter().map(|fault| fault["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_connection_storm_comes_from_the_host_of_the_load_and_ends_with_its_fault_or_a_killed_run() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let status = lab.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    let pids: Vec<u64> = nodes.iter().map(|node| node["process"].as_u64().unwrap()).collect();
+    let stormed = || pids.iter().map(|pid| connections(*pid) >= 60).collect::<Vec<_>>();
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "2", "-q"];
+    let drive = |more: &[&str]| place.started(&[&line[..], more].concat(), 1);
+    assert_eq!(stormed(), [false, false]);
+    let mut run = drive(&["--for", "8s", "--fault", "storm all connections=60 at 2s for 2s"]);
+    wait_for("the storm", BOUND, || stormed() == [true, true]);
+    wait_for("its end", BOUND, || stormed() == [false, false]);
+    assert!(run.0.try_wait().unwrap().is_none(), "the storm ended with the run");
+    run.ended().expect(0);
+    let report = place.report();
+    assert_eq!(healed(&report), ["connection storm on all nodes"]);
+    let told = |event: &Value| event["text"].as_str().unwrap().contains("at most 120 of 120 connections were open");
+    assert!(report["events"].as_array().unwrap().iter().any(told), "{report}");
+    let mut run = drive(&["--for", "60s", "--fault", "storm node 2 connections=60 at 1s"]);
+    wait_for("the storm", BOUND, || stormed() == [false, true]);
+    run.kill();
+    wait_for("its end", BOUND, || stormed() == [false, false]);
+    lab.down();
+}
+
+#[test]
+fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed_run() {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=200", "--on", "postgres", "--clients", "2", "-q"];
+    let drive = |more: &[&str]| place.started(&[&line[..], more].concat(), 1);
+    let (busy, writing) = ("neighbour all cpu=2 at 2s for 3s", "neighbour all disk at 2s for 3s");
+    let mut run = drive(&["--for", "9s", "--fault", busy, "--fault", writing]);
+    let (id, mut pids) = (run.0.id(), Vec::new());
+    wait_for("the neighbours", BOUND, || {
+        pids = servers(id, NEIGHBOUR);
+        pids.len() == 3
+    });
+    wait_for("processor time", BOUND, || pids.iter().filter(|pid| !writes(**pid) && ticks(**pid) >= 10).count() == 2);
+    assert_eq!(pids.iter().filter(|pid| writes(**pid)).count(), 1);
+    wait_for("their end", BOUND, || servers(id, NEIGHBOUR).is_empty());
+    assert!(run.0.try_wait().unwrap().is_none(), "they ended with the run");
+    run.ended().expect(0);
+    let mut names = healed(&place.report());
+    names.sort_unstable();
+    assert_eq!(names, ["noisy neighbour (cpu=2) of the server", "noisy neighbour (disk) of the server"]);
+    let endless = ["--fault", "neighbour all cpu=1 at 1s", "--fault", "neighbour all disk at 1s"];
+    let mut run = drive(&[&["--for", "60s"][..], &endless[..]].concat());
+    wait_for("the neighbours", BOUND, || {
+        pids = servers(run.0.id(), NEIGHBOUR);
+        pids.len() == 2
+    });
+    run.kill();
+    let is_gone = |pid: &u32| !std::path::Path::new(&format!("/proc/{pid}")).exists();
+    wait_for("their end", BOUND, || pids.iter().all(is_gone));
+}
+
+#[test]
+fn a_disturbance_that_cannot_be_is_refused_with_the_remedy() {
+    let place = Place::new();
+    let drive = |on: &str, fault: &str, words: &str| {
+        place.run(&["drive", "select", "--on", on, "--for", "5s", "--fault", fault]).expect(2).says(words);
+    };
+    drive("sqlite", "storm all connections=5 at 1s", "sqlite has no private servers");
+    drive("sqlite", "neighbour all disk at 1s", "sqlite has no private servers");
+    drive("postgres", "storm node 2 connections=5 at 1s", "postgres has no node 2");
+    drive("postgres", "neighbour replica cpu=1 at 1s", "postgres has no replica: it has one node");
+    drive("postgres", "storm all at 1s", "the number of connections is missing");
+    drive("postgres", "storm all connections=10001 at 1s", "a storm has 1 to 10000 connections … connections=500");
+    drive("postgres", "neighbour all network at 1s", "`network` is not a resource of a neighbour … or \"neighbour");
+    drive("postgres", "neighbour all cpu=65 at 1s", "a neighbour has 1 to 64 busy processes … write cpu=2");
+    drive("postgres", "storm all connections=5 at 6s", "before the time of its fault: storm all connections=5 at 6s");
+    let many = "a storm has at most 10000 connections, and this one has … write connections= … or less";
+    drive("postgres-replicas", "storm all connections=6000 at 1s", many);
+    let few = "ulimit -n 500; $plimsoll drive select --on postgres --for 5s --fault 'storm all connections=5000 at 1s'";
+    place.shell("", few).expect(2).says("file descriptors, and 500 are available … raise the limit: ulimit -n");
+    assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn a_storm_on_a_server_that_does_not_run_ends_the_run_with_the_reason() {
+    let place = Place::new();
+    let line = ["drive", "select", "--on", "postgres", "--for", "8s", "-q"];
+    let faults = ["--fault", "kill all at 500ms for 5s", "--fault", "storm all connections=5 at 1500ms for 1s"];
+    let ran = place.run(&[&line[..], &faults].concat());
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    ran.says("storm all connections=5 at 1500ms for 1s: no connection to … could be opened … Connection refused");
+}

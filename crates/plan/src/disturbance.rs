@@ -1,0 +1,124 @@
+//! Words of faults that disturb servers from outside: connection storms and noisy neighbours.
+
+use crate::document::short;
+use crate::parse_count;
+
+/// Most connections of a storm, on all its nodes together.
+pub const STORM_CONNECTIONS_MAX: u64 = 10_000;
+/// Most processes that a neighbour has beside each node.
+const BUSY_MAX: u64 = 64;
+
+/// A mistake, and advice if there is any.
+type Mistake = (String, Option<String>);
+
+/// Resource that a noisy neighbour uses beside each node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeighbourUse {
+    /// Processors: number of busy processes.
+    Processors(u32),
+    /// File system of the node's data.
+    Disk,
+}
+
+/// Parses the connections of a storm, `connections=500`.
+pub(crate) fn storm(words: &[&str]) -> Result<u32, Mistake> {
+    let help = || Some("write \"storm node 2 connections=500 at 10s\"".to_owned());
+    match words {
+        [] => Err(("the number of connections is missing".to_owned(), help())),
+        [word] => match word.strip_prefix("connections=") {
+            None => Err((format!("`{}` has no meaning in `storm`", short(word)), help())),
+            Some(given) => number(given, STORM_CONNECTIONS_MAX).ok_or_else(|| {
+                let what = format!("`{}`: a storm has 1 to {STORM_CONNECTIONS_MAX} connections", short(word));
+                (what, Some("write connections=500".to_owned()))
+            }),
+        },
+        [_, word, ..] => Err((format!("`{}` has no meaning in `storm`", short(word)), help())),
+    }
+}
+
+/// Parses the resource of a neighbour, `cpu=2` or `disk`.
+pub(crate) fn neighbour(words: &[&str]) -> Result<NeighbourUse, Mistake> {
+    let help = || Some("write \"neighbour node 2 cpu=2 at 10s\", or \"neighbour node 2 disk at 10s\"".to_owned());
+    match words {
+        [] => Err(("the resource of the neighbour is missing".to_owned(), help())),
+        ["disk"] => Ok(NeighbourUse::Disk),
+        [word] => match word.strip_prefix("cpu=") {
+            None => Err((format!("`{}` is not a resource of a neighbour", short(word)), help())),
+            Some(given) => number(given, BUSY_MAX).map(NeighbourUse::Processors).ok_or_else(|| {
+                let what = format!("`{}`: a neighbour has 1 to {BUSY_MAX} busy processes", short(word));
+                (what, Some("write cpu=2".to_owned()))
+            }),
+        },
+        [_, word, ..] => Err((format!("`{}` has no meaning in `neighbour`", short(word)), help())),
+    }
+}
+
+/// Parses a number from 1 to `most`.
+fn number(given: &str, most: u64) -> Option<u32> {
+    parse_count(given).filter(|number| (1..=most).contains(number)).and_then(|number| number.try_into().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::NodeChoice;
+
+    use super::*;
+    use crate::timeline::{FaultAction, PlannedFault, overlap};
+
+    fn fault(text: &str) -> PlannedFault {
+        PlannedFault::parse(text).unwrap_or_else(|(what, _)| panic!("{text}: {what}"))
+    }
+
+    #[test]
+    fn storms_and_neighbours_have_nodes_and_a_size() {
+        for (words, wanted) in [
+            ("storm node 2 connections=500 at 1s", FaultAction::Storm(NodeChoice::Number(2), 500)),
+            ("storm all connections=10k at 1s for 2s", FaultAction::Storm(NodeChoice::All, 10_000)),
+            (
+                "neighbour primary cpu=2 at 40%",
+                FaultAction::Neighbour(NodeChoice::Primary, NeighbourUse::Processors(2)),
+            ),
+            ("neighbour all disk at 1s", FaultAction::Neighbour(NodeChoice::All, NeighbourUse::Disk)),
+        ] {
+            let fault = fault(words);
+            assert_eq!(fault.what, wanted, "{words}");
+            assert!(words.starts_with(fault.what.verb()) && !fault.what.is_brief(), "{words}");
+            assert_eq!(fault.to_string(), words);
+        }
+        assert_eq!(fault("storm node 2  connections=5 at 1s").name(), "storm node 2 connections=5");
+    }
+
+    #[test]
+    fn they_are_in_effect_beside_any_other_fault() {
+        let others = ["storm all connections=9 at 1s", "neighbour all disk at 1s", "kill all at 1s", "cut all at 1s"];
+        for words in ["storm all connections=5 at 1s", "neighbour all cpu=1 at 1s"] {
+            for other in others {
+                assert_eq!(overlap(&[fault(words), fault(other)], None), None, "{words}, {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_in_storms_and_neighbours_come_with_a_remedy() {
+        let (storm, neighbour) = ("write \"storm node 2 connections=500 at 10s\"", "write \"neighbour node 2 cpu=2");
+        for (words, wanted, remedy) in [
+            ("storm at 1s", "the nodes of `storm` are missing", "write \"storm node 2\", or primary"),
+            ("storm all at 1s", "the number of connections is missing", storm),
+            ("storm all 500 at 1s", "`500` has no meaning in `storm`", storm),
+            ("storm all connections=5 now at 1s", "`now` has no meaning in `storm`", storm),
+            ("storm all connections=0 at 1s", "`connections=0`: a storm has 1 to 10000", "write connections=500"),
+            ("storm all connections=10001 at 1s", "`connections=10001`: a storm has 1", "write connections=500"),
+            ("storm all connections=many at 1s", "`connections=many`: a storm has", "write connections=500"),
+            ("storm all connections=5 at 1s every 9s", "a fault that is repeated has to be healed", "write how long"),
+            ("neighbour all at 1s", "the resource of the neighbour is missing", neighbour),
+            ("neighbour all network at 1s", "`network` is not a resource of a neighbour", neighbour),
+            ("neighbour all disk=2 at 1s", "`disk=2` is not a resource of a neighbour", neighbour),
+            ("neighbour all disk cpu=1 at 1s", "`cpu=1` has no meaning in `neighbour`", neighbour),
+            ("neighbour all cpu=0.5 at 1s", "`cpu=0.5`: a neighbour has 1 to 64 busy processes", "write cpu=2"),
+            ("neighbour all cpu=65 at 1s", "`cpu=65`: a neighbour has 1 to 64 busy processes", "write cpu=2"),
+        ] {
+            let (what, help) = PlannedFault::parse(words).unwrap_err();
+            assert!(what.starts_with(wanted) && help.unwrap_or_default().starts_with(remedy), "{words}: {what}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Faults that disturb servers from outside, while they are in effect: connection storms and noisy neighbours.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use plimsoll_core::Node;
+use plimsoll_lab::Neighbour;
+use plimsoll_lab::hosts::ThreadNetwork;
+use plimsoll_plan::timeline::NeighbourUse;
+
+use crate::error::TrialError;
+use crate::storm::Storm;
+
+/// Storms and neighbours of a phase, by the positions of their faults in the trial. All end when this is dropped.
+#[derive(Default)]
+pub(crate) struct Disturbances {
+    /// Network of the drive's sessions; `None` for that of each thread.
+    network: Option<Arc<ThreadNetwork>>,
+    present: Mutex<BTreeMap<u32, Disturbance>>,
+}
+
+enum Disturbance {
+    Storm(Storm),
+    Neighbours(Vec<Neighbour>),
+}
+
+impl Disturbances {
+    /// Returns none, to be begun from the network of the calling thread.
+    pub(crate) fn from_here() -> Self {
+        Self { network: ThreadNetwork::of_this_thread().ok().map(Arc::new), ..Self::default() }
+    }
+
+    /// Begins a storm of `connections` on each of `nodes`.
+    ///
+    /// # Errors
+    /// As [`Storm::begin`].
+    pub(crate) fn storm(&self, fault: u32, nodes: &[Arc<Node>], connections: u32) -> Result<(), TrialError> {
+        let storm = Storm::begin(nodes, connections, self.network.clone())?;
+        self.present().insert(fault, Disturbance::Storm(storm));
+        Ok(())
+    }
+
+    /// Begins to use a resource of each of `nodes`, whose servers are bound to `server_pin`.
+    ///
+    /// # Errors
+    /// `Broken` if a neighbour cannot begin, with its reason.
+    pub(crate) fn neighbours(
+        &self,
+        fault: u32,
+        nodes: &[Arc<Node>],
+        resource: NeighbourUse,
+        server_pin: &[u32],
+    ) -> Result<(), TrialError> {
+        let mut neighbours = Vec::new();
+        for node in nodes {
+            match resource {
+                NeighbourUse::Disk => neighbours.push(Neighbour::writing(&node.data_dir)?),
+                NeighbourUse::Processors(busy) => {
+                    let processors = processors_of(node, server_pin);
+                    for _ in 0..busy {
+                        neighbours.push(Neighbour::busy(&processors)?);
+                    }
+                }
+            }
+        }
+        // All start together, and are waited for then.
+        neighbours.iter().try_for_each(Neighbour::begun)?;
+        self.present().insert(fault, Disturbance::Neighbours(neighbours));
+        Ok(())
+    }
+
+    /// Ends the storm or the neighbours of a fault. Returns a sentence about a storm, and false if some of its
+    /// connections were never open together with the others.
+    ///
+    /// # Errors
+    /// `Broken` if a neighbour does not end.
+    pub(crate) fn end(&self, fault: u32) -> Result<Option<(String, bool)>, TrialError> {
+        let present = self.present().remove(&fault);
+        match present {
+            Some(Disturbance::Storm(storm)) => Ok(Some(storm.end())),
+            Some(Disturbance::Neighbours(all)) => {
+                all.into_iter().map(Neighbour::end).fold(Ok(()), Result::and).map(|()| None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn present(&self) -> MutexGuard<'_, BTreeMap<u32, Disturbance>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the list of the processors that a node's server may use; empty for all.
+fn processors_of(node: &Node, server_pin: &[u32]) -> String {
+    let pinned = || server_pin.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    node.limits.cpuset.clone().unwrap_or_else(pinned)
+}
