@@ -157,6 +157,16 @@ impl Limits {
         self
     }
 
+    /// Returns the change back to these limits from `change`.
+    pub fn before(&self, change: &LimitChange) -> LimitChange {
+        match change {
+            LimitChange::Cpus(_) => LimitChange::Cpus(self.cpus),
+            LimitChange::Cpuset(_) => LimitChange::Cpuset(self.cpuset.clone()),
+            LimitChange::Memory(_) => LimitChange::Memory(self.memory_bytes),
+            LimitChange::Disk(position, _) => LimitChange::Disk(*position, self.disk.get(*position).copied().flatten()),
+        }
+    }
+
     /// Returns the limits as changes of a server without any.
     pub fn changes(&self) -> Vec<LimitChange> {
         let cpus = self.cpus.map(|cpus| LimitChange::Cpus(Some(cpus)));
@@ -203,5 +213,25 @@ impl Limits {
             Some(Setting::new(&format!("limit {name}"), value?, Some(NONE), "plimsoll"))
         };
         all.into_iter().filter_map(limit).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_change_back_restores_a_limit_or_its_absence() {
+        let limits = Limits { cpus: Some(2.0), disk: [None, Some(5), None, None], ..Limits::default() };
+        let changes = [
+            LimitChange::Cpus(Some(0.5)),
+            LimitChange::Cpuset(Some("0".to_owned())),
+            LimitChange::Memory(Some(1 << 30)),
+            LimitChange::Disk(0, Some(1)),
+            LimitChange::Disk(1, None),
+        ];
+        for change in changes {
+            assert_eq!(limits.clone().with(&change).with(&limits.before(&change)), limits, "{change}");
+        }
     }
 }

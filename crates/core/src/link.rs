@@ -102,7 +102,8 @@ impl Link {
         } else if self.jitter > self.delay {
             format!("a link's jitter is at most its delay, {:?}, not {:?}", self.delay, self.jitter)
         } else if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-            format!("a link's {name} is a share from 0 to 1, not {share}")
+            let what = format!("a link's {name} is a share from 0 to 1, not {share}");
+            return Err(StoreError::usage(what).next(format!("write {name}=1%, or {name}=0.01")));
         } else if self.reorder > 0.0 && self.delay.is_zero() {
             let what = "a link's `reorder` needs a delay: a packet overtakes those that are delayed";
             return Err(StoreError::usage(what).next("add a delay: delay=5ms"));

@@ -340,13 +340,15 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
-    /// Names of planned work that a node can do during a load: `backup`. Empty if it has none.
+    /// Names of planned work that a node in the [role](Recipe::role) of this position can do during a load: `backup`.
+    /// Empty if it has none.
     fn works(&self, _node: usize) -> &'static [&'static str] {
         &[]
     }
 
     /// Does one of the [`Recipe::works`] of a node that runs, or returns the program that does. The program runs beside
-    /// the server, in an empty directory that is removed afterwards.
+    /// the server, in an empty directory that is removed afterwards. A stop of `waits` stops the work, if the server
+    /// has a command for that.
     ///
     /// # Errors
     /// `Missing` if the program is not installed; `Interrupted`; a refusal by the node.
@@ -442,6 +444,14 @@ impl Span {
 pub trait Servers: Send + Sync {
     /// The nodes: one or more.
     fn nodes(&self) -> Vec<Arc<Node>>;
+
+    /// Returns the nodes at this moment. Nodes of a lab come and go; [`Servers::nodes`] has those that it began with.
+    ///
+    /// # Errors
+    /// Fails if the lab does not answer.
+    fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        Ok(self.nodes())
+    }
 
     /// The nodes that run.
     fn running(&self) -> Vec<Arc<Node>> {
@@ -560,19 +570,20 @@ pub trait Servers: Send + Sync {
         Ok(())
     }
 
-    /// Sets the link between the hosts of nodes and all others.
+    /// Sets the link between the hosts of nodes and all others. Returns the former links, by the nodes' numbers.
     ///
     /// # Errors
-    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel.
-    fn set_link(&self, _nodes: Nodes, _link: Link) -> Result<Span, StoreError> {
+    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel. The links are as before then.
+    fn set_link(&self, _nodes: Nodes, _link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         Err(StoreError::usage("these servers have no network links of their own"))
     }
 
-    /// Changes a limit of nodes while they run.
+    /// Changes a limit of nodes while they run. Returns the changes back to the former limits, by the nodes' numbers.
     ///
     /// # Errors
-    /// `Usage` if the nodes have no control group for the limit, or the limit is not possible.
-    fn change_limit(&self, _nodes: Nodes, _change: &LimitChange) -> Result<Span, StoreError> {
+    /// `Usage` if the nodes have no control group for the limit, or the limit is not possible. The limits are as before
+    /// then.
+    fn change_limit(&self, _nodes: Nodes, _change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         Err(StoreError::usage("these servers have no limits that can be changed"))
     }
 
@@ -584,10 +595,11 @@ pub trait Servers: Send + Sync {
         Ok(())
     }
 
-    /// Does planned work ([`Recipe::work`]) on nodes that run, one after the other. `All` means those that have it.
+    /// Does planned work ([`Recipe::work`]) on nodes that run, one after the other. `All` means those that have it in
+    /// their present roles.
     ///
     /// # Errors
-    /// `Usage` if there is no such work; `Interrupted`; a refusal by a node, or the failure of a program.
+    /// `Usage` if there is no such work; `Interrupted` after a stop; a refusal by a node, or the failure of a program.
     fn work(&self, _nodes: Nodes, name: &str) -> Result<(), StoreError> {
         Err(StoreError::usage(format!("these servers have no planned work `{name}`")))
     }

@@ -2,6 +2,7 @@
 //! supervisor for all.
 
 mod provisions;
+mod servers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -11,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Limits, Link, Member, Node, NodeChoice, Nodes, Progress, Recipe, ServerSpec,
-    Servers, Setting, Span, StoreError, StoreErrorKind, Waits,
+    Launch, LimitChange, Limits, Link, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError,
+    StoreErrorKind, Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
@@ -20,7 +21,6 @@ use crate::ending::Ending;
 use crate::hosts::{Host, NamespaceGuard, Network};
 use crate::limits;
 use crate::private_server::PrivateServer;
-use crate::proxy;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
 
@@ -194,13 +194,7 @@ impl ClusterHandle {
 
     /// Returns the node's role in the cluster: as it was made, or since a replica was promoted.
     pub fn role(&self, number: usize) -> &'static str {
-        let (first, primary) = (Promotion::default().primary, self.0.promotion().primary);
-        // The promoted node and the first have changed their roles.
-        self.0.recipe.role(match number {
-            _ if number == primary => first,
-            _ if number == first => primary,
-            other => other,
-        })
+        self.0.recipe.role(self.0.position(number))
     }
 
     /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
@@ -223,6 +217,19 @@ impl ClusterHandle {
     /// Returns the network that contains the load host, if the nodes have their own hosts.
     pub fn network(&self) -> Option<&Arc<Network>> {
         self.0.network.as_ref()
+    }
+
+    /// Does planned work as [`Servers::work`] does, within `waits`.
+    ///
+    /// # Errors
+    /// As [`Servers::work`].
+    pub(crate) fn work_within(&self, nodes: Nodes, name: &str, waits: &Waits) -> Result<(), StoreError> {
+        self.0.work_within(nodes, name, waits)
+    }
+
+    /// Returns true if a node runs that does not follow the present primary.
+    pub(crate) fn has_stale(&self) -> bool {
+        !self.0.stale().is_empty()
     }
 
     /// Sets the link between a node's host and all others.
@@ -357,12 +364,16 @@ impl Running {
         found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
     }
 
-    fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        let host = self.find(number)?.host.ok_or_else(|| {
+    /// Returns a node's own host.
+    fn own_host(&self, number: usize) -> Result<Arc<Host>, StoreError> {
+        self.find(number)?.host.ok_or_else(|| {
             let what = format!("the nodes of {} are on this machine's own network, which has no links", self.spec.name);
             StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
-        })?;
-        host.set_link(link)
+        })
+    }
+
+    fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
+        self.own_host(number)?.set_link(link)
     }
 
     fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
@@ -389,6 +400,24 @@ impl Running {
         self.recipe.primary(&self.nodes(), &self.waits)
     }
 
+    /// Returns the position in the recipe whose role a node has now: a promoted node and the first one have changed
+    /// theirs.
+    fn position(&self, number: usize) -> usize {
+        let (first, primary) = (Promotion::default().primary, self.promotion().primary);
+        match number {
+            _ if number == primary => first,
+            _ if number == first => primary,
+            other => other,
+        }
+    }
+
+    /// Returns the nodes that run and do not follow the present primary.
+    fn stale(&self) -> Vec<usize> {
+        let stale = self.promotion().stale.clone();
+        let runs = |number: &usize| self.on(*number, PrivateServer::check).is_ok();
+        stale.into_iter().filter(runs).collect()
+    }
+
     fn promotion(&self) -> MutexGuard<'_, Promotion> {
         self.promotion.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -402,11 +431,18 @@ impl Running {
         replica.ok_or_else(|| no_replica().next("name a node by its number: node 1"))
     }
 
-    /// Calls `act` with the number of each node, in any order.
-    fn with_each(&self, nodes: Nodes, act: impl FnMut(usize) -> Result<(), StoreError>) -> Result<Span, StoreError> {
-        let from = Instant::now();
-        self.stages(nodes)?.into_iter().flatten().try_for_each(act)?;
-        Ok(Span { from, until: Instant::now() })
+    /// Sets a value of nodes, of which `before` has the former values. If one node fails, all get those again.
+    fn set_each<V>(
+        &self,
+        before: Vec<(usize, V)>,
+        value: &V,
+        set: impl Fn(usize, &V) -> Result<(), StoreError>,
+    ) -> Result<Vec<(usize, V)>, StoreError> {
+        let done = before.iter().try_for_each(|(number, _)| set(*number, value));
+        if done.is_err() {
+            before.iter().for_each(|(number, former)| drop(set(*number, former)));
+        }
+        done.map(|()| before)
     }
 
     /// Calls `act` with the server of a node.
@@ -418,16 +454,15 @@ impl Running {
         act(&mut locked(&self.find(number)?.server))
     }
 
+    /// Makes the directories of a server.
+    fn new_server(&self, waits: &Waits) -> Result<PrivateServer, StoreError> {
+        let (user, bases) = (self.user.clone(), &self.bases.directories);
+        PrivateServer::new(&self.supervisor, self.spec, user, bases, &self.log_dir, waits)
+    }
+
     /// Makes the directories of a node, and a host if it is to have one.
     fn add_member(&self, number: usize, free_ports: impl Iterator<Item = u16>) -> Result<(), StoreError> {
-        let mut server = PrivateServer::new(
-            &self.supervisor,
-            self.spec,
-            self.user.clone(),
-            &self.bases.directories,
-            &self.log_dir,
-            &self.waits,
-        )?;
+        let mut server = self.new_server(&self.waits)?;
         let mut log_dir = None;
         if let Some((disks, machine)) = self.bases.disks.as_ref().zip(self.machine(number)) {
             server.keep_data_in(&disks.mount_point(machine, Some(&self.user))?)?;
@@ -503,6 +538,11 @@ impl Running {
         Ok(Span { from, until: Instant::now() })
     }
 
+    /// Returns the numbers of `nodes` in start order.
+    fn numbers(&self, nodes: Nodes) -> Result<Vec<usize>, StoreError> {
+        Ok(self.stages(nodes)?.into_iter().flatten().collect())
+    }
+
     /// Returns the numbers of `nodes` in start order, grouped by stage.
     fn stages(&self, meant: Nodes) -> Result<Vec<Vec<usize>>, StoreError> {
         let nodes = self.nodes();
@@ -519,19 +559,41 @@ impl Running {
         }
     }
 
+    /// Does planned work on nodes, one after the other, by the roles that they have now.
+    fn work_within(&self, nodes: Nodes, name: &str, waits: &Waits) -> Result<(), StoreError> {
+        let (all, mut numbers) = (self.nodes(), self.numbers(nodes)?);
+        let mut works: Vec<&str> = numbers.iter().flat_map(|number| self.works(*number)).copied().collect();
+        numbers.retain(|number| self.works(*number).contains(&name));
+        if numbers.is_empty() {
+            works.sort_unstable();
+            works.dedup();
+            let what = match nodes {
+                Nodes::All => format!("{} has no planned work `{name}`", self.spec.name),
+                Nodes::One(number) => format!("node {} has no planned work `{name}` in its present role", number + 1),
+            };
+            let next = if works.is_empty() { "name another node" } else { "there are: " };
+            return Err(StoreError::usage(what).next(format!("{next}{}", works.join(", "))));
+        }
+        numbers.into_iter().try_for_each(|number| {
+            let launch = {
+                let _guard = self.enter()?;
+                self.recipe.work(name, self.member(&all, number, false)?, waits)?
+            };
+            launch.map_or(Ok(()), |launch| self.run_beside(number, &launch, waits))
+        })
+    }
+
+    /// Returns the planned work of a node in its present role.
+    fn works(&self, number: usize) -> &'static [&'static str] {
+        self.recipe.works(self.position(number))
+    }
+
     /// Runs a program to its end beside the server of a node, which other threads use meanwhile. Its working directory
     /// is a new one, and removed afterwards.
-    fn run_beside(&self, number: usize, launch: &Launch) -> Result<(), StoreError> {
-        let mut beside = PrivateServer::new(
-            &self.supervisor,
-            self.spec,
-            self.user.clone(),
-            &self.bases.directories,
-            &self.log_dir,
-            &self.waits,
-        )?;
+    fn run_beside(&self, number: usize, launch: &Launch, waits: &Waits) -> Result<(), StoreError> {
+        let mut beside = self.new_server(waits)?;
         self.find(number)?.host.iter().for_each(|host| beside.live_on(host.namespace()));
-        beside.run(launch, self.waits.work())?;
+        beside.run(launch, waits.work())?;
         beside.close()
     }
 
@@ -628,170 +690,5 @@ impl Running {
                 }
             }
         }
-    }
-}
-
-impl Servers for Running {
-    fn nodes(&self) -> Vec<Arc<Node>> {
-        self.members().into_iter().map(|member| member.node).collect()
-    }
-
-    fn settings(&self) -> Vec<Setting> {
-        let roles = self.members().into_iter().map(|member| self.recipe.role(member.node.number)).collect::<Vec<_>>();
-        self.limits.settings().into_iter().chain(proxy::setting(roles.into_iter())).collect()
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        self.members().iter().filter_map(|member| locked(&member.server).pid()).collect()
-    }
-
-    fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
-        self.stages(nodes)?.into_iter().flatten().try_for_each(|number| self.on(number, PrivateServer::check))
-    }
-
-    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, PrivateServer::kill)
-    }
-
-    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| server.stop(self.spec.stop, STOP_BOUND))
-    }
-
-    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        let from = Instant::now();
-        self.bring_up(nodes, false, &mut |_| {})?;
-        if nodes == Nodes::All {
-            let _guard = self.enter()?;
-            self.recipe.until_whole(&self.nodes(), &self.waits)?;
-        }
-        Ok(Span { from, until: Instant::now() })
-    }
-
-    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| server.pause(true))
-    }
-
-    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        if !self.spec.reloads {
-            let what = format!("{} reads its settings at its start only", self.spec.name);
-            return Err(StoreError::usage(what).next("restart it, which ends its sessions: plimsoll lab restart"));
-        }
-        let from = Instant::now();
-        let _guard = self.enter()?;
-        for number in self.stages(nodes)?.into_iter().flatten() {
-            self.on(number, |server| server.check())?;
-            if !self.recipe.reload(&self.find(number)?.node, &self.waits)? {
-                self.on(number, PrivateServer::reload)?;
-            }
-        }
-        Ok(Span { from, until: Instant::now() })
-    }
-
-    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| server.pause(false))
-    }
-
-    fn add(&self) -> Result<usize, StoreError> {
-        self.recipe.takes_more()?;
-        self.others_must_run(None)?;
-        let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
-        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
-        self.add_member(number, ports.into_iter())?;
-        let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
-            let (nodes, _guard) = (self.nodes(), self.enter()?);
-            self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
-            self.recipe.until_whole(&nodes, &self.waits)
-        });
-        if joined.is_err() {
-            self.drop_member(number)?;
-        }
-        joined.map(|()| number)
-    }
-
-    fn remove(&self, number: usize) -> Result<(), StoreError> {
-        self.others_must_run(Some(number))?;
-        let (nodes, _guard) = (self.nodes(), self.enter()?);
-        self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
-        self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
-        self.drop_member(number)?;
-        self.recipe.until_whole(&self.nodes(), &self.waits)
-    }
-
-    fn has_primary(&self) -> bool {
-        self.recipe.has_primary()
-    }
-
-    fn failover_time(&self) -> Option<FailoverTime> {
-        self.recipe.failover_time()
-    }
-
-    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
-        match choice {
-            NodeChoice::All => Ok(Nodes::All),
-            NodeChoice::Primary => self.primary().map(Nodes::One),
-            NodeChoice::Replica => self.replica().map(Nodes::One),
-            NodeChoice::Number(number) => {
-                self.find((number as usize).saturating_sub(1)).map(|member| Nodes::One(member.node.number))
-            }
-        }
-    }
-
-    fn promote(&self, number: usize) -> Result<Span, StoreError> {
-        self.recipe.promotes()?;
-        let (from, nodes, _guard) = (Instant::now(), self.nodes(), self.enter()?);
-        let member = self.member(&nodes, number, false)?;
-        if number == member.primary {
-            return Err(StoreError::usage(format!("node {} is the primary already", number + 1)));
-        }
-        if !self.recipe.keeps_data(number) {
-            return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
-        }
-        self.on(number, |server| server.check())?;
-        // A former primary that goes on would take writes that are lost when it is rewound.
-        self.kill(Nodes::One(member.primary))?;
-        self.recipe.promote(member, &self.waits)?;
-        let until = Instant::now();
-        let others = nodes.iter().map(|node| node.number).filter(|other| self.recipe.keeps_data(*other));
-        let others: Vec<usize> = others.filter(|other| *other != number).collect();
-        // Noted before anything else, so that no other node starts as a second primary.
-        *self.promotion() = Promotion { primary: number, stale: others.iter().copied().collect() };
-        for other in others {
-            if self.recipe.follow(self.member(&nodes, other, false)?, &self.waits).is_ok() {
-                self.promotion().stale.remove(&other);
-            }
-        }
-        Ok(Span { from, until })
-    }
-
-    fn rejoin(&self) -> Result<(), StoreError> {
-        let stale = self.promotion().stale.clone();
-        for node in self.running().iter().filter(|node| stale.contains(&node.number)) {
-            self.restart(Nodes::One(node.number))?;
-        }
-        Ok(())
-    }
-
-    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
-        self.with_each(nodes, |number| self.set_link_of(number, link))
-    }
-
-    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
-        self.with_each(nodes, |number| self.change_limit_of(number, change))
-    }
-
-    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
-        let all = self.nodes();
-        let has_it = |number: &usize| nodes != Nodes::All || self.recipe.works(*number).contains(&name);
-        self.stages(nodes)?.into_iter().flatten().filter(has_it).try_for_each(|number| {
-            let launch = {
-                let _guard = self.enter()?;
-                self.recipe.work(name, self.member(&all, number, false)?, &self.waits)?
-            };
-            launch.map_or(Ok(()), |launch| self.run_beside(number, &launch))
-        })
-    }
-
-    fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
-        self.on(node, |server| server.run(launch, bound))
     }
 }

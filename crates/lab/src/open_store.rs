@@ -107,7 +107,7 @@ pub fn open(
             Location::Cluster { _guard: None, cluster }
         }
         Target::Lab { labs, name } => {
-            let lab = Lab::open(labs, name)?;
+            let lab = Lab::open(labs, name)?.with_waits(options.waits.clone());
             let log = Mutex::new(lab.log()?);
             let (there, status) = (lab.enter()?, lab.status()?);
             use NodeState::{NotReady, Running, Starting, Unknown};

@@ -10,7 +10,8 @@
 //!     log                  what was done to it
 //! ```
 //!
-//! Each connection carries one request, a line of JSON, and one reply, another line.
+//! Each connection carries one request, a line of JSON, and one reply, another line. A client ends what it sends after
+//! its request; after one for planned work only when the work has ended or is to stop.
 
 mod hold;
 mod lease;
@@ -30,14 +31,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
-    StoreErrorKind,
+    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError, StoreErrorKind,
+    Waits, waits,
 };
 use rustix::fs::FlockOperation;
 
 use crate::hosts::NamespaceGuard;
 use crate::proxy;
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Supervisor, readable};
 pub use hold::{LabDescription, Restart, hold};
 use log::LOG;
 pub use log::{LabAct, LabLog};
@@ -55,6 +56,8 @@ const TRIES_MAX: u32 = 10;
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 /// Time-out of requests that need no waiting.
 const ANSWER_BOUND: Duration = Duration::from_secs(15);
+/// Time-out of the reply after planned work was stopped: its program is killed, or its statement cancelled.
+const STOP_BOUND: Duration = Duration::from_secs(30);
 /// Time-out of all other requests: a node that joins copies all data.
 const WORK_BOUND: Duration = Duration::from_secs(900);
 
@@ -66,6 +69,8 @@ pub struct Lab {
     namespace: Option<PathBuf>,
     has_primary: bool,
     failover_time: Option<FailoverTime>,
+    /// Limits of planned work, and its stop by the user.
+    waits: Waits,
 }
 
 /// Directory, lock and socket of a lab that is being made.
@@ -214,10 +219,16 @@ impl Lab {
         }
         let directory = labs.join(name);
         let name = name.to_owned();
-        let mut lab =
-            Self { name, directory, nodes: Vec::new(), namespace: None, has_primary: false, failover_time: None };
+        let (nodes, namespace, waits) = (Vec::new(), None, Waits::default());
+        let mut lab = Self { name, directory, nodes, namespace, has_primary: false, failover_time: None, waits };
         lab.look()?;
         Ok(lab)
+    }
+
+    /// Sets the limits of planned work, and its stop by the user.
+    #[must_use]
+    pub fn with_waits(self, waits: Waits) -> Self {
+        Self { waits, ..self }
     }
 
     /// Returns the lab's name.
@@ -267,12 +278,22 @@ impl Lab {
         self.namespace.as_deref().map(enter).transpose()
     }
 
-    /// Changes a limit of a node, or of each. Reports of runs quote the change as `given`.
+    /// Changes a limit of a node, or of each, as [`Servers::change_limit`] does. Reports of runs quote the change as
+    /// `given`.
     ///
     /// # Errors
-    /// The errors of [`ClusterHandle::change_limit`](crate::ClusterHandle::change_limit).
-    pub fn change_limit_as(&self, nodes: Nodes, change: &LimitChange, given: &str) -> Result<(), StoreError> {
-        self.done(&LabRequest::Limit { nodes, change: change.clone(), given: given.to_owned() })
+    /// As [`Servers::change_limit`].
+    pub fn change_limit_as(
+        &self,
+        nodes: Nodes,
+        change: &LimitChange,
+        given: &str,
+    ) -> Result<Vec<(usize, LimitChange)>, StoreError> {
+        let request = LabRequest::Limit { nodes, change: change.clone(), given: given.to_owned() };
+        match self.ask(&request, WORK_BOUND)? {
+            LabReply::Limits(before) => Ok(before),
+            _ => Err(self.garbled()),
+        }
     }
 
     /// Returns the node that `request` asks for.
@@ -355,6 +376,10 @@ impl Lab {
             let mut line = serde_json::to_vec(&Sent { process: std::process::id(), request })?;
             line.push(b'\n');
             socket.write_all(&line)?;
+            if matches!(request, LabRequest::Work { .. }) {
+                // The lab limits the work, and stops it at the end of what it is sent.
+                while !self.waits.is_stopped() && !readable(&socket, waits::TICK)? {}
+            }
             socket.shutdown(Shutdown::Write)?;
             let mut answer = String::new();
             if BufReader::new(socket).read_line(&mut answer)? == 0 {
@@ -376,6 +401,13 @@ impl Lab {
 impl Servers for Lab {
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.clone()
+    }
+
+    fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        match self.ask(&LabRequest::Nodes, ANSWER_BOUND)? {
+            LabReply::Nodes { nodes, .. } => Ok(nodes.into_iter().map(Arc::new).collect()),
+            _ => Err(self.garbled()),
+        }
     }
 
     fn pids(&self) -> Vec<u32> {
@@ -456,20 +488,24 @@ impl Servers for Lab {
         self.done(&LabRequest::Rejoin)
     }
 
-    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
-        let from = Instant::now();
-        self.done(&LabRequest::Link { nodes, link })?;
-        Ok(Span { from, until: Instant::now() })
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        match self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)? {
+            LabReply::Links(before) => Ok(before),
+            _ => Err(self.garbled()),
+        }
     }
 
-    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
-        let from = Instant::now();
-        self.change_limit_as(nodes, change, &change.to_string())?;
-        Ok(Span { from, until: Instant::now() })
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
+        self.change_limit_as(nodes, change, &change.to_string())
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
-        self.done(&LabRequest::Work { nodes, name: name.to_owned() })
+        let bound_ms = self.waits.work().as_millis() as u64;
+        // The limit of the reply counts from the stop, or the work's end.
+        match self.ask(&LabRequest::Work { nodes, name: name.to_owned(), bound_ms }, STOP_BOUND)? {
+            LabReply::Done => Ok(()),
+            _ => Err(self.garbled()),
+        }
     }
 
     fn lease(&self) -> Result<(), StoreError> {

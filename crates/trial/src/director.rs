@@ -1,5 +1,6 @@
 //! Faults of a driven phase: each is carried out at its time, healed, and recorded.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,6 +53,8 @@ pub struct Directed {
     held: Vec<(&'static str, usize)>,
     /// Number of faults that are changing which servers run, which takes a while.
     changing: u32,
+    /// Number of such changes that have ended: roles may be others since.
+    changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
     delay: Duration,
 }
@@ -61,12 +64,14 @@ struct Changing<'d>(&'d Director<'d>);
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
-        self.0.directed().changing -= 1;
+        let mut directed = self.0.directed();
+        directed.changing -= 1;
+        directed.changes += 1;
     }
 }
 
 /// Parts of nodes that a fault holds.
-struct Held<'d>(&'d Director<'d>, Vec<(&'static str, usize)>);
+struct Held<'d>(&'d Director<'d>, BTreeSet<(&'static str, usize)>);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
@@ -137,8 +142,26 @@ struct Planned {
     undelayed: Duration,
 }
 
-/// Nodes that a fault names, by their role and number; `None` if it is not one of nodes.
-type Chosen = Result<Option<(NodeChoice, Nodes)>, TrialError>;
+/// Nodes that a fault names.
+struct ChosenNodes {
+    choice: NodeChoice,
+    nodes: Nodes,
+    /// All nodes of the servers.
+    present: Vec<Arc<Node>>,
+}
+
+/// Nodes that a fault names; `None` if it is not one of nodes.
+type Chosen = Result<Option<ChosenNodes>, TrialError>;
+
+/// Results of the beginning of a fault.
+#[derive(Default)]
+struct Begun {
+    /// Name of a node that joined.
+    joined: Option<String>,
+    /// Links and limits before, by node.
+    links: Vec<(usize, Link)>,
+    limits: Vec<(usize, LimitChange)>,
+}
 
 /// Start of a phase, by both clocks.
 #[derive(Clone, Copy)]
@@ -244,19 +267,32 @@ impl<'a> Director<'a> {
         }
     }
 
+    /// Looks up the nodes that a fault names.
+    fn choose(&self, what: &FaultAction) -> Chosen {
+        let Some(choice) = what.nodes() else { return Ok(None) };
+        let servers = self.servers()?;
+        Ok(Some(ChosenNodes { choice, nodes: servers.chosen(choice)?, present: servers.present()? }))
+    }
+
     /// Waits until a fault is due, and no other is changing which servers run. Returns the nodes that it names then, or
-    /// the error of that question; `None` if `over` was closed before. Later faults are delayed by as much, so that they
-    /// stay as far apart as planned.
-    fn wait(&self, one: &Occurrence<'_>, planned: Planned, start: PhaseStart, over: &Receiver<()>) -> Option<Chosen> {
-        let chosen = |choice| Ok((choice, self.servers()?.chosen(choice)?));
-        let choose = || one.fault.what.nodes().map(chosen).transpose();
+    /// the error of that question, and the change if the fault is one; `None` if `over` was closed before. Later faults
+    /// are delayed by as much, so that they stay as far apart as planned.
+    fn wait(
+        &self,
+        one: &Occurrence<'_>,
+        planned: Planned,
+        start: PhaseStart,
+        over: &Receiver<()>,
+    ) -> Option<(Chosen, Option<Changing<'_>>)> {
+        let what = &one.fault.what;
         let due = |delay: Duration| start.at + planned.undelayed + delay;
         let mut delay = self.directed().delay;
         if has_ended(over, due(delay).checked_sub(LEAD).unwrap_or(start.at)) {
             return None;
         }
-        let (mut nodes, chosen_for) = (choose(), delay);
-        loop {
+        let (changes, chosen_for) = (self.directed().changes, delay);
+        let mut nodes = self.choose(what);
+        let (changing, is_stale) = loop {
             if has_ended(over, due(delay)) {
                 return None;
             }
@@ -265,17 +301,20 @@ impl<'a> Director<'a> {
                 let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned.undelayed);
                 directed.delay = directed.delay.max(late);
             } else if directed.delay <= delay {
-                break;
+                let is_stale = delay > chosen_for || directed.changes > changes;
+                // Counted under the lock under which it was looked up: of two faults of one moment one waits.
+                directed.changing += u32::from(changes_servers(what));
+                break (changes_servers(what).then(|| Changing(self)), is_stale);
             }
             delay = directed.delay;
+        };
+        if is_stale {
+            nodes = self.choose(what);
         }
-        if delay > chosen_for {
-            nodes = choose();
-        }
-        Some(nodes)
+        Some((nodes, changing))
     }
 
-    /// Notes that a fault is changing which servers run.
+    /// Notes that a healing is changing which servers run.
     fn change(&self) -> Changing<'_> {
         self.directed().changing += 1;
         Changing(self)
@@ -301,7 +340,7 @@ impl<'a> Director<'a> {
         let Occurrence { fault, moment, .. } = *one;
         let due = self.planned(one, start, over);
         let due = due.and_then(|planned| Some((planned, self.wait(one, planned, start, over)?)));
-        let Some((planned, nodes)) = due else {
+        let Some((planned, (chosen, changing))) = due else {
             self.directed().missed.push(one.missed());
             return;
         };
@@ -324,34 +363,37 @@ impl<'a> Director<'a> {
             healed_ns: None,
             error: None,
         };
-        let done = nodes.and_then(|nodes| {
-            span.subject = self.subject(&fault.what, nodes);
-            let nodes = nodes.map_or(Nodes::All, |(_, nodes)| nodes);
-            let _held = self.hold(fault, nodes)?;
+        let done = chosen.and_then(|chosen| {
+            span.subject = self.subject(&fault.what, chosen.as_ref());
+            let _held = self.hold(fault, chosen.as_ref())?;
+            let nodes = chosen.map_or(Nodes::All, |chosen| chosen.nodes);
             // A recording that fails must not keep a fault from being healed.
             let mut recorded = self.record(&span);
-            let limit = self.limit_before(&fault.what, nodes);
             let is_work = matches!(fault.what, FaultAction::Work(..));
             if is_work {
                 span.taken_ns = Some(span.begun_ns);
                 recorded = recorded.and(self.record(&span));
             }
             let begun = self.begin(&fault.what, nodes, span.ordinal);
-            if let Err(error) = begun {
-                if is_work {
-                    span.healed_ns = Some(self.clock.now_ns());
-                    // A fault of the server, or the user, has ended it.
-                    if error.kind == StoreErrorKind::Interrupted || self.has_fault_of_server(nodes) {
-                        span.error = Some(error.line());
-                        return recorded.and(self.record(&span));
+            drop(changing);
+            let begun = match begun {
+                Ok(begun) => begun,
+                Err(error) => {
+                    if is_work {
+                        span.healed_ns = Some(self.clock.now_ns());
+                        // Another fault, or the user, has ended it.
+                        if error.kind == StoreErrorKind::Interrupted || self.has_other_fault(nodes) {
+                            span.error = Some(error.line());
+                            return recorded.and(self.record(&span));
+                        }
                     }
+                    // Some of the nodes may have it.
+                    let _ = self.heal(&fault.what, nodes, &Begun::default(), span.ordinal);
+                    return Err(error);
                 }
-                // Some of the nodes may have it.
-                let _ = self.heal(&fault.what, nodes, limit, span.ordinal);
-                return Err(error);
-            }
-            if let Some(node) = begun? {
-                span.subject = node;
+            };
+            if let Some(node) = &begun.joined {
+                span.subject.clone_from(node);
             }
             let ended_ns = self.clock.now_ns();
             span.taken_ns.get_or_insert(ended_ns);
@@ -371,7 +413,7 @@ impl<'a> Director<'a> {
             }
             span.healing_ns = Some(self.clock.now_ns());
             self.directed().healing_ns = span.healing_ns;
-            self.heal(&fault.what, nodes, limit, span.ordinal)?;
+            self.heal(&fault.what, nodes, &begun, span.ordinal)?;
             span.healed_ns = Some(self.clock.now_ns());
             recorded.and(self.record(&span))
         });
@@ -391,8 +433,9 @@ impl<'a> Director<'a> {
     ///
     /// # Errors
     /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
-    fn hold(&self, fault: &PlannedFault, nodes: Nodes) -> Result<Held<'_>, TrialError> {
+    fn hold(&self, fault: &PlannedFault, chosen: Option<&ChosenNodes>) -> Result<Held<'_>, TrialError> {
         let thing = match &fault.what {
+<<<<<<< HEAD
             FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => "server",
             FaultAction::Restart(_) | FaultAction::RestartInTurn => "server",
             FaultAction::Link(..) => "link",
@@ -401,10 +444,22 @@ impl<'a> Director<'a> {
                 return Ok(Held(self, Vec::new()));
             }
             FaultAction::Storm(..) | FaultAction::Neighbour(..) => return Ok(Held(self, Vec::new())),
+=======
+            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => Some("server"),
+            FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
+            FaultAction::Link(..) => Some("link"),
+            FaultAction::Limit(_, change) => Some(change.name()),
+            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
+>>>>>>> w/labs
         };
-        let all = self.servers()?.nodes().into_iter().map(|node| node.number);
-        let meant = all.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
-        let keys: Vec<(&'static str, usize)> = meant.map(|number| (thing, number)).collect();
+        let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
+            return Ok(Held(self, BTreeSet::new()));
+        };
+        // Nodes on one host have one link.
+        let is_its = |one: &Node, other: &Node| thing == "link" && one.address == other.address;
+        let number_of = |node: &Arc<Node>| present.iter().find(|one| is_its(one, node)).unwrap_or(node).number;
+        let meant = present.iter().filter(|node| *nodes == Nodes::All || *nodes == Nodes::One(node.number));
+        let keys: BTreeSet<(&'static str, usize)> = meant.map(|node| (thing, number_of(node))).collect();
         let mut directed = self.directed();
         if let Some((_, number)) = keys.iter().find(|key| directed.held.contains(key)) {
             let what = format!("node {} has another fault of its {thing} at this time", number + 1);
@@ -416,7 +471,7 @@ impl<'a> Director<'a> {
 
     /// Returns true if another fault affects the server, link or disk of one of these nodes, or changes which servers
     /// run.
-    fn has_fault_of_server(&self, nodes: Nodes) -> bool {
+    fn has_other_fault(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
         let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
@@ -431,31 +486,27 @@ impl<'a> Director<'a> {
         self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot have faults"))
     }
 
-    /// Begins a fault. Returns the name of a node that joined.
-    fn begin(&self, what: &FaultAction, nodes: Nodes, ordinal: u32) -> Result<Option<String>, TrialError> {
+    /// Begins a fault.
+    fn begin(&self, what: &FaultAction, nodes: Nodes, ordinal: u32) -> Result<Begun, TrialError> {
+        let mut begun = Begun::default();
         match what {
             FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
             FaultAction::Restart(_) => {
-                let _changing = self.change();
                 self.servers()?.restart(nodes)?;
                 self.servers_are_new()?;
             }
-            FaultAction::RestartInTurn => {
-                let _changing = self.change();
-                self.restart_in_turn()?;
-            }
+            FaultAction::RestartInTurn => self.restart_in_turn()?,
             FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {
                     return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));
                 };
-                let _changing = self.change();
                 self.servers()?.promote(number)?;
             }
-            FaultAction::Link(_, link) => self.servers()?.set_link(nodes, *link).map(drop)?,
-            FaultAction::Limit(_, change) => self.servers()?.change_limit(nodes, change).map(drop)?,
+            FaultAction::Link(_, link) => begun.links = self.servers()?.set_link(nodes, *link)?,
+            FaultAction::Limit(_, change) => begun.limits = self.servers()?.change_limit(nodes, change)?,
             FaultAction::Disk(fault) => {
                 let mut directed = self.directed();
                 directed.has_disk_fault = true;
@@ -464,11 +515,11 @@ impl<'a> Director<'a> {
             }
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
-                let (since, _changing) = (Instant::now(), self.change());
+                let since = Instant::now();
                 let number = self.servers()?.add()?;
                 self.directed().add(number, since.elapsed().as_secs_f64());
                 self.servers_are_new()?;
-                return Ok(Some(format!("node {}", number + 1)));
+                begun.joined = Some(format!("node {}", number + 1));
             }
             FaultAction::Storm(_, connections) => {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
@@ -477,17 +528,11 @@ impl<'a> Director<'a> {
                 self.disturbances.neighbours(ordinal, &self.meant(nodes)?, *resource, self.server_pin)?;
             }
         }
-        Ok(None)
+        Ok(begun)
     }
 
     /// Heals a fault.
-    fn heal(
-        &self,
-        what: &FaultAction,
-        nodes: Nodes,
-        limit: Option<LimitChange>,
-        ordinal: u32,
-    ) -> Result<(), TrialError> {
+    fn heal(&self, what: &FaultAction, nodes: Nodes, begun: &Begun, ordinal: u32) -> Result<(), TrialError> {
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
                 let _changing = self.change();
@@ -503,11 +548,14 @@ impl<'a> Director<'a> {
                 }
                 _ => Err(error),
             }),
-            FaultAction::Link(..) => self.servers()?.set_link(nodes, Link::default()).map(drop),
-            FaultAction::Limit(..) => match limit {
-                Some(limit) => self.servers()?.change_limit(nodes, &limit).map(drop),
-                None => Ok(()),
-            },
+            FaultAction::Link(..) => {
+                let servers = self.servers()?;
+                set_back(nodes, &begun.links, |nodes, link| servers.set_link(nodes, *link).map(drop))
+            }
+            FaultAction::Limit(..) => {
+                let servers = self.servers()?;
+                set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
+            }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
                 // requests only: these may be over.
@@ -547,7 +595,7 @@ impl<'a> Director<'a> {
     fn restart_in_turn(&self) -> Result<(), TrialError> {
         let servers = self.servers()?;
         let primary = servers.chosen(NodeChoice::Primary)?;
-        let mut numbers: Vec<usize> = servers.nodes().iter().map(|node| node.number).collect();
+        let mut numbers: Vec<usize> = servers.present()?.iter().map(|node| node.number).collect();
         numbers.sort_by_key(|number| primary == Nodes::One(*number));
         for number in numbers {
             servers.restart(Nodes::One(number))?;
@@ -555,14 +603,6 @@ impl<'a> Director<'a> {
             self.servers_are_new()?;
         }
         Ok(())
-    }
-
-    /// Returns the limit that `what` is about to change, as a change back to it.
-    fn limit_before(&self, what: &FaultAction, nodes: Nodes) -> Option<LimitChange> {
-        let FaultAction::Limit(_, change) = what else { return None };
-        let all = self.servers.as_ref()?.nodes();
-        let node = all.iter().find(|node| nodes == Nodes::All || nodes == Nodes::One(node.number))?;
-        node.limits.changes().into_iter().find(|one| one.name() == change.name())
     }
 
     /// Updates the sampled processes, and their pinning, after a server was started.
@@ -573,11 +613,11 @@ impl<'a> Director<'a> {
     }
 
     /// Describes the subject of a fault.
-    fn subject(&self, what: &FaultAction, nodes: Option<(NodeChoice, Nodes)>) -> String {
-        let count = self.servers.as_ref().map_or(1, |servers| servers.nodes().len());
+    fn subject(&self, what: &FaultAction, chosen: Option<&ChosenNodes>) -> String {
+        let count = chosen.map_or(1, |chosen| chosen.present.len());
         // Of equal nodes none has a role.
         let has_roles = self.servers.as_ref().is_some_and(|servers| servers.has_primary());
-        match (what, nodes) {
+        match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
             (FaultAction::Disk(_), _) => "the disk".to_owned(),
             (FaultAction::Add, _) => "a node".to_owned(),
             (FaultAction::RestartInTurn, _) if count > 1 => "all nodes, in turn".to_owned(),
@@ -625,6 +665,25 @@ pub(crate) fn take_back(
 /// Waits until `until`. Returns true if `ended` was closed before.
 fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
     ended.recv_timeout(until.saturating_duration_since(Instant::now())) != Err(RecvTimeoutError::Timeout)
+}
+
+/// Returns true for a fault whose beginning changes which servers run, and takes a while.
+fn changes_servers(what: &FaultAction) -> bool {
+    use FaultAction::{Add, Promote, Restart, RestartInTurn};
+    matches!(what, Restart(_) | RestartInTurn | Promote(_) | Add)
+}
+
+/// Sets values of nodes as they were before a fault: at once if all had the same.
+fn set_back<V: PartialEq>(
+    nodes: Nodes,
+    before: &[(usize, V)],
+    set: impl Fn(Nodes, &V) -> Result<(), TrialError>,
+) -> Result<(), TrialError> {
+    match before {
+        [] => Ok(()),
+        [(_, first), rest @ ..] if rest.iter().all(|(_, one)| one == first) => set(nodes, first),
+        all => all.iter().map(|(number, one)| set(Nodes::One(*number), one)).fold(Ok(()), Result::and),
+    }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {

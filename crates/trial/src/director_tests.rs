@@ -18,9 +18,18 @@ struct Noted {
     starts_in: Duration,
     /// Fails planned work at its end.
     fails_work: bool,
+<<<<<<< HEAD
     /// Port of all nodes, and the directory of their data, for faults from outside.
     port: Option<u16>,
     data_dir: PathBuf,
+=======
+    /// Nodes begin with links and limits that differ.
+    differ: bool,
+    /// A fourth node has joined meanwhile.
+    has_joined: bool,
+    /// Number of the node that was promoted last.
+    promoted: Mutex<Option<usize>>,
+>>>>>>> w/labs
 }
 
 impl Noted {
@@ -40,8 +49,33 @@ impl Noted {
     }
 }
 
+/// Returns nodes with a host each.
+fn nodes(count: usize) -> Vec<Arc<Node>> {
+    let node = |number| Node {
+        number,
+        data_dir: PathBuf::new(),
+        socket_dir: PathBuf::new(),
+        log_dir: None,
+        address: std::net::Ipv4Addr::new(10, 77, 0, number as u8 + 1),
+        ports: Vec::new(),
+        secret: String::new(),
+        limits: Limits { cpus: Some(2.0), ..Limits::default() },
+    };
+    (0..count).map(node).map(Arc::new).collect()
+}
+
+impl Noted {
+    /// Returns a value for each of `nodes`, as it was before a change.
+    fn before<V>(&self, nodes: Nodes, value: impl Fn(usize) -> V) -> Vec<(usize, V)> {
+        let meant = self.nodes().into_iter().map(|node| node.number);
+        let meant = meant.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
+        meant.map(|number| (number, value(if self.differ { number } else { 0 }))).collect()
+    }
+}
+
 impl Servers for Noted {
     fn nodes(&self) -> Vec<Arc<Node>> {
+<<<<<<< HEAD
         let node = |number| Node {
             number,
             data_dir: self.data_dir.clone(),
@@ -53,6 +87,13 @@ impl Servers for Noted {
             limits: Limits { cpus: Some(2.0), ..Limits::default() },
         };
         (0..3).map(node).map(Arc::new).collect()
+=======
+        nodes(3)
+    }
+
+    fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        Ok(nodes(if self.has_joined { 4 } else { 3 }))
+>>>>>>> w/labs
     }
 
     fn pids(&self) -> Vec<u32> {
@@ -102,18 +143,27 @@ impl Servers for Noted {
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
         Ok(match choice {
             NodeChoice::All => Nodes::All,
-            NodeChoice::Primary => Nodes::One(1),
+            NodeChoice::Primary => Nodes::One(self.promoted.lock().unwrap().unwrap_or(1)),
             NodeChoice::Replica => Nodes::One(0),
             NodeChoice::Number(number) => Nodes::One(number as usize - 1),
         })
     }
 
-    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Span, StoreError> {
-        self.note(if link == Link::CUT { "cut" } else { "link" }, nodes)
+    fn promote(&self, number: usize) -> Result<Span, StoreError> {
+        *self.promoted.lock().unwrap() = Some(number);
+        self.note("promote", Nodes::One(number))
     }
 
-    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Span, StoreError> {
-        self.note(&format!("limit {change:?}"), nodes)
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        let what = if link == Link::CUT { "cut".to_owned() } else { format!("link {:?}", link.delay) };
+        self.note(what.trim_end_matches(" 0ns"), nodes)?;
+        let slow = |number| Link { delay: Duration::from_millis(number as u64), ..Link::default() };
+        Ok(self.before(nodes, slow))
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
+        self.note(&format!("limit {change:?}"), nodes)?;
+        Ok(self.before(nodes, |number| LimitChange::Cpus(Some(number as f64 + 2.0))))
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
@@ -252,6 +302,47 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
     assert_eq!(names, sorted);
     assert!(done.directed.missed.is_empty() && done.directed.failed.is_none());
     assert!(done.spans.iter().all(|span| span.healed_ns.is_some()), "{:?}", done.spans);
+}
+
+#[test]
+fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
+    let differ = Noted { differ: true, ..Noted::default() };
+    let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 200ms for 50ms", "cut node 3 at 350ms for 50ms"];
+    let done = Directing::of(differ, &faults, Some(500), 500);
+    let limit = |cpus: &str, nodes: &str| format!("limit Cpus(Some({cpus})) {nodes}");
+    let limits = [limit("0.1", "all"), limit("2.0", "1"), limit("3.0", "2"), limit("4.0", "3")];
+    let links = ["cut all", "link 1", "link 1ms 2", "link 2ms 3"];
+    let wanted = links.into_iter().chain(limits.iter().map(String::as_str)).chain(["cut 3", "link 2ms 3", "start all"]);
+    assert_eq!(done.names(), wanted.collect::<Vec<_>>());
+    assert!(done.directed.failed.is_none());
+}
+
+#[test]
+fn of_two_restarts_at_one_moment_one_waits_for_the_other() {
+    let slow = Noted { starts_in: Duration::from_millis(200), ..Noted::default() };
+    let faults = ["restart node 1 at 100ms", "restart node 3 at 100ms"];
+    let done = Directing::of(slow, &faults, Some(2_000), 1_500);
+    let turn = |number: u32| [format!("stop {number}"), format!("start {number}")];
+    let [first, second] = if done.names()[0] == "stop 1" { [1, 3] } else { [3, 1] };
+    let wanted = [turn(first), turn(second)].concat();
+    assert_eq!(done.names().into_iter().take(4).collect::<Vec<_>>(), wanted, "{:?}", done.calls);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());
+}
+
+#[test]
+fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
+    let faults = ["promote node 3 at 600ms", "kill primary at 800ms for 50ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    assert_eq!(done.names(), ["promote 3", "kill 3", "start 3", "start all"]);
+    assert_eq!(done.spans[1].subject, "node 3, the primary");
+}
+
+#[test]
+fn a_rolling_restart_includes_nodes_that_joined_meanwhile() {
+    let joined = Noted { has_joined: true, ..Noted::default() };
+    let done = Directing::of(joined, &["restart all rolling at 50ms"], Some(1_000), 1_000);
+    let stops: Vec<&str> = done.names().into_iter().filter(|name| name.starts_with("stop")).collect();
+    assert_eq!(stops, ["stop 1", "stop 3", "stop 4", "stop 2"]);
 }
 
 #[test]

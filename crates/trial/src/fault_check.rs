@@ -73,7 +73,11 @@ fn mistake(
             let refused = recipe.promotes().err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
         }
-        FaultAction::Work(name, on) => no_such_work(name, *on, label, recipe),
+        FaultAction::Work(name, on) => {
+            let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));
+            let may_change = lab.is_some() || trial.drives().any(|(_, drive)| drive.faults.iter().any(promotes));
+            no_such_work(name, *on, label, recipe, may_change)
+        }
         FaultAction::Storm(..) if trial.store.server.as_ref().is_some_and(|server| !server.url.contains("{port}")) => {
             let what = format!("a storm goes to {{port}}, and the URL of {label} does not have it");
             Some((what, "use a `store` with {port}, or leave the storm out".to_owned()))
@@ -104,10 +108,18 @@ fn mistake(
     }
 }
 
-/// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can.
-fn no_such_work(name: &str, on: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
+/// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can. If
+/// roles `may_change`, a node may have any role by then.
+fn no_such_work(
+    name: &str,
+    on: NodeChoice,
+    label: &str,
+    recipe: &dyn Recipe,
+    may_change: bool,
+) -> Option<(String, String)> {
     let numbers = match on {
         NodeChoice::All => 0..recipe.spec().nodes,
+        NodeChoice::Number(_) if may_change && recipe.promotes().is_ok() => 0..recipe.spec().nodes,
         NodeChoice::Primary => 0..1,
         NodeChoice::Replica => 1..2,
         NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,

@@ -310,7 +310,7 @@ impl Recipe for MariadbRecipe {
         if name == works::BACKUP {
             return works::backup(&node).map(Some);
         }
-        works::optimize(&mut self.open(&node, waits)?, &node).map(|()| None)
+        works::optimize(|waits| self.open(&node, waits), &node, waits).map(|()| None)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

@@ -1,6 +1,8 @@
 //! Planned work on a private server during a load: a logical backup, tables written anew.
 
-use plimsoll_core::{Launch, Node, StoreError, StoreErrorKind};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Launch, Node, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
 use plimsoll_lab::Program;
 
@@ -36,15 +38,25 @@ pub(crate) fn backup(node: &Node) -> Result<Launch, StoreError> {
     Ok(Launch::new(MARIADB_DUMP.name, program, arguments))
 }
 
-/// Writes all tables anew, one after the other.
+/// Longest silence of the server while its statement is cancelled.
+const CANCEL_BOUND: Duration = Duration::from_secs(5);
+
+/// Writes all tables anew, one after the other. `open` connects to the node.
 ///
 /// # Errors
 /// As the statements; `Store` if the server reports an error of a table; `Interrupted`.
-pub(crate) fn optimize(connection: &mut Connection, node: &Node) -> Result<(), StoreError> {
+pub(crate) fn optimize(
+    open: impl Fn(&Waits) -> Result<Connection, StoreError>,
+    node: &Node,
+    waits: &Waits,
+) -> Result<(), StoreError> {
+    let (began, mut connection) = (Instant::now(), open(waits)?);
+    let session = connection.value("SELECT CONNECTION_ID()")?;
     let answer = connection.simple(TABLES)?;
     let tables: Vec<String> = answer.row_iter().map(|row| text(row, 0).to_owned()).collect();
-    connection.work(|connection| {
+    let done = connection.work(|connection| {
         tables.iter().try_for_each(|table| {
+            waits.check_whole(began, "the work `optimize`")?;
             let answer = connection.simple(&format!("OPTIMIZE TABLE {table}"))?;
             match answer.row_iter().find(|row| text(*row, MESSAGE[0]).eq_ignore_ascii_case("error")) {
                 None => Ok(()),
@@ -54,5 +66,11 @@ pub(crate) fn optimize(connection: &mut Connection, node: &Node) -> Result<(), S
                 }
             }
         })
-    })
+    });
+    if done.is_err() {
+        // The server goes on with a statement whose client has gone. One that has ended itself needs no command.
+        let cancel = |mut other: Connection| other.simple(&format!("KILL {session}")).map(drop);
+        let _ = open(&Waits::from(CANCEL_BOUND)).and_then(cancel);
+    }
+    done
 }

@@ -406,7 +406,7 @@ impl Recipe for PostgresRecipe {
         if name == works::BACKUP {
             return self.backup(&node).map(Some);
         }
-        works::rewrite(&mut self.by_socket(&node).open(Arc::default(), "", &[], waits)?, name).map(|()| None)
+        works::rewrite(&self.by_socket(&node), name, waits).map(|()| None)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

@@ -130,7 +130,7 @@ fn limit(words: &[String]) -> Result<u8, TrialError> {
     in_turn(
         &all,
         |(nodes, _, given)| format!("{given} of {}", place(*nodes)),
-        |(nodes, change, given)| lab.change_limit_as(*nodes, change, given),
+        |(nodes, change, given)| lab.change_limit_as(*nodes, change, given).map(drop),
     )?;
     crate::say(&format!("lab {}: {}: {}", lab.name(), said(&numbers), limits.join(" ")));
     Ok(exit::OK)

@@ -11,7 +11,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bench::{Guarded, Place, servers, wait_for};
-use crate::lab::Lab;
 
 /// Returns the faults of a report, and its verdict.
 fn faults(ran: &Value) -> (Vec<Value>, String) {
@@ -183,42 +182,6 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
 }
 
 #[test]
-fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
-    let place = Place::new();
-    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
-    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "4", "-q"];
-    let faults = [
-        "pause replica at 500ms for 300ms",
-        "cut node 2 at 1s for 500ms",
-        "kill primary at 2s for 1s",
-        "promote replica at 2500ms",
-    ];
-    let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    let report = place.run(&[&line[..], &["--for", "7s", "--json"], &faults].concat()).last_json();
-    let found = report["report"]["faults"].as_array().unwrap();
-    assert_eq!(found.len(), 4, "{report}");
-    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
-    let seen = || {
-        let status = lab.status();
-        let nodes = status["nodes"].as_array().unwrap().clone();
-        nodes.iter().map(|node| format!("{} {} {}", node["state"], node["link"], node["limits"])).collect::<Vec<_>>()
-    };
-    wait_for("all nodes to run", Duration::from_secs(20), || lab.states() == ["running"; 2]);
-    let whole = seen();
-    let broken = ["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"];
-    let broken: Vec<&str> = broken.iter().flat_map(|fault| ["--fault", fault]).collect();
-    let mut run = place.started(&[&line[..], &["--for", "60s"], &broken].concat(), 1);
-    let faults = || plimsoll_record::data::Run::load(&place.all_runs().pop()?).ok();
-    let taken = || faults().is_some_and(|run| run.faults().filter(|span| span.taken_ns.is_some()).count() == 3);
-    wait_for("the faults", Duration::from_secs(30), taken);
-    let differ = seen().iter().zip(&whole).filter(|(now, before)| now != before).count();
-    assert_eq!(differ, 2, "{:?}", seen());
-    run.kill();
-    wait_for("the lab to be whole", Duration::from_secs(30), || seen() == whole);
-    lab.down();
-}
-
-#[test]
 fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     let place = Place::new();
     let drive = |on: &str, fault: &str, words: &str| {
@@ -284,6 +247,18 @@ fn takes_over(drive: &[&str]) {
     assert!(seconds(&found[0], "outage_s") < 5.0, "{found:?}");
     let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
     assert!(run.trials[0].ledgers[0].read_back > 0, "all records were read back");
+}
+
+#[test]
+fn planned_work_follows_the_roles_after_a_promotion() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
+    let works = ["work vacuum node 2 at 3s", "work vacuum all at 0s after fault 2"];
+    let faulted = ["--fault", "promote replica at 1s", "--fault", works[0], "--fault", works[1]];
+    let ran = place.run(&[&drive[..], &["--for", "7s", "--json", "-q"], &faulted].concat());
+    let (found, _) = faults(&ran.last_json());
+    let is_done = |fault: &Value| fault["error"].is_null() && fault["healed_s"].is_number();
+    assert!(found.len() == 3 && found.iter().all(is_done), "{found:?}");
 }
 
 #[test]

@@ -32,6 +32,7 @@ mod kv_crash;
 mod kv_ledger;
 mod lab;
 mod lab_acts;
+mod lab_faults;
 mod lab_join;
 mod lab_progress;
 mod lab_refusals;

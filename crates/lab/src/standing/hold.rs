@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, StoreError};
+use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, StoreError, Waits, waits};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -92,7 +93,7 @@ struct Holder {
     leases: Leases,
     long: Long,
     log: LogWriter,
-    /// Set by a request for the end. The clients in `waiting` receive the reply after the end.
+    /// Set by a request for the end, and at the end. The clients in `waiting` receive the reply after it.
     is_ending: AtomicBool,
     waiting: Mutex<Vec<UnixStream>>,
 }
@@ -140,6 +141,7 @@ pub fn hold(
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
+    holder.is_ending.store(true, Ordering::SeqCst);
     holder.long.end();
     let closed = cluster.close();
     let answer = match &closed {
@@ -184,8 +186,8 @@ impl Holder {
             Ok(Sent { request, process }) => {
                 self.leases.before(process, &request, &self.cluster);
                 let answered = match self.command(&request) {
-                    Some(command) => self.log.logged(process, command, || self.answer(process, &request)),
-                    None => self.answer(process, &request),
+                    Some(command) => self.log.logged(process, command, || self.answer(process, &request, &socket)),
+                    None => self.answer(process, &request, &socket),
                 };
                 self.leases.after(process, &request, answered.is_ok());
                 answered
@@ -196,7 +198,7 @@ impl Holder {
         say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
     }
 
-    /// Returns the command of a request that does something to servers.
+    /// Returns the command of a request that does something to servers, or words in the style of a command.
     fn command(&self, request: &LabRequest) -> Option<String> {
         let of = |verb: &str, nodes: Nodes| match nodes {
             Nodes::All => format!("lab {verb} {}", self.name),
@@ -208,13 +210,15 @@ impl Holder {
             LabRequest::Limit { nodes, given, .. } => Some(format!("{}: {given}", of("limit", *nodes))),
             LabRequest::Add { .. } => Some(of("add", Nodes::All)),
             LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
-            LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Rejoin => None,
+            LabRequest::Work { nodes, name, .. } => Some(format!("{}: {name}", of("work", *nodes))),
+            // Each run with faults asks for it at the end.
+            LabRequest::Rejoin => self.cluster.has_stale().then(|| of("rejoin", Nodes::All)),
+            LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Lease => None,
             LabRequest::Status | LabRequest::Nodes | LabRequest::Primary | LabRequest::Replica => None,
-            LabRequest::Work { .. } | LabRequest::Lease => None,
         }
     }
 
-    fn answer(&self, process: u32, request: &LabRequest) -> Result<LabReply, StoreError> {
+    fn answer(&self, process: u32, request: &LabRequest, socket: &UnixStream) -> Result<LabReply, StoreError> {
         match request {
             LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
             LabRequest::Nodes => {
@@ -228,18 +232,18 @@ impl Holder {
                 let launch = Launch::new("a program", program.clone(), arguments);
                 self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).map(|()| LabReply::Done)
             }
-            LabRequest::Link { nodes, link } => {
-                let mut numbers = self.numbers(*nodes);
-                numbers.try_for_each(|number| self.cluster.set_link(number, *link)).map(|()| LabReply::Done)
-            }
+            LabRequest::Link { nodes, link } => self.cluster.servers().set_link(*nodes, *link).map(LabReply::Links),
             LabRequest::Limit { nodes, change, .. } => {
-                let mut numbers = self.numbers(*nodes);
-                numbers.try_for_each(|number| self.cluster.change_limit(number, change)).map(|()| LabReply::Done)
+                self.cluster.servers().change_limit(*nodes, change).map(LabReply::Limits)
             }
             LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
             LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
             LabRequest::Rejoin => self.cluster.rejoin().map(|()| LabReply::Done),
-            LabRequest::Work { nodes, name } => self.cluster.work(*nodes, name).map(|()| LabReply::Done),
+            LabRequest::Work { nodes, name, bound_ms } => {
+                let bound = Duration::from_millis(*bound_ms);
+                let work = |stop| self.cluster.work_within(*nodes, name, &Waits::new(waits::ANSWER, bound, stop));
+                self.until_stopped(socket, work).map(|()| LabReply::Done)
+            }
             LabRequest::Lease => {
                 self.must_run(None, "faults begin while all nodes run")?;
                 self.leases.give(process).map(|()| LabReply::Done)
@@ -257,9 +261,23 @@ impl Holder {
         }
     }
 
-    fn numbers(&self, nodes: Nodes) -> impl Iterator<Item = usize> {
-        let numbers = self.cluster.nodes().into_iter().map(|node| node.number);
-        numbers.filter(move |number| nodes == Nodes::All || nodes == Nodes::One(*number))
+    /// Calls `act` with a flag that is set when the client sends nothing more, because it asks for a stop or has ended,
+    /// or when the lab ends.
+    fn until_stopped<T>(&self, socket: &UnixStream, act: impl FnOnce(Arc<AtomicBool>) -> T) -> T {
+        let stop = Arc::new(AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let look = || {
+                // Nothing follows a request: if something can be read, it is the end.
+                while !self.is_ending.load(Ordering::SeqCst) && !readable(socket, LOOK_INTERVAL).unwrap_or(true) {}
+                stop.store(true, Ordering::SeqCst);
+            };
+            // Without this thread only the limits of `act` end it.
+            let _ = std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, look);
+            let done = act(Arc::clone(&stop));
+            // Ends the thread.
+            let _ = socket.shutdown(Shutdown::Read);
+            done
+        })
     }
 
     fn needed_by(&self) -> MutexGuard<'_, BTreeMap<usize, OwnedFd>> {

@@ -80,9 +80,7 @@ impl Leases {
             }
             LabRequest::Limit { nodes, change, .. } => {
                 for node in cluster.nodes().iter().filter(|node| of(*nodes, node.number)) {
-                    let before = node.limits.changes().into_iter().find(|one| one.name() == change.name());
-                    let key = (node.number, change.name());
-                    lease.limits.extend(before.filter(|_| !lease.limits.contains_key(&key)).map(|one| (key, one)));
+                    lease.limits.entry((node.number, change.name())).or_insert_with(|| node.limits.before(change));
                 }
             }
             _ => {}

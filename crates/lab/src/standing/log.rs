@@ -69,6 +69,7 @@ impl LogWriter {
         let what = match &done {
             Ok(_) => Some(what),
             Err(error) if error.kind == StoreErrorKind::Usage => None,
+            Err(error) if error.kind == StoreErrorKind::Interrupted => Some(format!("{what} was stopped")),
             Err(error) => Some(format!("{what} failed: {}", error.what)),
         };
         self.write(&Line::End { number, at_ns: now_ns(), what });
@@ -181,14 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_command_did_nothing_and_one_that_failed_says_so() {
+    fn a_refused_command_did_nothing_and_one_that_failed_or_was_stopped_says_so() {
         let directory = tempfile::tempdir().unwrap();
         let writer = LogWriter::create(directory.path()).unwrap();
         let mut log = LabLog::open(directory.path(), OWN).unwrap();
         let refused: Result<(), _> = writer.logged(USER, "lab add a".to_owned(), || Err(StoreError::usage("no")));
         let failed: Result<(), _> =
             writer.logged(USER, "lab stop a".to_owned(), || Err(StoreError::broken("too slow")));
-        assert!(refused.is_err() && failed.is_err());
-        assert_eq!(whats(&log.ended().unwrap()), ["lab stop a failed: too slow"]);
+        let interrupted = || Err(plimsoll_core::waits::interrupted());
+        let stopped: Result<(), _> = writer.logged(USER, "lab work a: backup".to_owned(), interrupted);
+        assert!(refused.is_err() && failed.is_err() && stopped.is_err());
+        assert_eq!(whats(&log.ended().unwrap()), ["lab stop a failed: too slow", "lab work a: backup was stopped"]);
     }
 }

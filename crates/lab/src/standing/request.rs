@@ -36,8 +36,8 @@ pub(super) enum LabRequest {
     Replica,
     /// Restarts nodes that do not follow the present primary.
     Rejoin,
-    /// Does planned work on nodes.
-    Work { nodes: Nodes, name: String },
+    /// Does planned work on nodes. `bound_ms` limits each wait. The end of what the client sends stops the work.
+    Work { nodes: Nodes, name: String, bound_ms: u64 },
     /// Heals the faults that the process has made, when it ends.
     Lease,
     /// Adds a node. A process may need it only while it lives.
@@ -87,6 +87,10 @@ pub(super) enum LabReply {
     Done,
     Added(usize),
     Chosen(Nodes),
+    /// Former links, by node.
+    Links(Vec<(usize, Link)>),
+    /// Changes back to former limits, by node.
+    Limits(Vec<(usize, LimitChange)>),
     Status(Box<LabStatus>),
     Nodes {
         nodes: Vec<Node>,

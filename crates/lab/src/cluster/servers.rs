@@ -1,0 +1,169 @@
+//! Actions on the servers of a cluster.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
+};
+
+use super::{Promotion, Running, STOP_BOUND, locked, provisions};
+use crate::private_server::PrivateServer;
+use crate::proxy;
+
+impl Servers for Running {
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.members().into_iter().map(|member| member.node).collect()
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let roles = self.members().into_iter().map(|member| self.recipe.role(member.node.number)).collect::<Vec<_>>();
+        self.limits.settings().into_iter().chain(proxy::setting(roles.into_iter())).collect()
+    }
+
+    fn pids(&self) -> Vec<u32> {
+        self.members().iter().filter_map(|member| locked(&member.server).pid()).collect()
+    }
+
+    fn check(&self, nodes: Nodes) -> Result<(), StoreError> {
+        self.numbers(nodes)?.into_iter().try_for_each(|number| self.on(number, PrivateServer::check))
+    }
+
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, PrivateServer::kill)
+    }
+
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |server| server.stop(self.spec.stop, STOP_BOUND))
+    }
+
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        self.bring_up(nodes, false, &mut |_| {})?;
+        if nodes == Nodes::All {
+            let _guard = self.enter()?;
+            self.recipe.until_whole(&self.nodes(), &self.waits)?;
+        }
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |server| server.pause(true))
+    }
+
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        if !self.spec.reloads {
+            let what = format!("{} reads its settings at its start only", self.spec.name);
+            return Err(StoreError::usage(what).next("restart it, which ends its sessions: plimsoll lab restart"));
+        }
+        let from = Instant::now();
+        let _guard = self.enter()?;
+        for number in self.numbers(nodes)? {
+            self.on(number, |server| server.check())?;
+            if !self.recipe.reload(&self.find(number)?.node, &self.waits)? {
+                self.on(number, PrivateServer::reload)?;
+            }
+        }
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.each(nodes, |server| server.pause(false))
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        self.recipe.takes_more()?;
+        self.others_must_run(None)?;
+        let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
+        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
+        self.add_member(number, ports.into_iter())?;
+        let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
+            let (nodes, _guard) = (self.nodes(), self.enter()?);
+            self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
+            self.recipe.until_whole(&nodes, &self.waits)
+        });
+        if joined.is_err() {
+            self.drop_member(number)?;
+        }
+        joined.map(|()| number)
+    }
+
+    fn remove(&self, number: usize) -> Result<(), StoreError> {
+        self.others_must_run(Some(number))?;
+        let (nodes, _guard) = (self.nodes(), self.enter()?);
+        self.recipe.part(self.member(&nodes, number, false)?, &self.waits)?;
+        self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
+        self.drop_member(number)?;
+        self.recipe.until_whole(&self.nodes(), &self.waits)
+    }
+
+    fn has_primary(&self) -> bool {
+        self.recipe.has_primary()
+    }
+
+    fn failover_time(&self) -> Option<FailoverTime> {
+        self.recipe.failover_time()
+    }
+
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        match choice {
+            NodeChoice::All => Ok(Nodes::All),
+            NodeChoice::Primary => self.primary().map(Nodes::One),
+            NodeChoice::Replica => self.replica().map(Nodes::One),
+            NodeChoice::Number(number) => {
+                self.find((number as usize).saturating_sub(1)).map(|member| Nodes::One(member.node.number))
+            }
+        }
+    }
+
+    fn promote(&self, number: usize) -> Result<Span, StoreError> {
+        self.recipe.promotes()?;
+        let (from, nodes, _guard) = (Instant::now(), self.nodes(), self.enter()?);
+        let member = self.member(&nodes, number, false)?;
+        if number == member.primary {
+            return Err(StoreError::usage(format!("node {} is the primary already", number + 1)));
+        }
+        if !self.recipe.keeps_data(number) {
+            return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
+        }
+        self.on(number, |server| server.check())?;
+        // A former primary that goes on would take writes that are lost when it is rewound.
+        self.kill(Nodes::One(member.primary))?;
+        self.recipe.promote(member, &self.waits)?;
+        let until = Instant::now();
+        let others = nodes.iter().map(|node| node.number).filter(|other| self.recipe.keeps_data(*other));
+        let others: Vec<usize> = others.filter(|other| *other != number).collect();
+        // Noted before anything else, so that no other node starts as a second primary.
+        *self.promotion() = Promotion { primary: number, stale: others.iter().copied().collect() };
+        for other in others {
+            if self.recipe.follow(self.member(&nodes, other, false)?, &self.waits).is_ok() {
+                self.promotion().stale.remove(&other);
+            }
+        }
+        Ok(Span { from, until })
+    }
+
+    fn rejoin(&self) -> Result<(), StoreError> {
+        self.stale().into_iter().try_for_each(|number| self.restart(Nodes::One(number)).map(drop))
+    }
+
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        let before = |number| Ok((number, self.own_host(number)?.link()));
+        let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
+        self.set_each(before, &link, |number, link| self.set_link_of(number, *link))
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
+        let before = |number| Ok((number, self.find(number)?.node.limits.before(change)));
+        let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
+        self.set_each(before, change, |number, change| self.change_limit_of(number, change))
+    }
+
+    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        self.work_within(nodes, name, &self.waits)
+    }
+
+    fn run(&self, node: usize, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
+        self.on(node, |server| server.run(launch, bound))
+    }
+}
