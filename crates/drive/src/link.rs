@@ -107,7 +107,8 @@ impl ServerConnection {
     /// Drops data in transit, and waits before the next attempt.
     pub fn lose(&mut self, now_ns: u64) {
         self.rest.clear();
-        self.enter(Stage::Down { retry_ns: now_ns + self.attempts.wait_ns() }, now_ns);
+        let retry_ns = now_ns + self.attempts.wait_ns();
+        self.enter(Stage::Down { retry_ns }, now_ns);
         self.lost_ns.get_or_insert(now_ns);
     }
 

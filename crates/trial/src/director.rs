@@ -435,22 +435,12 @@ impl<'a> Director<'a> {
     /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
     fn hold(&self, fault: &PlannedFault, chosen: Option<&ChosenNodes>) -> Result<Held<'_>, TrialError> {
         let thing = match &fault.what {
-<<<<<<< HEAD
-            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => "server",
-            FaultAction::Restart(_) | FaultAction::RestartInTurn => "server",
-            FaultAction::Link(..) => "link",
-            FaultAction::Limit(_, change) => change.name(),
-            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => {
-                return Ok(Held(self, Vec::new()));
-            }
-            FaultAction::Storm(..) | FaultAction::Neighbour(..) => return Ok(Held(self, Vec::new())),
-=======
             FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => Some("server"),
             FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
->>>>>>> w/labs
+            FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
         let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
             return Ok(Held(self, BTreeSet::new()));

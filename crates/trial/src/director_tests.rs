@@ -18,18 +18,15 @@ struct Noted {
     starts_in: Duration,
     /// Fails planned work at its end.
     fails_work: bool,
-<<<<<<< HEAD
     /// Port of all nodes, and the directory of their data, for faults from outside.
     port: Option<u16>,
     data_dir: PathBuf,
-=======
     /// Nodes begin with links and limits that differ.
     differ: bool,
     /// A fourth node has joined meanwhile.
     has_joined: bool,
     /// Number of the node that was promoted last.
     promoted: Mutex<Option<usize>>,
->>>>>>> w/labs
 }
 
 impl Noted {
@@ -47,21 +44,22 @@ impl Noted {
         self.calls.lock().unwrap().push((format!("{what} {node}"), from));
         Ok(Span { from, until: Instant::now() })
     }
-}
 
-/// Returns nodes with a host each.
-fn nodes(count: usize) -> Vec<Arc<Node>> {
-    let node = |number| Node {
-        number,
-        data_dir: PathBuf::new(),
-        socket_dir: PathBuf::new(),
-        log_dir: None,
-        address: std::net::Ipv4Addr::new(10, 77, 0, number as u8 + 1),
-        ports: Vec::new(),
-        secret: String::new(),
-        limits: Limits { cpus: Some(2.0), ..Limits::default() },
-    };
-    (0..count).map(node).map(Arc::new).collect()
+    /// Returns nodes with a host each, or with a port of this machine.
+    fn some_nodes(&self, count: usize) -> Vec<Arc<Node>> {
+        let host = |number: usize| std::net::Ipv4Addr::new(10, 77, 0, number as u8 + 1);
+        let node = |number| Node {
+            number,
+            data_dir: self.data_dir.clone(),
+            socket_dir: PathBuf::new(),
+            log_dir: None,
+            address: self.port.map_or_else(|| host(number), |_| std::net::Ipv4Addr::LOCALHOST),
+            ports: self.port.into_iter().collect(),
+            secret: String::new(),
+            limits: Limits { cpus: Some(2.0), ..Limits::default() },
+        };
+        (0..count).map(node).map(Arc::new).collect()
+    }
 }
 
 impl Noted {
@@ -75,25 +73,11 @@ impl Noted {
 
 impl Servers for Noted {
     fn nodes(&self) -> Vec<Arc<Node>> {
-<<<<<<< HEAD
-        let node = |number| Node {
-            number,
-            data_dir: self.data_dir.clone(),
-            socket_dir: PathBuf::new(),
-            log_dir: None,
-            address: std::net::Ipv4Addr::LOCALHOST,
-            ports: self.port.into_iter().collect(),
-            secret: String::new(),
-            limits: Limits { cpus: Some(2.0), ..Limits::default() },
-        };
-        (0..3).map(node).map(Arc::new).collect()
-=======
-        nodes(3)
+        self.some_nodes(3)
     }
 
     fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
-        Ok(nodes(if self.has_joined { 4 } else { 3 }))
->>>>>>> w/labs
+        Ok(self.some_nodes(if self.has_joined { 4 } else { 3 }))
     }
 
     fn pids(&self) -> Vec<u32> {

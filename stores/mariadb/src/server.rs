@@ -12,7 +12,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use plimsoll_core::{Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion};
+use plimsoll_core::{
+    Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion,
+};
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::proxy_of;
 

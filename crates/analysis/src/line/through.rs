@@ -79,7 +79,8 @@ mod tests {
         let steps: Vec<LoadStep> = steps.map(|(rate, outage_s, back_s)| step(rate, outage_s, back_s)).to_vec();
         let words = words(&steps, 1_000.0).unwrap();
         assert!(
-            words.contains("at 30.0 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."),
+            words
+                .contains("at 30.0 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."),
             "{words}"
         );
         assert!(words.ends_with("did not come back within the load step was 1,200/s."), "{words}");
