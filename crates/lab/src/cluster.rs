@@ -1,6 +1,7 @@
 //! Clusters: private servers of one node or more that run by a store's recipe, each in its own directory, with one
 //! supervisor for all.
 
+mod faults;
 mod provisions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,6 +94,8 @@ pub struct ServerState {
     pub ended: Option<(Ending, StoreError)>,
     /// Id of the server's process.
     pub pid: Option<u32>,
+    /// True while one of its threads hangs by a command.
+    pub hangs: bool,
 }
 
 /// A node with its server, host and files.
@@ -261,7 +264,7 @@ impl ClusterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(ServerState { ended: server.ended(), pid: server.pid() }))
+        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
     }
 
     /// Returns the numbers of nodes that are being started, with the times when that began.
@@ -355,24 +358,6 @@ impl Running {
     fn find(&self, number: usize) -> Result<ClusterMember, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
         found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
-    }
-
-    fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        let host = self.find(number)?.host.ok_or_else(|| {
-            let what = format!("the nodes of {} are on this machine's own network, which has no links", self.spec.name);
-            StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
-        })?;
-        host.set_link(link)
-    }
-
-    fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
-        limits::change(change, &self.find(number)?.root)?;
-        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-        for member in members.iter_mut().filter(|member| member.node.number == number) {
-            let node = Node::clone(&member.node);
-            member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
-        }
-        Ok(())
     }
 
     /// Returns the number of the node that takes all writes now; of several that take writes, the first that runs.
@@ -686,7 +671,18 @@ impl Servers for Running {
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| server.pause(false))
+        self.each(nodes, |server| {
+            server.hold(None);
+            server.pause(false)
+        })
+    }
+
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.hang_each(nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.reset_each(nodes)
     }
 
     fn add(&self) -> Result<usize, StoreError> {

@@ -388,11 +388,15 @@ impl<'a> Director<'a> {
     /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
     fn hold(&self, fault: &PlannedFault, nodes: Nodes) -> Result<Held<'_>, TrialError> {
         let thing = match &fault.what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => "server",
+            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => "server",
             FaultAction::Restart(_) | FaultAction::RestartInTurn => "server",
             FaultAction::Link(..) => "link",
             FaultAction::Limit(_, change) => change.name(),
-            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => {
+            FaultAction::Promote(_)
+            | FaultAction::Reset(_)
+            | FaultAction::Disk(_)
+            | FaultAction::Add
+            | FaultAction::Work(..) => {
                 return Ok(Held(self, Vec::new()));
             }
         };
@@ -431,6 +435,8 @@ impl<'a> Director<'a> {
             FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
+            FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
+            FaultAction::Reset(_) => self.servers()?.reset(nodes).map(drop)?,
             FaultAction::Restart(_) => {
                 let _changing = self.change();
                 self.servers()?.restart(nodes)?;
@@ -482,15 +488,17 @@ impl<'a> Director<'a> {
                 self.servers()?.start(nodes)?;
                 self.servers_are_new()
             }
-            FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
-                // A promotion has killed it meanwhile.
-                Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
-                    let _changing = self.change();
-                    self.servers()?.start(nodes)?;
-                    self.servers_are_new()
-                }
-                _ => Err(error),
-            }),
+            FaultAction::Pause(_) | FaultAction::Hang(_) => {
+                self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
+                    // A promotion has killed it meanwhile.
+                    Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
+                        let _changing = self.change();
+                        self.servers()?.start(nodes)?;
+                        self.servers_are_new()
+                    }
+                    _ => Err(error),
+                })
+            }
             FaultAction::Link(..) => self.servers()?.set_link(nodes, Link::default()).map(drop),
             FaultAction::Limit(..) => match limit {
                 Some(limit) => self.servers()?.change_limit(nodes, &limit).map(drop),
@@ -510,6 +518,7 @@ impl<'a> Director<'a> {
             FaultAction::Restart(_)
             | FaultAction::RestartInTurn
             | FaultAction::Promote(_)
+            | FaultAction::Reset(_)
             | FaultAction::Add
             | FaultAction::Work(..) => Ok(()),
         }
@@ -604,8 +613,10 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Kill(_) => FaultKind::Kill,
         FaultAction::Stop(_) => FaultKind::Stop,
         FaultAction::Pause(_) => FaultKind::Pause,
+        FaultAction::Hang(_) => FaultKind::Hang,
         FaultAction::Restart(_) | FaultAction::RestartInTurn => FaultKind::Restart,
         FaultAction::Promote(_) => FaultKind::Promote,
+        FaultAction::Reset(_) => FaultKind::Reset,
         FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,

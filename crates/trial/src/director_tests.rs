@@ -76,6 +76,14 @@ impl Servers for Noted {
         if self.is_stubborn { Err(StoreError::broken("it keeps running")) } else { self.note("pause", nodes) }
     }
 
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("hang", nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("reset", nodes)
+    }
+
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.note("reload", nodes)
     }
@@ -255,6 +263,21 @@ fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
     let in_quarter = |(turn, at_ms): (usize, &u128)| (0..200).contains(&(*at_ms as i128 - 200 * turn as i128));
     assert!(begun.iter().enumerate().all(in_quarter), "{begun:?}");
     assert!(done.spans.iter().all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
+}
+
+#[test]
+fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
+    let faults = ["hang primary at 50ms for 400ms", "reset all at 150ms every 200ms", "kill node 2 at 250ms for 50ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(500), 500);
+    // A role may turn out to be a node that hangs.
+    assert_eq!(done.names(), ["hang 2", "reset all", "reset all", "resume 2", "start all"], "{:?}", done.calls);
+    let error = done.directed.failed.as_ref().unwrap();
+    assert!(error.what.contains("node 2 has another fault of its server"), "{error:?}");
+    let of_kind = |kind: FaultKind| done.spans.iter().filter(move |span| span.kind == kind);
+    let hang = of_kind(FaultKind::Hang).next().unwrap();
+    assert!(hang.subject == "node 2, the primary" && hang.healing_ns.is_some() && hang.healed_ns.is_some());
+    assert!(of_kind(FaultKind::Reset).all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
+    assert_eq!(of_kind(FaultKind::Reset).count(), 2);
 }
 
 #[test]

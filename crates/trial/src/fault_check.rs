@@ -1,5 +1,7 @@
 //! Faults that the stores of a plan cannot have, before anything is started.
 
+use std::ops::Range;
+
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
 use plimsoll_lab::described;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
@@ -73,6 +75,15 @@ fn mistake(
             let refused = recipe.promotes().err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
         }
+        FaultAction::Hang(on) => {
+            let refused = numbers(*on, recipe).map(|number| recipe.hangs(number)).reduce(Result::or)?.err()?;
+            Some((refused.what, refused.next.unwrap_or_default()))
+        }
+        FaultAction::Reset(on) if !numbers(*on, recipe).any(|number| recipe.takes_tcp(number)) => {
+            let what = format!("{label} serves its sessions over a Unix socket, where no TCP connection can be reset");
+            let next = "use a store with several nodes, which clients reach over TCP: plimsoll list stores";
+            Some((what, next.to_owned()))
+        }
         FaultAction::Work(name, on) => no_such_work(name, *on, label, recipe),
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {
             let what = format!("{label} is on this machine's own network, which has no links");
@@ -91,15 +102,19 @@ fn mistake(
     }
 }
 
-/// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can.
-fn no_such_work(name: &str, on: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
-    let numbers = match on {
+/// Returns the numbers, from 0, of the nodes that a fault names, by the roles that nodes begin with.
+fn numbers(on: NodeChoice, recipe: &dyn Recipe) -> Range<usize> {
+    match on {
         NodeChoice::All => 0..recipe.spec().nodes,
         NodeChoice::Primary => 0..1,
         NodeChoice::Replica => 1..2,
         NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
-    };
-    let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
+    }
+}
+
+/// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can.
+fn no_such_work(name: &str, on: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
+    let mut works: Vec<&str> = numbers(on, recipe).flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
     works.dedup();
     match works.as_slice() {
