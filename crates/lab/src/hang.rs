@@ -212,8 +212,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let noted = directory.path().join("busy");
         let [mut idle, mut parent] = shells(directory.path(), "(while :; do :; done) & echo $! >busy; wait");
-        let busy = std::iter::repeat_with(|| std::fs::read_to_string(&noted).unwrap_or_default().trim().parse());
-        let busy: u32 = busy.flatten().next().unwrap();
+        let read = || std::fs::read_to_string(&noted).unwrap_or_default().trim().parse::<u32>().ok();
+        let busy = std::iter::repeat_with(read).flatten().next().unwrap();
         let hang = Hang::of_busiest(&[busy], directory.path(), &Waits::default()).unwrap().unwrap();
         rustix::process::kill_process(Pid::from_raw(busy as i32).unwrap(), rustix::process::Signal::KILL).unwrap();
         parent.wait().unwrap();

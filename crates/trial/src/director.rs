@@ -21,6 +21,8 @@ use crate::sink::Told;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 const LEAD: Duration = Duration::from_millis(500);
+/// Time after a reset of connections in which those who had one fail.
+const RESET_EFFECT: Duration = Duration::from_secs(1);
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -49,6 +51,8 @@ pub struct Directed {
     pub ended: Option<TrialError>,
     /// Parts of nodes that have a fault.
     held: Vec<(&'static str, usize)>,
+    /// Time of the last reset of connections.
+    reset: Option<Instant>,
     /// Number of faults that are changing which servers run, which takes a while.
     changing: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
@@ -418,7 +422,9 @@ impl<'a> Director<'a> {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
         let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
-        directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
+        // Work notices a reset after its end.
+        let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
+        is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
@@ -436,7 +442,10 @@ impl<'a> Director<'a> {
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
             FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
-            FaultAction::Reset(_) => self.servers()?.reset(nodes).map(drop)?,
+            FaultAction::Reset(_) => {
+                self.directed().reset = Some(Instant::now());
+                self.servers()?.reset(nodes)?;
+            }
             FaultAction::Restart(_) => {
                 let _changing = self.change();
                 self.servers()?.restart(nodes)?;

@@ -328,6 +328,8 @@ fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     let span = &ended.spans[0];
     assert_eq!(span.error.as_deref(), Some("the connection is lost"));
     assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
+    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 800);
+    assert!(reset.spans[0].error.is_some() && reset.directed.failed.is_none(), "{:?}", reset.directed.failed);
     let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
 }

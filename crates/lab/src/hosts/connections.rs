@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::net::netlink::SOCK_DIAG;
 
-use super::netlink::{Message, Netlink};
+use super::netlink::{NetlinkMessage, Netlink};
 
 /// Types of messages (`linux/sock_diag.h`): a list of sockets, and the end of one of them.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
@@ -46,8 +46,8 @@ fn reset(address: Ipv4Addr, ports: &[u16]) -> io::Result<u64> {
 }
 
 /// Returns a request about established connections (`inet_diag_req_v2`).
-fn request(kind: u16, family: i32, id: &[u8]) -> Message {
-    let mut message = Message::new(kind);
+fn request(kind: u16, family: i32, id: &[u8]) -> NetlinkMessage {
+    let mut message = NetlinkMessage::new(kind);
     message.0.extend([family as u8, libc::IPPROTO_TCP as u8, 0, 0]);
     message.0.extend(ESTABLISHED.to_ne_bytes());
     message.0.extend(id);

@@ -38,7 +38,7 @@ impl Netlink {
 
     /// Makes a bridge.
     pub(super) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, 0, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, 0, true);
         message.text(libc::IFLA_IFNAME, name);
         message.nested(libc::IFLA_LINKINFO, |message| message.text(libc::IFLA_INFO_KIND, "bridge"));
         self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
@@ -46,7 +46,7 @@ impl Netlink {
 
     /// Makes a pair of interfaces: `name` here, and `peer` in another namespace.
     pub(super) fn add_veth(&mut self, name: &str, peer: &str, other: BorrowedFd<'_>) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, 0, false);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, 0, false);
         message.text(libc::IFLA_IFNAME, name);
         message.nested(libc::IFLA_LINKINFO, |message| {
             message.text(libc::IFLA_INFO_KIND, "veth");
@@ -64,40 +64,40 @@ impl Netlink {
 
     /// Sets an interface up.
     pub(super) fn set_up(&mut self, name: &str) -> io::Result<()> {
-        let message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         self.ask(message, 0)
     }
 
     /// Makes an interface a port of a bridge.
     pub(super) fn enslave(&mut self, name: &str, bridge: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &self.index_of(bridge)?.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Removes an interface from its bridge.
     pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Sets the number of segments that an interface accepts as one frame and splits itself.
     pub(super) fn set_segments_max(&mut self, name: &str, count: u32) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_GSO_MAX_SEGS, &count.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Removes an interface, with its peer.
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
-        let message = Message::link(libc::RTM_DELLINK, self.index_of(name)?, false);
+        let message = NetlinkMessage::link(libc::RTM_DELLINK, self.index_of(name)?, false);
         self.ask(message, 0)
     }
 
     /// Sets an interface's address, and with it the route to its network.
     pub(super) fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWADDR);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWADDR);
         // `ifaddrmsg`: family, prefix, flags, scope (everywhere), interface.
         message.0.extend([libc::AF_INET as u8, prefix_bits, 0, 0]);
         message.0.extend(self.index_of(name)?.to_ne_bytes());
@@ -111,7 +111,7 @@ impl Netlink {
     }
 
     /// Sends a message and reads its acknowledgement.
-    pub(super) fn ask(&mut self, message: Message, flags: i32) -> io::Result<()> {
+    pub(super) fn ask(&mut self, message: NetlinkMessage, flags: i32) -> io::Result<()> {
         self.sequence += 1;
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         rustix::net::send(&self.socket, &message.with_head(flags, self.sequence), SendFlags::empty())?;
@@ -127,7 +127,7 @@ impl Netlink {
     }
 
     /// Sends a message that asks for a list. Returns the contents of the messages that are the list.
-    pub(super) fn list(&mut self, message: Message) -> io::Result<Vec<Vec<u8>>> {
+    pub(super) fn list(&mut self, message: NetlinkMessage) -> io::Result<Vec<Vec<u8>>> {
         self.sequence += 1;
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
         rustix::net::send(&self.socket, &message.with_head(flags, self.sequence), SendFlags::empty())?;
@@ -161,9 +161,9 @@ fn first(bytes: &[u8]) -> Option<(i32, &[u8], &[u8])> {
 }
 
 /// A message without the header fields that are set on sending.
-pub(super) struct Message(pub(super) Vec<u8>);
+pub(super) struct NetlinkMessage(pub(super) Vec<u8>);
 
-impl Message {
+impl NetlinkMessage {
     /// Starts a message of this type.
     pub(super) fn new(kind: u16) -> Self {
         let mut bytes = vec![0; HEAD_BYTES];
