@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::net::netlink::SOCK_DIAG;
 
-use super::netlink::{NetlinkMessage, Netlink};
+use super::netlink::{Netlink, NetlinkMessage};
 
 /// Types of messages (`linux/sock_diag.h`): a list of sockets, and the end of one of them.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
