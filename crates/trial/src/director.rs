@@ -416,8 +416,8 @@ impl<'a> Director<'a> {
         Ok(Held(self, keys))
     }
 
-    /// Returns true if another fault affects the server, link or disk of one of these nodes, changes which servers run, or
-    /// has reset connections.
+    /// Returns true if another fault affects the server, link or disk of one of these nodes, changes which servers
+    /// run, or has reset connections.
     fn has_fault_of_server(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
