@@ -26,6 +26,8 @@ const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
 const LATE_S: f64 = 0.1;
 /// Time from the healing to the planned end in which a store has to come back.
 const HEALED_NS: u64 = 5_000_000_000;
+/// Longest time between a reset and the next attempt of a client to connect.
+const RESET_NS: u64 = 1_000_000_000;
 /// Faults that are named in one sentence.
 const NAMED_MAX: usize = 3;
 
@@ -130,8 +132,13 @@ fn failover_of(
 }
 
 /// Returns the time from which a fault is over; `None` if it is not. A node that joined has changed nothing since.
+/// Clients notice a reset after its end.
 fn ended_ns(span: &FaultSpan) -> Option<u64> {
-    if span.kind == FaultKind::Join { span.taken_ns.or(span.healed_ns) } else { span.healed_ns }
+    match span.kind {
+        FaultKind::Join => span.taken_ns.or(span.healed_ns),
+        FaultKind::Reset => span.healed_ns.map(|healed_ns| healed_ns + RESET_NS),
+        _ => span.healed_ns,
+    }
 }
 
 /// Number of rejected operations, and of those without a known outcome, in this time. Of a slice that overlaps it in part
@@ -323,7 +330,8 @@ pub fn sentence(view: &FaultView) -> String {
     let mut effects: Vec<String> = Vec::new();
     match view.outage_s {
         None => effects.push("its effect on clients was not counted".to_owned()),
-        Some(_) if view.noticed_s.is_none() => effects.push("no client noticed".to_owned()),
+        Some(_) if view.is_unnoticed() => effects.push("no client noticed".to_owned()),
+        Some(_) if view.noticed_s.is_none() => effects.push("no operation failed".to_owned()),
         Some(0.0) => effects.push("no outage".to_owned()),
         Some(_) => {}
     }

@@ -44,6 +44,7 @@ pub fn fault(span: &FaultSpan) -> String {
             _ => format!("cut of {}", span.subject),
         },
         FaultKind::Link => format!("link fault of {}", span.subject),
+        FaultKind::Reset => format!("reset of connections to {}", span.subject),
         FaultKind::Promote => format!("promotion of {}", span.subject),
         FaultKind::Work => {
             let work = span.fault.split_whitespace().nth(1).unwrap_or_default();

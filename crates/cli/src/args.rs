@@ -287,8 +287,12 @@ pub enum LabAction {
     Kill(LabNode),
     /// Pause the processes of nodes.
     Pause(LabNode),
-    /// Resume paused nodes.
+    /// Stop the busiest thread or process that serves a client, on each node; the others continue to serve.
+    Hang(LabNode),
+    /// Resume nodes that are paused, or of which a thread hangs.
     Resume(LabNode),
+    /// Reset the TCP connections to nodes.
+    Reset(LabNode),
     /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
     Promote(LabNode),
     /// Delay, drop, damage or limit packets between a node's host and all others; without options, show the links.

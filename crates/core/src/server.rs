@@ -241,6 +241,28 @@ pub trait Recipe: Send + Sync {
         Ok(())
     }
 
+    /// Returns true if clients reach the node over TCP.
+    fn takes_tcp(&self, node: usize) -> bool {
+        !self.ports(node).is_empty()
+    }
+
+    /// Fails if no single thread or process of the node's server can hang while the others serve.
+    ///
+    /// # Errors
+    /// `Usage`.
+    fn hangs(&self, _node: usize) -> Result<(), StoreError> {
+        let what = format!("{} has no thread or process for each client, of which one could hang", self.spec().name);
+        Err(StoreError::usage(what).next("suspend the whole server: pause instead of hang"))
+    }
+
+    /// Returns the ids of threads or processes of the node that serve one client each now.
+    ///
+    /// # Errors
+    /// If the node does not answer.
+    fn serving(&self, node: Member<'_>, _waits: &Waits) -> Result<Vec<u32>, StoreError> {
+        self.hangs(node.number).map(|()| Vec::new())
+    }
+
     /// Ports that the node listens on, if it has its own host.
     fn ports(&self, _node: usize) -> &'static [u16] {
         self.spec().ports
@@ -512,6 +534,23 @@ pub trait Servers: Send + Sync {
     /// `Broken` if one of them keeps running.
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
+    /// Stops the busiest thread or process that serves a client, on each node. The rest of the server goes on. `All`
+    /// means the nodes that can hang so. It continues at [`Servers::resume`], and at the end of the holding process.
+    ///
+    /// # Errors
+    /// `Usage` if none can hang alone; `Broken` if no client is served; `Permission`.
+    fn hang(&self, _nodes: Nodes) -> Result<Span, StoreError> {
+        Err(StoreError::usage("these servers have no thread that can hang alone"))
+    }
+
+    /// Resets the established TCP connections to the ports of nodes.
+    ///
+    /// # Errors
+    /// `Broken` if there is no such connection; `Permission`; `Missing` if the kernel cannot.
+    fn reset(&self, _nodes: Nodes) -> Result<Span, StoreError> {
+        Err(StoreError::usage("these servers have no connections that can be reset"))
+    }
+
     /// Makes the servers reload their settings.
     ///
     /// # Errors
@@ -530,7 +569,7 @@ pub trait Servers: Send + Sync {
     /// `Usage` if the cluster cannot do without it.
     fn remove(&self, number: usize) -> Result<(), StoreError>;
 
-    /// Resumes suspended processes (SIGCONT).
+    /// Resumes suspended processes (SIGCONT), and threads that hang.
     ///
     /// # Errors
     /// Errors of the operating system.

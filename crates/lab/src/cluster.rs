@@ -1,6 +1,7 @@
 //! Clusters: private servers of one node or more that run by a store's recipe, each in its own directory, with one
 //! supervisor for all.
 
+mod faults;
 mod provisions;
 mod servers;
 
@@ -93,6 +94,8 @@ pub struct ServerState {
     pub ended: Option<(Ending, StoreError)>,
     /// Id of the server's process.
     pub pid: Option<u32>,
+    /// True while one of its threads hangs by a command.
+    pub hangs: bool,
 }
 
 /// A node with its server, host and files.
@@ -268,7 +271,7 @@ impl ClusterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(ServerState { ended: server.ended(), pid: server.pid() }))
+        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
     }
 
     /// Returns the numbers of nodes that are being started, with the times when that began.
@@ -370,20 +373,6 @@ impl Running {
             let what = format!("the nodes of {} are on this machine's own network, which has no links", self.spec.name);
             StoreError::usage(what).next("use a store with several nodes: plimsoll list stores")
         })
-    }
-
-    fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        self.own_host(number)?.set_link(link)
-    }
-
-    fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
-        limits::change(change, &self.find(number)?.root)?;
-        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-        for member in members.iter_mut().filter(|member| member.node.number == number) {
-            let node = Node::clone(&member.node);
-            member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
-        }
-        Ok(())
     }
 
     /// Returns the number of the node that takes all writes now; of several that take writes, the first that runs.

@@ -51,6 +51,10 @@ impl Recipe for DescribedServer {
         ServerSpec { ports: &[0], reloads: true, ..ServerSpec::new("server", "nobody", "base-passwd") }
     }
 
+    fn takes_tcp(&self, _: usize) -> bool {
+        self.0.url.contains("{port}")
+    }
+
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
         let mut files: Vec<(String, Vec<u8>)> = Vec::new();
         for (name, text) in &self.0.files {

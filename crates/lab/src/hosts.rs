@@ -12,6 +12,7 @@
 //! is left, however this process dies.
 
 mod cable;
+mod connections;
 mod namespace;
 mod netlink;
 mod owner;
@@ -24,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::Cable;
+pub(crate) use connections::reset_connections;
 use namespace::Namespace;
 pub(crate) use namespace::go_into;
 pub use namespace::{NamespaceGuard, ThreadNetwork};

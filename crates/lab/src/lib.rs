@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
+//! | `hang` | one thread of a server that is kept stopped while the others run |
 //! | [`holders`] | processes, mounts and devices that hold a port, a device or a directory |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `caught` | a store whose panics are errors |
@@ -40,6 +41,7 @@ mod directories;
 mod disks;
 pub mod ending;
 mod file_system_errors;
+mod hang;
 pub mod holders;
 pub mod hosts;
 mod limits;

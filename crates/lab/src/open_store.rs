@@ -110,8 +110,8 @@ pub fn open(
             let lab = Lab::open(labs, name)?.with_waits(options.waits.clone());
             let log = Mutex::new(lab.log()?);
             let (there, status) = (lab.enter()?, lab.status()?);
-            use NodeState::{NotReady, Running, Starting, Unknown};
-            let is_away = |state| !matches!(state, Running | Starting | NotReady | Unknown);
+            use NodeState::{Hanging, NotReady, Running, Starting, Unknown};
+            let is_away = |state| !matches!(state, Running | Starting | NotReady | Unknown | Hanging);
             for node in status.nodes.iter().filter(|node| is_away(node.state)) {
                 let (number, state) = (node.number + 1, node.state.name());
                 progress(&format!(

@@ -12,6 +12,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::directories::{self, DISK_LINK, NAME_PREFIX, ServerDirectories};
 use crate::ending::{self, Ending};
+use crate::hang::Hang;
 use crate::limits::LimitUsage;
 use crate::orphans;
 use crate::supervisor::{ANSWER_BOUND, CLOSE_BOUND, Supervisor, readable};
@@ -61,6 +62,8 @@ pub struct PrivateServer {
     running: Option<Running>,
     /// Ending of a program that should be running.
     ended: Option<(Ending, StoreError)>,
+    /// Thread of the server that hangs by a command.
+    hang: Option<Hang>,
     waits: Waits,
 }
 
@@ -97,6 +100,7 @@ impl PrivateServer {
             is_closed: false,
             running: None,
             ended: None,
+            hang: None,
             waits: waits.clone(),
         })
     }
@@ -285,6 +289,8 @@ impl PrivateServer {
         if std::mem::replace(&mut self.is_closed, true) {
             return Ok(());
         }
+        // A thread that is stopped cannot end on a signal.
+        self.hang = None;
         let root = &self.directories.root;
         if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
             return Ok(());
@@ -321,7 +327,7 @@ impl PrivateServer {
 
     fn forget(&mut self) -> Result<(), StoreError> {
         self.end_program()?;
-        self.running = None;
+        (self.running, self.hang) = (None, None);
         Ok(())
     }
 
@@ -371,6 +377,16 @@ impl PrivateServer {
     pub fn pause(&self, stands: bool) -> Result<(), StoreError> {
         orphans::pause_those_in(&self.directories.root, stands)
             .map_err(|error| StoreError::io(self.directories.root.display(), &error))
+    }
+
+    /// Keeps a thread of the server stopped; `None` lets it continue.
+    pub(crate) fn hold(&mut self, hang: Option<Hang>) {
+        self.hang = hang;
+    }
+
+    /// Returns true while a thread of the server is kept stopped.
+    pub(crate) fn hangs(&self) -> bool {
+        self.hang.is_some() && self.running.is_some()
     }
 
     /// Makes a file for the server's user below its data directory; a directory if `name` ends with `/`.

@@ -120,6 +120,25 @@ impl Recipe for Proxied {
         !self.is_it(node) && self.inner.keeps_data(node)
     }
 
+    fn takes_tcp(&self, node: usize) -> bool {
+        self.is_it(node) || self.inner.takes_tcp(node)
+    }
+
+    fn hangs(&self, node: usize) -> Result<(), StoreError> {
+        match self.is_it(node) {
+            true => Err(StoreError::usage("a thread of HAProxy serves many clients: a hang needs one each")
+                .next("name another node, or suspend the whole HAProxy: pause instead of hang")),
+            false => self.inner.hangs(node),
+        }
+    }
+
+    fn serving(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<u32>, StoreError> {
+        match self.is_it(node.number) {
+            true => self.hangs(node.number).map(|()| Vec::new()),
+            false => self.of(node, |inner, node| inner.serving(node, waits)),
+        }
+    }
+
     fn has_log_disk(&self) -> bool {
         self.inner.has_log_disk()
     }

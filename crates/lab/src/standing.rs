@@ -455,6 +455,14 @@ impl Servers for Lab {
         self.act(LabAction::Pause, nodes)
     }
 
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(LabAction::Hang, nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.act(LabAction::Reset, nodes)
+    }
+
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(LabAction::Reload, nodes)
     }

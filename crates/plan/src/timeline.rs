@@ -27,9 +27,11 @@ pub(crate) const VERBS: &[&str] = &[
     "kill",
     "stop",
     "pause",
+    "hang",
     "restart",
     "promote",
     "cut",
+    "reset",
     "link",
     "limit",
     "disk",
@@ -68,12 +70,16 @@ pub enum FaultAction {
     Stop(NodeChoice),
     /// Suspends servers; healed when they continue.
     Pause(NodeChoice),
+    /// Stops one thread or process that serves clients; healed when it continues.
+    Hang(NodeChoice),
     /// Stops and starts servers.
     Restart(NodeChoice),
     /// Restarts all servers one after the other.
     RestartInTurn,
     /// Makes a replica the primary.
     Promote(NodeChoice),
+    /// Resets the TCP connections to servers.
+    Reset(NodeChoice),
     /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, or nothing in one direction.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
@@ -124,8 +130,10 @@ impl FaultAction {
             Self::Kill(_) => "kill",
             Self::Stop(_) => "stop",
             Self::Pause(_) => "pause",
+            Self::Hang(_) => "hang",
             Self::Restart(_) | Self::RestartInTurn => "restart",
             Self::Promote(_) => "promote",
+            Self::Reset(_) => "reset",
             Self::Link(_, link) if link.is_cut() => "cut",
             Self::Link(..) => "link",
             Self::Limit(..) => "limit",
@@ -140,8 +148,10 @@ impl FaultAction {
     /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins.
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
-            Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Restart(on) => Some(*on),
-            Self::Promote(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => Some(*on),
+            Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on) => Some(*on),
+            Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
+                Some(*on)
+            }
             Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
@@ -150,13 +160,15 @@ impl FaultAction {
 
     /// Returns true for a fault that ends by itself.
     pub fn is_brief(&self) -> bool {
-        matches!(self, Self::Restart(_) | Self::RestartInTurn | Self::Promote(_) | Self::Add | Self::Work(..))
+        let is_of_server = matches!(self, Self::Restart(_) | Self::RestartInTurn | Self::Promote(_) | Self::Reset(_));
+        is_of_server || matches!(self, Self::Add | Self::Work(..))
     }
 
     /// Returns true if the faults cannot be in effect together.
     fn excludes(&self, other: &Self) -> bool {
         let is_of_server = |one: &Self| {
-            matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Restart(_) | Self::RestartInTurn)
+            let is_brief = matches!(one, Self::Restart(_) | Self::RestartInTurn);
+            is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {
             (Self::Link(..), Self::Link(..)) => true,
@@ -388,8 +400,10 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "kill" => FaultAction::Kill(on),
         "stop" => FaultAction::Stop(on),
         "pause" => FaultAction::Pause(on),
+        "hang" => FaultAction::Hang(on),
         "restart" => FaultAction::Restart(on),
         "promote" => FaultAction::Promote(on),
+        "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
         "link" => FaultAction::Link(on, link(rest)?),
         "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),

@@ -60,6 +60,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["disk full at 1s", "disk full at 19s"],
         ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
         ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
+        ["hang node 2 at 2s for 5s", "pause node 2 at 6s"],
+        ["restart all at 6s", "hang node 2 at 2s for 5s"],
     ] {
         assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
     }
@@ -72,6 +74,9 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["restart node 1 at 2s", "restart node 1 at 3s"],
         ["work backup node 1 at 2s", "work vacuum node 1 at 2s"],
         ["kill node 1 at 2s", "work backup node 1 at 3s"],
+        ["hang node 1 at 2s for 5s", "hang node 2 at 2s"],
+        ["hang node 1 at 2s for 5s", "reset node 1 at 3s"],
+        ["reset node 1 at 2s", "reset all at 2s"],
     ] {
         assert_eq!(found(&pair), None);
     }
@@ -114,6 +119,17 @@ fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
     assert_eq!(fault("work backup  all at 40%").name(), "work backup all");
     assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn);
     assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
+}
+
+#[test]
+fn a_hang_lasts_and_a_reset_ends_by_itself_and_may_be_repeated() {
+    assert_eq!(fault("hang replica at 1s").what, FaultAction::Hang(NodeChoice::Replica));
+    assert_eq!(moments("hang primary at 1s for 2s", Some(10 * S)), [(S, Some(3 * S))]);
+    assert_eq!(moments("hang primary at 1s", Some(10 * S)), [(S, Some(10 * S))]);
+    let reset = fault("reset node 2 at 1s every 3s");
+    assert_eq!((reset.what.clone(), reset.what.is_brief()), (FaultAction::Reset(NodeChoice::Number(2)), true));
+    assert_eq!(reset.moments(Some(10 * S), 1).len(), 3);
+    assert_eq!((reset.what.verb(), reset.name()), ("reset", "reset node 2"));
 }
 
 #[test]

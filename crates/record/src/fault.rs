@@ -9,10 +9,14 @@ plimsoll_core::words! {
         Stop = "stop",
         /// Pause of a server's processes.
         Pause = "pause",
+        /// Hang of one thread or process of a server, while the rest goes on.
+        Hang = "hang",
         /// Stop and start of a server in one action.
         Restart = "restart",
         /// Promotion of a replica to the primary.
         Promote = "promote",
+        /// Reset of the TCP connections to a server.
+        Reset = "reset",
         /// Loss of all traffic of a node.
         Cut = "cut",
         /// Slow or lossy link of a node.

@@ -23,6 +23,8 @@ use crate::sink::Told;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 const LEAD: Duration = Duration::from_millis(500);
+/// Time after a reset of connections in which those who had one fail.
+const RESET_EFFECT: Duration = Duration::from_secs(1);
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -51,6 +53,8 @@ pub struct Directed {
     pub ended: Option<TrialError>,
     /// Parts of nodes that have a fault.
     held: Vec<(&'static str, usize)>,
+    /// Time of the last reset of connections.
+    reset: Option<Instant>,
     /// Number of faults that are changing which servers run, which takes a while.
     changing: u32,
     /// Number of such changes that have ended: roles may be others since.
@@ -435,12 +439,14 @@ impl<'a> Director<'a> {
     /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
     fn hold(&self, fault: &PlannedFault, chosen: Option<&ChosenNodes>) -> Result<Held<'_>, TrialError> {
         let thing = match &fault.what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) => Some("server"),
+            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => {
+                Some("server")
+            }
             FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
-            FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
+            FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
         let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
             return Ok(Held(self, BTreeSet::new()));
@@ -459,13 +465,15 @@ impl<'a> Director<'a> {
         Ok(Held(self, keys))
     }
 
-    /// Returns true if another fault affects the server, link or disk of one of these nodes, or changes which servers
-    /// run.
+    /// Returns true if another fault affects the server, link or disk of one of these nodes, changes which servers
+    /// run, or has reset connections.
     fn has_other_fault(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
         let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
-        directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
+        // Work notices a reset after its end.
+        let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
+        is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
@@ -483,6 +491,11 @@ impl<'a> Director<'a> {
             FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
             FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
+            FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
+            FaultAction::Reset(_) => {
+                self.directed().reset = Some(Instant::now());
+                self.servers()?.reset(nodes)?;
+            }
             FaultAction::Restart(_) => {
                 self.servers()?.restart(nodes)?;
                 self.servers_are_new()?;
@@ -529,15 +542,17 @@ impl<'a> Director<'a> {
                 self.servers()?.start(nodes)?;
                 self.servers_are_new()
             }
-            FaultAction::Pause(_) => self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
-                // A promotion has killed it meanwhile.
-                Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
-                    let _changing = self.change();
-                    self.servers()?.start(nodes)?;
-                    self.servers_are_new()
-                }
-                _ => Err(error),
-            }),
+            FaultAction::Pause(_) | FaultAction::Hang(_) => {
+                self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
+                    // A promotion has killed it meanwhile.
+                    Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
+                        let _changing = self.change();
+                        self.servers()?.start(nodes)?;
+                        self.servers_are_new()
+                    }
+                    _ => Err(error),
+                })
+            }
             FaultAction::Link(..) => {
                 let servers = self.servers()?;
                 set_back(nodes, &begun.links, |nodes, link| servers.set_link(nodes, *link).map(drop))
@@ -560,6 +575,7 @@ impl<'a> Director<'a> {
             FaultAction::Restart(_)
             | FaultAction::RestartInTurn
             | FaultAction::Promote(_)
+            | FaultAction::Reset(_)
             | FaultAction::Add
             | FaultAction::Work(..) => Ok(()),
             FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
@@ -681,8 +697,10 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Kill(_) => FaultKind::Kill,
         FaultAction::Stop(_) => FaultKind::Stop,
         FaultAction::Pause(_) => FaultKind::Pause,
+        FaultAction::Hang(_) => FaultKind::Hang,
         FaultAction::Restart(_) | FaultAction::RestartInTurn => FaultKind::Restart,
         FaultAction::Promote(_) => FaultKind::Promote,
+        FaultAction::Reset(_) => FaultKind::Reset,
         FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,

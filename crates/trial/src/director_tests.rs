@@ -104,6 +104,14 @@ impl Servers for Noted {
         if self.is_stubborn { Err(StoreError::broken("it keeps running")) } else { self.note("pause", nodes) }
     }
 
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("hang", nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("reset", nodes)
+    }
+
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.note("reload", nodes)
     }
@@ -341,6 +349,21 @@ fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
 }
 
 #[test]
+fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
+    let faults = ["hang primary at 50ms for 400ms", "reset all at 150ms every 200ms", "kill node 2 at 250ms for 50ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(500), 500);
+    // A role may turn out to be a node that hangs.
+    assert_eq!(done.names(), ["hang 2", "reset all", "reset all", "resume 2", "start all"], "{:?}", done.calls);
+    let error = done.directed.failed.as_ref().unwrap();
+    assert!(error.what.contains("node 2 has another fault of its server"), "{error:?}");
+    let of_kind = |kind: FaultKind| done.spans.iter().filter(move |span| span.kind == kind);
+    let hang = of_kind(FaultKind::Hang).next().unwrap();
+    assert!(hang.subject == "node 2, the primary" && hang.healing_ns.is_some() && hang.healed_ns.is_some());
+    assert!(of_kind(FaultKind::Reset).all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
+    assert_eq!(of_kind(FaultKind::Reset).count(), 2);
+}
+
+#[test]
 fn a_node_that_joins_stays_and_is_named() {
     let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 100);
     assert_eq!((done.directed.added.as_slice(), done.directed.join_s.is_some()), (&[3][..], true));
@@ -388,6 +411,8 @@ fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     let span = &ended.spans[0];
     assert_eq!(span.error.as_deref(), Some("the connection is lost"));
     assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
+    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 800);
+    assert!(reset.spans[0].error.is_some() && reset.directed.failed.is_none(), "{:?}", reset.directed.failed);
     let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
 }

@@ -1,5 +1,7 @@
 //! Faults that the stores of a plan cannot have, before anything is started.
 
+use std::ops::Range;
+
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
 use plimsoll_lab::described;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
@@ -91,6 +93,15 @@ fn mistake(
             let next = format!("write connections={}, or less", most / nodes.max(1) as u64);
             (connections > most).then_some((what, next))
         }
+        FaultAction::Hang(on) => {
+            let refused = numbers(*on, recipe).map(|number| recipe.hangs(number)).reduce(Result::or)?.err()?;
+            Some((refused.what, refused.next.unwrap_or_default()))
+        }
+        FaultAction::Reset(on) if !numbers(*on, recipe).any(|number| recipe.takes_tcp(number)) => {
+            let what = format!("{label} serves its sessions over a Unix socket, where no TCP connection can be reset");
+            let next = "use a store with several nodes, which clients reach over TCP: plimsoll list stores";
+            Some((what, next.to_owned()))
+        }
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {
             let what = format!("{label} is on this machine's own network, which has no links");
             Some((what, "use a store with several nodes: plimsoll list stores".to_owned()))
@@ -108,6 +119,16 @@ fn mistake(
     }
 }
 
+/// Returns the numbers, from 0, of the nodes that a fault names, by the roles that nodes begin with.
+fn numbers(on: NodeChoice, recipe: &dyn Recipe) -> Range<usize> {
+    match on {
+        NodeChoice::All => 0..recipe.spec().nodes,
+        NodeChoice::Primary => 0..1,
+        NodeChoice::Replica => 1..2,
+        NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
+    }
+}
+
 /// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can. If
 /// roles `may_change`, a node may have any role by then.
 fn no_such_work(
@@ -117,13 +138,8 @@ fn no_such_work(
     recipe: &dyn Recipe,
     may_change: bool,
 ) -> Option<(String, String)> {
-    let numbers = match on {
-        NodeChoice::All => 0..recipe.spec().nodes,
-        NodeChoice::Number(_) if may_change && recipe.promotes().is_ok() => 0..recipe.spec().nodes,
-        NodeChoice::Primary => 0..1,
-        NodeChoice::Replica => 1..2,
-        NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
-    };
+    let is_any = matches!(on, NodeChoice::Number(_)) && may_change && recipe.promotes().is_ok();
+    let numbers = numbers(if is_any { NodeChoice::All } else { on }, recipe);
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
     works.dedup();

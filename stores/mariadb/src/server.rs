@@ -15,6 +15,7 @@ use std::sync::Arc;
 use plimsoll_core::{
     Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, Waits, no_promotion,
 };
+use plimsoll_endpoint::text;
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::proxy_of;
 
@@ -58,6 +59,13 @@ pub enum Topology {
 const USER: &str = "plimsoll";
 /// Statements that the first node of a cluster begins with; they hold the password.
 const INIT_FILE: &str = "init.sql";
+
+/// Threads that serve a client each; not this one, nor one that feeds a replica.
+const SERVING: &str = "SELECT tid FROM information_schema.processlist \
+     WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command NOT IN ('Daemon', 'Binlog Dump')";
+const SERVING_OF_MYSQL: &str = "SELECT thread_os_id FROM performance_schema.threads \
+     WHERE name = 'thread/sql/one_connection' AND processlist_id <> CONNECTION_ID() \
+     AND processlist_command NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')";
 
 /// A private MariaDB, or MySQL where that is installed.
 #[derive(Debug, Clone, Default)]
@@ -302,6 +310,24 @@ impl Recipe for MariadbRecipe {
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn hangs(&self, _: usize) -> Result<(), StoreError> {
+        let handling = self.settings.iter().rfind(|(name, _)| name.replace('-', "_") == "thread_handling");
+        match handling.filter(|(_, value)| value != "one-thread-per-connection") {
+            Some((_, value)) => {
+                let what = format!("a thread serves many clients with thread_handling={value}: a hang needs one each");
+                Err(StoreError::usage(what).next("leave the setting out"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn serving(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<u32>, StoreError> {
+        let mut connection = self.open(&node, waits)?;
+        // MySQL has no such column.
+        let answer = connection.simple(SERVING).or_else(|_| connection.simple(SERVING_OF_MYSQL))?;
+        Ok(answer.row_iter().filter_map(|row| text(row, 0).parse().ok()).collect())
     }
 
     fn works(&self, node: usize) -> &'static [&'static str] {

@@ -24,7 +24,7 @@ use crate::shared_memory;
 use crate::sql::literal;
 use crate::wire::Login;
 use crate::works;
-use plimsoll_endpoint::Password;
+use plimsoll_endpoint::{Password, text};
 
 /// The server's program.
 pub const POSTGRES: Program = Program {
@@ -40,6 +40,9 @@ const PASSWORD_FILE: &str = "password";
 const PASS_FILE: &str = "pgpass";
 /// The database and its owner, as PostgreSQL's own tools call them.
 pub(crate) const NAME: &str = "postgres";
+/// Processes that serve a client each; not this one.
+const SERVING: &str = "SELECT pid FROM pg_stat_activity \
+     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Settings without which a former primary cannot be rewound: which pages changed, and the log since the last
@@ -392,6 +395,19 @@ impl Recipe for PostgresRecipe {
             Ok(mut connection) => progress::of(&mut connection, &node),
             Err(error) => progress::recovery(&node, &self.data_dir(&node)).map(|found| vec![found]).ok_or(error),
         }
+    }
+
+    fn hangs(&self, node: usize) -> Result<(), StoreError> {
+        match self.is_front(node) {
+            true => Err(StoreError::usage("one thread of PgBouncer serves all clients: a hang needs one each")
+                .next("name another node, or suspend the whole PgBouncer: pause instead of hang")),
+            false => Ok(()),
+        }
+    }
+
+    fn serving(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<u32>, StoreError> {
+        let answer = self.by_socket(&node).open(Arc::default(), "", &[], waits)?.simple(SERVING)?;
+        Ok(answer.row_iter().filter_map(|row| text(row, 0).parse().ok()).collect())
     }
 
     fn works(&self, node: usize) -> &'static [&'static str] {

@@ -189,6 +189,11 @@ impl Recipe for RedisRecipe {
         if self.role(node) == SENTINEL { &SENTINEL_PORTS } else { &PORTS }
     }
 
+    fn takes_tcp(&self, node: usize) -> bool {
+        // The sessions of a cluster use the sockets of its nodes.
+        self.role(node) == SENTINEL || (self.shape.has_hosts() && !self.is_cluster())
+    }
+
     fn host(&self, node: usize) -> usize {
         // A Sentinel is beside a server, as people have it where they have three machines.
         node.checked_sub(self.shape.servers()).unwrap_or(node)

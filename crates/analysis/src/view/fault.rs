@@ -67,6 +67,13 @@ pub struct FaultView {
     pub is_healed_before: bool,
 }
 
+impl FaultView {
+    /// Returns true if operations were counted and no client noticed the fault. If a thread hangs, its client waits.
+    pub fn is_unnoticed(&self) -> bool {
+        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang
+    }
+}
+
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultRepeatsView {

@@ -394,9 +394,33 @@ fn a_load_step_is_judged_without_its_faults_and_by_what_they_cost() {
 }
 
 #[test]
+fn operations_that_fail_after_a_reset_are_its_effect() {
+    let mut run = ticked(20, |tick| match tick {
+        501 => (0, 4),
+        1_201 => (6, 4),
+        _ => (10, 0),
+    });
+    fault(&mut run, (FaultKind::Reset, "node 2", "reset node 2 at 5s"), 5_000, Some(5_005));
+    let view = view(&run);
+    let found = &view.faults[0];
+    assert_eq!((found.unknown, found.noticed_s), (4, Some(0.01)), "{found:?}");
+}
+
+#[test]
+fn a_hang_without_a_failure_is_not_said_to_be_unnoticed() {
+    let mut run = ticked(20, |tick| if (500..700).contains(&tick) { (8, 0) } else { (10, 0) });
+    fault(&mut run, (FaultKind::Hang, "node 2", "hang node 2 at 5s for 2s"), 5_000, Some(7_000));
+    let view = view(&run);
+    let sentence = &view.faults[0].sentence;
+    assert!(sentence.contains("no operation failed") && !sentence.contains("noticed"), "{sentence}");
+}
+
+#[test]
 fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
     for (kind, subject, words, name) in [
         (FaultKind::Work, "node 1, the primary", "work vacuum primary at 3s", "work vacuum of node 1, the primary"),
+        (FaultKind::Hang, "node 2", "hang node 2 at 3s", "hang of node 2"),
+        (FaultKind::Reset, "node 2", "reset node 2 at 3s", "reset of connections to node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 at 3s", "cut of node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 in at 3s for 1s", "cut of traffic to node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 out at 3s", "cut of traffic from node 2"),

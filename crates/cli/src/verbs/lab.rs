@@ -67,6 +67,8 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
         LabAction::Pause(of) => act(of, "paused", |lab, nodes| lab.pause(nodes)),
+        LabAction::Hang(of) => act(of, "hanging", |lab, nodes| lab.hang(nodes)),
+        LabAction::Reset(of) => act(of, "reset", |lab, nodes| lab.reset(nodes)),
         LabAction::Reload(of) => act(of, "reloaded", |lab, nodes| lab.reload(nodes)),
         LabAction::Resume(of) => act(of, "resumed", |lab, nodes| lab.resume(nodes)),
         LabAction::Promote(of) => {

@@ -20,12 +20,12 @@ fn faults(ran: &Value) -> (Vec<Value>, String) {
 }
 
 #[track_caller]
-fn seconds(fault: &Value, name: &str) -> f64 {
+pub fn seconds(fault: &Value, name: &str) -> f64 {
     fault[name].as_f64().unwrap_or_else(|| panic!("no {name}: {fault}"))
 }
 
 /// Returns the endpoint of a run's private PostgreSQL.
-fn postgres_of(run: &Guarded) -> Endpoint {
+pub fn postgres_of(run: &Guarded) -> Endpoint {
     let sockets_of = |pid: &u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words = String::from_utf8_lossy(&command).replace('\0', "\n");

@@ -24,6 +24,7 @@ mod doctor;
 mod failures;
 mod faultfs;
 mod faults;
+mod hang;
 mod in_front;
 mod interrupted;
 mod kill;

@@ -68,7 +68,18 @@ impl Servers for Running {
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| server.pause(false))
+        self.each(nodes, |server| {
+            server.hold(None);
+            server.pause(false)
+        })
+    }
+
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.hang_each(nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.reset_each(nodes)
     }
 
     fn add(&self) -> Result<usize, StoreError> {

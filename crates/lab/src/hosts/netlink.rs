@@ -1,36 +1,44 @@
-//! Configuration of interfaces and addresses over rtnetlink (rtnetlink(7)). The few kinds of message are written by
-//! hand: libraries for them bring a runtime or the whole protocol.
+//! Configuration of interfaces and addresses over rtnetlink (rtnetlink(7)), and messages of other netlink protocols.
+//! The few kinds of message are written by hand: libraries for them bring a runtime or the whole protocol.
 
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice};
 
 /// Length of a message's header (`nlmsghdr`).
 const HEAD_BYTES: usize = 16;
+/// Length of the longest part of a list, more than the kernel sends at once.
+const LIST_BYTES: usize = 64 << 10;
 /// Attributes begin and end at multiples of this.
 const ALIGNMENT: usize = 4;
 /// `VETH_INFO_PEER`, of `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
 
-/// A socket that configures interfaces in the network namespace in which it was made.
+/// A socket that acts on the network namespace in which it was made: one of rtnetlink configures interfaces.
 pub(super) struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
-    /// Opens a socket in the calling thread's namespace.
+    /// Opens a socket of rtnetlink in the calling thread's namespace.
     pub(super) fn open() -> io::Result<Self> {
         // `NETLINK_ROUTE` is protocol 0, the default.
-        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
+        Self::of(None)
+    }
+
+    /// Opens a socket of a netlink protocol in the calling thread's namespace.
+    pub(super) fn of(protocol: Option<Protocol>) -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
         Ok(Self { socket, sequence: 0 })
     }
 
     /// Makes a bridge.
     pub(super) fn add_bridge(&mut self, name: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, 0, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, 0, true);
         message.text(libc::IFLA_IFNAME, name);
         message.nested(libc::IFLA_LINKINFO, |message| message.text(libc::IFLA_INFO_KIND, "bridge"));
         self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
@@ -38,7 +46,7 @@ impl Netlink {
 
     /// Makes a pair of interfaces: `name` here, and `peer` in another namespace.
     pub(super) fn add_veth(&mut self, name: &str, peer: &str, other: BorrowedFd<'_>) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, 0, false);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, 0, false);
         message.text(libc::IFLA_IFNAME, name);
         message.nested(libc::IFLA_LINKINFO, |message| {
             message.text(libc::IFLA_INFO_KIND, "veth");
@@ -56,40 +64,40 @@ impl Netlink {
 
     /// Sets an interface up.
     pub(super) fn set_up(&mut self, name: &str) -> io::Result<()> {
-        let message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         self.ask(message, 0)
     }
 
     /// Makes an interface a port of a bridge.
     pub(super) fn enslave(&mut self, name: &str, bridge: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &self.index_of(bridge)?.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Removes an interface from its bridge.
     pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Sets the number of segments that an interface accepts as one frame and splits itself.
     pub(super) fn set_segments_max(&mut self, name: &str, count: u32) -> io::Result<()> {
-        let mut message = Message::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_GSO_MAX_SEGS, &count.to_ne_bytes());
         self.ask(message, 0)
     }
 
     /// Removes an interface, with its peer.
     pub(super) fn remove(&mut self, name: &str) -> io::Result<()> {
-        let message = Message::link(libc::RTM_DELLINK, self.index_of(name)?, false);
+        let message = NetlinkMessage::link(libc::RTM_DELLINK, self.index_of(name)?, false);
         self.ask(message, 0)
     }
 
     /// Sets an interface's address, and with it the route to its network.
     pub(super) fn add_address(&mut self, name: &str, address: Ipv4Addr, prefix_bits: u8) -> io::Result<()> {
-        let mut message = Message::new(libc::RTM_NEWADDR);
+        let mut message = NetlinkMessage::new(libc::RTM_NEWADDR);
         // `ifaddrmsg`: family, prefix, flags, scope (everywhere), interface.
         message.0.extend([libc::AF_INET as u8, prefix_bits, 0, 0]);
         message.0.extend(self.index_of(name)?.to_ne_bytes());
@@ -103,7 +111,7 @@ impl Netlink {
     }
 
     /// Sends a message and reads its acknowledgement.
-    fn ask(&mut self, message: Message, flags: i32) -> io::Result<()> {
+    pub(super) fn ask(&mut self, message: NetlinkMessage, flags: i32) -> io::Result<()> {
         self.sequence += 1;
         let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK | flags) as u16;
         rustix::net::send(&self.socket, &message.with_head(flags, self.sequence), SendFlags::empty())?;
@@ -117,13 +125,47 @@ impl Netlink {
             None => Err(io::ErrorKind::InvalidData.into()),
         }
     }
+
+    /// Sends a message that asks for a list. Returns the contents of the messages that are the list.
+    pub(super) fn list(&mut self, message: NetlinkMessage) -> io::Result<Vec<Vec<u8>>> {
+        self.sequence += 1;
+        let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
+        rustix::net::send(&self.socket, &message.with_head(flags, self.sequence), SendFlags::empty())?;
+        let (mut list, mut answer) = (Vec::new(), vec![0; LIST_BYTES]);
+        loop {
+            let (length, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+            let mut rest = answer.get(..length).unwrap_or_default();
+            if rest.is_empty() {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            while let Some((kind, contents, after)) = first(rest) {
+                if kind == libc::NLMSG_DONE || kind == libc::NLMSG_ERROR {
+                    // Both begin with 0, or with an error's number below it.
+                    let number =
+                        contents.get(..4).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_ne_bytes);
+                    return if number < 0 { Err(io::Error::from_raw_os_error(-number)) } else { Ok(list) };
+                }
+                list.push(contents.to_vec());
+                rest = after;
+            }
+        }
+    }
+}
+
+/// Returns the type of the first message of `bytes`, its contents, and the bytes after it; `None` at the end.
+fn first(bytes: &[u8]) -> Option<(i32, &[u8], &[u8])> {
+    let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    let rest = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+    Some((kind.into(), bytes.get(HEAD_BYTES..length)?, rest))
 }
 
 /// A message without the header fields that are set on sending.
-struct Message(Vec<u8>);
+pub(super) struct NetlinkMessage(pub(super) Vec<u8>);
 
-impl Message {
-    fn new(kind: u16) -> Self {
+impl NetlinkMessage {
+    /// Starts a message of this type.
+    pub(super) fn new(kind: u16) -> Self {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         Self(bytes)

@@ -304,7 +304,8 @@ impl Holder {
         }
         let Some((number, state)) = down.iter().find(|(number, _)| Some(*number) != but) else { return Ok(()) };
         let (number, name) = (number + 1, &self.name);
-        let verb = if *state == NodeState::Paused { "resume" } else { "start" };
+        let is_stopped = matches!(state, NodeState::Paused | NodeState::Hanging);
+        let verb = if is_stopped { "resume" } else { "start" };
         let what = format!("node {number} of lab {name} is {}: {why}", state.name());
         // Of several that do not run none can be removed.
         let remove = if down.len() == 1 { format!(", or plimsoll lab remove {name} {number}") } else { String::new() };
@@ -319,13 +320,16 @@ impl Holder {
             LabAction::Stop | LabAction::Restart => self.meant(nodes, Some(NodeState::Stopped)),
             LabAction::Pause => self.meant(nodes, Some(NodeState::Paused)),
             LabAction::Start | LabAction::Resume | LabAction::Reload | LabAction::Promote => {}
+            LabAction::Hang | LabAction::Reset => {}
         }
         let done = match act {
             LabAction::Kill => self.cluster.kill(nodes),
             LabAction::Stop => self.cluster.stop(nodes),
             LabAction::Restart => self.cluster.restart(nodes),
             LabAction::Pause => self.cluster.pause(nodes),
+            LabAction::Hang => self.cluster.hang(nodes),
             LabAction::Resume => self.cluster.resume(nodes),
+            LabAction::Reset => self.cluster.reset(nodes),
             LabAction::Reload => self.cluster.reload(nodes),
             LabAction::Promote => match nodes {
                 Nodes::One(number) => self.cluster.promote(number),
@@ -460,6 +464,7 @@ impl Holder {
             self.needed_by().get(&number).is_some_and(|process| readable(process, Duration::ZERO).unwrap_or(false));
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
         let seen = self.cluster.server_state(number)?;
+        let hangs = seen.as_ref().is_some_and(|seen| seen.hangs);
         let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
         let ended = ended.map(|(_, error)| error.to_string());
         let starts = self.cluster.starting().contains_key(&number);
@@ -470,6 +475,7 @@ impl Holder {
             (_, Some(_)) => NodeState::Restarting,
             _ if not_ready.is_some() => NodeState::NotReady,
             _ if said.is_none() => NodeState::Unknown,
+            _ if hangs => NodeState::Hanging,
             _ => NodeState::Running,
         };
         let of_state = match state {

@@ -17,7 +17,7 @@ pub(super) struct Lease {
     process: OwnedFd,
     /// Number of its requests in progress, which go on after its end.
     requests: u32,
-    /// Nodes that do not run; true if a node is paused.
+    /// Nodes that do not run; true if a node is paused, or a thread of it hangs.
     down: BTreeMap<usize, bool>,
     /// Links and limits before the first change, by node.
     links: BTreeMap<usize, Link>,
@@ -64,7 +64,7 @@ impl Leases {
             LabRequest::Act { act: LabAction::Kill | LabAction::Stop | LabAction::Restart, nodes } => {
                 lease.down.extend(numbers(cluster, *nodes).map(|number| (number, false)));
             }
-            LabRequest::Act { act: LabAction::Pause, nodes } => {
+            LabRequest::Act { act: LabAction::Pause | LabAction::Hang, nodes } => {
                 for number in numbers(cluster, *nodes) {
                     lease.down.entry(number).or_insert(true);
                 }

@@ -58,7 +58,9 @@ pub(super) enum LabAction {
     Start,
     Restart,
     Pause,
+    Hang,
     Resume,
+    Reset,
     Reload,
     Promote,
 }
@@ -73,7 +75,9 @@ impl LabAction {
             Self::Start => "start",
             Self::Restart => "restart",
             Self::Pause => "pause",
+            Self::Hang => "hang",
             Self::Resume => "resume",
+            Self::Reset => "reset",
             Self::Reload => "reload",
             Self::Promote => "promote",
         }
@@ -202,6 +206,8 @@ plimsoll_core::words! {
         NotReady = "not ready",
         /// Running as a process; if it answers as a client needs it was not found out in time.
         Unknown = "not known",
+        /// Running and ready, and one of its threads hangs by a command.
+        Hanging = "hanging",
         /// Paused by a command.
         Paused = "paused",
         /// Stopped by a command.

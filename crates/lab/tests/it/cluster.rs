@@ -178,6 +178,20 @@ fn a_paused_node_stands_still_with_all_it_has_started_until_it_is_resumed() {
     cluster.close().unwrap();
 }
 
+#[test]
+fn a_node_without_clients_neither_hangs_nor_has_a_connection_to_reset() {
+    let base = base();
+    let cluster = start_on(base.path(), 2, 2, COUNTS).unwrap();
+    let hang = cluster.hang(Nodes::All).unwrap_err();
+    let what = "Shell has no thread or process for each client, of which one could hang";
+    assert_eq!((hang.kind, &*hang.what), (StoreErrorKind::Usage, what));
+    let reset = cluster.reset(Nodes::All).unwrap_err();
+    let what = "no TCP connection to Shell was open: nothing was reset";
+    assert_eq!((reset.kind, &*reset.what), (StoreErrorKind::Broken, what));
+    assert_eq!(cluster.reset(Nodes::One(7)).unwrap_err().kind, StoreErrorKind::Usage);
+    cluster.close().unwrap();
+}
+
 /// On a busy machine a child is often stopped before it has executed its program, and its parent waits for that.
 #[test]
 fn a_node_that_starts_processes_all_the_time_is_paused_on_a_busy_machine() {

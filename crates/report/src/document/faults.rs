@@ -52,12 +52,12 @@ pub fn faults(view: &RunView) -> Body<'_> {
 
 /// Returns the time until a client noticed; `no client` if their operations were counted and none did.
 fn noticed(one: &FaultView) -> Cell {
-    match (one.noticed_s, one.outage_s) {
+    match one.noticed_s {
         // The first tick.
-        (Some(noticed_s), _) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
-        (Some(noticed_s), _) => number::seconds(noticed_s).into(),
-        (None, Some(_)) => Tone::Good.text("no client").into(),
-        (None, None) => NONE.into(),
+        Some(noticed_s) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
+        Some(noticed_s) => number::seconds(noticed_s).into(),
+        None if one.is_unnoticed() => Tone::Good.text("no client").into(),
+        None => NONE.into(),
     }
 }
 
