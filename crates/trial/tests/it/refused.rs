@@ -9,17 +9,22 @@ use plimsoll_core::{
 };
 use plimsoll_plan::model::{Plan, PlannedTrial};
 use plimsoll_testkit::lying_kv::Pairs;
-use plimsoll_trial::{bound_sessions, possible};
+use plimsoll_trial::{bound_sessions, here, possible};
 
 const WITH_DISK: [ParamSpec; 6] = with_disk([]);
 const BOUNDED: [ParamSpec; 1] = [ParamSpec::int("most", 1..=100, "30", "most clients")];
 
-/// Store of which nothing but its description is asked. Has servers if it has nodes.
-struct Described(StoreSpec, usize);
+/// Store of which nothing but its description is asked. Has servers if it has nodes, and may not be installed.
+struct Described(StoreSpec, usize, Option<StoreErrorKind>);
 
 impl StoreKind for Described {
     fn spec(&self) -> &StoreSpec {
         &self.0
+    }
+
+    fn installed(&self) -> Result<String, StoreError> {
+        let missing = |kind| StoreError::new(kind, format!("{} is not installed", self.0.name)).next("install it");
+        self.2.map_or_else(|| Ok("built in".to_owned()), |kind| Err(missing(kind)))
     }
 
     fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
@@ -53,7 +58,7 @@ impl Recipe for Nodes {
 }
 
 fn catalogue() -> Catalogue {
-    let kind = |spec: StoreSpec, nodes| -> Box<dyn StoreKind> { Box::new(Described(spec, nodes)) };
+    let kind = |spec: StoreSpec, nodes| -> Box<dyn StoreKind> { Box::new(Described(spec, nodes, None)) };
     let spec = |name| StoreSpec { name, ..Pairs::honest().spec().clone() };
     let wire = SessionSpec::new(SessionShape::Wire, 1 << 10);
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
@@ -229,7 +234,7 @@ fn operations_of_an_interface_that_a_store_does_not_speak_are_refused() {
     let mut catalogue = catalogue();
     let interfaces = &[plimsoll_core::Interface::Kv];
     let spec = StoreSpec { name: "hash", interfaces, ..Pairs::honest().spec().clone() };
-    catalogue.stores.push(Box::new(Described(spec, 0)));
+    catalogue.stores.push(Box::new(Described(spec, 0, None)));
     let place = tempfile::tempdir().unwrap();
     let plan = parsed(&catalogue, "", "\"hash\"", "mix = { read = 1, scan = 1 }", "");
     let error = possible(&plan, &catalogue, place.path()).unwrap_err();
@@ -291,4 +296,39 @@ fn nothing_is_recorded_of_a_run_that_is_refused() {
     assert_eq!(error.kind, StoreErrorKind::Usage);
     let left: Vec<PathBuf> = std::fs::read_dir(place.path()).unwrap().map(|one| one.unwrap().path()).collect();
     assert!(left.is_empty() && heard.course.lock().unwrap().is_empty(), "{left:?}");
+}
+
+#[test]
+fn trials_of_stores_that_cannot_run_here_are_left_out_with_the_reason_unless_none_is_left() {
+    let mut catalogue = catalogue();
+    for (name, kind) in [("gone", StoreErrorKind::Missing), ("closed", StoreErrorKind::Permission)] {
+        let spec = StoreSpec { name, ..Pairs::honest().spec().clone() };
+        catalogue.stores.push(Box::new(Described(spec, 0, Some(kind))));
+    }
+    let mut plan = parsed(&catalogue, "", "\"gone\", \"toy\", \"closed\"", "clients = [1, 2]", "");
+    here::leave_out(&mut plan, &catalogue).unwrap();
+    let left: Vec<_> = plan.trials.iter().map(|trial| (trial.ordinal, trial.store.label.as_str())).collect();
+    assert_eq!(left, [(0, "toy"), (1, "toy")], "trials are counted anew");
+    let words = |name: &str| format!("Left out: {name} cannot run here: {name} is not installed → install it");
+    assert!(plan.notices.contains(&words("gone")) && plan.notices.contains(&words("closed")), "{:?}", plan.notices);
+    // If none is left, that is an error of the first, with the others' words.
+    let mut plan = parsed(&catalogue, "", "\"gone\", \"closed\"", "", "");
+    let error = here::leave_out(&mut plan, &catalogue).unwrap_err();
+    assert_eq!((error.kind, error.what.as_str()), (StoreErrorKind::Missing, "gone is not installed"));
+    assert_eq!(error.detail.unwrap(), [words("gone"), words("closed")].join("\n"));
+    let mut plan = parsed(&catalogue, "", "\"toy\"", "", "");
+    here::leave_out(&mut plan, &catalogue).unwrap();
+    assert!(plan.trials.len() == 1 && plan.notices.is_empty(), "{:?}", plan.notices);
+}
+
+#[test]
+fn what_a_store_needs_and_finds_here_is_said_in_a_few_words() {
+    let mut catalogue = catalogue();
+    let spec = StoreSpec { name: "gone", ..Pairs::honest().spec().clone() };
+    catalogue.stores.push(Box::new(Described(spec, 0, Some(StoreErrorKind::Missing))));
+    let found = |store: &str| here::found(&catalogue, &parsed(&catalogue, "", store, "", "").trials[0].store);
+    assert_eq!(found("\"toy\""), Ok("built in".to_owned()));
+    assert_eq!(found("\"cluster\""), Ok("built in".to_owned()));
+    assert_eq!(found(ATTACHED), Ok("attached: nothing is started here".to_owned()));
+    assert_eq!(found("\"gone\"").unwrap_err().kind, StoreErrorKind::Missing);
 }
