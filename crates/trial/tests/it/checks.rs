@@ -1,4 +1,4 @@
-//! What a check comes to: lies of stores, records that cannot be read back, and the store's own integrity check.
+//! Results of checks: lies of stores, records that cannot be read back, and the store's own integrity check.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

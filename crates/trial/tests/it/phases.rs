@@ -41,9 +41,9 @@ pub fn plan(head: &str, steps: &[&str]) -> String {
 
 /// A run that came to its end, or to an error.
 pub struct Ran {
-    /// Where it ran.
+    /// Place of the run, with its stores.
     pub simulation: Simulation,
-    /// What was told.
+    /// Receiver of its events.
     pub heard: Heard,
     /// Error of the run.
     pub error: Option<StoreError>,

@@ -1,4 +1,4 @@
-//! What is refused before anything is started, with the reason and a remedy.
+//! Refusals before anything is started, with the reason and a remedy.
 
 use std::path::PathBuf;
 use std::sync::Arc;

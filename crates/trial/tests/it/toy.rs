@@ -33,11 +33,11 @@ pub struct ToyState {
     pub cache: Mutex<Option<CacheSize>>,
     /// Words of its integrity check.
     pub integrity: Mutex<Option<String>>,
-    /// Has counters: writes, as cycles of work, and the load, a level.
+    /// Counts its writes, as cycles of work, and tells a level.
     pub counts: AtomicBool,
     /// Cannot read its counters while it is driven.
     pub counts_badly: AtomicBool,
-    /// Has settings of sessions, which depend on the durability.
+    /// Tells settings of sessions, which depend on the durability.
     pub has_settings: AtomicBool,
     /// Cycle of its own work.
     pub cycle: Mutex<Option<Cycle>>,
