@@ -127,7 +127,6 @@ impl Ran {
             Ok(ended) => (ended.result.err(), Some(Run::load(&ended.recording).unwrap())),
             Err(error) => (Some(error), None),
         };
-        drop(driver);
         Self { far, heard, error, run }
     }
 

@@ -49,10 +49,9 @@ impl Searched {
                 let state = if rung.state == RungState::Start { "" } else { rung.state.name() };
                 let words = format!("  {} {}", asked_words(&rung.rung), state.replace('_', " "));
                 // A load step that says nothing has a reason instead of figures.
-                let rest = rung.reason.as_ref().map_or_else(
-                    || format!(": {} done, {} ", number::with_unit(rung.rate_per_s, "1/s"), rung.goals[0].name()),
-                    |reason| format!(": {reason}"),
-                );
+                let goal = rung.goals.first().map_or_else(String::new, |goal| format!(", {} ", goal.name()));
+                let done = format!(": {} done{goal}", number::with_unit(rung.rate_per_s, "1/s"));
+                let rest = rung.reason.as_ref().map_or(done, |reason| format!(": {reason}"));
                 let words = format!("{}{rest}", words.trim_end());
                 assert!(said.starts_with(&words), "{said:?} is not {words:?}");
             }
