@@ -138,7 +138,7 @@ impl Ran {
 
 const AS_IS: &str = "start = \"as-is\"";
 const SEARCH: &str = "[[phase]]\ndo = \"drive\"\nops = 5\nmix = { search = 1 }\n";
-const SETTLE: &str = "[[phase]]\ndo = \"settle\"\n";
+const COLD: &str = "[[phase]]\ndo = \"cold\"\n";
 
 #[test]
 fn the_size_of_data_of_others_is_read_from_them_unless_the_plan_says_a_part() {
@@ -155,10 +155,10 @@ fn the_size_of_data_of_others_is_read_from_them_unless_the_plan_says_a_part() {
         (137, "name = \"ldap\"\nentries = 138", SEARCH, Err(("`entries` is 138, and ", "write entries=137"))),
         (0, "name = \"ldap\"", SEARCH, Err((" holds no entries, which the workload needs", "leave --no-load"))),
         // A scale is what it is.
-        (1, "name = \"select\"", SETTLE, Ok(100_000)),
-        (3, "name = \"select\"\nscale = 3", SETTLE, Ok(300_000)),
-        (3, "name = \"select\"\nscale = 2", SETTLE, Err(("`scale` is 2, and ", "write scale=3"))),
-        (0, "name = \"select\"", SETTLE, Err((" holds no rows of pgbench_branches", "leave --no-load"))),
+        (1, "name = \"select\"", COLD, Ok(100_000)),
+        (3, "name = \"select\"\nscale = 3", COLD, Ok(300_000)),
+        (3, "name = \"select\"\nscale = 2", COLD, Err(("`scale` is 2, and ", "write scale=3"))),
+        (0, "name = \"select\"", COLD, Err((" holds no rows of pgbench_branches", "leave --no-load"))),
     ] {
         let ran = Ran::of(records, AS_IS, given, phases);
         let what = format!("{given} where there are {records}: {:?}", ran.error);
@@ -208,7 +208,7 @@ fn an_attached_server_is_neither_restarted_nor_made_cold() {
     assert_eq!(error.what, "Plimsoll does not restart an attached far server");
     let run = ran.run.unwrap();
     assert!(matches!(&phase(&run, "restart").end.state, PhaseState::Failed(_)), "{run:?}");
-    let cold = format!("[[phase]]\ndo = \"cold\"\n{SEARCH}");
+    let cold = format!("{COLD}{SEARCH}");
     let ran = Ran::of(10, AS_IS, "name = \"ldap\"", &cold);
     let run = ran.run.unwrap();
     assert_eq!((ran.error, &run.state), (None, &RunState::Complete));
