@@ -52,6 +52,8 @@ pub struct StoreModel {
     pub ends: Option<(Duration, StopReason)>,
     /// Error of the sessions' opening.
     pub error: Option<StoreError>,
+    /// Words by which the generator was late.
+    pub late: Option<String>,
 }
 
 impl Default for StoreModel {
@@ -66,6 +68,7 @@ impl Default for StoreModel {
             outages: Vec::new(),
             ends: None,
             error: None,
+            late: None,
         }
     }
 }

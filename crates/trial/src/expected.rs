@@ -55,3 +55,7 @@ fn clients(drive: &model::Drive) -> f64 {
     };
     drive.stages.iter().map(|stage| least(stage) * stage.for_ns as f64).sum::<f64>() / length_ns
 }
+
+#[cfg(test)]
+#[path = "expected_tests.rs"]
+mod tests;

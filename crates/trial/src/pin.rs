@@ -34,3 +34,37 @@ pub fn server(roots: &[u32], processors: &[u32]) -> Result<(), TrialError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command};
+
+    use rustix::thread::sched_getaffinity;
+
+    use super::*;
+
+    /// A child that ends with its test.
+    struct Asleep(Child);
+
+    impl Drop for Asleep {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn a_server_is_bound_to_its_processors_and_a_store_without_one_is_refused() {
+        let child = Asleep(Command::new("sleep").arg("60").spawn().unwrap());
+        let of = |pid: u32| sched_getaffinity(Pid::from_raw(pid as i32)).unwrap();
+        let all = of(child.0.id());
+        let one = (0..CpuSet::MAX_CPU).find(|processor| all.is_set(*processor)).unwrap();
+        server(&[child.0.id()], &[]).unwrap();
+        assert_eq!(of(child.0.id()).count(), all.count(), "none were named");
+        server(&[child.0.id()], &[one as u32]).unwrap();
+        let bound = of(child.0.id());
+        assert!(bound.count() == 1 && bound.is_set(one));
+        let error = server(&[], &[one as u32]).unwrap_err();
+        assert!(error.what.contains("this store has none") && error.next.is_some(), "{error:?}");
+    }
+}

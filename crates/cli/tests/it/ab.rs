@@ -1,4 +1,5 @@
-//! `plimsoll ab`: two sides in turn, on real servers and on stores inside the program.
+//! `plimsoll ab`: two sides in turn, on real servers and on stores inside the program. `trial` tries decisions, pairs
+//! and budgets on simulated time.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -9,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::bench::{Guarded, Place, servers};
 
 /// Two private Redis servers, of which one syncs each write and one does not; turns as short as can be.
-const SYNCED: &str = "ab kv --on redis --mix update=1 --clients 4 --set records=500 --slice 100ms --turn 400ms \
-                      --warmup 100ms --budget 60s --full";
+const SYNCED: &str = "ab kv --on redis --mix update=1 --clients 4 --set records=500 --slice 100ms --turn 250ms \
+                      --warmup 50ms --budget 60s --full";
 
 /// The side that syncs as A.
 const SIDES: &str = "--a durability=durable --b durability=buffered";
@@ -41,28 +42,25 @@ fn a_true_difference_is_decided_and_found_again_in_the_recording() {
 #[test]
 fn a_condition_that_is_met_fails() {
     let place = Place::new();
-    let sides = "--a durability=buffered --b durability=durable --fail-if rate\u{a0}<\u{a0}-3% --quiet";
-    let ran = place
-        .line(&format!("{SYNCED} {sides}"))
+    let turns = "--turn 250ms --warmup 0s --budget 60s --fail-if rate\u{a0}<\u{a0}-3% --quiet";
+    place
+        .line(&format!("ab nothing --on null --clients 4 --a think=5ms --b think=20ms {turns}"))
         .expect(1)
-        .says("FAIL  A (durability=buffered)")
-        .says("B (durability=durable) is ");
-    // Lines are broken anywhere.
-    let out = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(out.contains("`rate < -3%` is met") && out.contains("slower than A (durability=buffered)"), "{ran:?}");
+        .says("FAIL  A (think=5ms)")
+        .says("B (think=20ms) is … `rate < -3%` is met … slower than A (think=5ms)");
 }
 
 #[test]
 fn a_budget_that_is_spent_leaves_it_undecided() {
     let place = Place::new();
-    // Seven turns of either side take a little more than the budget, and six decide nothing.
+    // Seven turns of either side take a little more than the budget, and fewer decide nothing.
     let ran = place
-        .run(&["ab", "nothing", "--on", "null", "--turn", "500ms", "--warmup", "0s", "--budget", "7s", "--same"])
+        .line("ab nothing --on null --think 5ms --turn 250ms --warmup 0s --budget 3500ms --same")
         .expect(11)
         .says("UNDECIDED  A (unchanged)")
-        .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: 6 pairs")
+        .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: ")
         .says("nothing");
-    assert!(ran.err.contains("pair 6: rate "), "{ran:?}");
+    assert!(ran.err.contains("pair 2: rate "), "{ran:?}");
     let report = place.report();
     assert_eq!((&report["verdict"]["state"], &report["ab"]["decided"]), (&"undecided".into(), &false.into()));
 }

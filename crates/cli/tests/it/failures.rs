@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::bench::{Guarded, LOADED, Place, Ran, listener, small_coupons, wait_for};
+use crate::bench::{Guarded, LOADED, Place, Ran, listener, small_coupons};
 use crate::servers::Postgres;
 
 /// Programs around a script whose mounts go with it. They need root.
@@ -218,16 +218,11 @@ fn a_port_at_which_another_program_listens_is_no_store() {
 #[test]
 fn one_ctrl_c_ends_the_phase_and_reports_what_there_is() {
     let place = Place::new();
-    let plan = place.plan(&small_coupons(r#"["fjall"]"#, 2_000, 60));
-    // Its only trial without a drive is the first.
-    let run = place.recording(&["run", &plan]);
-    wait_for("a drive", Duration::from_secs(30), || {
-        let run = plimsoll_record::data::Run::load(&place.only_run()).ok();
-        run.is_some_and(|run| run.trials.len() > 1 && run.trials[1].phases.iter().any(|phase| phase.slices.len() > 1))
-    });
+    let drive = "drive kv --mix read=1 --on fjall --set records=500 --for 60s --slice 100ms";
+    let run = place.started(&drive.split(' ').collect::<Vec<_>>(), 2);
     let at = Instant::now();
     run.signal(Signal::INT);
-    let ran = run.ended().expect(130).says("Coupons in small … page");
+    let ran = run.ended().expect(130).says("page");
     assert!(at.elapsed() < Duration::from_secs(10), "{:?}: {ran:?}", at.elapsed());
     assert!(!place.only_run().join("data").exists());
     place.line("runs").expect(0).says("interrupted");

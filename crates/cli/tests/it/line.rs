@@ -1,4 +1,4 @@
-//! The load line of a server whose capacity is known.
+//! The load line of a server whose capacity is known, with real clocks: `trial` tries searches on simulated time.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -21,13 +21,14 @@ const CREDIT: Duration = Duration::from_millis(25);
 const LONGEST_WAIT: Duration = Duration::from_millis(25);
 
 /// Precision that is asked for, in per cent, and the largest distance of a rate on the wrong side of the true line.
-const PRECISION: f64 = 10.0;
+const PRECISION: f64 = 50.0;
 const TOLERANCE: f64 = 0.02;
 
 /// Searches in all: whatever else runs on the machine may make the generator late, which voids rungs.
 const SEARCHES: u32 = 4;
-/// Longest time of the first search; each further one may take half as long again, if the machine is that noisy.
-const BUDGET_S: f64 = 75.0;
+/// Longest time of the first search, which needs some ten load steps of two seconds; each further one may take half as
+/// long again, if the machine is that noisy.
+const BUDGET_S: f64 = 40.0;
 
 /// A virtual server behind a port that speaks as much of Redis' protocol as Plimsoll needs. Its time is kept by the
 /// clock: a GET departs one service time after it arrived (less [`CREDIT`]) or after the GET before it departed,
@@ -157,6 +158,8 @@ fn search(goals: &[&str], true_per_s: f64) -> Found {
         let url = server.url();
         let mut args = vec!["line", "kv", "--on", &url, "--no-load", "--start", "as-is", "--set", "records=1000"];
         args.extend(["--mix", "read=1", "--clients", "32", "--arrivals", "even", "--budget", &budget, "-q"]);
+        // A step up from this rate is beyond the line, and the one between is, too: few load steps decide.
+        args.extend(["--from", "190/s", "--precision", "50%"]);
         args.extend(goals.iter().flat_map(|goal| ["--goal", *goal]));
         let ran = place.run(&args);
         assert!(!place.all_runs().is_empty(), "{}", ran.err);

@@ -234,41 +234,18 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
     assert_eq!((&again["state"], &again["cuts"], &again["repeat"]), (&"lost".into(), &1.into(), &one["repeat"]));
     // How often it breaks is counted by all tries of the moment.
     assert!(one["repeat"].as_str().unwrap().ends_with(" --tries 5"), "{one}");
-    let tries = ["--cut", "flush 9999", "--tries", "2", "--all-cuts", "--quiet"];
-    let all = place.run(&[&args[..], &tries].concat()).expect(1);
-    let one = &promises(&all)[0];
-    assert_eq!(
-        (&one["cuts"], &one["cuts_not_needed"], &one["broken_cuts"]),
-        (&2.into(), &0.into(), &2.into()),
-        "{one}"
-    );
-    all.says("broken at 2 of 2");
-}
-
-#[test]
-fn a_cell_that_fails_leaves_the_others_be() {
-    let place = Place::new();
-    let args = ["promise", "sqlite", "--durability", "durable", "--survivors", "none", "--cuts", "2", "--for", "15s"];
-    // The load of 20 MB does not fit on the smaller disk.
-    let load = ["--set", "records=2000", "--set", "field_length=1000", "--disk-size", "16MiB,96MiB", "--json"];
-    let ran = place.run(&[&args[..], &load].concat()).expect(7);
-    let failed = "failed: sqlite · disk_size=16MiB: load on sqlite";
-    assert!(ran.err.contains(failed) && ran.err.contains("its 1 other cut is skipped"), "{}", ran.err);
-    let found = promises(&ran);
-    let states: Vec<&str> = found.iter().map(|one| one["state"].as_str().unwrap()).collect();
-    assert_eq!(states, ["not tried", "kept"], "{found:?}");
 }
 
 #[test]
 fn a_run_that_was_killed_goes_on_with_what_it_has() {
     let place = Place::new();
-    let options = ["sqlite", "--durability", "durable", "--survivors", "none,torn", "--cuts", "3", "--for", "15s"];
-    let args = [&["promise", "--json", "--jobs", "2"][..], &options].concat();
+    let options = ["sqlite", "--durability", "durable", "--survivors", "none,torn", "--cuts", "2", "--for", "15s"];
+    let args = [&["promise", "--json", "--jobs", "1"][..], &options].concat();
     let mut child = Guarded(place.command(&args).spawn().unwrap());
     let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let done = |line: &String| {
         let line: Value = serde_json::from_str(line).unwrap();
-        line["type"] == "cells" && line["done"].as_u64().unwrap() >= 2
+        line["type"] == "cells" && line["done"].as_u64().unwrap() >= 1
     };
     assert!(lines.into_iter().any(|line| done(&line)), "it ended by itself");
     // It was said that something is done before it was recorded, at most a moment.
@@ -282,13 +259,13 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
         .expect(2)
         .says("has its own options\n  → name its stores");
     let ran = place.run(&["promise", "--json", "--resume", "last"]).expect(0);
-    assert!(ran.err.contains("resuming run ") && ran.err.contains("of 6 cuts are recorded"), "{}", ran.err);
+    assert!(ran.err.contains("resuming run ") && ran.err.contains("of 4 cuts are recorded"), "{}", ran.err);
     let first = ran.out.lines().find(|line| line.contains("\"cells\"")).unwrap();
     let first: Value = serde_json::from_str(first).unwrap();
-    assert!(first["done"].as_u64().unwrap() >= 2, "{first}");
+    assert!(first["done"].as_u64().unwrap() >= 1, "{first}");
     let found = promises(&ran);
-    assert!(found.len() == 2 && found.iter().all(|one| one["state"] == "kept" && one["cuts"] == 3), "{found:?}");
-    assert_eq!(ran.last_json()["report"]["trials"].as_array().unwrap().len(), 6);
+    assert!(found.len() == 2 && found.iter().all(|one| one["state"] == "kept" && one["cuts"] == 2), "{found:?}");
+    assert_eq!(ran.last_json()["report"]["trials"].as_array().unwrap().len(), 4);
     let one = place.only_run();
     assert!(!one.join("data").exists());
     place.run(&["promise", "--resume", "last"]).expect(2).says("is complete\n  → leave --resume out");

@@ -394,11 +394,16 @@ fn a_search_for_the_line_ends_when_its_server_falls_silent() {
     let redis = redis(&place);
     let drive = "line kv --mix read=1 --set records=200 --set ledger=off --goal p99=100ms --budget 60s";
     let line = Subject { drive, address: redis.address.clone(), ..redis };
-    for (limits, signal) in [(&SHORT[..], None), (&LONG[..], Some(Signal::TERM))] {
-        let Came { ran, took } = line.attacked(Fault::Silent, 400_000, limits, signal);
-        let took = took.expect("the search asks for more than that");
-        assert_eq!(ran.code, Some(if signal.is_some() { 130 } else { 3 }), "{took:?}: {ran:?}");
-    }
+    std::thread::scope(|scope| {
+        for (limits, signal) in [(&SHORT[..], None), (&LONG[..], Some(Signal::TERM))] {
+            let line = &line;
+            scope.spawn(move || {
+                let Came { ran, took } = line.attacked(Fault::Silent, 400_000, limits, signal);
+                let took = took.expect("the search asks for more than that");
+                assert_eq!(ran.code, Some(if signal.is_some() { 130 } else { 3 }), "{took:?}: {ran:?}");
+            });
+        }
+    });
 }
 
 /// A port at which everybody is let in, told `words`, one by one every 100 ms and over again, and never let go.

@@ -424,7 +424,7 @@ impl Running<'_> {
             late_slices: 0,
             busiest_worker: 0.0,
             involuntary_switches: 0,
-            late: None,
+            late: self.model.late,
         }
     }
 

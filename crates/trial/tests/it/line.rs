@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_analysis::line::{asked_words, lines};
+use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Beyond, Ending, LineState, LineView, RungState};
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_drive::StopReason;
@@ -47,7 +48,12 @@ impl Searched {
             for (said, rung) in rungs.iter().zip(&line.rungs) {
                 let state = if rung.state == RungState::Start { "" } else { rung.state.name() };
                 let words = format!("  {} {}", asked_words(&rung.rung), state.replace('_', " "));
-                assert!(said.starts_with(words.trim_end()), "{said:?} is not {words:?}");
+                // A load step that says nothing has a reason instead of figures.
+                let goal = rung.goals.first().map_or_else(String::new, |goal| format!(", {} ", goal.name()));
+                let done = format!(": {} done{goal}", number::with_unit(rung.rate_per_s, "1/s"));
+                let rest = rung.reason.as_ref().map_or(done, |reason| format!(": {reason}"));
+                let words = format!("{}{rest}", words.trim_end());
+                assert!(said.starts_with(&words), "{said:?} is not {words:?}");
             }
         }
         assert_told_is_recorded(&heard, &run);

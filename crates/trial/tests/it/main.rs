@@ -4,8 +4,15 @@
 
 mod ab;
 mod cells;
+mod checks;
+mod foreign;
 mod line;
 mod panics;
+mod phases;
+mod refused;
+mod resumed;
 mod runs;
 mod simulation;
+mod starts;
 mod told;
+mod toy;

@@ -62,6 +62,28 @@ fn goals_are_judged_without_the_warmup() {
 }
 
 #[test]
+fn a_warmup_that_is_to_be_found_is_recorded_as_such_and_left_out_of_the_rate() {
+    // Nothing is answered in the first of five seconds, and then as much as the store can.
+    let outages = vec![(Duration::ZERO, Duration::from_secs(1))];
+    for (warmup, is_found) in [("auto", true), ("0s", false)] {
+        let (simulation, heard) = (Simulation::new(), Heard::default());
+        let text = plan("2", &format!("for = \"5s\"\nwarmup = \"{warmup}\""), "");
+        let model = StoreModel { outages: outages.clone(), ..StoreModel::default() };
+        let (error, run) = simulation.model(&format!("slice = \"100ms\"\n{text}"), &heard, &model);
+        assert_eq!((error, run.trials[0].phases[1].header.finds_warmup), (None, is_found));
+        let view = plimsoll_analysis::view(&run);
+        let phase = view.trials[0].phases.iter().find(|phase| phase.name == "drive").unwrap();
+        let settled_s = phase.settled_after_s.unwrap();
+        // MSER-5 leaves out multiples of five slices.
+        assert!((1.0..=1.6).contains(&settled_s), "{settled_s} s");
+        let rate_per_s = phase.ops.as_ref().unwrap().rate_per_s;
+        let wanted = if is_found { 98.0..=102.0 } else { 78.0..=82.0 };
+        assert!(wanted.contains(&rate_per_s), "{warmup}: {rate_per_s}/s");
+        assert_eq!(phase.rate_with_warmup_per_s.is_some(), is_found);
+    }
+}
+
+#[test]
 fn answers_after_the_planned_end_count_in_times_and_in_no_rate() {
     let goals = judged("0s", 9.5, 3.0);
     assert!((47.2..=47.8).contains(&goals.got("rate")), "{}", goals.got("rate"));

@@ -4,107 +4,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use plimsoll_analysis::ab::AbSpec;
-use plimsoll_core::{
-    Answer, BlockingSession, Call, Catalogue, Durability, Footprint, KvCall, Layout, Op, OpKind, OpenOptions, Outcome,
-    Sessions, Store, StoreDescription, StoreError, StoreKind, StoreSpec,
-};
+use plimsoll_analysis::view::GoalState;
+use plimsoll_core::{Catalogue, StoreKind};
 use plimsoll_drive::Driver;
 use plimsoll_plan::model::Plan;
-use plimsoll_record::data::{PhaseState, Run, RunState};
-use plimsoll_testkit::lying_kv::Pairs;
+use plimsoll_record::data::{Phase, PhaseState, Run, RunState};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
 use plimsoll_trial::{Cells, CellsSoFar, RunSpec, Sink, Told, TrialError};
 use tempfile::TempDir;
 
-/// Misbehaviour of a toy, and what was done to it.
-#[derive(Default)]
-pub struct ToyState {
-    /// Acknowledges writes without doing them.
-    pub forgets: AtomicBool,
-    /// Cannot be opened.
-    pub is_locked: AtomicBool,
-    /// Times that it was opened.
-    pub opened: AtomicU32,
-    /// Times that it was closed.
-    pub closed: AtomicU32,
-}
-
-/// Kind of store that keeps pairs in memory.
-struct ToyKind {
-    spec: StoreSpec,
-    state: Arc<ToyState>,
-}
-
-impl StoreKind for ToyKind {
-    fn spec(&self) -> &StoreSpec {
-        &self.spec
-    }
-
-    fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        if self.state.is_locked.load(Ordering::SeqCst) {
-            return Err(StoreError::broken("the toy is locked"));
-        }
-        self.state.opened.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(Toy { pairs: Pairs::honest().open(options, progress)?, state: Arc::clone(&self.state) }))
-    }
-}
-
-struct Toy {
-    pairs: Box<dyn Store>,
-    state: Arc<ToyState>,
-}
-
-impl Store for Toy {
-    fn describe(&mut self) -> Result<StoreDescription, StoreError> {
-        self.pairs.describe()
-    }
-
-    fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
-        self.pairs.create(layout)
-    }
-
-    fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let Sessions::Blocking(sessions) = self.pairs.sessions(count, durability)? else { panic!("its calls block") };
-        let of = |pairs| -> Box<dyn BlockingSession> {
-            Box::new(ToySession { pairs, kinds: Vec::new(), state: Arc::clone(&self.state) })
-        };
-        Ok(Sessions::Blocking(sessions.into_iter().map(of).collect()))
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.pairs.sync()
-    }
-
-    fn footprint(&mut self) -> Result<Footprint, StoreError> {
-        self.pairs.footprint()
-    }
-
-    fn close(&mut self) -> Result<(), StoreError> {
-        self.state.closed.fetch_add(1, Ordering::SeqCst);
-        self.pairs.close()
-    }
-}
-
-struct ToySession {
-    pairs: Box<dyn BlockingSession>,
-    kinds: Vec<OpKind>,
-    state: Arc<ToyState>,
-}
-
-impl BlockingSession for ToySession {
-    fn prepare(&mut self, kinds: &[OpKind]) -> Result<(), StoreError> {
-        self.kinds = kinds.to_vec();
-        self.pairs.prepare(kinds)
-    }
-
-    fn execute(&mut self, op: &Op<'_>, answer: &mut Answer) -> Outcome {
-        let writes = self.kinds[usize::from(op.kind)].call == Call::Kv(KvCall::Put);
-        if writes && self.state.forgets.load(Ordering::SeqCst) {
-            return Outcome::Ok;
-        }
-        self.pairs.execute(op, answer)
-    }
-}
+use crate::toy::{ToyKind, ToyState};
 
 /// Receiver of a run's events. Wants an end after so many measured slices, if that is set.
 #[derive(Default)]
@@ -192,18 +101,25 @@ pub struct Sort<'a> {
     pub cells: Option<&'a Cells<'a>>,
     /// Run that is continued.
     pub before: Option<&'a Run>,
+    /// Phases with a late generator are void.
+    pub strict: bool,
 }
 
 impl Simulation {
     /// Makes a place without runs.
     pub fn new() -> Self {
+        Self::with(Vec::new())
+    }
+
+    /// Makes a place without runs, with further kinds of stores.
+    pub fn with(more: Vec<Box<dyn StoreKind>>) -> Self {
         let (toy, other) = (Arc::<ToyState>::default(), Arc::<ToyState>::default());
-        let kind = |name, state: &Arc<ToyState>| -> Box<dyn StoreKind> {
-            Box::new(ToyKind { spec: StoreSpec { name, ..Pairs::honest().spec().clone() }, state: Arc::clone(state) })
-        };
+        let mut stores = vec![ToyKind::named("toy", &toy), ToyKind::named("other", &other)];
+        stores.push(plimsoll_store_null::kind());
+        stores.extend(more);
         let catalogue = Catalogue {
             labs: Vec::new(),
-            stores: vec![kind("toy", &toy), kind("other", &other), plimsoll_store_null::kind()],
+            stores,
             workloads: plimsoll_workload::all(),
             samplers: plimsoll_sample::specs(),
         };
@@ -236,7 +152,7 @@ impl Simulation {
             cells: sort.cells,
             before: sort.before,
             login_of: &|url| (url.to_owned(), None),
-            strict: false,
+            strict: sort.strict,
             stop: &heard.stop,
             driver,
             command_line: Vec::new(),
@@ -265,6 +181,23 @@ pub fn of_timed(model: &StoreModel) -> Simulated<'_> {
 /// Returns the model of a store that is fast enough for anything.
 pub fn fast() -> StoreModel {
     StoreModel { capacity_per_s: 10_000.0, ..StoreModel::default() }
+}
+
+/// Returns the phases of a run, in order.
+pub fn phases(run: &Run) -> Vec<&Phase> {
+    run.trials.iter().flat_map(|trial| &trial.phases).collect()
+}
+
+/// Returns the phase of this name in the first trial that has one.
+#[track_caller]
+pub fn phase<'r>(run: &'r Run, name: &str) -> &'r Phase {
+    phases(run).into_iter().find(|phase| phase.header.name == name).unwrap_or_else(|| panic!("no {name}: {run:?}"))
+}
+
+/// Returns the states of the goals `lost` and `wrong`.
+pub fn promises(run: &Run) -> [GoalState; 2] {
+    let view = plimsoll_analysis::view(run);
+    ["lost", "wrong"].map(|name| view.goals.iter().find(|goal| goal.what.name() == name).unwrap().state)
 }
 
 /// Returns the course of a run by its recording, as [`Heard::course`] has it without names and ledgers.

@@ -4,8 +4,6 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use plimsoll_analysis::line::{asked_words, lines};
-use plimsoll_analysis::number;
 use plimsoll_core::{Catalogue, StoreErrorKind, StoreKind};
 use plimsoll_drive::RealTime;
 use plimsoll_record::data::{PhaseState, Run, RunState};
@@ -42,7 +40,6 @@ pub struct Seen {
     told: Mutex<Vec<String>>,
     slices: Mutex<[usize; 2]>,
     samples: Mutex<usize>,
-    remarks: Mutex<Vec<String>>,
     stop: Arc<AtomicBool>,
     stop_in: &'static str,
 }
@@ -66,12 +63,12 @@ impl Sink for Seen {
             Told::Ledger(check) => format!("{} lost", check.lost),
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
-            Told::Remark(text) => return self.remarks.lock().unwrap().push(text.clone()),
             Told::Loading(..)
             | Told::Series(..)
             | Told::Event(_)
             | Told::Fault(_)
             | Told::Note(_)
+            | Told::Remark(_)
             | Told::Notice(_)
             | Told::Cells(_) => {
                 return;
@@ -132,54 +129,6 @@ fn a_sink_is_told_what_is_recorded_in_the_order_in_which_it_happens() {
     assert!(!run.samples.is_empty());
     assert!(run.header.environment.contains(&("where".to_owned(), "a test".to_owned())));
     assert!(!ended.recording.parent().unwrap().join("data").exists(), "the store's files are gone");
-}
-
-/// All rungs hold: the highest rate is one that anything carries.
-const SEARCH: &str = r#"
-stores = ["null"]
-samplers = ["cpu", "generator"]
-
-[workload]
-name = "kv"
-records = 200
-field_length = 10
-
-[goals]
-p50 = "10s"
-
-[line]
-from = "400/s"
-most = "600/s"
-budget = "30s"
-
-[[phase]]
-do = "load"
-
-[[phase]]
-do = "drive"
-clients = 2
-for = "3s"
-mix = { read = 1 }
-durability = "buffered"
-"#;
-
-#[test]
-fn what_is_said_of_rungs_while_a_search_goes_on_is_what_its_recording_says() {
-    let place = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
-    let ended = run(SEARCH, place.path(), &seen).unwrap();
-    ended.result.unwrap();
-    let run = Run::load(&ended.recording).unwrap();
-    let [line] = &lines(&run)[..] else { panic!("one store") };
-    assert!(line.rungs.len() >= 2, "{line:?}");
-    let remarks = seen.remarks.lock().unwrap();
-    let said = remarks.get(remarks.len() - line.rungs.len() - 1..).unwrap();
-    for (said, rung) in said.iter().zip(&line.rungs) {
-        let done = number::with_unit(rung.rate_per_s, "1/s");
-        let held = format!("  {} {}: {done} done, p50 ", asked_words(&rung.rung), rung.state.name());
-        assert!(said.starts_with(&held), "{said:?} is not {held:?}");
-    }
-    assert_eq!(said.last().unwrap().trim(), line.result.sentence);
 }
 
 #[test]
