@@ -39,6 +39,7 @@ fn result() -> DriveResult {
         ended_connections: 0,
         failed_connects: 0,
         asked_again: 0,
+        retries: None,
         answers: None,
         connects: None,
         down_ns: 0,

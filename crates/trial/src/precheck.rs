@@ -64,7 +64,8 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
             return Err(TrialError::usage(what).next(format!("leave out `{key}`")));
         }
     }
-    for (name, _) in trial.drives().filter(|(_, drive)| drive.retry.is_some() && has_steps(drive, workload)) {
+    let mut drives = trial.drives();
+    if let Some((name, _)) = drives.find(|(_, drive)| drive.retry.is_some() && has_steps(drive, workload)) {
         let what = format!("phase {name}: operations of several steps (transactions, scripts) are not sent again");
         return Err(TrialError::usage(what)
             .next("leave out `retry`; `max_tries` of the workload repeats transactions that gave way to others"));

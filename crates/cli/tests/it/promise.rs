@@ -221,7 +221,7 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again() {
     let place = Place::new();
-    let args = ["promise", "sqlite", "--json", "--durability", "at-end", "--survivors", "none", "--for", "1s"];
+    let args = ["promise", "sqlite", "--json", "--durability", "at-end", "--survivors", "none", "--for", "15s"];
     let ran = place.run(&[&args[..], &["--cuts", "3", "--jobs", "1"]].concat()).expect(1);
     assert!(ran.err.contains("1 cell, at most 3 power cuts, 1 at once (--jobs)"), "{}", ran.err);
     let one = &promises(&ran)[0];

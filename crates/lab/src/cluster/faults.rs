@@ -60,7 +60,7 @@ impl Running {
         let reset = |number| {
             let member = self.find(number)?;
             let _guard = member.host.as_ref().map(|host| host.enter()).transpose()?;
-            Ok::<_, StoreError>(reset_connections(member.node.address, &member.node.ports)?)
+            reset_connections(member.node.address, &member.node.ports)
         };
         let counts = self.numbers(nodes)?.into_iter().map(reset).collect::<Result<Vec<_>, _>>()?;
         if counts.into_iter().any(|count| count > 0) {

@@ -268,7 +268,9 @@ impl Holder {
         std::thread::scope(|scope| {
             let look = || {
                 // Nothing follows a request: if something can be read, it is the end.
-                while !self.is_ending.load(Ordering::SeqCst) && !readable(socket, LOOK_INTERVAL).unwrap_or(true) {}
+                let has_ended =
+                    || self.is_ending.load(Ordering::SeqCst) || readable(socket, LOOK_INTERVAL).unwrap_or(true);
+                std::iter::repeat_with(has_ended).any(|ended| ended);
                 stop.store(true, Ordering::SeqCst);
             };
             // Without this thread only the limits of `act` end it.
