@@ -42,7 +42,7 @@ const NAMED_MAX: usize = 3;
 pub(crate) struct Storm {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<StormCounts>>,
-    /// Its servers, as a message names them.
+    /// Servers, as a message names them.
     name: String,
     connections: usize,
 }
@@ -66,7 +66,7 @@ struct StormTarget {
     address: SocketAddrAny,
 }
 
-/// One of the connections: at times it has no socket.
+/// Connection of a storm: at times without a socket.
 #[derive(Default)]
 struct Connection {
     socket: Option<OwnedFd>,

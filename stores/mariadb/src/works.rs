@@ -68,7 +68,7 @@ pub(crate) fn optimize(
         })
     });
     if done.is_err() {
-        // The server goes on with a statement whose client has gone. One that has ended itself needs no command.
+        // The server continues a statement whose client has gone. One that has ended itself needs no command.
         let cancel = |mut other: Connection| other.simple(&format!("KILL {session}")).map(drop);
         let _ = open(&Waits::from(CANCEL_BOUND)).and_then(cancel);
     }

@@ -40,7 +40,7 @@ pub(crate) fn rewrite(endpoint: &Endpoint, name: &str, waits: &Waits) -> Result<
         })
     });
     if done.is_err() {
-        // The server goes on with a statement whose client has gone. One that has ended itself needs no command.
+        // The server continues a statement whose client has gone. One that has ended itself needs no command.
         let cancel = |mut other: Connection| other.value(&format!("SELECT pg_terminate_backend({process})"));
         let _ = endpoint.open(Arc::default(), "", &[], CANCEL_BOUND).and_then(cancel);
     }

@@ -31,7 +31,7 @@ struct Failed {
     /// Number of the operation after it.
     cycle: u64,
     tries: u32,
-    /// It is to be sent again.
+    /// True if the operation is to be sent again.
     waits: bool,
 }
 

@@ -13,13 +13,16 @@ use plimsoll_testkit::simulated::{Simulated, StoreModel};
 use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast, of_timed, phase, phases, promises};
 use crate::toy::{PROMISE, ToyKind, ToyState};
 
-/// The beginning of a plan on the toy, with goals for its promises.
-pub const TOY: &str = "stores = [\"toy\"]\nsamplers = []\n[goals]\nlost = 0\nwrong = 0";
+/// The beginning of a plan on the toy.
+pub const TOY: &str = "stores = [\"toy\"]\nsamplers = []";
+/// Goals for the toy's promises, which a check measures.
+const GOALS: &str = "\n[goals]\nlost = 0\nwrong = 0";
 
 /// Returns a plan of phases. Each is a kind and further keys, between which stands `; `. A key without a value has its
 /// default; a drive has others than those of a plan.
 pub fn plan(head: &str, steps: &[&str]) -> String {
-    let mut text = format!("{head}\n[workload]\nname = \"kv\"\nrecords = 40\nfield_length = 10\n");
+    let goals = if steps.iter().any(|step| step.starts_with("check")) { GOALS } else { "" };
+    let mut text = format!("{head}{goals}\n[workload]\nname = \"kv\"\nrecords = 40\nfield_length = 10\n");
     for step in steps {
         let mut given = step.split("; ");
         let kind = given.next().unwrap();
