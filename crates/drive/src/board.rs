@@ -198,6 +198,8 @@ pub(crate) struct Board {
     pub cycle: AtomicU64,
     pub kind: AtomicU32,
     pub started: AtomicU64,
+    /// Retries among these, which are no arrivals of the schedule.
+    pub retried: AtomicU64,
     pub finished: AtomicU64,
     /// Wire workers, at their last slice's end: scheduled time of the oldest operation in flight.
     pub oldest_ns: AtomicU64,
@@ -244,6 +246,7 @@ impl Board {
             cycle: AtomicU64::new(0),
             kind: AtomicU32::new(0),
             started: AtomicU64::new(0),
+            retried: AtomicU64::new(0),
             finished: AtomicU64::new(0),
             oldest_ns: AtomicU64::new(u64::MAX),
             cpu_ns: AtomicU64::new(0),

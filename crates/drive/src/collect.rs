@@ -391,7 +391,11 @@ impl Collector {
         // Between the two readings more may have ended and begun than are ever in flight.
         slice.in_flight = started.saturating_sub(finished).min(self.in_flight_max);
         for Flow { arrivals, workers, .. } in &self.flows {
-            let started: u64 = self.boards[workers.clone()].iter().map(|board| board.started.load(Relaxed)).sum();
+            let first_tries = |board: &Arc<Board>| {
+                let retried = board.retried.load(Relaxed);
+                board.started.load(Relaxed).saturating_sub(retried)
+            };
+            let started: u64 = self.boards[workers.clone()].iter().map(first_tries).sum();
             // Nothing becomes due after the planned end, however long the last answers take.
             let until_ns = self.grid.end_ns.unwrap_or(u64::MAX).min(now_ns);
             let due_unsent = arrivals.due_before(until_ns).saturating_sub(started);

@@ -229,7 +229,8 @@ impl PrivateServer {
     /// # Errors
     /// `Broken` if the program does not end within `bound`, or `Interrupted`; it is killed then.
     pub fn stop(&mut self, signal: StopSignal, bound: Duration) -> Result<(), StoreError> {
-        self.ended = None;
+        // A thread that hangs cannot end on a signal.
+        (self.ended, self.hang) = (None, None);
         let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
         let name = *name;
         match rustix::process::pidfd_send_signal(handle, number_of(signal)) {
@@ -334,6 +335,7 @@ impl PrivateServer {
     /// Returns the ending of the ended program, and the error that reports it.
     fn reap(&mut self) -> Result<(Ending, StoreError), StoreError> {
         let ending = self.end_program()?;
+        self.hang = None;
         let Some(running) = self.running.take() else {
             return Ok((ending, StoreError::new(StoreErrorKind::Unreachable, "the server is stopped")));
         };

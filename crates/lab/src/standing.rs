@@ -394,7 +394,9 @@ impl Lab {
     }
 
     fn garbled(&self) -> StoreError {
-        StoreError::broken(format!("lab `{}` sent a malformed reply", self.name))
+        let what = format!("lab `{}` sent a malformed reply, and may have done what was asked", self.name);
+        StoreError::broken(what)
+            .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")
     }
 }
 

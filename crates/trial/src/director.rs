@@ -543,15 +543,14 @@ impl<'a> Director<'a> {
                 self.servers_are_new()
             }
             FaultAction::Pause(_) | FaultAction::Hang(_) => {
-                self.servers()?.resume(nodes).map(drop).or_else(|error| match nodes {
-                    // A promotion has killed it meanwhile.
-                    Nodes::One(_) if self.servers()?.check(nodes).is_err() => {
-                        let _changing = self.change();
-                        self.servers()?.start(nodes)?;
-                        self.servers_are_new()
-                    }
-                    _ => Err(error),
-                })
+                let resumed = self.servers()?.resume(nodes).map(drop);
+                // A promotion may have killed it meanwhile.
+                if nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
+                    return resumed;
+                }
+                let _changing = self.change();
+                self.servers()?.start(nodes)?;
+                self.servers_are_new()
             }
             FaultAction::Link(..) => {
                 let servers = self.servers()?;
@@ -584,7 +583,7 @@ impl<'a> Director<'a> {
 
     /// Returns these nodes.
     fn meant(&self, nodes: Nodes) -> Result<Vec<Arc<Node>>, TrialError> {
-        let all = self.servers()?.nodes().into_iter();
+        let all = self.servers()?.present()?.into_iter();
         Ok(all.filter(|node| nodes == Nodes::All || nodes == Nodes::One(node.number)).collect())
     }
 

@@ -11,7 +11,7 @@ use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 use crate::server::MariadbRecipe;
-use crate::sql::quoted;
+use crate::sql::{literal, quoted};
 
 /// Between two looks whether a replica follows.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -19,8 +19,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 /// Longest time in which a replica applies all that it has received, before it is promoted.
 const APPLY_BOUND: Duration = Duration::from_secs(30);
-/// Longest time in which a replica is shown to follow another primary.
-const FOLLOW_BOUND: Duration = Duration::from_secs(10);
+/// Longest time until a replica that runs during a promotion follows the new primary.
+pub(crate) const FOLLOW_BOUND: Duration = Duration::from_secs(10);
 /// Columns of `SHOW SLAVE STATUS`, in every version: errors of its two threads.
 const ERRORS: [usize; 2] = [35, 37];
 /// Column of `SHOW SLAVE STATUS` with the primary's log that is read; empty until the primary has sent something.
@@ -29,6 +29,8 @@ const PRIMARY_LOG: usize = 5;
 const RECEIVED: usize = 43;
 /// Difference between a server's number and the one that it has while it reads its own transactions.
 const OTHER_NUMBERS: usize = 1_000;
+/// Accounts of the server itself, and of sessions, which is created only if it is missing.
+const OWN_ACCOUNTS: &str = "'root', 'mysql', 'mariadb.sys', 'PUBLIC', 'plimsoll'";
 /// Databases of the server itself.
 const OWN_DATABASES: &str = "'mysql', 'sys', 'information_schema', 'performance_schema'";
 
@@ -109,7 +111,7 @@ pub(crate) fn promote(recipe: &MariadbRecipe, to: Member<'_>, waits: &Waits) -> 
 /// # Errors
 /// `Broken` if it has transactions that the primary lacks, or does not catch up in time.
 pub(crate) fn turn(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits: &Waits) -> Result<(), StoreError> {
-    let looks = waits.with_answer(LOOK_BOUND).with_work(FOLLOW_BOUND);
+    let looks = waits.with_answer(LOOK_BOUND);
     let mut connection = recipe.open(replica, &looks)?;
     connection.simple("STOP SLAVE")?;
     let own = connection.value("SELECT @@GLOBAL.gtid_binlog_pos")?;
@@ -133,7 +135,13 @@ pub(crate) fn rejoin(recipe: &MariadbRecipe, primary: &Node, node: &Node, waits:
         "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN ({OWN_DATABASES})"
     ))?;
     let databases: Vec<String> = answer.row_iter().map(|row| quoted(text(row, 0))).collect();
+    // Those that the primary's log creates again.
+    let accounts =
+        connection.simple(&format!("SELECT user, host FROM mysql.global_priv WHERE user NOT IN ({OWN_ACCOUNTS})"))?;
+    let accounts = accounts.row_iter().map(|row| format!("{}@{}", literal(text(row, 0)), literal(text(row, 1))));
+    let accounts: Vec<String> = accounts.collect();
     connection.work(|connection| {
+        accounts.iter().try_for_each(|name| connection.simple(&format!("DROP USER {name}")).map(drop))?;
         databases.iter().try_for_each(|name| connection.simple(&format!("DROP DATABASE {name}")).map(drop))
     })?;
     // A server skips transactions that have its own number, and some of these it wrote itself as the primary.

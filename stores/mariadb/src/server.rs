@@ -62,7 +62,8 @@ const INIT_FILE: &str = "init.sql";
 
 /// Threads that serve a client each; not this one, nor one that feeds a replica.
 const SERVING: &str = "SELECT tid FROM information_schema.processlist \
-     WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command NOT IN ('Daemon', 'Binlog Dump')";
+     WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command NOT IN ('Daemon', 'Binlog Dump') \
+     AND COALESCE(info, '') NOT LIKE 'OPTIMIZE%'";
 const SERVING_OF_MYSQL: &str = "SELECT thread_os_id FROM performance_schema.threads \
      WHERE name = 'thread/sql/one_connection' AND processlist_id <> CONNECTION_ID() \
      AND processlist_command NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')";
@@ -282,7 +283,7 @@ impl Recipe for MariadbRecipe {
     }
 
     fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
-        replicas::turn(self, node.primary_node(), &node, waits)
+        replicas::turn(self, node.primary_node(), &node, &waits.with_work(replicas::FOLLOW_BOUND))
     }
 
     fn rejoined(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {

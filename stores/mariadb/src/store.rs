@@ -84,16 +84,16 @@ fn session_settings() -> Vec<String> {
 fn open_primary(addresses: &[Address], login: &Arc<Login>, waits: &Waits) -> Result<(usize, Connection), StoreError> {
     let mut settings = session_settings();
     settings.extend((addresses.len() > 1).then(|| AT_PRIMARY.to_owned()));
-    let mut refused = None;
+    let mut refused = Err(StoreError::usage("the store has no server"));
     for (position, address) in addresses.iter().enumerate() {
         match connect(address, Arc::clone(login), Arc::default(), &settings, &[], waits) {
             Ok(made) => return Ok((position, made)),
             Err(error) if error.is_interrupt() => return Err(error),
-            Err(error) => refused = refused.or(Some(error)),
+            Err(error) if position == 0 => refused = Err(error),
+            Err(_) => {}
         }
     }
-    let no_primary = || StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes");
-    Err(refused.unwrap_or_else(no_primary))
+    refused
 }
 
 impl MariadbStore {
@@ -562,6 +562,13 @@ impl Store for MariadbStore {
         self.make_durable(durability)?;
         let flavor = self.flavor;
         self.log = Some(RedoLog::begin(self.control.get()?, flavor)?);
+        if self.addresses.len() > 1 && self.sessions_at.reads != Reads::Primary {
+            // A promotion changes which of them follow.
+            let primary = self.primary_at.load(Ordering::Relaxed);
+            let all = self.sessions_at.all.iter().enumerate();
+            self.sessions_at.replicas =
+                all.filter(|(position, _)| *position != primary).map(|(_, one)| one.clone()).collect();
+        }
         self.sessions_at.until_replicas_follow(self.control.get()?, &self.connecting, &self.waits)?;
         let plan = SessionPlan {
             database: self.has_database.then_some(&*self.database),

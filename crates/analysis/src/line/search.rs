@@ -117,8 +117,9 @@ impl LineSearch {
 
     /// Returns the reason that the last load step ends the search. One without evidence is asked for again.
     fn ended(&self) -> Option<Ending> {
-        // What a store does with far too much is worth a look, and no reason to end.
-        let last = self.steps.last().filter(|step| step.rung.purpose != Purpose::Beyond)?;
+        // What a store does with far too much, or with less, is worth a look, and no reason to end.
+        let is_beside = |step: &&LoadStep| matches!(step.rung.purpose, Purpose::Beyond | Purpose::Share);
+        let last = self.steps.last().filter(|step| !is_beside(step))?;
         // If others had the processors, that passes, or the time does.
         let is_silent =
             |step: &&LoadStep| step.rung.rate_per_s.is_some() && step.worst_ratio().is_none() && !step.is_taken();
@@ -176,22 +177,23 @@ impl LineSearch {
         })
     }
 
-    /// Returns what is driven when the line is known and there is time: a rung through a cycle, one at each share of the
-    /// line if there are faults, and one far beyond.
+    /// Returns what is driven when the line is known and there is time: a rung through a cycle, one far beyond, and
+    /// one at each share of the line if there are faults.
     fn besides(&self, carries: f64, gives_way: f64) -> Result<(f64, Purpose), Ending> {
         if self.lacks_cycle(carries) {
             return Ok((carries, Purpose::Cycle));
-        }
-        let share = through::missing(&self.spec, &self.steps, carries).map(|rate| self.bounded(rate));
-        if let Some(rate) = share.filter(|rate| self.in_time(self.rung(Some(*rate), Purpose::Share)).is_ok()) {
-            return Ok((rate, Purpose::Share));
         }
         let beyond = self.bounded(gives_way * BEYOND);
         // Something else on the machine may have been in the way once.
         let is_tried = self.steps.iter().filter(|step| step.rung.purpose == Purpose::Beyond).count() >= 2;
         let is_due = !is_tried && beyond >= FAR_BEYOND * gives_way && farthest(&self.steps, Some(gives_way)).is_none();
         let is_next = is_due && self.in_time(self.rung(Some(beyond), Purpose::Beyond)).is_ok();
-        if is_next { Ok((beyond, Purpose::Beyond)) } else { Err(Ending::Found) }
+        if is_next {
+            return Ok((beyond, Purpose::Beyond));
+        }
+        let mut shares = through::missing(&self.spec, &self.steps, carries).map(|rate| self.bounded(rate));
+        let share = shares.find(|rate| self.in_time(self.rung(Some(*rate), Purpose::Share)).is_ok());
+        share.map(|rate| (rate, Purpose::Share)).ok_or(Ending::Found)
     }
 
     /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the

@@ -9,7 +9,7 @@
 
 use crate::view::AtRate;
 
-use super::{LoadStep, cycle};
+use super::{LoadStep, Purpose, cycle};
 
 /// Share of load steps that hold at a rate that is carried, and at one that is not.
 const CARRIED: f64 = 0.9;
@@ -79,6 +79,10 @@ impl StepTable {
     pub fn of(steps: &[LoadStep]) -> StepTable {
         let only_whole = cycle::matters(steps);
         let one = |step: &LoadStep| {
+            // Load steps at shares of the line are about what faults cost; a note tells of goals that broke.
+            if step.rung.purpose == Purpose::Share {
+                return None;
+            }
             let (rate_per_s, holds) = (step.rung.rate_per_s?, step.worst_ratio()? <= 1.0);
             let (held, failed, seconds) = (u64::from(holds), u64::from(!holds), step.rung.seconds);
             let one = AtRate { rate_per_s, held, failed, seconds, seconds_max: seconds, decided: false };

@@ -2,6 +2,7 @@
 
 use crate::number;
 use crate::stat;
+use crate::view::RungState;
 
 use super::{LineSpec, LoadStep};
 
@@ -10,38 +11,47 @@ const SHARES: [f64; 4] = [0.3, 0.5, 0.7, 0.9];
 /// Largest difference of rates that count as the same share.
 const NEAR: f64 = 0.05;
 
-/// Returns the lowest share of the line `carries`, as a rate, at which no load step was driven yet.
-pub(super) fn missing(spec: &LineSpec, steps: &[LoadStep], carries: f64) -> Option<f64> {
-    let wanted = SHARES.iter().filter(|_| !spec.faults.is_empty()).map(|share| share * carries);
-    let mut wanted = wanted.filter(|rate| *rate >= spec.rate_min_per_s);
-    wanted.find(|rate| !near(steps, *rate).any(|_| true))
+/// Returns the shares of the line `carries`, as rates, at which no load step was driven yet.
+pub(super) fn missing<'a>(spec: &LineSpec, steps: &'a [LoadStep], carries: f64) -> impl Iterator<Item = f64> + use<'a> {
+    let least = if spec.faults.is_empty() { f64::INFINITY } else { spec.rate_min_per_s };
+    let wanted = SHARES.iter().map(move |share| share * carries).filter(move |rate| *rate >= least);
+    wanted.filter(|rate| near(steps, *rate).next().is_none())
 }
 
 /// Describes the time without an answer and until throughput was back, by the load, and the lowest load at which it did
 /// not come back. `None` without load steps at two loads.
 pub(super) fn words(steps: &[LoadStep], carries: f64) -> Option<String> {
     let cost = |share: f64| {
-        let those: Vec<&LoadStep> = near(steps, share * carries).collect();
+        let is_known = |step: &&LoadStep| {
+            let has_times = !step.outages_s.is_empty() && !step.recoveries_s.is_empty();
+            // Above the line goals break.
+            let is_below = step.rung.rate_per_s.is_some_and(|rate| rate <= carries);
+            has_times && is_below && step.worst_ratio().is_some()
+        };
+        let those: Vec<&LoadStep> = near(steps, share * carries).filter(is_known).collect();
         let median = |of: fn(&LoadStep) -> &[f64]| {
             let longest = |step: &&LoadStep| of(step).iter().copied().reduce(f64::max);
             stat::median(&those.iter().filter_map(longest).collect::<Vec<_>>())
         };
         let (outage_s, back_s) = (median(|step| &step.outages_s)?, median(|step| &step.recoveries_s)?);
-        let at = number::with_unit(share * 100.0, "%");
         // A half of several load steps may lie at infinity.
-        let shown = |seconds: f64| if seconds.is_finite() { number::seconds(seconds) } else { "no end".to_owned() };
-        Some(format!("at {at} of the line {}, {} (n = {})", shown(outage_s), shown(back_s), those.len()))
+        let shown = |seconds: f64| {
+            if seconds.is_finite() { number::seconds(seconds) } else { "more than the load step".to_owned() }
+        };
+        let broke = those.iter().filter(|step| step.state() == RungState::Failed).count();
+        let broke = if broke > 0 { format!(", goals broke in {broke}") } else { String::new() };
+        let (at, n) = (format!("{:.0} %", share * 100.0), those.len());
+        let (outage, back) = (shown(outage_s), shown(back_s));
+        Some(format!("at {at} of the line no answer for {outage}, throughput back after {back} (n = {n}{broke})"))
     };
     let costs: Vec<String> = SHARES.iter().copied().chain([1.0]).filter_map(cost).collect();
     let lost = steps.iter().filter(|step| step.unrecovered_s.is_some()).filter_map(|step| step.rung.rate_per_s);
     let lost = lost.reduce(f64::min).map_or_else(String::new, |rate| {
-        format!(
-            " The lowest load at which throughput did not come back within the load step was {}.",
-            number::with_unit(rate, "1/s")
-        )
+        let rate = number::with_unit(rate, "1/s");
+        format!(" The lowest load at which throughput did not come back within the load step was {rate}.")
     });
     let costs = (costs.len() > 1).then(|| costs.join("; "))?;
-    Some(format!("Time without an answer after a fault, and until throughput was back, by the load: {costs}.{lost}"))
+    Some(format!("Costs of a fault by load (medians of the longest times of load steps): {costs}.{lost}"))
 }
 
 /// Returns the load steps at about this rate.
@@ -65,24 +75,25 @@ mod tests {
         let spec = LineSpec { faults: vec!["kill primary".to_owned()], ..LineSpec::default() };
         let mut steps = vec![step(1_000.0, 3.0, 4.0), step(1_200.0, 3.0, f64::INFINITY)];
         let mut driven = Vec::new();
-        while let Some(rate) = missing(&spec, &steps, 1_000.0) {
+        for _ in 0..4 {
+            let rate = missing(&spec, &steps, 1_000.0).next().unwrap();
             driven.push(rate);
             steps.push(step(rate, 2.0, 2.0));
         }
+        assert_eq!(missing(&spec, &steps, 1_000.0).next(), None);
         assert_eq!(driven, [300.0, 500.0, 700.0, 900.0]);
-        assert_eq!(missing(&LineSpec::default(), &[], 1_000.0), None, "no faults, no curve");
+        assert_eq!(missing(&LineSpec::default(), &[], 1_000.0).next(), None, "no faults, no curve");
     }
 
     #[test]
     fn costs_are_told_by_the_load_and_with_the_load_that_ends_recovery() {
-        let steps = [(300.0, 2.0, 2.5), (1_000.0, 3.0, 4.0), (1_020.0, 5.0, 6.0), (1_200.0, 3.0, f64::INFINITY)];
-        let steps: Vec<LoadStep> = steps.map(|(rate, outage_s, back_s)| step(rate, outage_s, back_s)).to_vec();
+        let steps = [(300.0, 2.0, 2.5), (1_000.0, 3.0, 4.0), (990.0, 5.0, 6.0), (1_020.0, 9.0, 9.0)];
+        let steps = steps.into_iter().chain([(1_200.0, 3.0, f64::INFINITY)]);
+        let steps: Vec<LoadStep> = steps.map(|(rate, outage_s, back_s)| step(rate, outage_s, back_s)).collect();
         let words = words(&steps, 1_000.0).unwrap();
-        assert!(
-            words
-                .contains("at 30.0 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."),
-            "{words}"
-        );
+        let shares = "at 30 % of the line no answer for 2.00 s, throughput back after 2.50 s (n = 1); \
+                      at 100 % of the line no answer for 4.00 s, throughput back after 5.00 s (n = 2).";
+        assert!(words.contains(shares), "{words}");
         assert!(words.ends_with("did not come back within the load step was 1,200/s."), "{words}");
         assert_eq!(super::words(&steps[1..2], 1_000.0), None);
     }

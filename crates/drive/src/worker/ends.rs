@@ -26,9 +26,11 @@ impl WorkerCore {
         }
         if now_ns >= self.count_from_ns {
             self.count_from_ns = NEVER_NS;
-            for lane in &mut self.lanes {
-                // An operation in flight ends after the warm-up, and is counted.
-                let in_flight = u64::from(lane.busy != Busy::No as u64);
+            let retries = self.rests.as_ref().and_then(|rests| rests.retries.as_ref());
+            for (at, lane) in self.lanes.iter_mut().enumerate() {
+                // An operation in flight, or before its next try, ends after the warm-up, and is counted.
+                let waits = retries.is_some_and(|retries| retries.waits(at));
+                let in_flight = u64::from(waits || lane.busy != Busy::No as u64);
                 lane.end_cycle = (lane.cycle - in_flight).saturating_add(self.settings.ops_max);
             }
         }
@@ -37,8 +39,11 @@ impl WorkerCore {
         let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
         let moves_to = current.min(taken.saturating_add(RING - 1));
         if moves_to > self.slice {
-            let oldest_ns =
-                self.lanes.iter().filter(|lane| lane.busy != Busy::No as u64).map(|lane| lane.scheduled_ns).min();
+            let retries = self.rests.as_ref().and_then(|rests| rests.retries.as_ref());
+            let waits = |at: usize| retries.is_some_and(|retries| retries.waits(at));
+            let lanes = self.lanes.iter().enumerate();
+            let unfinished = lanes.filter(|(at, lane)| lane.busy != Busy::No as u64 || waits(*at));
+            let oldest_ns = unfinished.map(|(_, lane)| lane.scheduled_ns).min();
             self.board.oldest_ns.store(oldest_ns.unwrap_or(u64::MAX), Relaxed);
             self.publish_usage();
             self.slice = moves_to;

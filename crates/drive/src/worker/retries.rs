@@ -60,6 +60,11 @@ impl Retries {
         failed.waits
     }
 
+    /// Returns true if the operation of a lane is to be sent again.
+    pub fn waits(&self, lane: usize) -> bool {
+        self.lanes[lane].waits
+    }
+
     /// The session of `lane` is ready. Returns true if the lane's operation is to be sent again.
     pub fn is_ready(&mut self, lane: u32) -> bool {
         let waits = self.lanes[lane as usize].waits;
@@ -124,6 +129,7 @@ impl WorkerCore {
         self.in_flight += 1;
         self.started += 1;
         self.board.started.store(self.started, Relaxed);
+        self.board.retried.fetch_add(1, Relaxed);
         if self.is_open {
             self.board.tally(self.slice).lag.record(now_ns.saturating_sub(could_ns));
         }
