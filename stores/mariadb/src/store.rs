@@ -92,8 +92,7 @@ fn open_primary(addresses: &[Address], login: &Arc<Login>, waits: &Waits) -> Res
             Err(error) => refused = refused.or(Some(error)),
         }
     }
-    let no_primary = || StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes");
-    Err(refused.unwrap_or_else(no_primary))
+    Err(refused.unwrap_or_else(replicas::no_primary))
 }
 
 impl MariadbStore {

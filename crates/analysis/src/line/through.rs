@@ -27,10 +27,18 @@ pub(super) fn words(steps: &[LoadStep], carries: f64) -> Option<String> {
             stat::median(&those.iter().filter_map(longest).collect::<Vec<_>>())
         };
         let (outage_s, back_s) = (median(|step| &step.outages_s)?, median(|step| &step.recoveries_s)?);
-        let at = number::with_unit(share * 100.0, "%");
         // A half of several load steps may lie at infinity.
-        let shown = |seconds: f64| if seconds.is_finite() { number::seconds(seconds) } else { "no end".to_owned() };
-        Some(format!("at {at} of the line {}, {} (n = {})", shown(outage_s), shown(back_s), those.len()))
+        let shown = |seconds: f64| match seconds.is_finite() {
+            true => number::seconds(seconds),
+            false => "more than the load step".to_owned(),
+        };
+        Some(format!(
+            "at {:.0} % of the line no answer for {}, throughput back after {} (n = {})",
+            share * 100.0,
+            shown(outage_s),
+            shown(back_s),
+            those.len()
+        ))
     };
     let costs: Vec<String> = SHARES.iter().copied().chain([1.0]).filter_map(cost).collect();
     let lost = steps.iter().filter(|step| step.unrecovered_s.is_some()).filter_map(|step| step.rung.rate_per_s);
@@ -41,7 +49,7 @@ pub(super) fn words(steps: &[LoadStep], carries: f64) -> Option<String> {
         )
     });
     let costs = (costs.len() > 1).then(|| costs.join("; "))?;
-    Some(format!("Time without an answer after a fault, and until throughput was back, by the load: {costs}.{lost}"))
+    Some(format!("Costs of a fault by load (medians): {costs}.{lost}"))
 }
 
 /// Returns the load steps at about this rate.
@@ -78,11 +86,10 @@ mod tests {
         let steps = [(300.0, 2.0, 2.5), (1_000.0, 3.0, 4.0), (1_020.0, 5.0, 6.0), (1_200.0, 3.0, f64::INFINITY)];
         let steps: Vec<LoadStep> = steps.map(|(rate, outage_s, back_s)| step(rate, outage_s, back_s)).to_vec();
         let words = words(&steps, 1_000.0).unwrap();
-        assert!(
-            words
-                .contains("at 30.0 % of the line 2.00 s, 2.50 s (n = 1); at 100 % of the line 4.00 s, 5.00 s (n = 2)."),
-            "{words}"
-        );
+        let wanted = "Costs of a fault by load (medians): at 30 % of the line no answer for 2.00 s, throughput back \
+                      after 2.50 s (n = 1); at 100 % of the line no answer for 4.00 s, throughput back after 5.00 s \
+                      (n = 2).";
+        assert!(words.starts_with(wanted), "{words}");
         assert!(words.ends_with("did not come back within the load step was 1,200/s."), "{words}");
         assert_eq!(super::words(&steps[1..2], 1_000.0), None);
     }
