@@ -46,8 +46,8 @@ fn range((least_s, most_s): (f64, f64)) -> String {
 pub fn beside(view: &FailoverView) -> String {
     let measured_s = view.measured_s.unwrap_or_default();
     let place = match view.state {
-        FormulaState::Less => format!("{} less", number::seconds(view.least_s - measured_s)),
-        FormulaState::More => format!("{} more", number::seconds(measured_s - view.most_s)),
+        FormulaState::Less => format!("{} below", number::seconds(view.least_s - measured_s)),
+        FormulaState::More => format!("{} above", number::seconds(measured_s - view.most_s)),
         state => state.name().to_owned(),
     };
     format!("{}: {place}", range((view.least_s, view.most_s)))
@@ -55,7 +55,7 @@ pub fn beside(view: &FailoverView) -> String {
 
 /// Returns the words of [`beside`] with the label of the store.
 pub fn words(view: &FailoverView) -> String {
-    format!("{}'s formula says {}", view.store, beside(view))
+    format!("{}'s formula gives {}", view.store, beside(view))
 }
 
 /// Numbers of failovers inside their formula, and of all that were decided.
@@ -117,7 +117,7 @@ pub fn answered(mut answer: StudyAnswer, formulas: &[FormulaView]) -> StudyAnswe
         |one: &FormulaView| format!("{} {} of {}", one.store, number::count(one.inside), number::count(one.decided));
     let stores: Vec<String> = decided.map(of_store).collect();
     if answer.state == AnswerState::Answered && !stores.is_empty() {
-        let text = format!("Failovers inside the stores' own formulas: {}.", number::list(&stores));
+        let text = format!("Failovers inside the published formulas: {}.", number::list(&stores));
         answer.sentence = format!("{} {text}", answer.sentence);
         answer.said.push(SaidSentence { text, published: Vec::new(), agrees: None });
     }

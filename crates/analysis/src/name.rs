@@ -53,7 +53,7 @@ pub fn fault(span: &FaultSpan) -> String {
         FaultKind::Storm => format!("connection storm on {}", span.subject),
         FaultKind::Neighbour => {
             let resource = fault_name(&span.fault).rsplit(' ').next().unwrap_or_default();
-            format!("noisy neighbour ({resource}) of {}", span.subject)
+            format!("noisy neighbour ({resource}) beside {}", span.subject)
         }
         kind => format!("{} of {}", kind.name(), span.subject),
     }

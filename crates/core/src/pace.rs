@@ -97,7 +97,7 @@ impl Default for Backoff {
 crate::words! {
     /// Failed operations that a client sends again.
     pub enum RetryScope {
-        /// Operations whose repetition changes nothing ([`crate::OpKind::is_idempotent`]), and refused ones.
+        /// Operations whose repetition changes nothing ([`crate::OpKind::is_idempotent`]), and rejected ones.
         Idempotent = "idempotent",
         /// All, even if a write may then happen twice.
         All = "all",

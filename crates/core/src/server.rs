@@ -540,7 +540,8 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// `Usage` if none can hang alone; `Broken` if no client is served; `Permission`.
     fn hang(&self, _nodes: Nodes) -> Result<Span, StoreError> {
-        Err(StoreError::usage("these servers have no thread that can hang alone"))
+        Err(StoreError::usage("these servers have no thread that can hang alone")
+            .next("suspend the whole server: pause instead of hang"))
     }
 
     /// Resets the established TCP connections to the ports of nodes.
@@ -548,7 +549,8 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// `Broken` if there is no such connection; `Permission`; `Missing` if the kernel cannot.
     fn reset(&self, _nodes: Nodes) -> Result<Span, StoreError> {
-        Err(StoreError::usage("these servers have no connections that can be reset"))
+        Err(StoreError::usage("these servers have no connections that can be reset")
+            .next("cut the link instead, or use a store that clients reach over TCP"))
     }
 
     /// Makes the servers reload their settings.

@@ -378,7 +378,7 @@ pub struct DriveResult {
 pub struct RetryCounts {
     /// Tries after an operation's first.
     pub retries: u64,
-    /// Operations that failed with all their tries.
+    /// Operations that failed and were not sent again.
     pub given_up: u64,
 }
 

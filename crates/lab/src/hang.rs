@@ -148,11 +148,13 @@ fn waited(thread: Pid) -> io::Result<Option<i32>> {
 fn refused(error: &io::Error) -> StoreError {
     if error.raw_os_error() == Some(libc::EPERM) {
         let what = "this process may not stop a single thread of a server";
-        return StoreError::new(StoreErrorKind::Permission, what)
-            .detail(error.to_string())
-            .next("run as root, in a container with CAP_SYS_PTRACE, or allow it: sysctl kernel.yama.ptrace_scope=1");
+        let next = "run as root; in a container, add CAP_SYS_PTRACE; elsewhere allow tracing: sysctl \
+                    kernel.yama.ptrace_scope=1";
+        return StoreError::new(StoreErrorKind::Permission, what).detail(error.to_string()).next(next);
     }
-    StoreError::broken("a thread of the server could not be stopped").detail(error.to_string())
+    StoreError::broken("a thread of the server could not be stopped")
+        .detail(error.to_string())
+        .next("choose another time: the thread may have ended, or may wait for a disk")
 }
 
 #[cfg(test)]

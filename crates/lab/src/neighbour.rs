@@ -87,7 +87,11 @@ impl Neighbour {
             true => Ok(recv(&self.control, &mut answer[..], RecvFlags::empty())?.1),
             false => Err(io::ErrorKind::TimedOut.into()),
         });
-        let failed = |why: String| StoreError::broken("a noisy neighbour could not begin").detail(why);
+        let failed = |why: String| {
+            StoreError::broken("a noisy neighbour could not begin")
+                .detail(why)
+                .next("see that the node's data directory has free space, and that its processors exist")
+        };
         let length = answered.map_err(|error| failed(error.to_string()))?;
         match &answer[..length] {
             BEGUN => Ok(()),
@@ -101,7 +105,10 @@ impl Neighbour {
     /// # Errors
     /// `Broken` if it does not end.
     pub fn end(mut self) -> Result<(), StoreError> {
-        let refused = || StoreError::broken("a noisy neighbour does not end, although it was killed");
+        let refused = || {
+            StoreError::broken("a noisy neighbour was killed and did not end within 10 s")
+                .next("its disk may hang: dmesg | tail")
+        };
         self.kill().then_some(()).ok_or_else(refused)
     }
 

@@ -126,8 +126,11 @@ impl Recipe for Proxied {
 
     fn hangs(&self, node: usize) -> Result<(), StoreError> {
         match self.is_it(node) {
-            true => Err(StoreError::usage("a thread of HAProxy serves many clients: a hang needs one each")
-                .next("name another node, or suspend the whole HAProxy: pause instead of hang")),
+            true => {
+                let what = "HAProxy serves many clients with one thread, and `hang` needs a thread for each";
+                let next = "name another node, or suspend the whole HAProxy: pause instead of hang";
+                Err(StoreError::usage(what).next(next))
+            }
             false => self.inner.hangs(node),
         }
     }

@@ -382,12 +382,12 @@ keys! {
         think: Think, NONE, "Closed loop: wait of a client after an answer; `exp:` is exponential, by its mean", swept, option, see = "#think-time";
         reconnect: Whole(1, 1_000_000_000), NONE, "Operations of a client after which it opens a new connection; `--reconnect each` is 1", swept, option, see = "#new-connections";
         connect_timeout: Time(SECOND_NS / 100, 86_400 * SECOND_NS), Else("`setup_timeout`"),
-            "Time-out for a connection that a client opens again, until it takes operations", swept, option_as = "connect-timeout", see = "#lost-connections";
+            "Time-out for opening a connection during the phase, until it takes operations: a lost one, or one of `reconnect`", swept, option_as = "connect-timeout", see = "#lost-connections";
         backoff: Backoff, Else("`10ms`, doubled with each attempt up to `1s`"),
             "Wait of a client before it opens a lost connection again: `100ms`, or `100ms..5s`, which doubles the limit of a random wait with each attempt",
             swept, option, see = "#lost-connections";
         retry: Word("retry policy", &["none", "idempotent", "all"]), Is("\"none\""),
-            "Failed operations that a client sends again: none; idempotent (those whose repetition changes nothing, and refused ones); all, even if a write may then happen twice",
+            "Failed operations that a client sends again: none; idempotent (rejected ones, and those whose repetition changes nothing); all, even if a write may then happen twice",
             swept, option, see = "#retries";
         tries: Whole(2, 100), Is("3"), "With `retry`: most tries of an operation, the first included", swept, option, see = "#retries";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;

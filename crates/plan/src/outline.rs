@@ -137,8 +137,11 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
     match drive.backoff {
         None => {}
         Some(Backoff::Constant(ns)) => words.push_str(&format!(", back-off {}", show_ns(ns))),
-        Some(Backoff::Doubling(first, most) | Backoff::Jittered(first, most)) => {
-            words.push_str(&format!(", back-off {} to {}", show_ns(first), show_ns(most)));
+        Some(Backoff::Doubling(first, most)) => {
+            words.push_str(&format!(", back-off {} doubled up to {}", show_ns(first), show_ns(most)));
+        }
+        Some(Backoff::Jittered(first, most)) => {
+            words.push_str(&format!(", random back-off, limit {} doubled up to {}", show_ns(first), show_ns(most)));
         }
     }
     if let Some(Retry { scope, tries }) = drive.retry {

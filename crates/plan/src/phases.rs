@@ -237,8 +237,8 @@ impl PlanReader<'_> {
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
         let (connect_timeout_ns, backoff, retry, tries) = (connect_timeout_ns?, backoff?, retry?, tries?);
         if section.get("tries").is_some() && retry.values().all(Option::is_none) {
-            let help = Some("say which operations: retry = \"idempotent\"".to_owned());
-            return self.refuse(section.key_span("tries"), "no operation is sent again in this phase", help);
+            let help = Some("set retry = \"idempotent\" or \"all\", or leave `tries` out".to_owned());
+            return self.refuse(section.key_span("tries"), "`tries` has no effect without `retry`", help);
         }
         let (scenarios, faults, power_cut, power_node) = (scenarios?, faults?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {

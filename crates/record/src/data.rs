@@ -244,7 +244,7 @@ plimsoll_core::words! {
         AskedAgain = "asked_again",
         /// Tries of operations after the first (`retry`).
         Retries = "retries",
-        /// Operations that failed with all their tries, with `retry`.
+        /// Operations that failed and were not sent again, with `retry`.
         GivenUp = "given_up",
         /// Answers with one status of their protocol, by the status. Those of the warm-up are among them.
         AnswerStatus = "answer_status",

@@ -81,8 +81,8 @@ fn mistake(
             no_such_work(name, *on, label, recipe, may_change)
         }
         FaultAction::Storm(..) if trial.store.server.as_ref().is_some_and(|server| !server.url.contains("{port}")) => {
-            let what = format!("a storm goes to {{port}}, and the URL of {label} does not have it");
-            Some((what, "use a `store` with {port}, or leave the storm out".to_owned()))
+            let what = format!("a storm needs a port, and the URL of {label} has no {{port}}");
+            Some((what, "write {port} in the server's URL (`store`), or leave the storm out".to_owned()))
         }
         FaultAction::Storm(..) => {
             let nodes = lab.map_or(recipe.spec().nodes, |lab| lab.nodes.len());
@@ -99,7 +99,7 @@ fn mistake(
         }
         FaultAction::Reset(on) if !numbers(*on, recipe).any(|number| recipe.takes_tcp(number)) => {
             let what = format!("{label} serves its sessions over a Unix socket, where no TCP connection can be reset");
-            let next = "use a store with several nodes, which clients reach over TCP: plimsoll list stores";
+            let next = "use a store that clients reach over TCP, such as etcd, nats or postgres-replicas";
             Some((what, next.to_owned()))
         }
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {

@@ -67,8 +67,9 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     let mut drives = trial.drives();
     if let Some((name, _)) = drives.find(|(_, drive)| drive.retry.is_some() && has_steps(drive, workload)) {
         let what = format!("phase {name}: operations of several steps (transactions, scripts) are not sent again");
-        return Err(TrialError::usage(what)
-            .next("leave out `retry`; `max_tries` of the workload repeats transactions that gave way to others"));
+        let next = "leave out `retry`; `max_tries` of the workload repeats transactions after a serialization failure \
+                    or deadlock";
+        return Err(TrialError::usage(what).next(next));
     }
     for (name, drive) in trial.drives().filter(|(_, drive)| drive.depth > 1) {
         if drive.reconnect.is_some() {

@@ -142,12 +142,12 @@ impl Storm {
         let counts = self.stop();
         let (open, all) = (counts.open_max, self.connections as u64);
         let sentence = format!(
-            "connection storm on {}: at most {} of {} connections were open at once; servers refused {} and closed {}",
+            "connection storm on {}: at most {} of {} connections were open at once; {} failed, and servers closed {}",
             self.name,
             count(open),
             count(all),
             number::plural(counts.refused, "attempt", "attempts"),
-            count(counts.closed)
+            number::plural(counts.closed, "connection", "connections")
         );
         (sentence, open >= all)
     }
@@ -382,7 +382,7 @@ mod tests {
         let (sentence, is_whole) = storm.end();
         let wanted = format!(
             "connection storm on 127.0.0.1:{}: at most 100 of 100 connections were open at once; \
-             servers refused 0 attempts and closed 0",
+             0 attempts failed, and servers closed 0 connections",
             door.port
         );
         assert!(is_whole && sentence == wanted, "{sentence}");

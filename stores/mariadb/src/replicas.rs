@@ -4,7 +4,7 @@
 //! primary with transactions that no replica received is emptied, and gets everything anew.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{Member, Node, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::text;
@@ -94,16 +94,26 @@ pub(crate) fn promote(recipe: &MariadbRecipe, to: Member<'_>, waits: &Waits) -> 
     let status = connection.simple("SHOW SLAVE STATUS")?;
     let received = status.row_iter().next().map(|row| text(row, RECEIVED).to_owned()).unwrap_or_default();
     if !received.is_empty() {
-        looks.until(LOOK_INTERVAL, "Read its log", || {
-            let is_applied = has_applied(&mut connection, &received)?;
-            let number = to.number + 1;
-            Ok(if is_applied { Ok(()) } else { Err(format!("node {number} has not applied what it has received")) })
-        })?;
+        let began = Instant::now();
+        while !has_applied(&mut connection, &received)? {
+            let bound = looks.work();
+            if began.elapsed() > bound {
+                return Err(not_applied(to.number + 1, bound));
+            }
+            looks.pause(LOOK_INTERVAL)?;
+        }
     }
     for statement in ["STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = OFF"] {
         connection.simple(statement)?;
     }
     Ok(())
+}
+
+/// Returns the error for a replica that lags too far to be promoted.
+fn not_applied(number: usize, bound: Duration) -> StoreError {
+    let bound_s = bound.as_secs_f64();
+    let what = format!("node {number} did not apply the received transactions within {bound_s} s and is not promoted");
+    StoreError::broken(what).next("promote another replica, or promote when this one lags less: plimsoll lab status")
 }
 
 /// Makes a running replica, or a former primary, follow another primary.
@@ -169,7 +179,13 @@ fn primary_of<'n>(recipe: &MariadbRecipe, nodes: &'n [Arc<Node>], looks: &Waits)
             return Ok(node);
         }
     }
-    Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes"))
+    Err(no_primary())
+}
+
+/// Returns the error for servers of which none takes writes.
+pub(crate) fn no_primary() -> StoreError {
+    StoreError::new(StoreErrorKind::Unreachable, "no node of the private MariaDB takes writes")
+        .next("start the primary, or promote a replica: promote replica, plimsoll lab promote")
 }
 
 /// Waits until every replica has all that the primary had. Returns the number of the primary.

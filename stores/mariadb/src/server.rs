@@ -317,8 +317,11 @@ impl Recipe for MariadbRecipe {
         let handling = self.settings.iter().rfind(|(name, _)| name.replace('-', "_") == "thread_handling");
         match handling.filter(|(_, value)| value != "one-thread-per-connection") {
             Some((_, value)) => {
-                let what = format!("a thread serves many clients with thread_handling={value}: a hang needs one each");
-                Err(StoreError::usage(what).next("leave the setting out"))
+                let what = format!(
+                    "with thread_handling={value} a thread serves many clients, and `hang` needs a thread for each"
+                );
+                let next = "leave out `thread_handling`, or suspend the whole server: pause instead of hang";
+                Err(StoreError::usage(what).next(next))
             }
             None => Ok(()),
         }

@@ -399,8 +399,11 @@ impl Recipe for PostgresRecipe {
 
     fn hangs(&self, node: usize) -> Result<(), StoreError> {
         match self.is_front(node) {
-            true => Err(StoreError::usage("one thread of PgBouncer serves all clients: a hang needs one each")
-                .next("name another node, or suspend the whole PgBouncer: pause instead of hang")),
+            true => {
+                let what = "PgBouncer serves all clients with one thread, and `hang` needs a thread for each";
+                let next = "name another node, or suspend the whole PgBouncer: pause instead of hang";
+                Err(StoreError::usage(what).next(next))
+            }
             false => Ok(()),
         }
     }

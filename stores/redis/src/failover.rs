@@ -12,7 +12,7 @@ const DELAY_MS: (u32, u32) = (500, 1_000);
 /// Returns the time until Sentinels have made a replica the master, if their first vote succeeds.
 ///
 /// A master is down for a Sentinel if it gave no valid reply for `down-after-milliseconds`. At the loss, the last reply
-/// was up to one interval ago; a server that only hangs is counted from the next PING on:
+/// was up to one interval ago; a paused or unreachable server is counted from the next PING on:
 /// <https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/>.
 pub(crate) fn of_sentinels(down_after_ms: u32) -> FailoverTime {
     let (down_after_s, ask_s) = (f64::from(down_after_ms) / 1e3, f64::from(ASK_MS) / 1e3);

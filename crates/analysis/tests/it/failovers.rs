@@ -30,14 +30,14 @@ fn a_failover_is_inside_shorter_or_longer_than_the_formula_of_its_store() {
     let one = only(&run);
     assert_eq!((one.state, one.least_s, one.most_s), (FormulaState::Inside, 0.9, 2.1));
     assert!(one.measured_s.is_some_and(|measured_s| (measured_s - 1.37).abs() < 1e-6), "{one:?}");
-    assert_eq!(words(&one), "fjall's formula says 900 ms to 2.10 s: inside");
+    assert_eq!(words(&one), "fjall's formula gives 900 ms to 2.10 s: inside");
     assert_eq!(
         view(&run).faults[0].sentence,
         "kill of node 1, the primary, at 108.00 s: no answer for 1.37 s, noticed within 10 ms, throughput back after \
-         1.37 s; fjall's formula says 900 ms to 2.10 s: inside"
+         1.37 s; fjall's formula gives 900 ms to 2.10 s: inside"
     );
-    assert_eq!(place(&failed_over(KILL, 50, Some(15_000))), "900 ms to 2.10 s: 400 ms less");
-    assert_eq!(place(&failed_over(KILL, 300, Some(15_000))), "900 ms to 2.10 s: 900 ms more");
+    assert_eq!(place(&failed_over(KILL, 50, Some(15_000))), "900 ms to 2.10 s: 400 ms below");
+    assert_eq!(place(&failed_over(KILL, 300, Some(15_000))), "900 ms to 2.10 s: 900 ms above");
     // Ticks tell a time to 10 ms.
     for ticks in [89, 211] {
         assert_eq!(only(&failed_over(KILL, ticks, Some(15_000))).state, FormulaState::Inside, "{ticks}");
@@ -48,7 +48,7 @@ fn a_failover_is_inside_shorter_or_longer_than_the_formula_of_its_store() {
 fn a_primary_that_hangs_or_is_cut_off_has_bounds_of_its_own() {
     for what in [HANG, CUT] {
         assert_eq!(place(&failed_over(what, 230, Some(15_000))), "1.50 s to 2.50 s: inside");
-        assert_eq!(place(&failed_over(what, 137, Some(15_000))), "1.50 s to 2.50 s: 130 ms less");
+        assert_eq!(place(&failed_over(what, 137, Some(15_000))), "1.50 s to 2.50 s: 130 ms below");
     }
 }
 
@@ -66,8 +66,8 @@ fn a_failover_that_healing_another_fault_or_the_end_may_have_ended_decides_nothi
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
     not_decided(&run);
     // The formula had ended before.
-    assert_eq!(place(&failed_over(KILL, 600, Some(13_000))), "900 ms to 2.10 s: 3.90 s more");
-    assert_eq!(place(&failed_over(KILL, 1_200, None)), "900 ms to 2.10 s: 9.90 s more");
+    assert_eq!(place(&failed_over(KILL, 600, Some(13_000))), "900 ms to 2.10 s: 3.90 s above");
+    assert_eq!(place(&failed_over(KILL, 1_200, None)), "900 ms to 2.10 s: 9.90 s above");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_answer_of_a_study_has_the_numbers_of_failovers_inside_their_formula() {
     let say = AnswerSentence { say: "Primaries were killed.".into(), only_if: None, agree: None, repeats: 1 };
     run.header.answers = vec![say];
     let sentence = view(&run).answer.unwrap().sentence;
-    assert_eq!(sentence, "Primaries were killed. Failovers inside the stores' own formulas: fjall 2 of 3.");
+    assert_eq!(sentence, "Primaries were killed. Failovers inside the published formulas: fjall 2 of 3.");
     run.trials[0].header.failover_time = None;
     run.trials.truncate(1);
     assert_eq!(view(&run).answer.unwrap().sentence, "Primaries were killed.");

@@ -80,7 +80,7 @@ fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
     let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --for 4s --goal errors=100% \
                  --goal lost=0 --goal wrong=0 --full --op-timeout 200ms --retry idempotent --tries 30";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1s"]).collect();
-    place.run(&words).expect(0).says(" retries · 0 failed with all their tries");
+    place.run(&words).expect(0).says(" retries, 0 given up");
     let phase = place.driven();
     // Each client had one operation in flight. What the server does for the clients that have gone is no loss.
     assert!(result(&phase, "retries") >= 4.0, "{phase}");

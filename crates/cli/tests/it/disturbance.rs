@@ -92,7 +92,7 @@ fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed
     run.ended().expect(0);
     let mut names = healed(&place.report());
     names.sort_unstable();
-    assert_eq!(names, ["noisy neighbour (cpu=2) of the server", "noisy neighbour (disk) of the server"]);
+    assert_eq!(names, ["noisy neighbour (cpu=2) beside the server", "noisy neighbour (disk) beside the server"]);
     let endless = ["--fault", "neighbour all cpu=1 at 1s", "--fault", "neighbour all disk at 1s"];
     let mut run = drive(&[&["--for", "60s"][..], &endless[..]].concat());
     wait_for("the neighbours", BOUND, || {

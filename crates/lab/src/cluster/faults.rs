@@ -47,7 +47,11 @@ impl Running {
         let member = self.find(number)?;
         // Not locked during the look, so that others can end the server meanwhile.
         let hang = Hang::of_busiest(&serving, &member.root, &self.waits)?.ok_or_else(|| {
-            let what = format!("node {} of {} serves no client that could notice a hang", number + 1, self.spec.name);
+            let what = format!(
+                "no thread of node {} of {} worked for a client within 2 s, so none was stopped",
+                number + 1,
+                self.spec.name
+            );
             StoreError::broken(what).next("name a node that serves clients, at a time when they work")
         })?;
         locked(&member.server).hold(Some(hang));

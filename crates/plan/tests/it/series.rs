@@ -167,7 +167,7 @@ fn clients_open_lost_connections_again_as_the_plan_says() {
     let waits = [Backoff::Constant(100 * ms), Backoff::Jittered(100 * ms, 5_000 * ms)];
     assert!(drives.eq(waits.map(|backoff| (limit, Some(backoff)))));
     let outline = plan.outline(&|_| None).join("\n");
-    assert!(outline.contains(", connect time-out 500ms, back-off 100ms to 5s"), "{outline}");
+    assert!(outline.contains(", connect time-out 500ms, random back-off, limit 100ms doubled up to 5s"), "{outline}");
 }
 
 #[test]

@@ -43,9 +43,7 @@ fn tries((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let operations = number::plural(tries.saturating_sub(retries), "operation", "operations");
     let (tries, retries, given_up) = (number::count(tries), number::count(retries), number::count(given_up));
     let name = format!("{} {}", trial.name, phase.name);
-    Some(format!(
-        "{name}: {operations} with {tries} tries · {retries} retries · {given_up} failed with all their tries"
-    ))
+    Some(format!("{name}: {operations} in {tries} tries: {retries} retries, {given_up} given up"))
 }
 
 /// Reports the answers of each status, and the sizes of their bodies.

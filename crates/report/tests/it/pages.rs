@@ -304,7 +304,7 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
 #[test]
 fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
     let view = plimsoll_analysis::view(&faulted::failed_over(faulted::KILL, 300, Some(15_000)));
-    let place = "900 ms to 2.10 s: 900 ms more";
+    let place = "900 ms to 2.10 s: 900 ms above";
     let formula = "fjall's formula: one to two time-outs (1 s): 900 ms to 2.10 s after a kill, 1.50 s to 2.50 s after a \
                    pause or a cut; 0 of 1 failover inside (https://example.org/failover)";
     let forms =
