@@ -99,7 +99,7 @@ fn mistake(
         }
         FaultAction::Reset(on) if !numbers(*on, recipe).any(|number| recipe.takes_tcp(number)) => {
             let what = format!("{label} serves its sessions over a Unix socket, where no TCP connection can be reset");
-            let next = "use a store that clients reach over TCP, such as etcd, nats or postgres-replicas";
+            let next = "use a store that clients reach over TCP, such as a cluster with replicas: plimsoll list stores";
             Some((what, next.to_owned()))
         }
         FaultAction::Link(..) if recipe.spec().hosts == 0 => {

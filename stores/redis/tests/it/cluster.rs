@@ -222,6 +222,8 @@ pub fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: i
     let stop = Arc::new(AtomicBool::new(false));
     let spec = DriveSpec {
         limit: Limit::Duration(Duration::from_secs(60)),
+        // A failover whose vote fails is tried again after some seconds.
+        backlog: Duration::from_secs(60),
         depth,
         io,
         pace,
