@@ -71,3 +71,21 @@ fn retries_come_on_top_of_a_schedule_and_have_the_time_of_the_tries_before() {
     assert!(about(service.max(), MS) && about(response.max(), 2 * MS), "{} {}", service.max(), response.max());
     assert_eq!(response.count_between(1_500_000, 2_500_000), 11);
 }
+
+#[test]
+fn retries_hide_nothing_of_what_was_due_and_not_sent_in_a_later_stall() {
+    let due_in_stall = |retry| {
+        let spec = DriveSpec { pace: Pace::even(1_000.0), retry, ..DriveSpec::default() };
+        // Half of the first second's operations are refused once; from 2.5 s to 3.5 s the store answers nothing.
+        let answered = |number: usize, sent_ns: u64| match sent_ns + MS / 100 {
+            done_ns if done_ns < SECOND && number % 2 == 0 => (done_ns, Outcome::Rejected),
+            done_ns if (2_500 * MS..3_500 * MS).contains(&done_ns) => (3_500 * MS, Outcome::Ok),
+            done_ns => (done_ns, Outcome::Ok),
+        };
+        let (slices, _) = simulated(4, u64::MAX, &spec, 0, Some(5 * SECOND)).run_script(answered);
+        (slices[2].due_unsent, slices[2].oldest_age_ns)
+    };
+    let (due, age_ns) = due_in_stall(Some(THREE));
+    assert_eq!((due, age_ns), due_in_stall(None));
+    assert!(due.abs_diff(496) <= 12 && about(age_ns, 500 * MS), "{due} due, {age_ns} ns old");
+}
