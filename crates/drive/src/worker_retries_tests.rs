@@ -78,7 +78,7 @@ fn retries_hide_nothing_of_what_was_due_and_not_sent_in_a_later_stall() {
         let spec = DriveSpec { pace: Pace::even(1_000.0), retry, ..DriveSpec::default() };
         // Half of the first second's operations are refused once; from 2.5 s to 3.5 s the store answers nothing.
         let answered = |number: usize, sent_ns: u64| match sent_ns + MS / 100 {
-            done_ns if done_ns < SECOND && number % 2 == 0 => (done_ns, Outcome::Rejected),
+            done_ns if done_ns < SECOND && number.is_multiple_of(2) => (done_ns, Outcome::Rejected),
             done_ns if (2_500 * MS..3_500 * MS).contains(&done_ns) => (3_500 * MS, Outcome::Ok),
             done_ns => (done_ns, Outcome::Ok),
         };

@@ -80,7 +80,9 @@ impl PlanReader<'_> {
             return;
         }
         let mut faults = drives().flat_map(|(_, drive)| &drive.faults);
-        if let Some(fault) = faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some()) {
+        if let Some(fault) =
+            faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some() || fault.at_ops.is_some())
+        {
             let what = format!("`{fault}` does not fit into load steps, whose length the search chooses");
             let help = "write each fault once, and how long one of a disk lasts; leave `add node` out".to_owned();
             self.problem(node.span, what, Some(help));

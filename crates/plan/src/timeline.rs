@@ -53,6 +53,8 @@ pub struct PlannedFault {
     pub what: FaultAction,
     /// Beginning; that of a fault after another is the earliest possible one, once [`chained`] has added the times of both.
     pub at: FaultTime,
+    /// Number of operations that have to end first, instead of a time.
+    pub at_ops: Option<u64>,
     /// Fault that has to be healed first.
     pub after: Option<FaultAfter>,
     /// Time until the fault is healed; `None` for the end of the phase, or of the trial for a fault of the disk.
@@ -205,6 +207,7 @@ impl PlannedFault {
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
         let what = action(named)?;
         let (times, after) = after(times)?;
+        let (times, at_ops) = at_ops(times)?;
         let [mut at, mut lasts, mut every] = [None; 3];
         for pair in times.chunks(2) {
             let (key, value) = (pair[0], pair.get(1).copied().unwrap_or_default());
@@ -226,10 +229,11 @@ impl PlannedFault {
             given.map_or_else(String::new, |(_, value)| format!(" {key} {value}"))
         };
         let after_text = after.map_or_else(String::new, |fault| format!(" after fault {}", fault + 1));
+        let ops_text = at_ops.map_or_else(String::new, |ops| format!(" at {ops} ops"));
         let [at_text, lasts_text, every_text] = [("at", at), ("for", lasts), ("every", every)].map(shown);
-        let text = format!("{}{at_text}{after_text}{lasts_text}{every_text}", named.join(" "));
+        let text = format!("{}{at_text}{ops_text}{after_text}{lasts_text}{every_text}", named.join(" "));
         let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
-        let Some(at) = at else {
+        let Some(at) = at.or(at_ops.map(|_| FaultTime::default())) else {
             let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
         };
@@ -239,6 +243,10 @@ impl PlannedFault {
         }
         let every_ns = match every {
             None => None,
+            Some(_) if at_ops.is_some() => {
+                let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
+                return Err(("a fault at a number of operations is not repeated".to_owned(), help));
+            }
             Some(_) if after.is_some() => {
                 let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
                 return Err(("a fault after another is not repeated".to_owned(), help));
@@ -264,7 +272,7 @@ impl PlannedFault {
             _ => {}
         }
         let after = after.map(|fault| FaultAfter { fault, by: at });
-        Ok(Self { text, what, at, after, lasts, every_ns })
+        Ok(Self { text, what, at, at_ops, after, lasts, every_ns })
     }
 
     /// Returns true for a fault of the store's disk.
@@ -314,6 +322,9 @@ impl PlannedFault {
 
     /// Returns the time from the first beginning to the last healing; `None` for an unknown end.
     fn extent(&self, length_ns: Option<u64>) -> (u64, Option<u64>) {
+        if self.at_ops.is_some() {
+            return (0, length_ns);
+        }
         let from_ns = self.at.ns(length_ns).unwrap_or(0);
         let lasts_ns = self.lasts.and_then(|lasts| lasts.ns(length_ns));
         match (self.every_ns, self.what.is_brief()) {
@@ -451,6 +462,20 @@ fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w s
         [] => (format!("the nodes of `{verb}` are missing"), help()),
         words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
     })
+}
+
+/// Splits `at 5000 ops` from the times of a fault. Returns the other times, and the number.
+fn at_ops(times: Vec<&str>) -> Result<(Vec<&str>, Option<u64>), Mistake> {
+    let Some(unit) = times.iter().position(|word| *word == "ops") else { return Ok((times, None)) };
+    let number = match &times[..unit] {
+        [.., "at", number] if times.iter().filter(|word| **word == "at").count() == 1 => parse_count(number),
+        _ => None,
+    };
+    let Some(ops) = number else {
+        let what = format!("`{}` is no number of operations", short(&times[..=unit].join(" ")));
+        return Err((what, Some("write \"at 5000 ops\", once".to_owned())));
+    };
+    Ok((times[..unit - 2].iter().chain(&times[unit + 1..]).copied().collect(), Some(ops)))
 }
 
 /// Splits `after fault 2` from the times of a fault. Returns the other times, and the position from 0.

@@ -23,6 +23,15 @@ fn a_fault_begins_and_is_healed_at_its_times_or_at_the_end_of_the_phase() {
 }
 
 #[test]
+fn a_fault_at_a_number_of_operations_may_be_in_effect_at_any_time() {
+    let counted = fault("kill node 2 at 5_000 ops for 3s");
+    assert_eq!((counted.at_ops, counted.to_string()), (Some(5_000), "kill node 2 at 5000 ops for 3s".to_owned()));
+    assert_eq!((counted.name(), moments("kill node 2 at 5k ops", None).len()), ("kill node 2", 1));
+    assert!(overlap(&[counted.clone(), fault("pause node 2 at 9s for 1s")], Some(20 * S)).is_some());
+    assert!(overlap(&[counted, fault("pause node 1 at 9s for 1s")], Some(20 * S)).is_none());
+}
+
+#[test]
 fn a_fault_after_another_begins_no_earlier_than_that_one_is_healed() {
     let list =
         ["work backup at 1s", "kill node 2 at 10% after fault 1 for 2s", "cut node 2 at 500ms after fault 2 for 1s"];

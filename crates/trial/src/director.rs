@@ -1,10 +1,12 @@
 //! Faults of a driven phase: each is carried out at its time, healed, and recorded.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use plimsoll_analysis::number;
 use plimsoll_core::fault::{ErrorMode, Fault};
 use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
@@ -15,7 +17,7 @@ use plimsoll_record::data::{Event, EventClass, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::disturbance::Disturbances;
-use crate::drive::joined;
+use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
 use crate::phase::RunContext;
 use crate::pin;
@@ -101,6 +103,8 @@ pub struct Director<'a> {
     tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
     /// Positions of the trial, and of the phase in it.
     place: (u32, u32),
+    /// Number of operations of the phase that ended, if a fault waits for it.
+    ended_ops: Arc<AtomicU64>,
     /// Servers with faults, of a store that has some.
     servers: Option<Arc<dyn Servers>>,
     /// Simulated disk of the store, if it has one.
@@ -132,8 +136,11 @@ impl Occurrence<'_> {
 
     /// Reports that the phase ended before the fault.
     fn missed(&self) -> String {
-        let at = plimsoll_analysis::number::seconds(self.moment.at_ns as f64 / 1e9);
-        let at = self.follows().map_or_else(|| format!("at {at}"), |fault| format!("after fault {}", fault + 1));
+        let at = match (self.fault.at_ops, self.follows()) {
+            (Some(ops), _) => format!("at {}", number::plural(ops, "operation", "operations")),
+            (_, Some(fault)) => format!("after fault {}", fault + 1),
+            _ => format!("at {}", number::seconds(self.moment.at_ns as f64 / 1e9)),
+        };
         format!("{} {at} was not done: the phase had ended", self.fault.name())
     }
 }
@@ -180,7 +187,7 @@ impl<'a> Director<'a> {
     pub(crate) fn of(
         context: &RunContext<'a>,
         trial: &'a PlannedTrial,
-        phase: u32,
+        driven: &Driven,
         store: &OpenStore,
         directed: Directed,
     ) -> Self {
@@ -188,7 +195,8 @@ impl<'a> Director<'a> {
         Self {
             clock: sinks.clock,
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
-            place: (trial.ordinal, phase),
+            place: (trial.ordinal, driven.ordinal),
+            ended_ops: Arc::clone(&driven.ended_ops),
             servers: store.servers(),
             disk: store.power_switch(),
             processes: context.server,
@@ -251,8 +259,17 @@ impl<'a> Director<'a> {
         Duration::from_nanos(one.moment.at_ns) + self.directed().delay
     }
 
-    /// Returns the time of a fault, once the one that it follows is healed; `None` if `over` was closed before.
+    /// Returns the time of a fault, once the one that it follows is healed or its operations have ended; `None` if `over` was closed before.
     fn planned(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) -> Option<Planned> {
+        if let Some(ops) = one.fault.at_ops {
+            while self.ended_ops.load(Ordering::Relaxed) < ops {
+                if has_ended(over, Instant::now() + LOOK_INTERVAL) {
+                    return None;
+                }
+            }
+            let at = start.at.elapsed();
+            return Some(Planned { at, undelayed: at.saturating_sub(self.directed().delay) });
+        }
         let Some(by_ns) = one.after_ns else {
             let at = Duration::from_nanos(one.moment.at_ns);
             return Some(Planned { at, undelayed: at });

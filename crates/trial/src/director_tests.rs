@@ -182,7 +182,8 @@ impl Directing {
     /// Carries out `faults` on `servers` in a phase that is planned for a time, and ends after another.
     fn of(servers: Noted, faults: &[&str], length_ms: Option<u64>, ends_ms: u64) -> Self {
         let (servers, told, events) = (Arc::new(servers), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-        let began = Instant::now();
+        let (began, ended) = (Instant::now(), Arc::<AtomicU64>::default());
+        let ops = Arc::clone(&ended);
         let processes = ServerProcesses::default();
         let director = Director {
             clock: Clock::start(),
@@ -195,6 +196,7 @@ impl Directing {
                 Ok(())
             }),
             place: (0, 2),
+            ended_ops: Arc::clone(&ended),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
             disk: None,
             processes: &processes,
@@ -206,6 +208,13 @@ impl Directing {
         let (faults, (open, ended)) = (&faults[..], channel());
         let directed = std::thread::scope(|scope| {
             let length_ns = length_ms.map(|ms| ms * 1_000_000);
+            // An operation ends in each millisecond.
+            scope.spawn(move || {
+                while began.elapsed() < Duration::from_millis(ends_ms) {
+                    ops.store(began.elapsed().as_millis() as u64, Ordering::Relaxed);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
             let running = scope.spawn(move || director.run(faults, length_ns, 1, &ended));
             std::thread::sleep(Duration::from_millis(ends_ms));
             drop(open);
@@ -381,6 +390,17 @@ fn planned_work_delays_no_other_fault_and_is_waited_for() {
     assert_eq!((*taken_ns, *healing_ns), (Some(done.spans[0].begun_ns), None));
     assert!(healed_ns.unwrap() - done.spans[0].begun_ns >= WORK_TIME.as_nanos() as u64);
     assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());
+}
+
+#[test]
+fn a_fault_at_a_number_of_operations_waits_for_them() {
+    let faults =
+        ["pause node 1 at 200 ops for 100ms", "cut node 2 at 50ms after fault 1 for 50ms", "kill node 3 at 5000 ops"];
+    let done = Directing::of(Noted::default(), &faults, None, 800);
+    assert_eq!(done.names(), ["pause 1", "resume 1", "cut 2", "link 2", "start all"]);
+    let [pause, cut] = [0, 2].map(|at| done.calls[at].0);
+    assert!(is_near(pause, 200) && is_near(cut, 350), "{:?}", done.calls);
+    assert_eq!(done.directed.missed, ["kill node 3 at 5,000 operations was not done: the phase had ended"]);
 }
 
 #[test]

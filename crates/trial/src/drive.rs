@@ -2,7 +2,7 @@
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -20,6 +20,7 @@ use plimsoll_verify::Ledger;
 
 use crate::alive::Alive;
 use crate::director::{Directed, Director};
+use crate::ended_ops;
 use crate::error::{TrialError, io_error};
 use crate::phase::{RunContext, TrialRun};
 use crate::power::{self, Power};
@@ -47,6 +48,8 @@ pub struct Driven {
     pub reads_back: bool,
     /// Faults of the store's servers and disk during the drive, and the seed of their moments.
     pub faults: (Vec<PlannedFault>, u64),
+    /// Number of operations that ended, counted if a fault waits for it.
+    pub ended_ops: Arc<AtomicU64>,
     /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
     /// Moment at which disks lose power, and the nodes.
@@ -77,6 +80,7 @@ impl Driven {
             measured: true,
             reads_back: false,
             faults,
+            ended_ops: Arc::default(),
             listen: None,
             power_cut: None,
         }
@@ -169,8 +173,7 @@ impl<'a> Attendants<'a> {
         // What a phase does to its servers or their disks may end them.
         let is_hurt = power.is_some() || has_faults || directed.has_disk_fault;
         let watched = store.servers().filter(|_| !is_hurt);
-        let director =
-            has_faults.then(|| Director::of(context, trial, driven.ordinal, store, std::mem::take(directed)));
+        let director = has_faults.then(|| Director::of(context, trial, driven, store, std::mem::take(directed)));
         director.as_ref().map_or(Ok(()), Director::lease)?;
         let (probe, ledger) = readers;
         Ok(Self {
@@ -247,7 +250,10 @@ impl TrialRun<'_, '_> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         driven.spec.answer_max = self.answer_max();
         driven.spec.ticks = !driven.faults.0.is_empty();
-        let observers = self.observers(&mut driven, &sessions);
+        let mut observers = self.observers(&mut driven, &sessions);
+        if driven.faults.0.iter().any(|fault| fault.at_ops.is_some()) {
+            observers = ended_ops::counting(observers, driven.spec.worker_count(&sessions), &driven.ended_ops);
+        }
         let Self { context, probe, ledger, workload, trial, store, directed, .. } = self;
         let (context, store, trial) = (&**context, &**store, *trial);
         let readers = (probe.as_mut().filter(|_| driven.measured), ledger.as_mut().filter(|_| driven.keeps_books()));

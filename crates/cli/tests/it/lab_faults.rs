@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_record::data::{FaultSpan, Run};
+use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
 
 use crate::bench::{Guarded, Place, wait_for};
@@ -58,6 +59,42 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     assert!(broken.iter().zip(&whole).all(|(now, before)| now != before), "{broken:?}");
     run.kill();
     wait_for("the lab to be whole", SEEN, || seen() == whole);
+    lab.down();
+}
+
+#[test]
+fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
+    const FAULTS: [&str; 14] = [
+        "kill replica",
+        "stop primary",
+        "pause all",
+        "hang primary",
+        "restart replica",
+        "restart all rolling",
+        "promote replica",
+        "reset primary",
+        "cut node 2 in",
+        "link all delay=5ms loss=1%",
+        "limit all cpus=0.3",
+        "work backup",
+        "storm all connections=50",
+        "neighbour all cpu=1",
+    ];
+    let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
+    let seen = || ["state", "link", "limits"].map(|field| each(&lab, field));
+    let whole = seen();
+    for _ in 0..repeats(2, 60) {
+        let fault = format!("{} at 300ms", FAULTS[draw.below(FAULTS.len() as u64) as usize]);
+        let mut run = breaking(&place, &lab, &[&fault]);
+        let after = Duration::from_millis(draw.below(1_500));
+        println!("{fault}: killed {after:?} after the first slice");
+        std::thread::sleep(after);
+        run.kill();
+        wait_for("the lab to be whole", SEEN, || seen() == whole);
+        let drive = ["drive", "kv", "--set", "records=50", "--on", "lab:postgres-replicas", "--ops", "20", "-q"];
+        wait_for("the lab to be driven", SEEN, || place.run(&drive).code == Some(0));
+    }
     lab.down();
 }
 

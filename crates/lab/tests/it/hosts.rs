@@ -1,17 +1,18 @@
 //! Hosts: which addresses they reach, and that nothing remains of them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Link, LinkWays, StoreErrorKind};
 use plimsoll_lab::hosts::{Host, Network};
 
-fn own_network() -> std::path::PathBuf {
+fn own_network() -> PathBuf {
     fs::read_link("/proc/thread-self/ns/net").unwrap()
 }
 
@@ -349,28 +350,30 @@ fn nobody_makes_hosts_and_nothing_of_them_outlives_a_kill() {
         assert!(user.is_none() || (is_own && *ambient == "0000000000203000"), "{line}");
         assert!((20_000..40_000).contains(&took.parse::<u32>().unwrap()), "{line}");
         assert_eq!(networks.len(), 3, "{line}");
-        assert!(networks.iter().any(|network| users_of(network) > 0), "its cable is in one");
+        let used = || networks.iter().flat_map(|network| users_of(network)).collect::<BTreeSet<_>>();
+        let before = used();
+        assert!(!before.is_empty(), "its cable is in one");
         process.kill().unwrap();
         process.wait().unwrap();
-        let left = || networks.iter().map(|network| users_of(network)).sum::<usize>();
-        // Another process that looks into all of them counts, too.
+        // Numbers of networks are reused, by other tests, too. Another process that looks into all of them counts until then.
+        let left = || used().intersection(&before).cloned().collect::<Vec<_>>();
         let until = Instant::now() + Duration::from_secs(5);
-        while left() > 0 && Instant::now() < until {
+        while !left().is_empty() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert_eq!(left(), 0);
+        assert_eq!(left(), Vec::<PathBuf>::new());
     }
 }
 
-/// Returns the numbers of threads and open files in a network namespace.
-fn users_of(network: &str) -> usize {
+/// Returns the threads in a network namespace, and the open files of processes that are it, as links of `/proc`.
+fn users_of(network: &str) -> Vec<PathBuf> {
     let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Namespace numbers are reused, and other tests make networks in this process.
+    // Other tests make networks in this process.
     let own = format!("/proc/{}", std::process::id());
     let processes = entries(Path::new("/proc")).filter(|process| *process != Path::new(&own));
     let links = processes.flat_map(|process| {
         let threads = entries(&process.join("task")).map(|thread| thread.join("ns/net")).collect::<Vec<_>>();
         threads.into_iter().chain(entries(&process.join("fd")))
     });
-    links.filter(|link| fs::read_link(link).is_ok_and(|is| is == Path::new(network))).count()
+    links.filter(|link| fs::read_link(link).is_ok_and(|is| is == Path::new(network))).collect()
 }
