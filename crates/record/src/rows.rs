@@ -34,6 +34,12 @@ fn insert(connection: &Connection, table: &str, values: &[&dyn ToSql]) -> Writte
     put(connection, &format!("INSERT INTO {table} VALUES ({places})"), values)
 }
 
+/// Inserts a row, or replaces the row with the same key.
+fn replace(connection: &Connection, table: &str, values: &[&dyn ToSql]) -> Written {
+    let places = vec!["?"; values.len()].join(", ");
+    put(connection, &format!("REPLACE INTO {table} VALUES ({places})"), values)
+}
+
 fn json(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))
 }
@@ -166,14 +172,15 @@ pub(crate) fn encode(encoder: &mut V2DeflateSerializer, histogram: &Histogram<u6
 }
 
 pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer, sample: &Sample) -> Written {
+    // A clock that stands still must not end the recording: of two readings at one time the later one stays.
     // What is not a number was not read.
     for (series, value) in sample.values.iter().filter(|(_, value)| !value.is_nan()) {
-        insert(connection, "sample", params![int(sample.at_ns), series, value])?;
+        replace(connection, "sample", params![int(sample.at_ns), series, value])?;
     }
     for (series, times) in &sample.distributions {
         let times = times.dense();
         let (count, max_ns) = (int(times.len()), int(times.max()));
-        insert(
+        replace(
             connection,
             "distribution",
             params![int(sample.at_ns), series, count, max_ns, encode(encoder, &times)?],
@@ -193,9 +200,9 @@ pub(crate) fn fault(connection: &Connection, span: &FaultSpan) -> Written {
     let FaultSpan { trial, phase, ordinal, kind, subject, fault, error, .. } = span;
     let (planned_ns, begun_ns) = (int(span.planned_ns), int(span.begun_ns));
     let [taken_ns, healing_ns, healed_ns] = [span.taken_ns, span.healing_ns, span.healed_ns].map(optional_int);
-    put(
+    replace(
         connection,
-        "REPLACE INTO fault VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "fault",
         params![
             trial,
             phase,

@@ -276,3 +276,14 @@ fn a_series_is_registered_when_it_appears_and_a_distribution_is_a_reading() {
     assert_eq!(run.series[known as usize..], [cycle, pauses]);
     assert_eq!(run.samples, samples);
 }
+
+#[test]
+fn of_two_readings_at_one_time_the_later_one_stays_and_the_recording_goes_on() {
+    let runs = tempfile::tempdir().unwrap();
+    let recorder = synthetic::recorder(runs.path(), "readings");
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    let sample = |value| Sample { at_ns: 1_500, values: vec![(0, value)], ..Sample::default() };
+    [1.0, 2.0].into_iter().for_each(|value| recorder.sample(sample(value)).unwrap());
+    let run = Run::load(&recorder.finish(RunState::Complete, 5_000).unwrap()).unwrap();
+    assert_eq!(run.samples, [sample(2.0)]);
+}
