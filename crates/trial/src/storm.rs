@@ -1,6 +1,6 @@
 //! Connection storm: many connections to servers at once, on which nothing is sent.
 //!
-//! One thread opens and holds them all. A connection that the server refuses or closes is opened again after a while.
+//! A single thread opens and holds them all. A connection that the server refuses or closes is opened again after a while.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
