@@ -173,3 +173,15 @@ errors = "0%"
     );
     assert!(left_out.ends_with(": the quick version has too few operations for them"), "{left_out}");
 }
+
+#[test]
+fn the_quick_version_leaves_a_phase_with_drawn_faults_as_long_as_it_is() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("plan.toml");
+    let text = "stores = [\"null\"]\n[workload]\nname = \"nothing\"\n[[phase]]\ndo = \"drive\"\nfor = \"60s\"\n\
+                fault = \"reset all drawn\"\nfault_pause = [\"5s\", \"6s\", \"7s\"]\n";
+    std::fs::write(&path, text).unwrap();
+    let (plan, text) = smaller(path.to_str().unwrap(), "quick").unwrap();
+    assert!(text.contains("for = \"60s\"") && text.contains("fault_pause = [\"5s\", \"7s\"]"), "{text}");
+    assert_eq!(plan.trials.len(), 2);
+}

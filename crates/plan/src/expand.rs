@@ -204,9 +204,13 @@ impl<'c> PlanReader<'c> {
                     let help = Some("give one of them another name, or an `only` without this store".to_owned());
                     self.problem(draft.span.clone(), what, help);
                 }
+                let mut step = (draft.step.at)(&mut point);
+                if let PhaseStep::Drive(drive) = &mut step {
+                    self.draw_faults(draft, drive, seed, &mut point);
+                }
                 phases.push(PlannedPhase {
                     name: draft.name.clone(),
-                    step: (draft.step.at)(&mut point),
+                    step,
                     durability_is_default: draft.durability_is_default,
                 });
             }

@@ -29,6 +29,11 @@ impl FaultDraft {
     fn mistaken_order(&self, before: &[Self]) -> Option<(Range<usize>, String, String)> {
         let position = self.fault.values().find_map(|fault| fault.after)?.fault;
         let refused = |what: String, help: &str| Some((self.span.clone(), what, help.to_owned()));
+        // Drawn faults leave their places in the list, which faults are counted by.
+        if before.iter().any(|other| other.drawn().is_some()) {
+            let what = "a fault after another follows no drawn fault, in time or in the list".to_owned();
+            return refused(what, "put it before the drawn ones, after a fault with a time of its own");
+        }
         let Some(other) = before.get(position) else {
             let what = format!("no fault {} comes before this one in the list", position + 1);
             return refused(what, "put the fault that it follows before it: faults are counted from 1");
@@ -36,6 +41,11 @@ impl FaultDraft {
         let endless = other.fault.values().find(|fault| !fault.ends_once())?;
         let what = format!("nothing comes after fault {}, `{endless}`: it has no end of its own", position + 1);
         refused(what, "write how long that one lasts, once: for 3s")
+    }
+
+    /// Location of the fault, if its time is drawn.
+    pub(crate) fn drawn(&self) -> Option<Range<usize>> {
+        self.fault.values().any(|fault| fault.drawn.is_some()).then(|| self.span.clone())
     }
 
     /// Location of the fault, if it is one of a disk.

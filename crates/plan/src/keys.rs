@@ -397,8 +397,10 @@ keys! {
         pin: Processors, NOWHERE, "Processors of the generator's threads, one after the other", option;
         scenario: Tables(SCENARIO), Else("all clients do the same"),
             "Clients with their own operations and rate: `readers clients=8 mix=read rate=500/s`; may be repeated", option, see = "#several-scenarios";
-        fault: Faults, NONE, "Fault of private servers or their disk, by its time: `kill primary at 40%`, `pause node 2 at 10s for 3s`; may be repeated",
+        fault: Faults, NONE, "Fault of private servers or their disk, by its time: `kill primary at 40%`, `pause node 2 at 10s for 3s`; or drawn by the seed: `kill primary drawn for 5s`; may be repeated",
             option, see = "faults.md";
+        fault_pause: Time(SECOND_NS / 10, TIME_NS_MAX), Is("\"10s\""),
+            "Pause between drawn faults: random, from half of it to one and a half", swept, option_as = "fault-pause", see = "faults.md#drawn-schedules";
         warmup: Warmup, Else("`\"0s\"`"),
             "Warm-up at the start, which counts for nothing; `auto` detects it within `for`", swept, option, see = "reports.md#warm-up";
         for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;

@@ -11,7 +11,7 @@
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | names that formulas may use |
 //! | `answers` | sentences over figures, and their conditions |
-//! | [`timeline`], `disturbance`, `faults` | faults during a drive: their syntax and moments; those from outside of servers; their place in a plan |
+//! | [`timeline`], `disturbance`, `drawn`, `faults` | faults during a drive: their syntax and moments; those from outside of servers; those at drawn times; their place in a plan |
 //! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
@@ -23,6 +23,7 @@ mod answers;
 pub mod cost;
 mod disturbance;
 mod document;
+mod drawn;
 mod duration;
 pub mod error;
 mod expand;
@@ -203,6 +204,7 @@ impl<'c> PlanReader<'c> {
         }
         let series = self.series(&root);
         let line = self.line(&root);
+        self.has_no_drawn_fault(&root, &phases);
         if !self.problems.borrow().is_empty() {
             return None;
         }

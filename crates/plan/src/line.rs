@@ -3,6 +3,7 @@
 use crate::document::{PlanReader, Section};
 use crate::keys::LINE;
 use crate::model::{Drive, Goal, LineSearch, Plan, PlannedTrial};
+use crate::phases::PhaseDraft;
 
 /// Default time for the search: five minutes.
 const BUDGET_NS: u64 = 300 * 1_000_000_000;
@@ -50,6 +51,14 @@ impl PlanReader<'_> {
     pub(crate) fn has_faults(&self, root: &Section<'_>) -> bool {
         let phases = root.get("phase").and_then(|node| node.elements()).unwrap_or_default();
         phases.iter().filter_map(|node| self.table(node, "a phase")).any(|phase| phase.get("fault").is_some())
+    }
+
+    /// Reports drawn faults of a plan with a `[line]`.
+    pub(crate) fn has_no_drawn_fault(&self, root: &Section<'_>, phases: &[PhaseDraft]) {
+        let drawn = phases.iter().find_map(|phase| phase.step.drawn.as_ref());
+        let Some((_, span)) = drawn.filter(|_| root.get("line").is_some()) else { return };
+        let what = "drawn faults do not fit into load steps, whose length the search chooses";
+        self.problem(span.clone(), what, Some("write each fault once, with its own time: at 40%".to_owned()));
     }
 
     /// Reports parts of a plan with a `[line]` that prevent the search.

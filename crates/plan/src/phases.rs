@@ -42,6 +42,16 @@ pub(crate) struct StepDraft {
     pub(crate) scenarios: Vec<(String, Vec<String>)>,
     /// Location of a fault of the store's disk.
     pub(crate) disk: Option<Range<usize>>,
+    /// Pause between drawn faults in nanoseconds, and the location of the first of them.
+    pub(crate) drawn: Option<(Choices<u64>, Range<usize>)>,
+}
+
+impl StepDraft {
+    /// Returns a step without requirements and faults.
+    fn new(at: impl Fn(&mut Point<'_>) -> PhaseStep + 'static) -> Self {
+        let (durability, kinds, scenarios, disk, drawn) = (None, Vec::new(), Vec::new(), None, None);
+        Self { at: Box::new(at), durability, kinds, scenarios, disk, drawn }
+    }
 }
 
 impl PlanReader<'_> {
@@ -131,13 +141,7 @@ impl PlanReader<'_> {
         workload: &WorkloadDraft<'_>,
     ) -> Option<StepDraft> {
         let count = |key: &str| self.swept(section, phase, key, Self::count);
-        let plain = |step: PhaseStep| StepDraft {
-            at: Box::new(move |_| step.clone()),
-            durability: None,
-            kinds: Vec::new(),
-            scenarios: Vec::new(),
-            disk: None,
-        };
+        let plain = |step: PhaseStep| StepDraft::new(move |_| step.clone());
         Some(match kind {
             PhaseKind::Load => {
                 let (batch, clients) = (count("batch"), count("clients"));
@@ -149,7 +153,7 @@ impl PlanReader<'_> {
                     clients: clients.at(point),
                     durability: durability.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: needed, kinds: Vec::new(), scenarios: Vec::new(), disk: None }
+                StepDraft { durability: needed, ..StepDraft::new(at) }
             }
             PhaseKind::Ask => {
                 let op = self
@@ -164,7 +168,7 @@ impl PlanReader<'_> {
                     count: count.at(point),
                     op_timeout_ns: op_timeout_ns.at(point),
                 };
-                StepDraft { at: Box::new(at), durability: None, kinds, scenarios: Vec::new(), disk: None }
+                StepDraft { kinds, ..StepDraft::new(at) }
             }
             PhaseKind::Drive => self.drive(phase, section, workload)?,
             PhaseKind::Settle => plain(PhaseStep::Settle),
@@ -173,7 +177,7 @@ impl PlanReader<'_> {
             PhaseKind::Power => {
                 let survivors = self.swept(section, phase, "survivors", Self::survivors)?;
                 let at = move |point: &mut Point<'_>| PhaseStep::Power { survivors: survivors.at(point) };
-                StepDraft { at: Box::new(at), durability: None, kinds: Vec::new(), scenarios: Vec::new(), disk: None }
+                StepDraft::new(at)
             }
             PhaseKind::Check => plain(PhaseStep::Check),
         })
@@ -229,7 +233,7 @@ impl PlanReader<'_> {
             Some(_) => self.swept(section, phase, "durability", Self::named),
             None => self.swept(section, phase, "durability", Self::driven_durability),
         };
-        let (backlog_ns, op_timeout_ns) = (time("backlog"), time("op_timeout"));
+        let (backlog_ns, op_timeout_ns, fault_pause_ns) = (time("backlog"), time("op_timeout"), time("fault_pause"));
 
         let (pace, workers, depth, mix) = (pace?, workers?, depth?, mix?);
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
@@ -251,6 +255,13 @@ impl PlanReader<'_> {
             return self.refuse(section.key_span("power_cut"), what, help);
         }
         let disk = faults.iter().find_map(FaultDraft::of_disk);
+        let drawn = faults.iter().find_map(FaultDraft::drawn);
+        if drawn.is_none() && section.get("fault_pause").is_some() {
+            let help = Some("leave it out, or write `drawn` in place of a time: kill primary drawn for 5s".to_owned());
+            let what = "`fault_pause` has no effect without a drawn fault";
+            return self.refuse(section.key_span("fault_pause"), what, help);
+        }
+        let drawn = fault_pause_ns.zip(drawn);
         let kinds = mix.values().flat_map(kinds_of).collect();
         let needed = Some(durability.clone());
         let named = scenarios.iter().map(|one| (one.name.clone(), kinds_of(&one.mix))).collect();
@@ -292,7 +303,7 @@ impl PlanReader<'_> {
                 power_node: power_node.at(point),
             })
         };
-        Some(StepDraft { at: Box::new(at), durability: needed, kinds, scenarios: named, disk })
+        Some(StepDraft { durability: needed, kinds, scenarios: named, disk, drawn, ..StepDraft::new(at) })
     }
 
     /// Reads a word for the surviving writes.

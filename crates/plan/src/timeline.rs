@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
 use crate::quantity::{self, Dimension, show_ns};
-use crate::{disturbance, nearest, parse_count};
+use crate::{disturbance, drawn, nearest, parse_count};
 
 /// Most occurrences of a repeated fault.
 const MOMENTS_MAX: usize = 10_000;
@@ -61,6 +61,8 @@ pub struct PlannedFault {
     pub lasts: Option<FaultTime>,
     /// Interval in nanoseconds after which the fault is repeated.
     pub every_ns: Option<u64>,
+    /// Weight of a fault whose time the seed draws; `None` for a fault with a time of its own. In a trial `at` is drawn.
+    pub drawn: Option<u64>,
 }
 
 /// Kinds of faults.
@@ -203,10 +205,11 @@ impl PlannedFault {
     /// The mistake, with advice.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let is_time = |word: &&str| ["at", "after", "for", "every"].contains(word);
+        let is_time = |word: &&str| ["at", "after", "for", "every", drawn::DRAWN].contains(word);
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
         let what = action(named)?;
-        let (times, after) = after(times)?;
+        let (times, drawn) = drawn::weight(times)?;
+        let (times, after) = after(&times)?;
         let (times, at_ops) = at_ops(times)?;
         let [mut at, mut lasts, mut every] = [None; 3];
         for pair in times.chunks(2) {
@@ -230,16 +233,20 @@ impl PlannedFault {
         };
         let after_text = after.map_or_else(String::new, |fault| format!(" after fault {}", fault + 1));
         let ops_text = at_ops.map_or_else(String::new, |ops| format!(" at {ops} ops"));
+        let drawn_text = drawn.map_or_else(String::new, drawn::words);
         let [at_text, lasts_text, every_text] = [("at", at), ("for", lasts), ("every", every)].map(shown);
-        let text = format!("{}{at_text}{ops_text}{after_text}{lasts_text}{every_text}", named.join(" "));
+        let text = format!("{}{at_text}{ops_text}{after_text}{drawn_text}{lasts_text}{every_text}", named.join(" "));
         let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
-        let Some(at) = at.or(at_ops.map(|_| FaultTime::default())) else {
+        let Some(at) = at.or(at_ops.or(drawn).map(|_| FaultTime::default())) else {
             let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
         };
         if lasts.is_some() && what.is_brief() {
             let help = Some("leave `for` out".to_owned());
             return Err((format!("`{}` ends by itself", what.verb()), help));
+        }
+        if drawn.is_some() {
+            drawn::has_end(&what, lasts)?;
         }
         let every_ns = match every {
             None => None,
@@ -272,7 +279,15 @@ impl PlannedFault {
             _ => {}
         }
         let after = after.map(|fault| FaultAfter { fault, by: at });
-        Ok(Self { text, what, at, at_ops, after, lasts, every_ns })
+        Ok(Self { text, what, at, at_ops, after, lasts, every_ns, drawn })
+    }
+
+    /// Returns a drawn fault with its time, in milliseconds from the start of the phase.
+    pub(crate) fn drawn_at(&self, at_ms: u64) -> Self {
+        let words = self.drawn.map_or_else(String::new, drawn::words);
+        let (named, rest) = self.text.rsplit_once(words.as_str()).unwrap_or((self.text.as_str(), ""));
+        let text = format!("{named} at {}s{rest}", at_ms as f64 / 1e3);
+        Self { text, at: FaultTime { ns: at_ms.saturating_mul(1_000_000), percent: 0.0 }, ..self.clone() }
     }
 
     /// Returns true for a fault of the store's disk.
@@ -351,12 +366,15 @@ pub fn chained(mut faults: Vec<PlannedFault>) -> Vec<PlannedFault> {
 
 /// Returns two faults that would be in effect together and exclude each other; none in a list that can be carried out.
 pub fn overlap(faults: &[PlannedFault], length_ns: Option<u64>) -> Option<(&PlannedFault, &PlannedFault)> {
-    let pairs = faults.iter().enumerate().flat_map(|(at, one)| faults[at + 1..].iter().map(move |other| (one, other)));
+    let mut pairs = faults.iter().enumerate().flat_map(|(at, one)| faults[at + 1..].iter().map(move |two| (one, two)));
+    pairs.find(|(one, other)| meet(one, other, length_ns))
+}
+
+/// Returns true if the faults would be in effect together and exclude each other.
+pub(crate) fn meet(one: &PlannedFault, other: &PlannedFault, length_ns: Option<u64>) -> bool {
     let is_before = |until_ns: Option<u64>, from_ns: u64| until_ns.is_some_and(|until_ns| until_ns <= from_ns);
-    pairs.filter(|(one, other)| one.what.excludes(&other.what)).find(|(one, other)| {
-        let ((from_a, until_a), (from_b, until_b)) = (one.extent(length_ns), other.extent(length_ns));
-        !is_before(until_a, from_b) && !is_before(until_b, from_a)
-    })
+    let ((from_a, until_a), (from_b, until_b)) = (one.extent(length_ns), other.extent(length_ns));
+    one.what.excludes(&other.what) && !is_before(until_a, from_b) && !is_before(until_b, from_a)
 }
 
 impl fmt::Display for PlannedFault {

@@ -263,6 +263,45 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
     assert_eq!((done.directed.begun, done.directed.missed.len()), (3, 0));
 }
 
+/// Returns the faults of a phase of 3 s whose times the plan's seed draws.
+fn drawn(faults: &[&str]) -> Vec<String> {
+    let text = format!(
+        "stores = [\"null\"]\n[workload]\nname = \"nothing\"\n[[phase]]\nname = \"faults\"\ndo = \"drive\"\n\
+         for = \"3s\"\nfault_pause = \"300ms\"\nfault = {faults:?}\n"
+    );
+    let catalogue = plimsoll_core::Catalogue {
+        labs: Vec::new(),
+        stores: vec![plimsoll_store_null::kind()],
+        workloads: plimsoll_workload::all(),
+        samplers: Vec::new(),
+    };
+    let plan = plimsoll_plan::parse("drawn", &text, &catalogue, &plimsoll_plan::Overrides::default()).unwrap();
+    plan.trials[0].drives().next().unwrap().1.faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn drawn_faults_take_effect_one_after_the_other_at_their_times() {
+    let faults = drawn(&["kill node 1 drawn for 100ms", "pause node 2 drawn weight 2 for 150ms", "reset node 3 drawn"]);
+    let texts: Vec<&str> = faults.iter().map(String::as_str).collect();
+    let has = |verb: &str| texts.iter().any(|text| text.starts_with(verb));
+    assert!(has("kill") && has("pause") && has("reset"), "{texts:?}");
+    let done = Directing::of(Noted::default(), &texts, Some(3_000), 3_000);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.missed);
+    assert_eq!(done.spans.iter().map(|span| span.fault.as_str()).collect::<Vec<_>>(), texts);
+    let calls = |text: &&str| match text.split_whitespace().next() {
+        Some("kill") => vec!["kill 1", "start 1"],
+        Some("pause") => vec!["pause 2", "resume 2"],
+        _ => vec!["reset 3"],
+    };
+    let wanted: Vec<&str> = texts.iter().flat_map(calls).chain(["start all"]).collect();
+    assert_eq!(done.names(), wanted);
+    let begun = done.calls.iter().filter(|(_, call)| !call.starts_with("start") && !call.starts_with("resume"));
+    for (text, (at_ms, _)) in texts.iter().zip(begun) {
+        let wanted_ms = u128::from(PlannedFault::parse(text).unwrap().at.ns / 1_000_000);
+        assert!(is_near(*at_ms, wanted_ms), "{text}: {:?}", done.calls);
+    }
+}
+
 #[test]
 fn a_phase_that_ends_early_heals_all_faults_and_names_those_that_did_not_begin() {
     let faults = ["stop node 1 at 100ms for 10s", "limit node 2 cpus=0.1 at 150ms", "pause node 2 at 5s"];

@@ -165,7 +165,7 @@ fn storm_connections(fault: &PlannedFault, nodes: usize) -> u64 {
     }
 }
 
-/// Returns the connections of all storms of a drive together.
+/// Returns the connections that all storms of a drive may hold together.
 ///
 /// # Errors
 /// Those of the store's recipe.
@@ -179,7 +179,10 @@ pub(crate) fn all_storms(faults: &[PlannedFault], store: &StoreUse, catalogue: &
         Some(lab) => lab.nodes.len(),
         None => recipe(store, catalogue)?.map_or(1, |recipe| recipe.spec().nodes),
     };
-    Ok(faults.iter().map(|fault| storm_connections(fault, nodes)).sum())
+    // Drawn storms come one after the other.
+    let (drawn, fixed): (Vec<_>, Vec<_>) = faults.iter().partition(|fault| fault.drawn.is_some());
+    let drawn = drawn.into_iter().map(|fault| storm_connections(fault, nodes)).max().unwrap_or(0);
+    Ok(drawn + fixed.into_iter().map(|fault| storm_connections(fault, nodes)).sum::<u64>())
 }
 
 /// Returns the recipe of the store's servers; `None` if they are neither private nor a lab's.

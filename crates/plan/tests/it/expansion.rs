@@ -298,3 +298,52 @@ fn phases_that_no_trial_has_together_may_have_one_name() {
     let message = format!("{:?}", miette::Report::new(error));
     assert!(message.contains("`sqlite` has another phase named `x` already"), "{message}");
 }
+
+#[test]
+fn drawn_faults_become_faults_with_times_that_seeds_change_and_stores_do_not() {
+    let text = r#"
+stores = ["sqlite", "postgres"]
+seed = [1, 2]
+[workload]
+name = "coupons"
+[[phase]]
+do = "load"
+[[phase]]
+do = "drive"
+for = "60s"
+mix = { read = 1 }
+fault_pause = "5s"
+fault = ["kill primary drawn for 5s", "pause replica drawn weight 3 for 2s", "reset all drawn", "add node at 59s"]
+"#;
+    let faults = |plan: &Plan, trial: usize| -> Vec<String> {
+        let drive = plan.trials[trial].drives().next().unwrap().1;
+        drive.faults.iter().map(ToString::to_string).collect()
+    };
+    let found = plan(text);
+    let first = faults(&found, 0);
+    let wanted = [
+        "add node at 59s",
+        "pause replica at 3.815s for 2s",
+        "pause replica at 9.004s for 2s",
+        "pause replica at 18.189s for 2s",
+        "reset all at 26.827s",
+        "reset all at 29.375s",
+        "pause replica at 33.731s for 2s",
+        "pause replica at 42.438s for 2s",
+        "pause replica at 50.215s for 2s",
+    ];
+    assert_eq!(first, wanted);
+    assert!(faults(&found, 1).contains(&"kill primary at 23.586s for 5s".to_owned()), "{:?}", faults(&found, 1));
+    assert_eq!((faults(&found, 2), faults(&found, 3)), (first, faults(&found, 1)), "on the other store");
+    assert!(found.outline(&|_| None).join("\n").contains(&format!("durable, {};", wanted.join(", "))));
+    // They begin after the warm-up, and the pause may be swept.
+    let later = plan(&text.replace("for = \"60s\"", "warmup = \"30s\"\nfor = \"60s\""));
+    assert_eq!(faults(&later, 0)[1], "pause replica at 33.815s for 2s");
+    let swept = plan(&text.replace("\"5s\"\nfault", "[\"5s\", \"1s\"]\nfault"));
+    assert_eq!(labels(&swept.trials[1]), "fault_pause=1s seed=1 store=sqlite");
+    assert!(faults(&swept, 1).len() > wanted.len());
+    // A pause that makes no difference makes no trial.
+    let fixed = "fault = [[\"reset all drawn\", \"add node at 59s\"]]\nfault_pause = [\"5s\", \"1s\"]";
+    let (before, _) = text.split_once("fault_pause").unwrap();
+    assert_eq!(plan(&format!("{before}{fixed}")).trials.len(), 2 * 2 * 3);
+}

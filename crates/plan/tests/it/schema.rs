@@ -51,6 +51,8 @@ for = "1.5 min"
 mix = [{ read = 1 }, { read = 1, update = 2 }]
 rate = ["1000/s", { sine = "2/s", amplitude = "1/s", period = "1s" }]
 arrivals = "poisson"
+fault = ["kill primary at 40%", "reset all drawn", ["pause all drawn weight 2 for 3s"]]
+fault_pause = ["5s", "10s"]
 only = { index = "own" }
 
 [[phase]]
@@ -109,6 +111,8 @@ fn every_mistake_is_found() {
         ("for = \"1.5 min\"", "for = 90"),
         ("period = \"1s\"", "perid = \"1s\""),
         ("\"poisson\"", "\"poison\""),
+        ("reset all drawn", "reset all draw"),
+        ("[\"5s\", \"10s\"]", "5"),
         ("p99 = \"20ms\"", "p99 = 20"),
         ("mean = \"5ms\"", "median = \"5ms\""),
         ("errors = \"0%\"", "lost = 0"),
