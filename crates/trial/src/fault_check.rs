@@ -192,3 +192,27 @@ fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Reci
         _ => Ok(None),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_storms_need_the_connections_of_the_largest_of_them() {
+        let catalogue = Catalogue {
+            labs: Vec::new(),
+            stores: vec![plimsoll_store_null::kind()],
+            workloads: plimsoll_workload::all(),
+            samplers: Vec::new(),
+        };
+        let text = "stores = [\"null\"]\n[workload]\nname = \"nothing\"\n[[phase]]\ndo = \"drive\"\nfor = \"60s\"\n\
+                    fault_pause = \"1s\"\nfault = [\"storm all connections=4 drawn for 1s\", \
+                    \"storm all connections=9 drawn for 1s\", \"storm all connections=5 at 1s for 1s\", \
+                    \"storm all connections=6 at 1s for 1s\"]\n";
+        let plan = plimsoll_plan::parse("storms", text, &catalogue, &plimsoll_plan::Overrides::default()).unwrap();
+        let trial = &plan.trials[0];
+        let (_, drive) = trial.drives().next().unwrap();
+        assert!(drive.faults.iter().filter(|fault| fault.drawn.is_some()).count() > 10);
+        assert_eq!(all_storms(&drive.faults, &trial.store, &catalogue).unwrap(), 9 + 5 + 6);
+    }
+}
