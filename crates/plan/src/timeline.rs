@@ -61,7 +61,7 @@ pub struct PlannedFault {
     pub lasts: Option<FaultTime>,
     /// Interval in nanoseconds after which the fault is repeated.
     pub every_ns: Option<u64>,
-    /// Weight of a fault whose time the seed draws; `None` for a fault with a time of its own. In a trial `at` is drawn.
+    /// Weight of a fault whose time `at` the seed draws; `None` for a fault with a time of its own.
     pub drawn: Option<u64>,
 }
 

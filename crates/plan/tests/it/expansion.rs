@@ -336,7 +336,7 @@ fault = ["kill primary drawn for 5s", "pause replica drawn weight 3 for 2s", "re
     assert!(faults(&found, 1).contains(&"kill primary at 23.586s for 5s".to_owned()), "{:?}", faults(&found, 1));
     assert_eq!((faults(&found, 2), faults(&found, 3)), (first, faults(&found, 1)), "on the other store");
     assert!(found.outline(&|_| None).join("\n").contains(&format!("durable, {};", wanted.join(", "))));
-    // They begin after the warm-up, and the pause may be swept.
+    // Drawn faults begin after the warm-up, and the pause may be swept.
     let later = plan(&text.replace("for = \"60s\"", "warmup = \"30s\"\nfor = \"60s\""));
     assert_eq!(faults(&later, 0)[1], "pause replica at 33.815s for 2s");
     let swept = plan(&text.replace("\"5s\"\nfault", "[\"5s\", \"1s\"]\nfault"));
