@@ -167,3 +167,23 @@ fn planned_work_of_a_lab_stops_with_its_run_and_another_run_is_told() {
     assert_eq!(works, ["lab work postgres 1: vacuum was stopped"; 2]);
     lab.down();
 }
+
+#[test]
+fn a_node_of_mariadb_that_cannot_follow_keeps_its_data_until_it_can() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "mariadb-replicas", &["--nodes", "2"]);
+    let sql = |node: &str, text: &str| lab.exec(node, &["mariadb", "-uplimsoll", "-Ne", text]).expect(0).out;
+    let has = |node: &str, database: &str| !sql(node, &format!("SHOW DATABASES LIKE '{database}'")).is_empty();
+    sql("1", "CREATE DATABASE kept");
+    wait_for("the replica", SEEN, || has("2", "kept"));
+    lab.does("promote", "2");
+    // A server follows none of its own number.
+    sql("2", "SET GLOBAL server_id = 1");
+    place.line("lab start mariadb-replicas 1").expect(9).says("node 1 does not follow its primary … server ids");
+    assert!(has("1", "kept"));
+    sql("2", "SET GLOBAL server_id = 2");
+    sql("2", "CREATE DATABASE later");
+    lab.does("restart", "1");
+    assert!(has("1", "kept") && has("1", "later"));
+    lab.down();
+}
