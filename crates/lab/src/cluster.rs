@@ -420,20 +420,6 @@ impl Running {
         replica.ok_or_else(|| no_replica().next("name a node by its number: node 1"))
     }
 
-    /// Sets a value of nodes, of which `before` has the former values. If one node fails, all get those again.
-    fn set_each<V>(
-        &self,
-        before: Vec<(usize, V)>,
-        value: &V,
-        set: impl Fn(usize, &V) -> Result<(), StoreError>,
-    ) -> Result<Vec<(usize, V)>, StoreError> {
-        let done = before.iter().try_for_each(|(number, _)| set(*number, value));
-        if done.is_err() {
-            before.iter().for_each(|(number, former)| drop(set(*number, former)));
-        }
-        done.map(|()| before)
-    }
-
     /// Calls `act` with the server of a node.
     fn on<T>(
         &self,
