@@ -443,6 +443,13 @@ pub enum Nodes {
     One(usize),
 }
 
+impl Nodes {
+    /// Returns true if the node with this number is one of them.
+    pub fn has(self, number: usize) -> bool {
+        self == Self::All || self == Self::One(number)
+    }
+}
+
 /// Period of an action: from its start until it took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {

@@ -523,7 +523,7 @@ impl Running {
         let nodes = self.nodes();
         let mut stages: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for node in &nodes {
-            if meant == Nodes::All || meant == Nodes::One(node.number) {
+            if meant.has(node.number) {
                 let stage = self.recipe.stage(self.member(&nodes, node.number, false)?);
                 stages.entry(stage).or_default().push(node.number);
             }
