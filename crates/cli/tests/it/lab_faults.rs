@@ -198,8 +198,8 @@ fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told()
     work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
 }
 
-/// A replica that is paused during a promotion follows the present primary after a run with faults, which another run is
-/// told of.
+/// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
+/// of that.
 #[track_caller]
 fn rejoins(store: &'static str) {
     let place = Place::new();
