@@ -98,8 +98,8 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     })
 }
 
-/// Returns the operations that became due in a slice of an open loop, a second: those that ended, and by how many more
-/// are pending. Retries do not become due: a slice has as many for each failed try as the whole phase.
+/// Returns the rate at which operations of an open loop became due in a slice. They are those that ended, and the
+/// increase of those that are pending. Of the failed tries the same share was sent again as in the whole phase.
 fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     let pending = |slice: &Slice<Distribution>| (slice.due_unsent + slice.in_flight) as f64;
     let before = slice.ordinal.checked_sub(1).and_then(|before| facts.phase.slices.get(before as usize));

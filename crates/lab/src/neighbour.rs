@@ -60,8 +60,8 @@ impl Neighbour {
         Self::start(BUSY, &[processors.as_ref()])
     }
 
-    /// Starts a process that writes and syncs 1 MiB after the other in the file system of `directory`, as one of
-    /// `count` that share its free space. Its file is overwritten again and again, and has no name.
+    /// Starts a process that writes and syncs 1 MiB after the other in the file system of `directory`. Its file is
+    /// overwritten again and again, and has no name. `count` such processes share the free space.
     ///
     /// # Errors
     /// Errors of the operating system.

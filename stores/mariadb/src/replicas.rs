@@ -24,14 +24,14 @@ pub(crate) const FOLLOW_BOUND: Duration = Duration::from_secs(10);
 /// Columns of `SHOW SLAVE STATUS`, in every version: number and text of the last errors of its two threads. The first
 /// receives the primary's log, the second applies it.
 const ERRORS: [[usize; 2]; 2] = [[34, 35], [36, 37]];
-/// Column of `SHOW SLAVE STATUS` with the state of the thread that receives the log, and its value while the server
-/// tries to connect by itself.
+/// Column of `SHOW SLAVE STATUS` with the state of the thread that receives the log, and its value while that connects.
+/// The server tries again by itself then.
 const CONNECTING: (usize, &str) = (10, "Connecting");
 /// Errors of receiving: the primary's log lacks the replica's last transaction, or those after it
 /// (`ER_MASTER_FATAL_ERROR_READING_BINLOG`).
 const RECEIVING_DIVERGED: &[&str] = &["1236"];
-/// Errors of applying: a database, table, column, index, row or account exists already, or is missing; transactions out
-/// of order (`ER_GTID_STRICT_OUT_OF_ORDER`).
+/// Errors of applying. A database, table, column, index, row or account exists already, or is missing. Transactions are
+/// out of order (`ER_GTID_STRICT_OUT_OF_ORDER`).
 const APPLYING_DIVERGED: &[&str] = &[
     "1007", "1008", "1032", "1049", "1050", "1051", "1054", "1060", "1061", "1062", "1091", "1146", "1396", "1451",
     "1452", "1950",
@@ -185,8 +185,8 @@ pub(crate) fn rejoin(recipe: &MariadbRecipe, primary: &Node, node: &Node, waits:
     connection.simple(&format!("SET GLOBAL server_id = {number}")).map(drop)
 }
 
-/// Returns true if the numbers of its threads' last errors mean that a node has other data than the primary, or needs
-/// transactions that the primary no longer has.
+/// Returns true if the last errors of a node's threads, by their numbers, mean that it has diverged: it has other data
+/// than the primary, or needs transactions from before the primary's log.
 fn has_diverged(receiving: &str, applying: &str) -> bool {
     RECEIVING_DIVERGED.contains(&receiving) || APPLYING_DIVERGED.contains(&applying)
 }

@@ -143,8 +143,8 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
 }
 
 /// Does `work` on a lab of one server, and ends the runs that asked for it. `client` is the server's own client and its
-/// options before a statement. `statements` make a table, read it for so long that the work waits for it, count those
-/// readings, and count the work's statements.
+/// options before a statement. `statements` make a table, read it until the work waits, count those readings, and count
+/// the work's statements.
 #[track_caller]
 fn work_stops(store: &'static str, work: &str, client: &[&str], statements: [&str; 4]) {
     let [table, reading, readings, works] = statements;
