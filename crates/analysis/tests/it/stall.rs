@@ -2,8 +2,8 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
+use plimsoll_core::Outcome;
 use plimsoll_core::sampler::{ANSWERS, STORE};
-use plimsoll_core::{Outcome, SliceHistogram};
 use plimsoll_record::data::{Event, EventClass, Level, Purpose, ResultName, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
@@ -311,8 +311,8 @@ fn retries_do_not_make_seconds_stalls_in_which_a_ramp_wanted_little() {
     let phase = &mut run.trials[0].phases[0];
     for slice in &mut phase.slices {
         // Each operation fails three times before it succeeds.
-        let failed = |one: &SliceHistogram<_>| SliceHistogram { outcome: Outcome::Rejected, ..one.clone() };
-        let failed: Vec<_> = slice.histograms.iter().map(failed).collect();
+        let mut failed = slice.histograms.clone();
+        failed.iter_mut().for_each(|one| one.outcome = Outcome::Rejected);
         (0..3).for_each(|_| slice.histograms.extend(failed.clone()));
     }
     phase.end.push(ResultName::Retries, 3.0 * ramp.iter().sum::<u64>() as f64);
