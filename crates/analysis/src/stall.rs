@@ -1,8 +1,8 @@
 //! Stalls: seconds in which a driven phase did much less than in its others. A mean over a phase hides them.
 
-use plimsoll_core::Slice;
+use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, Run};
+use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
 use crate::meanwhile::meanwhile;
 use crate::name;
@@ -98,12 +98,17 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     })
 }
 
-/// Operations that became due in a slice of an open loop, a second: those that ended, and by how many more are pending.
+/// Returns the rate at which operations of an open loop became due in a slice. They are those that ended, and the
+/// increase of those that are pending. Of the failed tries the same share was sent again as in the whole phase.
 fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     let pending = |slice: &Slice<Distribution>| (slice.due_unsent + slice.in_flight) as f64;
     let before = slice.ordinal.checked_sub(1).and_then(|before| facts.phase.slices.get(before as usize));
-    let ended: u64 = facts.ended(slice).map(|one| one.histogram.len()).sum();
-    let due = ended as f64 + pending(slice) - before.map_or(0.0, pending);
+    let [retries, given_up] = [ResultName::Retries, ResultName::GivenUp]
+        .map(|name| facts.phase.end.result(name).map_or(0.0, |one| one.value));
+    let again = if retries > 0.0 { retries / (retries + given_up) } else { 0.0 };
+    let weight = |outcome: Outcome| if outcome.is_error() { 1.0 - again } else { 1.0 };
+    let ended: f64 = facts.ended(slice).map(|one| one.histogram.len() as f64 * weight(one.outcome)).sum();
+    let due = ended + pending(slice) - before.map_or(0.0, pending);
     due * 1e9 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 

@@ -443,6 +443,13 @@ pub enum Nodes {
     One(usize),
 }
 
+impl Nodes {
+    /// Returns true if the node with this number is one of them.
+    pub fn has(self, number: usize) -> bool {
+        self == Self::All || self == Self::One(number)
+    }
+}
+
 /// Period of an action: from its start until it took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
@@ -614,7 +621,8 @@ pub trait Servers: Send + Sync {
     /// Sets the link between the hosts of nodes and all others. Returns the former links, by the nodes' numbers.
     ///
     /// # Errors
-    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel. The links are as before then.
+    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel. The links are as before then,
+    /// unless the error names nodes that could not be set back.
     fn set_link(&self, _nodes: Nodes, _link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         Err(StoreError::usage("these servers have no network links of their own"))
     }
@@ -623,7 +631,7 @@ pub trait Servers: Send + Sync {
     ///
     /// # Errors
     /// `Usage` if the nodes have no control group for the limit, or the limit is not possible. The limits are as before
-    /// then.
+    /// then, unless the error names nodes that could not be set back.
     fn change_limit(&self, _nodes: Nodes, _change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         Err(StoreError::usage("these servers have no limits that can be changed"))
     }

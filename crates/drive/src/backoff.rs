@@ -26,9 +26,11 @@ impl Attempts {
         attempts
     }
 
-    /// Returns the attempts for one of the session's several connections.
-    pub fn of_branch(&self, number: usize) -> Self {
-        Self::new(self.backoff, self.seed, self.session | ((number as u64 + 1) << 32))
+    /// Returns the attempts for one of the session's several connections. `former` are those of the connection before
+    /// it, so that each draws its own waits.
+    pub fn of_branch(&self, number: usize, former: Option<Self>) -> Self {
+        let count = former.map_or(0, |former| former.count);
+        Self { count, ..Self::new(self.backoff, self.seed, self.session | ((number as u64 + 1) << 32)) }
     }
 
     /// Begins with the first wait again.
@@ -93,7 +95,19 @@ mod tests {
     #[test]
     fn connections_of_one_session_have_waits_of_their_own() {
         let session = Attempts::new(Backoff::Jittered(100 * MS, 100 * MS), 7, 3);
-        let waits = [0, 1].map(|number| waits_ms(&mut session.of_branch(number), 20));
+        let waits = [0, 1].map(|number| waits_ms(&mut session.of_branch(number, None), 20));
         assert_ne!(waits[0], waits[1]);
+    }
+
+    #[test]
+    fn a_connection_in_place_of_another_begins_with_the_first_wait_and_draws_its_own() {
+        let session = Attempts::new(Backoff::Jittered(100 * MS, 100 * MS), 7, 3);
+        let mut former = session.of_branch(0, None);
+        let before = waits_ms(&mut former, 20);
+        let after = waits_ms(&mut session.of_branch(0, Some(former)), 20);
+        assert_ne!(before, after);
+        let session = Attempts::new(Backoff::default(), 7, 3);
+        let mut former = session.of_branch(0, None);
+        assert_eq!(waits_ms(&mut former, 3), waits_ms(&mut session.of_branch(0, Some(former.clone())), 3));
     }
 }

@@ -376,7 +376,7 @@ pub struct DriveResult {
 /// Counts of operations that were sent again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RetryCounts {
-    /// Tries after an operation's first.
+    /// Tries after an operation's first that ended after the warm-up.
     pub retries: u64,
     /// Operations that failed and were not sent again.
     pub given_up: u64,

@@ -8,9 +8,10 @@ use plimsoll_core::{Call, KvCall, RecordsCall};
 
 const THREE: Retry = Retry { scope: RetryScope::Idempotent, tries: 3 };
 
-/// Drives one client with `ops` operations, whose tries end as `outcomes` say. Returns the numbers of what was sent.
-fn tried(spec: &DriveSpec, ops: u64, outcomes: &[Outcome]) -> (Vec<u64>, Option<RetryCounts>) {
-    let mut core = simulated(1, ops, spec, 0, None).core;
+/// Drives one client with `ops` operations, whose tries take 1 ms each and end as `outcomes` say. Returns the numbers of
+/// what was sent.
+fn tried(spec: &DriveSpec, ops: u64, warmup_ns: u64, outcomes: &[Outcome]) -> (Vec<u64>, Option<RetryCounts>) {
+    let mut core = simulated(1, ops, spec, warmup_ns, None).core;
     let (mut now_ns, mut cycles) = (0, Vec::new());
     loop {
         match core.next(now_ns) {
@@ -38,11 +39,26 @@ fn a_client_sends_a_failed_operation_again_up_to_its_tries_and_then_its_next_one
     use Outcome::{NotFound, Ok, Rejected, Unknown};
     let spec = DriveSpec { retry: Some(THREE), ..DriveSpec::default() };
     let outcomes = [Unknown, Rejected, Ok, NotFound, Unknown, Unknown, Unknown, Rejected, Ok];
-    let (cycles, counts) = tried(&spec, 4, &outcomes);
+    let (cycles, counts) = tried(&spec, 4, 0, &outcomes);
     assert_eq!(cycles, [0, 0, 0, 1, 2, 2, 2, 3, 3]);
     assert_eq!(counts, Some(RetryCounts { retries: 5, given_up: 1 }));
-    let (cycles, counts) = tried(&DriveSpec::default(), 3, &[Unknown, Rejected, Ok]);
+    let (cycles, counts) = tried(&DriveSpec::default(), 3, 0, &[Unknown, Rejected, Ok]);
     assert_eq!((cycles, counts), (vec![0, 1, 2], None), "nothing is sent again unasked");
+}
+
+#[test]
+fn a_retry_is_counted_if_its_try_ends_after_the_warmup() {
+    use Outcome::{Ok, Rejected};
+    let spec = DriveSpec { retry: Some(THREE), ..DriveSpec::default() };
+    let outcomes = [Rejected, Rejected, Ok, Rejected, Ok];
+    // The warm-up ends within a try, or between two.
+    for (warmup_ns, retries) in
+        [(MS / 2, 3), (3 * MS / 2, 3), (2 * MS, 3), (5 * MS / 2, 2), (3 * MS, 2), (7 * MS / 2, 1)]
+    {
+        let (cycles, counts) = tried(&spec, 2, warmup_ns, &outcomes);
+        assert_eq!(cycles, [0, 0, 0, 1, 1]);
+        assert_eq!(counts, Some(RetryCounts { retries, given_up: 0 }), "after {warmup_ns} ns");
+    }
 }
 
 #[test]

@@ -2,19 +2,20 @@
 //! supervisor for all.
 
 mod faults;
+mod handle;
 mod provisions;
 mod servers;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Limits, Link, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError,
-    StoreErrorKind, Waits,
+    Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
@@ -25,18 +26,8 @@ use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
 
-/// Longest time for making a data directory, including its sync on a slow disk.
-const SET_UP_BOUND: Duration = Duration::from_secs(180);
-/// Longest time for a start, including recovery after a crash and loading the data.
-const START_BOUND: Duration = Duration::from_secs(600);
 /// Longest time for a stop: the server writes all dirty memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);
-/// Longest time for a program that finds out which data a node has.
-const RECOVER_BOUND: Duration = Duration::from_secs(120);
-/// Time between two checks whether a node is ready.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
-/// Longest time for one check.
-const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 /// A running cluster. It ends, with all its files, when it is closed or dropped, or when Plimsoll dies. If it is
 /// dropped, its logs are kept, because something failed. [`Servers`] describes the operations on it.
@@ -189,148 +180,11 @@ impl Cluster {
     }
 }
 
-impl ClusterHandle {
-    /// Returns the handle reduced to operations on servers.
-    pub fn servers(&self) -> Arc<dyn Servers> {
-        Arc::clone(&self.0) as Arc<dyn Servers>
-    }
-
-    /// Returns the node's role in the cluster: as it was made, or since a replica was promoted.
-    pub fn role(&self, number: usize) -> &'static str {
-        self.0.recipe.role(self.0.position(number))
-    }
-
-    /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub(crate) fn machine(&self, number: usize) -> Result<Option<usize>, StoreError> {
-        self.0.find(number).map(|_| self.0.machine(number))
-    }
-
-    /// Returns the path of a node's log, and the directory that contains all its files.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
-        let made = self.0.find(number)?;
-        Ok((made.log.to_path_buf(), made.root.to_path_buf()))
-    }
-
-    /// Returns the network that contains the load host, if the nodes have their own hosts.
-    pub fn network(&self) -> Option<&Arc<Network>> {
-        self.0.network.as_ref()
-    }
-
-    /// Does planned work as [`Servers::work`] does, within `waits`.
-    ///
-    /// # Errors
-    /// As [`Servers::work`].
-    pub(crate) fn work_within(&self, nodes: Nodes, name: &str, waits: &Waits) -> Result<(), StoreError> {
-        self.0.work_within(nodes, name, waits)
-    }
-
-    /// Returns true if a node runs that does not follow the present primary.
-    pub(crate) fn has_stale(&self) -> bool {
-        !self.0.stale().is_empty()
-    }
-
-    /// Sets the link between a node's host and all others.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node, it has no host of its own, or the link is not valid; otherwise an error of the
-    /// kernel.
-    pub fn set_link(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        self.0.set_link_of(number, link)
-    }
-
-    /// Returns the link of a node's host; the default if the node is on this machine's own network.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub fn link(&self, number: usize) -> Result<Link, StoreError> {
-        Ok(self.0.find(number)?.host.map(|host| host.link()).unwrap_or_default())
-    }
-
-    /// Changes a limit of a node's server while it runs. Restarts keep the limit.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node, it has no control group for the limit, or the limit is not possible.
-    pub fn change_limit(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
-        self.0.change_limit_of(number, change)
-    }
-
-    /// Returns the current state of a node's server; `None` while an operation on it is in progress.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub fn server_state(&self, number: usize) -> Result<Option<ServerState>, StoreError> {
-        let made = self.0.find(number)?;
-        let mut server = match made.server.try_lock() {
-            Ok(server) => server,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(None),
-        };
-        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
-    }
-
-    /// Returns the numbers of nodes that are being started, with the times when that began.
-    pub fn starting(&self) -> BTreeMap<usize, Instant> {
-        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node; an error if it is not ready.
-    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<String, StoreError> {
-        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
-        let (node, waits) = (self.0.member(&nodes, number, false)?, self.0.waits.with_answer(bound));
-        self.0.recipe.ready(&node, &waits)?;
-        self.0.recipe.own_state(&node, &waits)
-    }
-
-    /// Asks a node for its long-running operations. Each reply of the node may take `bound`.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node; an error if it does not answer.
-    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
-        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
-        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
-    }
-
-    /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it
-    /// inherit the namespace. Dropping the guard moves the thread back. Returns `None` if the nodes are on this
-    /// machine's own network.
-    ///
-    /// # Errors
-    /// Errors of the kernel.
-    pub fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
-        self.0.enter()
-    }
-
-    /// Returns the path of the network namespace of a node's host; `None` if the node is on this machine's own network.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
-        Ok(self.0.find(number)?.host.map(|host| host.namespace()))
-    }
-}
-
 impl Deref for Cluster {
     type Target = dyn Servers;
 
     fn deref(&self) -> &Self::Target {
         &*self.0.0
-    }
-}
-
-impl Deref for ClusterHandle {
-    type Target = dyn Servers;
-
-    fn deref(&self) -> &Self::Target {
-        &*self.0
     }
 }
 
@@ -418,20 +272,6 @@ impl Running {
         let replica = numbers.find(|number| *number != primary && self.recipe.keeps_data(*number));
         let no_replica = || StoreError::usage(format!("no replica of {} runs", self.spec.name));
         replica.ok_or_else(|| no_replica().next("name a node by its number: node 1"))
-    }
-
-    /// Sets a value of nodes, of which `before` has the former values. If one node fails, all get those again.
-    fn set_each<V>(
-        &self,
-        before: Vec<(usize, V)>,
-        value: &V,
-        set: impl Fn(usize, &V) -> Result<(), StoreError>,
-    ) -> Result<Vec<(usize, V)>, StoreError> {
-        let done = before.iter().try_for_each(|(number, _)| set(*number, value));
-        if done.is_err() {
-            before.iter().for_each(|(number, former)| drop(set(*number, former)));
-        }
-        done.map(|()| before)
     }
 
     /// Calls `act` with the server of a node.
@@ -537,7 +377,7 @@ impl Running {
         let nodes = self.nodes();
         let mut stages: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for node in &nodes {
-            if meant == Nodes::All || meant == Nodes::One(node.number) {
+            if meant.has(node.number) {
                 let stage = self.recipe.stage(self.member(&nodes, node.number, false)?);
                 stages.entry(stage).or_default().push(node.number);
             }
@@ -590,94 +430,5 @@ impl Running {
         let node = nodes.iter().find(|node| node.number == number);
         let node = node.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))?;
         Ok(Member { nodes, node, is_first, primary: self.promotion().primary })
-    }
-
-    /// Makes the files of a node and runs its set-up program, before its first start.
-    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
-        let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
-        self.on(node.number, |server| {
-            files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
-            let run = |launch| server.run(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND);
-            program.map_or(Ok(()), run)
-        })
-    }
-
-    /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
-    fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
-        let (nodes, _guard) = (self.nodes(), self.enter()?);
-        let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
-        if meant == Nodes::All && !anew && running.is_empty() {
-            let run = |node: &Node, launch: &Launch| self.on(node.number, |server| server.run(launch, RECOVER_BOUND));
-            self.recipe.recover(&nodes, &run)?;
-        }
-        for (position, stage) in self.stages(meant)?.into_iter().enumerate() {
-            if position > 0 {
-                progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
-            }
-            let is_first = position == 0 && meant == Nodes::All && running.is_empty();
-            // `Nodes::All` starts the nodes that do not run.
-            let stage: Vec<usize> =
-                stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
-            self.note_start(&stage, true);
-            let started = self.start_stage(&stage, &nodes, is_first, anew);
-            self.note_start(&stage, false);
-            started?;
-        }
-        Ok(())
-    }
-
-    /// Launches nodes together and waits until each is ready.
-    fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
-        let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
-        for number in stage {
-            let member = self.member(nodes, *number, is_first)?;
-            if anew {
-                self.set_up(member)?;
-            }
-            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, &self.waits)? } else { None };
-            rejoin.map_or(Ok(()), |launch| self.on(*number, |server| server.run(&launch, SET_UP_BOUND)))?;
-            let launch = self.recipe.launch(member)?;
-            self.on(*number, |server| {
-                if server.pid().is_none() {
-                    server.clear_sockets();
-                }
-                server.start(&launch)
-            })?;
-        }
-        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))?;
-        stale.into_iter().try_for_each(|number| {
-            self.recipe.rejoined(self.member(nodes, number, false)?, &self.waits)?;
-            self.promotion().stale.remove(&number);
-            Ok(())
-        })
-    }
-
-    /// Notes that nodes are being started, or no longer are.
-    fn note_start(&self, stage: &[usize], begins: bool) {
-        let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
-        starting.retain(|number, _| !stage.contains(number));
-        starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
-    }
-
-    fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
-        let bound = START_BOUND.min(self.waits.work());
-        let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
-        let node = self.member(nodes, number, false)?;
-        loop {
-            // Not locked during the request, so that another thread can end the server meanwhile.
-            self.on(number, PrivateServer::check)?;
-            let Err(error) = self.recipe.ready(&node, &waits) else { return Ok(()) };
-            match error.kind {
-                StoreErrorKind::Interrupted => return Err(error),
-                StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
-                _ => {
-                    let is_late = error.kind == StoreErrorKind::Unreachable;
-                    let after = if is_late { format!(" after {} s", bound.as_secs()) } else { String::new() };
-                    let what = format!("the private {} server accepts no connections{after}", self.spec.name);
-                    let why = StoreError::new(StoreErrorKind::Broken, what).detail(error.to_string());
-                    return self.on(number, |server| Err(server.give_up(why)));
-                }
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 //! because the kernel may share processors out by sessions. It ends with the socket to its owner, so that it does not
 //! outlive an owner that was killed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::hint::black_box;
 use std::io;
@@ -39,7 +39,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 const BLOCK_BYTES: u64 = 1 << 20;
 /// Largest size of the file that is written again and again.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Share of the free space that the file may take: a full disk would be another fault.
+/// Share of the free space that the files of all neighbours may take: a full disk would be another fault.
 const FREE_SHARE: u64 = 4;
 /// Time between a write that failed and the next one.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -57,22 +57,22 @@ impl Neighbour {
     /// # Errors
     /// Errors of the operating system.
     pub fn busy(processors: &str) -> Result<Self, StoreError> {
-        Self::start(BUSY, processors.as_ref())
+        Self::start(BUSY, &[processors.as_ref()])
     }
 
     /// Starts a process that writes and syncs 1 MiB after the other in the file system of `directory`. Its file is
-    /// overwritten again and again, and has no name.
+    /// overwritten again and again, and has no name. `count` such processes share the free space.
     ///
     /// # Errors
     /// Errors of the operating system.
-    pub fn writing(directory: &Path) -> Result<Self, StoreError> {
-        Self::start(WRITING, directory.as_os_str())
+    pub fn writing(directory: &Path, count: usize) -> Result<Self, StoreError> {
+        Self::start(WRITING, &[directory.as_os_str(), count.to_string().as_ref()])
     }
 
-    fn start(task: &str, about: &OsStr) -> Result<Self, StoreError> {
+    fn start(task: &str, about: &[&OsStr]) -> Result<Self, StoreError> {
         let execute = || {
             let (mut command, control) = again(NAME)?;
-            Ok(Self { child: command.arg(task).arg(about).spawn()?, control })
+            Ok(Self { child: command.arg(task).args(about).spawn()?, control })
         };
         execute().map_err(|error: io::Error| StoreError::io("/proc/self/exe", &error))
     }
@@ -133,7 +133,7 @@ impl Drop for Neighbour {
 }
 
 /// Runs in the process: begins the task, and returns when the socket on standard input has ended.
-pub(crate) fn run(task: &OsStr, about: &OsStr) {
+pub(crate) fn run(task: &OsStr, about: &[OsString]) {
     // Fails only if the process leads a session already.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"plimsoll-neighb");
@@ -152,14 +152,15 @@ pub(crate) fn run(task: &OsStr, about: &OsStr) {
 }
 
 /// Begins the task in a thread of its own.
-fn begin(task: &OsStr, about: &OsStr) -> io::Result<()> {
-    let work: Box<dyn FnOnce() + Send> = match task.to_str() {
-        Some(BUSY) => {
-            stay_on(about.to_str().unwrap_or_default())?;
+fn begin(task: &OsStr, about: &[OsString]) -> io::Result<()> {
+    let work: Box<dyn FnOnce() + Send> = match (task.to_str(), about) {
+        (Some(BUSY), [processors]) => {
+            stay_on(processors.to_str().unwrap_or_default())?;
             Box::new(compute)
         }
-        Some(WRITING) => {
-            let (file, blocks) = file_in(Path::new(about))?;
+        (Some(WRITING), [directory, count]) => {
+            let count = count.to_str().and_then(|count| count.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
+            let (file, blocks) = file_in(Path::new(directory), count)?;
             Box::new(move || write(&file, blocks))
         }
         _ => return Err(io::ErrorKind::InvalidInput.into()),
@@ -196,17 +197,24 @@ fn compute() {
     }
 }
 
-/// Makes the file, and writes its first block. Returns it with the number of blocks that it may have.
-fn file_in(directory: &Path) -> io::Result<(File, u64)> {
+/// Returns the number of blocks that the file of each of `count` neighbours may have.
+fn blocks_of(free_bytes: u64, count: u64) -> u64 {
+    FILE_BYTES_MAX.min(free_bytes / FREE_SHARE / count.max(1)) / BLOCK_BYTES
+}
+
+/// Makes the file of one of `count` neighbours, and writes its first block. Returns it with the number of blocks that
+/// it may have.
+fn file_in(directory: &Path, count: u64) -> io::Result<(File, u64)> {
     let path = directory.join(format!(".plimsoll-neighbour-{}", std::process::id()));
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     // Without a name it ends with this process, however that ends.
     fs::remove_file(&path)?;
     let space = rustix::fs::fstatvfs(&file)?;
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
-    let blocks = FILE_BYTES_MAX.min(free_bytes / FREE_SHARE) / BLOCK_BYTES;
+    let blocks = blocks_of(free_bytes, count);
     if blocks == 0 {
-        let what = format!("less than {} MiB are free in {}", (FREE_SHARE * BLOCK_BYTES) >> 20, directory.display());
+        let needed = (FREE_SHARE * BLOCK_BYTES * count) >> 20;
+        let what = format!("less than {needed} MiB are free in {}", directory.display());
         return Err(io::Error::new(io::ErrorKind::StorageFull, what));
     }
     write_block(&file, &block(), 0)?;
@@ -268,7 +276,7 @@ mod tests {
     #[test]
     fn a_writing_neighbour_fills_a_file_that_has_no_name() {
         let directory = tempfile::tempdir().unwrap();
-        let neighbour = Neighbour::writing(directory.path()).unwrap();
+        let neighbour = Neighbour::writing(directory.path(), 1).unwrap();
         neighbour.begun().unwrap();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         let files = || fs::read_dir(format!("/proc/{}/fd", neighbour.child.id())).unwrap().flatten();
@@ -280,9 +288,17 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_on_one_disk_leave_most_of_it_free_together() {
+        let mib = 1 << 20;
+        assert_eq!([1, 4, 5].map(|count| blocks_of(400 * mib, count)), [100, 25, 20]);
+        assert_eq!([1, 4].map(|count| blocks_of(1 << 40, count)), [256, 256]);
+        assert_eq!(blocks_of(15 * mib, 4), 0);
+    }
+
+    #[test]
     fn a_neighbour_that_cannot_begin_tells_the_reason() {
         let reason = |neighbour: Neighbour| neighbour.begun().unwrap_err().detail.unwrap();
-        let missing = reason(Neighbour::writing(Path::new("/nonexistent")).unwrap());
+        let missing = reason(Neighbour::writing(Path::new("/nonexistent"), 1).unwrap());
         assert!(missing.contains("No such file"), "{missing}");
         let unclear = reason(Neighbour::busy("one").unwrap());
         assert_eq!(unclear, "`one` is not a list of processors");

@@ -1,6 +1,7 @@
 //! Faults that disturb servers from outside, while they are in effect: connection storms and noisy neighbours.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::Node;
@@ -54,7 +55,10 @@ impl Disturbances {
         let mut neighbours = Vec::new();
         for node in nodes {
             match resource {
-                NeighbourUse::Disk => neighbours.push(Neighbour::writing(&node.data_dir)?),
+                NeighbourUse::Disk => {
+                    let count = nodes.iter().filter(|one| file_system(one) == file_system(node)).count();
+                    neighbours.push(Neighbour::writing(&node.data_dir, count)?);
+                }
                 NeighbourUse::Processors(busy) => {
                     let processors = processors_of(node, server_pin);
                     for _ in 0..busy {
@@ -88,6 +92,11 @@ impl Disturbances {
     fn present(&self) -> MutexGuard<'_, BTreeMap<u32, Disturbance>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the number of the file system with the node's data.
+fn file_system(node: &Node) -> Option<u64> {
+    std::fs::metadata(&node.data_dir).ok().map(|found| found.dev())
 }
 
 /// Returns the list of the processors that a node's server may use; empty for all.

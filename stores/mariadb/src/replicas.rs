@@ -21,8 +21,21 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 const APPLY_BOUND: Duration = Duration::from_secs(30);
 /// Longest time until a replica that runs during a promotion follows the new primary.
 pub(crate) const FOLLOW_BOUND: Duration = Duration::from_secs(10);
-/// Columns of `SHOW SLAVE STATUS`, in every version: errors of its two threads.
-const ERRORS: [usize; 2] = [35, 37];
+/// Columns of `SHOW SLAVE STATUS`, in every version: number and text of the last errors of its two threads. The first
+/// receives the primary's log, the second applies it.
+const ERRORS: [[usize; 2]; 2] = [[34, 35], [36, 37]];
+/// Column of `SHOW SLAVE STATUS` with the state of the thread that receives the log, and its value while that connects.
+/// The server tries again by itself then.
+const CONNECTING: (usize, &str) = (10, "Connecting");
+/// Errors of receiving: the primary's log lacks the replica's last transaction, or those after it
+/// (`ER_MASTER_FATAL_ERROR_READING_BINLOG`).
+const RECEIVING_DIVERGED: &[&str] = &["1236"];
+/// Errors of applying. A database, table, column, index, row or account exists already, or is missing. Transactions are
+/// out of order (`ER_GTID_STRICT_OUT_OF_ORDER`).
+const APPLYING_DIVERGED: &[&str] = &[
+    "1007", "1008", "1032", "1049", "1050", "1051", "1054", "1060", "1061", "1062", "1091", "1146", "1396", "1451",
+    "1452", "1950",
+];
 /// Column of `SHOW SLAVE STATUS` with the primary's log that is read; empty until the primary has sent something.
 const PRIMARY_LOG: usize = 5;
 /// Column of `SHOW SLAVE STATUS` with the last transaction that a replica has received.
@@ -130,14 +143,22 @@ pub(crate) fn turn(recipe: &MariadbRecipe, primary: &Node, replica: &Node, waits
     until_caught_up(recipe, replica, &position, &looks)
 }
 
-/// Makes a former primary, or a replica that did not run during a promotion, follow the present primary. If it has
-/// transactions that the primary lacks, its data are deleted and read anew from the primary's binary log.
+/// Makes a former primary, or a replica that did not run during a promotion, follow the present primary. If the server
+/// reports that it has diverged, its data are deleted and read anew from the primary's binary log.
+///
+/// # Errors
+/// `Broken` if it does not follow for another reason; its data are kept then.
 pub(crate) fn rejoin(recipe: &MariadbRecipe, primary: &Node, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-    match turn(recipe, primary, node, waits) {
-        Err(error) if error.kind == StoreErrorKind::Broken => {}
-        turned => return turned,
+    let Err(error) = turn(recipe, primary, node, waits) else { return Ok(()) };
+    if error.kind != StoreErrorKind::Broken {
+        return Err(error);
     }
     let mut connection = recipe.open(node, waits)?;
+    let status = connection.simple("SHOW SLAVE STATUS")?;
+    let errors = status.row_iter().next().map(|row| ERRORS.map(|[number, _]| text(row, number).to_owned()));
+    if !errors.is_some_and(|[receiving, applying]| has_diverged(&receiving, &applying)) {
+        return Err(error.or_next("remove the cause, and start the node again: its data are kept"));
+    }
     connection.simple("STOP SLAVE")?;
     // No other node is to delete them.
     connection.simple("SET SESSION sql_log_bin = 0")?;
@@ -162,6 +183,12 @@ pub(crate) fn rejoin(recipe: &MariadbRecipe, primary: &Node, node: &Node, waits:
     let position = recipe.open(primary, &looks)?.value("SELECT @@GLOBAL.gtid_binlog_pos")?;
     until_caught_up(recipe, node, &position, &looks)?;
     connection.simple(&format!("SET GLOBAL server_id = {number}")).map(drop)
+}
+
+/// Returns true if the last errors of a node's threads, by their numbers, mean that it has diverged: it has other data
+/// than the primary, or needs transactions from before the primary's log.
+fn has_diverged(receiving: &str, applying: &str) -> bool {
+    RECEIVING_DIVERGED.contains(&receiving) || APPLYING_DIVERGED.contains(&applying)
 }
 
 /// Returns true if a replica has applied the transactions up to `position`.
@@ -207,14 +234,37 @@ fn until_caught_up(recipe: &MariadbRecipe, replica: &Node, position: &str, looks
         let Some(row) = answer.row_iter().next() else {
             return Ok(Err(format!("node {number} follows no primary")));
         };
-        let mut errors = ERRORS.iter().map(|at| text(row, *at)).filter(|word| !word.is_empty());
-        if let Some(error) = errors.find(|error| !error.contains("error reconnecting")) {
+        let [receiving, applying] = ERRORS.map(|[_, error]| text(row, error));
+        let is_connecting = text(row, CONNECTING.0) == CONNECTING.1;
+        let fatal = [receiving, applying].into_iter().skip(usize::from(is_connecting)).find(|error| !error.is_empty());
+        if let Some(error) = fatal {
             let what = format!("the private MariaDB's node {number} does not follow its primary: {error}");
             return Err(StoreError::new(StoreErrorKind::Broken, what));
         }
         // A primary that lacks the replica's last transaction refuses it before this: the wait compares numbers only.
         let is_read = !text(row, PRIMARY_LOG).is_empty();
         let is_there = is_read && has_applied(&mut connection, position)?;
-        Ok(if is_there { Ok(()) } else { Err(format!("node {number} has not caught up")) })
+        Ok(match receiving {
+            _ if is_there => Ok(()),
+            "" => Err(format!("node {number} has not caught up")),
+            error => Err(format!("node {number} does not follow its primary ({error})")),
+        })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_of_other_data_mean_that_a_node_has_diverged() {
+        for (receiving, applying) in [("1236", "0"), ("0", "1062"), ("0", "1032"), ("0", "1950")] {
+            assert!(has_diverged(receiving, applying), "{receiving} {applying}");
+        }
+        // None, a refused login, a lost primary, equal numbers of servers, a full disk, a deadlock.
+        let others = [("0", "0"), ("1045", "0"), ("2003", "0"), ("1593", "0"), ("0", "1021"), ("0", "1213")];
+        for (receiving, applying) in others {
+            assert!(!has_diverged(receiving, applying), "{receiving} {applying}");
+        }
+    }
 }

@@ -2,8 +2,9 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
+use plimsoll_core::Outcome;
 use plimsoll_core::sampler::{ANSWERS, STORE};
-use plimsoll_record::data::{Event, EventClass, Level, Purpose, Run, SeriesKind};
+use plimsoll_record::data::{Event, EventClass, Level, Purpose, ResultName, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::study::SECOND_NS;
@@ -301,4 +302,20 @@ fn seconds_in_which_a_ramp_wanted_little_are_no_stall_and_those_in_which_it_got_
     let mut got = ramp.clone();
     got[24] = 300;
     assert!(sentence(&scheduled(&got, &ramp)).contains("it stalled for 1.00 s at 124 s"));
+}
+
+#[test]
+fn retries_do_not_make_seconds_stalls_in_which_a_ramp_wanted_little() {
+    let ramp: Vec<u64> = (1..=30).map(|second| second * 100).collect();
+    let mut run = scheduled(&ramp, &ramp);
+    let phase = &mut run.trials[0].phases[0];
+    for slice in &mut phase.slices {
+        // Each operation fails three times before it succeeds.
+        let mut failed = slice.histograms.clone();
+        failed.iter_mut().for_each(|one| one.outcome = Outcome::Rejected);
+        (0..3).for_each(|_| slice.histograms.extend(failed.clone()));
+    }
+    phase.end.push(ResultName::Retries, 3.0 * ramp.iter().sum::<u64>() as f64);
+    phase.end.push(ResultName::GivenUp, 0.0);
+    none(&run);
 }

@@ -12,11 +12,16 @@ use crate::lab::Lab;
 /// Longest time until a fault is recorded, or healed.
 const SEEN: Duration = Duration::from_secs(60);
 
+/// Returns a workload with writes for the store of `lab`.
+fn workload(lab: &Lab<'_>) -> &'static str {
+    if lab.name.starts_with("mariadb") { "coupons" } else { "kv" }
+}
+
 /// Starts a drive of a minute on `lab`, with `faults`.
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
-    let line = ["drive", "kv", "--set", "records=200", "--on", &on, "--clients", "4", "--for", "60s", "-q"];
+    let line = ["drive", workload(lab), "--set", "records=200", "--on", &on, "--clients", "4", "--for", "60s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
     place.started(&[&line[..], &faults].concat(), 1)
 }
@@ -137,33 +142,113 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     lab.down();
 }
 
-#[test]
-fn planned_work_of_a_lab_stops_with_its_run_and_another_run_is_told() {
+/// Does `work` on a lab of one server, and ends the runs that asked for it. `client` is the server's own client and its
+/// options before a statement. `statements` make a table, read it until the work waits, count those readings, and count
+/// the work's statements.
+#[track_caller]
+fn work_stops(store: &'static str, work: &str, client: &[&str], statements: [&str; 4]) {
+    let [table, reading, readings, works] = statements;
     let place = Place::new();
-    let lab = Lab::up(&place, "postgres", &[]);
+    let lab = Lab::up(&place, store, &[]);
     let other = lab.driving("select --clients 1 --think 5ms --for 300s");
-    lab.exec("1", &["psql", "-qc", "CREATE TABLE held (x int)"]).expect(0);
-    // A vacuum waits as long as this transaction reads the table.
-    let reads = "BEGIN; LOCK TABLE held IN ACCESS SHARE MODE; SELECT pg_sleep(300)";
-    let _reads = Guarded(place.command(&["lab", "exec", lab.name, "1", "--", "psql", "-qc", reads]).spawn().unwrap());
-    let count = |condition: &str| {
-        let asked = format!("SELECT count(*) FROM pg_stat_activity WHERE {condition}");
-        lab.exec("1", &["psql", "-Atqc", &asked]).expect(0).out.trim().to_owned()
-    };
-    let vacuums = || count("query LIKE 'VACUUM%'");
-    wait_for("the lock", SEEN, || count("wait_event = 'PgSleep'") == "1");
+    let sql = |statement: &str| lab.exec("1", &[client, &[statement]].concat()).expect(0).out.trim().to_owned();
+    sql(table);
+    let reads = [&["lab", "exec", store, "1", "--"], client, &[reading]].concat();
+    let _reads = Guarded(place.command(&reads).spawn().unwrap());
+    wait_for("the lock", SEEN, || sql(readings) == "1");
     for signal in [Signal::INT, Signal::KILL] {
-        let mut run = breaking(&place, &lab, &["work vacuum at 500ms"]);
-        wait_for("the vacuum", SEEN, || vacuums() == "1");
+        let mut run = breaking(&place, &lab, &[&format!("work {work} at 500ms")]);
+        wait_for("the work", SEEN, || sql(works) == "1");
         run.signal(signal);
         assert_eq!(run.0.wait().unwrap().code(), (signal == Signal::INT).then_some(130));
-        wait_for("the vacuum's end", Duration::from_secs(10), || vacuums() == "0");
+        wait_for("the work's end", Duration::from_secs(10), || sql(works) == "0");
     }
     other.signal(Signal::INT);
     other.ended();
+    assert_eq!(acts(&place, "lab work"), vec![format!("lab work {store} 1: {work} was stopped"); 2]);
+    lab.down();
+}
+
+/// Returns the actions on the lab in the first recording whose texts begin with `verb`, without their times.
+fn acts(place: &Place, verb: &str) -> Vec<String> {
     let events = Run::load(&place.all_runs()[0]).unwrap().events;
-    let works = events.iter().filter(|event| event.text.starts_with("lab work"));
-    let works: Vec<&str> = works.map(|event| event.text.split(" (took").next().unwrap()).collect();
-    assert_eq!(works, ["lab work postgres 1: vacuum was stopped"; 2]);
+    let acts = events.iter().filter(|event| event.text.starts_with(verb));
+    acts.map(|event| event.text.split(" (took").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn planned_work_of_a_lab_of_postgresql_stops_with_its_run_and_another_run_is_told() {
+    let statements = [
+        "CREATE TABLE held (x int)",
+        "BEGIN; LOCK TABLE held IN ACCESS SHARE MODE; SELECT pg_sleep(300)",
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+        "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'VACUUM%'",
+    ];
+    work_stops("postgres", "vacuum", &["psql", "-Atqc"], statements);
+}
+
+#[test]
+fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told() {
+    let statements = [
+        "CREATE DATABASE d; CREATE TABLE d.held (x INT)",
+        "BEGIN; SELECT * FROM d.held; SELECT SLEEP(300)",
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
+        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
+    ];
+    work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
+}
+
+/// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
+/// of that.
+#[track_caller]
+fn rejoins(store: &'static str) {
+    let place = Place::new();
+    let lab = Lab::up(&place, store, &["--nodes", "3"]);
+    lab.does("pause", "3");
+    lab.does("promote", "2");
+    lab.does("resume", "3");
+    lab.does("start", "1");
+    wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
+    let processes = each(&lab, "process");
+    let drive = format!("{} --set records=200 --clients 1 --think 5ms", workload(&lab));
+    let other = lab.driving(&format!("{drive} --for 300s"));
+    let on = format!("lab:{store}");
+    let faulted = ["--on", &on, "-q", "--for", "2s", "--fault", "pause node 1 at 300ms for 100ms"];
+    place.run(&[&["drive"], &drive.split(' ').collect::<Vec<_>>()[..], &faulted].concat()).expect(0);
+    other.signal(Signal::INT);
+    other.ended();
+    assert_eq!(acts(&place, "lab rejoin"), [format!("lab rejoin {store}")]);
+    let now = each(&lab, "process");
+    assert!(now[..2] == processes[..2] && now[2] != processes[2], "{processes:?} {now:?}");
+    lab.down();
+}
+
+#[test]
+fn a_replica_of_postgresql_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
+    rejoins("postgres-replicas");
+}
+
+#[test]
+fn a_replica_of_mariadb_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
+    rejoins("mariadb-replicas");
+}
+
+#[test]
+fn a_node_of_mariadb_that_cannot_follow_keeps_its_data_until_it_can() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "mariadb-replicas", &["--nodes", "2"]);
+    let sql = |node: &str, text: &str| lab.exec(node, &["mariadb", "-uplimsoll", "-Ne", text]).expect(0).out;
+    let has = |node: &str, database: &str| !sql(node, &format!("SHOW DATABASES LIKE '{database}'")).is_empty();
+    sql("1", "CREATE DATABASE kept");
+    wait_for("the replica", SEEN, || has("2", "kept"));
+    lab.does("promote", "2");
+    // A server follows none of its own number.
+    sql("2", "SET GLOBAL server_id = 1");
+    place.line("lab start mariadb-replicas 1").expect(9).says("node 1 does not follow its primary … server ids");
+    assert!(has("1", "kept"));
+    sql("2", "SET GLOBAL server_id = 2");
+    sql("2", "CREATE DATABASE later");
+    lab.does("restart", "1");
+    assert!(has("1", "kept") && has("1", "later"));
     lab.down();
 }

@@ -9,6 +9,7 @@ use plimsoll_core::{StoreError, WireState, Wish};
 use rustix::io::Errno;
 
 use super::{Completions, Loss, WireWorker};
+use crate::backoff::Attempts;
 use crate::link::{QUEUE_NS, ServerConnection, SessionLink, Stage};
 use crate::place::ResolvedAddress;
 use crate::reactor::{Event, Reactor};
@@ -31,6 +32,8 @@ struct Branch {
     number: usize,
     /// Connection, if one is wished.
     connection: Option<ServerConnection>,
+    /// Attempts of the connection before.
+    former: Option<Attempts>,
     /// The number of its server.
     server: usize,
 }
@@ -42,7 +45,7 @@ impl BranchTable {
         for (link, session) in links.iter_mut().enumerate() {
             starts.push(all.len());
             let count = session.session.branches().map_or(0, |branches| branches.count_max());
-            all.extend((0..count).map(|number| Branch { link, number, connection: None, server: 0 }));
+            all.extend((0..count).map(|number| Branch { link, number, connection: None, former: None, server: 0 }));
         }
         BranchTable { first: links.len(), all, starts }
     }
@@ -71,9 +74,11 @@ impl<R: Reactor> WireWorker<R> {
                     self.close_branch(index, now_ns);
                     match ResolvedAddress::resolve(&address) {
                         Ok(place) => {
-                            self.branches.all[index].server = self.core.server(&address);
-                            let attempts = self.links[slot].connection.attempts.of_branch(branch);
-                            self.branches.all[index].connection = Some(ServerConnection::new(place, attempts));
+                            let entry = &mut self.branches.all[index];
+                            entry.server = self.core.server(&address);
+                            let attempts = &self.links[slot].connection.attempts;
+                            let attempts = attempts.of_branch(branch, entry.former.take());
+                            entry.connection = Some(ServerConnection::new(place, attempts));
                             self.connect_branch(index, now_ns);
                         }
                         Err(error) => self.lose_branch(index, now_ns, &error),
@@ -119,7 +124,7 @@ impl<R: Reactor> WireWorker<R> {
 
     #[inline]
     fn receive_branch(&mut self, index: usize, now_ns: u64) {
-        let Branch { link: slot, number, connection, server } = &mut self.branches.all[index];
+        let Branch { link: slot, number, connection, server, .. } = &mut self.branches.all[index];
         let (slot, number, server) = (*slot, *number, Some(*server));
         let link = &mut self.links[slot];
         let is_ready = link.connection.stage == Stage::Ready;
@@ -217,8 +222,10 @@ impl<R: Reactor> WireWorker<R> {
     }
 
     fn close_branch(&mut self, index: usize, now_ns: u64) {
-        if let Some(connection) = self.branches.all[index].connection.take() {
+        let branch = &mut self.branches.all[index];
+        if let Some(connection) = branch.connection.take() {
             self.down_ns += connection.down_ns(now_ns);
+            branch.former = Some(connection.attempts);
         }
         self.reactor.close(self.branches.first + index);
     }

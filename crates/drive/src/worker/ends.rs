@@ -26,12 +26,15 @@ impl WorkerCore {
         }
         if now_ns >= self.count_from_ns {
             self.count_from_ns = NEVER_NS;
-            let retries = self.rests.as_ref().and_then(|rests| rests.retries.as_ref());
+            let mut retries = self.rests.as_mut().and_then(|rests| rests.retries.as_mut());
             for (at, lane) in self.lanes.iter_mut().enumerate() {
+                let is_sent = lane.busy != Busy::No as u64;
                 // An operation in flight, or before its next try, ends after the warm-up, and is counted.
-                let waits = retries.is_some_and(|retries| retries.waits(at));
-                let in_flight = u64::from(waits || lane.busy != Busy::No as u64);
+                let in_flight = u64::from(is_sent || retries.as_ref().is_some_and(|retries| retries.waits(at)));
                 lane.end_cycle = (lane.cycle - in_flight).saturating_add(self.settings.ops_max);
+                if let Some(retries) = retries.as_mut().filter(|_| is_sent) {
+                    retries.outlasts_warmup(at, lane.cycle);
+                }
             }
         }
         // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.

@@ -65,6 +65,12 @@ impl Retries {
         self.lanes[lane].waits
     }
 
+    /// The warm-up ends while an operation of `lane`, the one before `cycle`, is in flight. A retry is counted as its try
+    /// is: if it ends later.
+    pub fn outlasts_warmup(&mut self, lane: usize, cycle: u64) {
+        self.counts.retries += u64::from(self.lanes[lane].cycle == cycle);
+    }
+
     /// The session of `lane` is ready. Returns true if the lane's operation is to be sent again.
     pub fn is_ready(&mut self, lane: u32) -> bool {
         let waits = self.lanes[lane as usize].waits;

@@ -10,6 +10,32 @@ use crate::hang::Hang;
 use crate::hosts::reset_connections;
 use crate::limits;
 
+/// Sets a value of nodes, of which `before` has the former values, and returns these. If one node fails, all get those
+/// again.
+///
+/// # Errors
+/// As `set`; `Broken` with all errors if a node does not get its former value again.
+pub(super) fn set_each<V>(
+    before: Vec<(usize, V)>,
+    value: &V,
+    set: impl Fn(usize, &V) -> Result<(), StoreError>,
+) -> Result<Vec<(usize, V)>, StoreError> {
+    let failed = before.iter().enumerate().find_map(|(at, (number, _))| Some((at, set(*number, value).err()?)));
+    let Some((at, error)) = failed else { return Ok(before) };
+    // A node that refuses a value has its former one still.
+    let is_refused = error.kind == StoreErrorKind::Usage;
+    let left = before.iter().take(at + usize::from(!is_refused)).filter_map(|(number, former)| {
+        let error = set(*number, former).err()?;
+        Some(format!("node {} could not be set back: {error}", number + 1))
+    });
+    let left: Vec<String> = left.collect();
+    if left.is_empty() {
+        return Err(error);
+    }
+    let next = "see what the nodes of a lab have now, and set it again: plimsoll lab status";
+    Err(StoreError::broken(format!("{error}; {}", left.join("; "))).next(next))
+}
+
 impl Running {
     pub(super) fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
         self.own_host(number)?.set_link(link)
@@ -72,5 +98,51 @@ impl Running {
         }
         let what = format!("no TCP connection to {} was open: nothing was reset", self.spec.name);
         Err(StoreError::new(StoreErrorKind::Broken, what).next("name a node that has clients"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Sets 9 on three nodes with the values 1, 2, 3; `fails` returns the error of a node for a value. Returns the result,
+    /// and the values then.
+    fn set_nine(fails: impl Fn(usize, u32) -> Option<StoreError>) -> (Result<Vec<(usize, u32)>, StoreError>, [u32; 3]) {
+        let values = RefCell::new([1, 2, 3]);
+        let set = |number: usize, value: &u32| match fails(number, *value) {
+            Some(error) => Err(error),
+            None => {
+                values.borrow_mut()[number] = *value;
+                Ok(())
+            }
+        };
+        let done = set_each(vec![(0, 1), (1, 2), (2, 3)], &9, set);
+        (done, values.into_inner())
+    }
+
+    #[test]
+    fn nodes_get_their_former_values_again_if_one_fails() {
+        assert_eq!(set_nine(|_, _| None), (Ok(vec![(0, 1), (1, 2), (2, 3)]), [9; 3]));
+        let full = StoreError::new(StoreErrorKind::DiskFull, "full");
+        assert_eq!(set_nine(|number, value| ((number, value) == (2, 9)).then(|| full.clone())), (Err(full), [1, 2, 3]));
+        // It takes no value.
+        let refused = StoreError::usage("no group");
+        assert_eq!(set_nine(|number, _| (number == 1).then(|| refused.clone())), (Err(refused), [1, 2, 3]));
+    }
+
+    #[test]
+    fn nodes_that_do_not_get_their_former_values_again_are_named_with_the_first_error() {
+        let (done, values) = set_nine(|number, value| match (number, value) {
+            (1, 9) => Some(StoreError::usage("no such link")),
+            (0, 1) => Some(StoreError::new(StoreErrorKind::Permission, "no right")),
+            _ => None,
+        });
+        let error = done.unwrap_err();
+        // A log of a lab leaves out what was refused, and here something has changed.
+        assert_eq!((error.kind, values), (StoreErrorKind::Broken, [9, 2, 3]));
+        assert_eq!(error.what, "no such link; node 1 could not be set back: no right");
+        assert!(error.next.is_some_and(|next| next.contains("plimsoll lab status")));
     }
 }

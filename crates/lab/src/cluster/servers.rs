@@ -7,6 +7,7 @@ use plimsoll_core::{
     FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
 };
 
+use super::faults::set_each;
 use super::{Promotion, Running, STOP_BOUND, locked, provisions};
 use crate::private_server::PrivateServer;
 use crate::proxy;
@@ -161,13 +162,13 @@ impl Servers for Running {
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         let before = |number| Ok((number, self.own_host(number)?.link()));
         let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
-        self.set_each(before, &link, |number, link| self.set_link_of(number, *link))
+        set_each(before, &link, |number, link| self.set_link_of(number, *link))
     }
 
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         let before = |number| Ok((number, self.find(number)?.node.limits.before(change)));
         let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
-        self.set_each(before, change, |number, change| self.change_limit_of(number, change))
+        set_each(before, change, |number, change| self.change_limit_of(number, change))
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {

@@ -349,7 +349,7 @@ impl Holder {
     fn meant(&self, nodes: Nodes, by_command: Option<NodeState>) {
         let mut kept = self.kept();
         for node in self.cluster.nodes() {
-            if nodes == Nodes::All || nodes == Nodes::One(node.number) {
+            if nodes.has(node.number) {
                 let entry = kept.entry(node.number).or_default();
                 *entry =
                     NodeSupervision { by_command, restart_count: entry.restart_count, ..NodeSupervision::default() };

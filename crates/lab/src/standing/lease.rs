@@ -79,7 +79,7 @@ impl Leases {
                 }
             }
             LabRequest::Limit { nodes, change, .. } => {
-                for node in cluster.nodes().iter().filter(|node| of(*nodes, node.number)) {
+                for node in cluster.nodes().iter().filter(|node| nodes.has(node.number)) {
                     lease.limits.entry((node.number, change.name())).or_insert_with(|| node.limits.before(change));
                 }
             }
@@ -99,13 +99,13 @@ impl Leases {
         match request {
             _ if !is_done => {}
             LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes } => {
-                lease.down.retain(|number, _| !of(*nodes, *number));
+                lease.down.retain(|number, _| !nodes.has(*number));
             }
             LabRequest::Link { nodes, link } => {
-                lease.links.retain(|number, before| !of(*nodes, *number) || before != link);
+                lease.links.retain(|number, before| !nodes.has(*number) || before != link);
             }
             LabRequest::Limit { nodes, change, .. } => {
-                lease.limits.retain(|(number, _), before| !of(*nodes, *number) || before != change);
+                lease.limits.retain(|(number, _), before| !nodes.has(*number) || before != change);
             }
             _ => {}
         }
@@ -159,11 +159,7 @@ impl Lease {
     }
 }
 
-fn of(nodes: Nodes, number: usize) -> bool {
-    nodes == Nodes::All || nodes == Nodes::One(number)
-}
-
 fn numbers(cluster: &ClusterHandle, nodes: Nodes) -> impl Iterator<Item = usize> {
     let numbers = cluster.nodes().into_iter().map(|node| node.number);
-    numbers.filter(move |number| of(nodes, *number))
+    numbers.filter(move |number| nodes.has(*number))
 }

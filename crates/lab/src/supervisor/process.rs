@@ -55,7 +55,7 @@ extern "C" fn before_main() {
     if let Some(owner) = std::env::var_os(OWNER).filter(|owner| is_asked_by(owner)) {
         let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         match &arguments[..] {
-            [_, task, about] => neighbour::run(task, about),
+            [_, task, about @ ..] => neighbour::run(task, about),
             _ => run(owner),
         }
         std::process::exit(0);

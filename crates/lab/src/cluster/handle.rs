@@ -1,0 +1,149 @@
+//! Questions to a running cluster, and changes of single nodes, from any thread.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{LimitChange, Link, Nodes, Progress, Servers, StoreError, Waits};
+
+use super::{ClusterHandle, ServerState};
+use crate::hosts::{NamespaceGuard, Network};
+
+impl ClusterHandle {
+    /// Returns the handle reduced to operations on servers.
+    pub fn servers(&self) -> Arc<dyn Servers> {
+        Arc::clone(&self.0) as Arc<dyn Servers>
+    }
+
+    /// Returns the node's role in the cluster: as it was made, or since a replica was promoted.
+    pub fn role(&self, number: usize) -> &'static str {
+        self.0.recipe.role(self.0.position(number))
+    }
+
+    /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub(crate) fn machine(&self, number: usize) -> Result<Option<usize>, StoreError> {
+        self.0.find(number).map(|_| self.0.machine(number))
+    }
+
+    /// Returns the path of a node's log, and the directory that contains all its files.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub fn files(&self, number: usize) -> Result<(PathBuf, PathBuf), StoreError> {
+        let made = self.0.find(number)?;
+        Ok((made.log.to_path_buf(), made.root.to_path_buf()))
+    }
+
+    /// Returns the network that contains the load host, if the nodes have their own hosts.
+    pub fn network(&self) -> Option<&Arc<Network>> {
+        self.0.network.as_ref()
+    }
+
+    /// Does planned work as [`Servers::work`] does, within `waits`.
+    ///
+    /// # Errors
+    /// As [`Servers::work`].
+    pub(crate) fn work_within(&self, nodes: Nodes, name: &str, waits: &Waits) -> Result<(), StoreError> {
+        self.0.work_within(nodes, name, waits)
+    }
+
+    /// Returns true if a node runs that does not follow the present primary.
+    pub(crate) fn has_stale(&self) -> bool {
+        !self.0.stale().is_empty()
+    }
+
+    /// Sets the link between a node's host and all others.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node, it has no host of its own, or the link is not valid; otherwise an error of the
+    /// kernel.
+    pub fn set_link(&self, number: usize, link: Link) -> Result<(), StoreError> {
+        self.0.set_link_of(number, link)
+    }
+
+    /// Returns the link of a node's host; the default if the node is on this machine's own network.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub fn link(&self, number: usize) -> Result<Link, StoreError> {
+        Ok(self.0.find(number)?.host.map(|host| host.link()).unwrap_or_default())
+    }
+
+    /// Changes a limit of a node's server while it runs. Restarts keep the limit.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node, it has no control group for the limit, or the limit is not possible.
+    pub fn change_limit(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {
+        self.0.change_limit_of(number, change)
+    }
+
+    /// Returns the current state of a node's server; `None` while an operation on it is in progress.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub fn server_state(&self, number: usize) -> Result<Option<ServerState>, StoreError> {
+        let made = self.0.find(number)?;
+        let mut server = match made.server.try_lock() {
+            Ok(server) => server,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(None),
+        };
+        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
+    }
+
+    /// Returns the numbers of nodes that are being started, with the times when that began.
+    pub fn starting(&self) -> BTreeMap<usize, Instant> {
+        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node; an error if it is not ready.
+    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<String, StoreError> {
+        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
+        let (node, waits) = (self.0.member(&nodes, number, false)?, self.0.waits.with_answer(bound));
+        self.0.recipe.ready(&node, &waits)?;
+        self.0.recipe.own_state(&node, &waits)
+    }
+
+    /// Asks a node for its long-running operations. Each reply of the node may take `bound`.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node; an error if it does not answer.
+    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
+        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
+        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
+    }
+
+    /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it
+    /// inherit the namespace. Dropping the guard moves the thread back. Returns `None` if the nodes are on this
+    /// machine's own network.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
+        self.0.enter()
+    }
+
+    /// Returns the path of the network namespace of a node's host; `None` if the node is on this machine's own network.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
+        Ok(self.0.find(number)?.host.map(|host| host.namespace()))
+    }
+}
+
+impl Deref for ClusterHandle {
+    type Target = dyn Servers;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
