@@ -498,6 +498,11 @@ impl Servers for Lab {
         self.done(&LabRequest::Rejoin)
     }
 
+    fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
+        let node = self.status()?.nodes.into_iter().find(|node| node.number == number);
+        node.map(|node| node.namespace).ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
+    }
+
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         match self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)? {
             LabReply::Links(before) => Ok(before),
