@@ -98,6 +98,7 @@ impl Disturbances {
     }
 }
 
+/// Returns the error for a node without a link.
 fn no_link(node: &Node) -> TrialError {
     let what = format!("node {} is on this machine's own network, which has no links", node.number + 1);
     TrialError::usage(what).next("use a store with several nodes: plimsoll list stores")
