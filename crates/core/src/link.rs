@@ -101,10 +101,11 @@ impl Link {
     pub fn check(&self) -> Result<(), StoreError> {
         let shares =
             [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder), ("corrupt", self.corrupt)];
-        let wrong = if self.delay > DELAY_MAX {
-            format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
-        } else if self.close > DELAY_MAX {
-            format!("a link's close is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.close)
+        let times = [("delay", self.delay), ("close", self.close)];
+        let wrong = if let Some((name, time)) = times.iter().find(|(_, time)| *time > DELAY_MAX) {
+            let longest_s = DELAY_MAX.as_secs();
+            let what = format!("a link's {name} is at most {longest_s} s, not {time:?}");
+            return Err(StoreError::usage(what).next(format!("write {name}={longest_s}s, or less")));
         } else if self.jitter > self.delay {
             format!("a link's jitter is at most its delay, {:?}, not {:?}", self.delay, self.jitter)
         } else if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {

@@ -500,7 +500,11 @@ impl Servers for Lab {
 
     fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
         let node = self.status()?.nodes.into_iter().find(|node| node.number == number);
-        node.map(|node| node.namespace).ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
+        let none = || {
+            let what = format!("there is no node {} in lab {}", number + 1, self.name);
+            StoreError::usage(what).next(format!("plimsoll lab status {}", self.name))
+        };
+        node.map(|node| node.namespace).ok_or_else(none)
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {

@@ -153,7 +153,7 @@ fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
         ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),
         ("work backup at 1s for 3s", "`work` ends by itself", "leave `for` out"),
         ("link node 1 reorder=5% at 1s", "a link's `reorder` needs a delay", "add a delay: delay=5ms"),
-        ("link node 1 close=61s at 1s", "a link's close is at most 60 s, not 61s", ""),
+        ("link node 1 close=61s at 1s", "a link's close is at most 60 s, not 61s", "write close=60s, or less"),
         ("link node 1 corrupt=200% at 1s", "a link's corrupt is a share from 0 to 1, not 2", "write corrupt=1%"),
     ] {
         let (what, help) = PlannedFault::parse(words).unwrap_err();
