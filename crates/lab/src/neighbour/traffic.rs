@@ -41,8 +41,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Moves the calling thread into the node's network, and connects. `about` has the rate, and the paths of the node's
-    /// network and of the load host's, each after a space.
+    /// Moves the calling thread into the node's network, and connects. `about` has the rate, the path of the node's
+    /// network and the path of the load host's network, with spaces between them.
     pub(super) fn begin(about: &str) -> io::Result<Self> {
         let mut words = about.splitn(3, ' ');
         let rate_bits_per_s = words.next().and_then(|rate| rate.parse().ok());

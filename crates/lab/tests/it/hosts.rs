@@ -310,7 +310,8 @@ fn a_narrow_link_keeps_its_rate() {
 fn a_link_that_closes_late_holds_the_ends_of_connections_and_nothing_else() {
     let (one, two) = pair();
     let (mut ends, mut goes_on) = (connect(&one, &two), connect(&one, &two));
-    let close = Duration::from_secs(1);
+    // A busy machine does not delay a round trip by as long.
+    let close = Duration::from_secs(3);
     two.set_link(Link { close, ..Link::default() }).unwrap();
     let since = Instant::now();
     ends.write_all(b"x").unwrap();
@@ -323,7 +324,7 @@ fn a_link_that_closes_late_holds_the_ends_of_connections_and_nothing_else() {
     assert_eq!(ends.read(&mut [0]).unwrap(), 0);
     let took = since.elapsed();
     println!("closed after {took:?}");
-    assert!((close * 2..close * 8).contains(&took), "{took:?}");
+    assert!((close * 2..close * 5).contains(&took), "{took:?}");
     two.set_link(Link::default()).unwrap();
     round_trip(&mut goes_on, 10);
     let since = Instant::now();
