@@ -318,11 +318,17 @@ pub enum LabAction {
         /// Share of packets of which one bit is flipped.
         #[arg(long, value_name = "SHARE")]
         corrupt: Option<String>,
+        /// Further delay of packets that end a TCP connection (FIN).
+        #[arg(long, value_name = "TIME")]
+        close: Option<String>,
         /// Most bits a second: 50Mbit, 1Gbit.
         #[arg(long, value_name = "BITS")]
         rate: Option<String>,
         /// Make the link plain: remove all its properties.
-        #[arg(long, conflicts_with_all = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate"])]
+        #[arg(
+            long,
+            conflicts_with_all = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "close", "rate"]
+        )]
         plain: bool,
     },
     /// Change limits of nodes while they run: processors, memory, reads and writes.

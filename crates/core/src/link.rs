@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::StoreError;
 
-/// Longest delay and jitter of a link.
+/// Longest delay, jitter and late close of a link.
 const DELAY_MAX: Duration = Duration::from_secs(60);
 
 /// Direction of the frames that a link affects.
@@ -39,6 +39,8 @@ pub struct Link {
     pub reorder: f64,
     /// Share of frames of which one bit is flipped, from 0 to 1. Receivers usually drop such a frame by its checksum.
     pub corrupt: f64,
+    /// Further delay of TCP packets with FIN, which end connections. Other packets overtake them, also those with RST.
+    pub close: Duration,
     /// Bits a second, including Ethernet headers. Up to 100 ms of frames are queued; further frames are dropped.
     pub rate_bits_per_s: Option<u64>,
     /// Direction of the frames that all this applies to; others pass as on the default link.
@@ -62,6 +64,7 @@ impl fmt::Display for Link {
         ];
         let shares = shares.iter().filter(|(share, _)| *share > 0.0);
         parts.extend(shares.map(|(share, what)| format!("{} % of packets {what}", share * 100.0)));
+        parts.extend((!self.close.is_zero()).then(|| format!("packets with FIN {:?} later", self.close)));
         parts.extend(self.rate_bits_per_s.map(|bits| format!("{} Mbit/s", bits as f64 / 1e6)));
         parts.extend(match self.ways {
             LinkWays::Both => None,
@@ -81,6 +84,7 @@ impl Link {
         duplicate: 0.0,
         reorder: 0.0,
         corrupt: 0.0,
+        close: Duration::ZERO,
         rate_bits_per_s: None,
         ways: LinkWays::Both,
     };
@@ -97,8 +101,11 @@ impl Link {
     pub fn check(&self) -> Result<(), StoreError> {
         let shares =
             [("loss", self.loss), ("duplicate", self.duplicate), ("reorder", self.reorder), ("corrupt", self.corrupt)];
-        let wrong = if self.delay > DELAY_MAX {
-            format!("a link's delay is at most {} s, not {:?}", DELAY_MAX.as_secs(), self.delay)
+        let times = [("delay", self.delay), ("close", self.close)];
+        let wrong = if let Some((name, time)) = times.iter().find(|(_, time)| *time > DELAY_MAX) {
+            let longest_s = DELAY_MAX.as_secs();
+            let what = format!("a link's {name} is at most {longest_s} s, not {time:?}");
+            return Err(StoreError::usage(what).next(format!("write {name}={longest_s}s, or less")));
         } else if self.jitter > self.delay {
             format!("a link's jitter is at most its delay, {:?}, not {:?}", self.delay, self.jitter)
         } else if let Some((name, share)) = shares.iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {

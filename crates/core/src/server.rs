@@ -618,6 +618,14 @@ pub trait Servers: Send + Sync {
         Ok(())
     }
 
+    /// Returns the path of the network namespace of a node's host; `None` if the node is on this machine's own network.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node; an error if the servers cannot be asked.
+    fn namespace(&self, _number: usize) -> Result<Option<PathBuf>, StoreError> {
+        Ok(None)
+    }
+
     /// Sets the link between the hosts of nodes and all others. Returns the former links, by the nodes' numbers.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub use owner::{become_owner, join_owner};
 const NETWORK: [u8; 2] = [10, 77];
 const PREFIX_BITS: u8 = 16;
 /// Address of the load host, from which operations are sent.
-const LOAD: Ipv4Addr = Ipv4Addr::new(NETWORK[0], NETWORK[1], 255, 254);
+pub(crate) const LOAD: Ipv4Addr = Ipv4Addr::new(NETWORK[0], NETWORK[1], 255, 254);
 /// Most hosts that one process makes, before numbers are reused.
 const HOSTS_MAX: u16 = 60_000;
 /// Name of a host's interface.

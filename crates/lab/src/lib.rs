@@ -15,7 +15,7 @@
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
 //! | `caught` | a store whose panics are errors |
 //! | `limits` | limits of a server's processors, memory and I/O, by control groups |
-//! | `neighbour` | [`Neighbour`]: this program executed again, using processors or a disk beside a server |
+//! | `neighbour` | [`Neighbour`]: this program executed again, using processors, a disk or a link beside a server |
 //! | `open_store` | [`OpenStore`]: a store with the servers that it runs on; restarts it and makes it cold |
 //! | [`standing`] | [`Lab`](standing::Lab): a cluster that runs until it is ended by a command; `hold`, the process
 //! that owns it |

@@ -1,8 +1,11 @@
-//! Noisy neighbour of a server: this program, executed again, which keeps a processor busy or writes to a disk.
+//! Noisy neighbour of a server: this program, executed again, which keeps a processor busy, writes to a disk, or sends
+//! through the link of a host.
 //!
 //! As another service of the machine would be, it is in no control group of the server, and in a session of its own,
 //! because the kernel may share processors out by sessions. It ends with the socket to its owner, so that it does not
 //! outlive an owner that was killed.
+
+mod traffic;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -21,12 +24,14 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::supervisor::{ANSWER_BOUND, again, readable};
+use traffic::Traffic;
 
 /// Name of the process in lists of processes.
 const NAME: &str = "plimsoll-neighbour";
 /// Tasks of the process.
 const BUSY: &str = "busy";
 const WRITING: &str = "writing";
+const SENDING: &str = "sending";
 /// Answer of a process that has begun. All others are errors in words.
 const BEGUN: &[u8] = b"begun";
 /// Length of the longest answer.
@@ -69,6 +74,16 @@ impl Neighbour {
         Self::start(WRITING, &[directory.as_os_str(), count.to_string().as_ref()])
     }
 
+    /// Starts a process in the network namespace `node` of a host. It exchanges bytes with the load host, whose
+    /// namespace is `load`: so many bits a second in each direction, or as many as the host's link carries.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn sending(node: &Path, load: &Path, rate_bits_per_s: Option<u64>) -> Result<Self, StoreError> {
+        let rate = rate_bits_per_s.unwrap_or(0).to_string();
+        Self::start(SENDING, &[rate.as_ref(), node.as_os_str(), load.as_os_str()])
+    }
+
     fn start(task: &str, about: &[&OsStr]) -> Result<Self, StoreError> {
         let execute = || {
             let (mut command, control) = again(NAME)?;
@@ -90,7 +105,7 @@ impl Neighbour {
         let failed = |why: String| {
             StoreError::broken("a noisy neighbour could not begin")
                 .detail(why)
-                .next("see that the node's data directory has free space, and that its processors exist")
+                .next("see that the node's directory has free space, its processors exist, and its link is not cut")
         };
         let length = answered.map_err(|error| failed(error.to_string()))?;
         match &answer[..length] {
@@ -162,6 +177,11 @@ fn begin(task: &OsStr, about: &[OsString]) -> io::Result<()> {
             let count = count.to_str().and_then(|count| count.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
             let (file, blocks) = file_in(Path::new(directory), count)?;
             Box::new(move || write(&file, blocks))
+        }
+        (Some(SENDING), [rate, node, load]) => {
+            let rate = rate.to_str().and_then(|rate| rate.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
+            let traffic = Traffic::begin(rate, Path::new(node), Path::new(load))?;
+            Box::new(move || traffic.run())
         }
         _ => return Err(io::ErrorKind::InvalidInput.into()),
     };
@@ -302,6 +322,8 @@ mod tests {
         assert!(missing.contains("No such file"), "{missing}");
         let unclear = reason(Neighbour::busy("one").unwrap());
         assert_eq!(unclear, "`one` is not a list of processors");
+        let gone = reason(Neighbour::sending(Path::new("/proc/1/fd/none"), Path::new("/nonexistent"), None).unwrap());
+        assert!(gone.contains("No such file"), "{gone}");
     }
 
     #[test]

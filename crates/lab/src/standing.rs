@@ -498,6 +498,15 @@ impl Servers for Lab {
         self.done(&LabRequest::Rejoin)
     }
 
+    fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
+        let node = self.status()?.nodes.into_iter().find(|node| node.number == number);
+        let none = || {
+            let what = format!("there is no node {} in lab {}", number + 1, self.name);
+            StoreError::usage(what).next(format!("plimsoll lab status {}", self.name))
+        };
+        node.map(|node| node.namespace).ok_or_else(none)
+    }
+
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         match self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)? {
             LabReply::Links(before) => Ok(before),

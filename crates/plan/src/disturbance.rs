@@ -2,11 +2,14 @@
 
 use crate::document::short;
 use crate::parse_count;
+use crate::timeline::bits;
 
 /// Most connections of a storm, on all its nodes together.
 pub const STORM_CONNECTIONS_MAX: u64 = 10_000;
 /// Most processes that a neighbour has beside each node.
 const BUSY_MAX: u64 = 64;
+/// Least bits a second that a neighbour sends.
+const SENT_BITS_MIN: u64 = 1_000;
 
 /// A mistake, and advice if there is any.
 type Mistake = (String, Option<String>);
@@ -18,6 +21,8 @@ pub enum NeighbourUse {
     Processors(u32),
     /// File system of the node's data.
     Disk,
+    /// Link of the node's host, in each direction: bits a second, or as many as it carries.
+    Network(Option<u64>),
 }
 
 /// Parses the connections of a storm, `connections=500`.
@@ -36,18 +41,27 @@ pub(crate) fn storm(words: &[&str]) -> Result<u32, Mistake> {
     }
 }
 
-/// Parses the resource of a neighbour, `cpu=2` or `disk`.
+/// Parses the resource of a neighbour: `cpu=2`, `disk`, `network` or `network=200Mbit`.
 pub(crate) fn neighbour(words: &[&str]) -> Result<NeighbourUse, Mistake> {
-    let help = || Some("write \"neighbour node 2 cpu=2 at 10s\", or \"neighbour node 2 disk at 10s\"".to_owned());
+    const HELP: &str = "write \"neighbour node 2 cpu=2 at 10s\"; resources: cpu=2, disk, network, network=200Mbit";
+    let help = || Some(HELP.to_owned());
     match words {
         [] => Err(("the resource of the neighbour is missing".to_owned(), help())),
         ["disk"] => Ok(NeighbourUse::Disk),
-        [word] => match word.strip_prefix("cpu=") {
-            None => Err((format!("`{}` is not a resource of a neighbour", short(word)), help())),
-            Some(given) => number(given, BUSY_MAX).map(NeighbourUse::Processors).ok_or_else(|| {
+        ["network"] => Ok(NeighbourUse::Network(None)),
+        [word] => match word.split_once('=') {
+            Some(("cpu", given)) => number(given, BUSY_MAX).map(NeighbourUse::Processors).ok_or_else(|| {
                 let what = format!("`{}`: a neighbour has 1 to {BUSY_MAX} busy processes", short(word));
                 (what, Some("write cpu=2".to_owned()))
             }),
+            Some(("network", given)) => {
+                let rate = bits(given).filter(|rate| *rate >= SENT_BITS_MIN);
+                rate.map(|rate| NeighbourUse::Network(Some(rate))).ok_or_else(|| {
+                    let what = format!("`{}`: a neighbour sends 1 kbit a second or more", short(word));
+                    (what, Some("write network=200Mbit, or network for as much as the link carries".to_owned()))
+                })
+            }
+            _ => Err((format!("`{}` is not a resource of a neighbour", short(word)), help())),
         },
         [_, word, ..] => Err((format!("`{}` has no meaning in `neighbour`", short(word)), help())),
     }
@@ -79,6 +93,11 @@ mod tests {
                 FaultAction::Neighbour(NodeChoice::Primary, NeighbourUse::Processors(2)),
             ),
             ("neighbour all disk at 1s", FaultAction::Neighbour(NodeChoice::All, NeighbourUse::Disk)),
+            ("neighbour all network at 1s", FaultAction::Neighbour(NodeChoice::All, NeighbourUse::Network(None))),
+            (
+                "neighbour node 1 network=1.5Mbit at 1s",
+                FaultAction::Neighbour(NodeChoice::Number(1), NeighbourUse::Network(Some(1_500_000))),
+            ),
         ] {
             let fault = fault(words);
             assert_eq!(fault.what, wanted, "{words}");
@@ -111,7 +130,10 @@ mod tests {
             ("storm all connections=many at 1s", "`connections=many`: a storm has", "write connections=500"),
             ("storm all connections=5 at 1s every 9s", "a fault that is repeated has to be healed", "write how long"),
             ("neighbour all at 1s", "the resource of the neighbour is missing", neighbour),
-            ("neighbour all network at 1s", "`network` is not a resource of a neighbour", neighbour),
+            ("neighbour all memory at 1s", "`memory` is not a resource of a neighbour", neighbour),
+            ("neighbour all net=5Mbit at 1s", "`net=5Mbit` is not a resource of a neighbour", neighbour),
+            ("neighbour all network=fast at 1s", "`network=fast`: a neighbour sends 1 kbit a second", "write network="),
+            ("neighbour all network=999 at 1s", "`network=999`: a neighbour sends 1 kbit", "write network=200Mbit"),
             ("neighbour all disk=2 at 1s", "`disk=2` is not a resource of a neighbour", neighbour),
             ("neighbour all disk cpu=1 at 1s", "`cpu=1` has no meaning in `neighbour`", neighbour),
             ("neighbour all cpu=0.5 at 1s", "`cpu=0.5`: a neighbour has 1 to 64 busy processes", "write cpu=2"),

@@ -543,7 +543,7 @@ fn link(words: &[&str]) -> Result<Link, Mistake> {
 }
 
 /// Properties of a link.
-const LINK_PROPERTIES: [&str; 7] = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "rate"];
+const LINK_PROPERTIES: [&str; 8] = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "close", "rate"];
 
 /// Parses a link, unchecked, from its properties by name, such as `delay` or `loss`.
 ///
@@ -561,6 +561,7 @@ pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<S
         match *name {
             "delay" => link.delay = time()?,
             "jitter" => link.jitter = time()?,
+            "close" => link.close = time()?,
             "loss" | "duplicate" | "reorder" | "corrupt" => {
                 let wrong = || ("no share".to_owned(), Some("write 10%, or 0.1".to_owned()));
                 let share = share(value).ok_or_else(|| mistake(wrong()))?;
@@ -591,7 +592,7 @@ fn share(given: &str) -> Option<f64> {
 }
 
 /// `50Mbit`, with or without `/s`.
-fn bits(given: &str) -> Option<u64> {
+pub(crate) fn bits(given: &str) -> Option<u64> {
     let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
     let (number, unit) = given.split_at(number_end);
     let factor = match unit.trim_end_matches("/s") {

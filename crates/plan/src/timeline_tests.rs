@@ -100,6 +100,8 @@ fn links_and_limits_have_their_units() {
     let seen = link("delay=20ms jitter=5ms loss=1% rate=50Mbit");
     assert_eq!((seen.delay, seen.jitter), (Duration::from_millis(20), Duration::from_millis(5)));
     assert_eq!((seen.loss, seen.rate_bits_per_s), (0.01, Some(50_000_000)));
+    let closes = Link { close: Duration::from_secs(2), loss: 0.01, ..Link::default() };
+    assert_eq!(link("close=2s loss=1%"), closes);
     assert_eq!(fault("cut replica at 1s").what, FaultAction::Link(NodeChoice::Replica, Link::CUT));
     let limit = FaultAction::Limit(NodeChoice::Number(2), LimitChange::Memory(Some(1 << 30)));
     assert_eq!(fault("limit node 2 memory=1GiB at 1s").what, limit);
@@ -151,6 +153,7 @@ fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
         ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),
         ("work backup at 1s for 3s", "`work` ends by itself", "leave `for` out"),
         ("link node 1 reorder=5% at 1s", "a link's `reorder` needs a delay", "add a delay: delay=5ms"),
+        ("link node 1 close=61s at 1s", "a link's close is at most 60 s, not 61s", "write close=60s, or less"),
         ("link node 1 corrupt=200% at 1s", "a link's corrupt is a share from 0 to 1, not 2", "write corrupt=1%"),
     ] {
         let (what, help) = PlannedFault::parse(words).unwrap_err();

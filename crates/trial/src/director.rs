@@ -545,7 +545,8 @@ impl<'a> Director<'a> {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
             }
             FaultAction::Neighbour(_, resource) => {
-                self.disturbances.neighbours(ordinal, &self.meant(nodes)?, *resource, self.server_pin)?;
+                let (servers, meant) = (self.servers()?, self.meant(nodes)?);
+                self.disturbances.neighbours(ordinal, &**servers, &meant, *resource, self.server_pin)?;
             }
         }
         Ok(begun)

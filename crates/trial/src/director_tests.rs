@@ -506,6 +506,15 @@ fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
 }
 
 #[test]
+fn a_neighbour_on_the_network_of_a_node_without_links_does_not_take_effect() {
+    let done = Directing::of(Noted::default(), &["neighbour node 2 network=5Mbit at 50ms"], None, 300);
+    let error = done.directed.failed.unwrap().what;
+    let wanted = "neighbour node 2 network=5Mbit at 50ms: node 2 is on this machine's own network, which has no links";
+    assert_eq!(error, wanted);
+    assert!(done.spans[0].taken_ns.is_none());
+}
+
+#[test]
 fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let servers = Noted { port: Some(nobody), ..Noted::default() };

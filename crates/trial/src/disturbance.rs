@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use plimsoll_core::Node;
+use plimsoll_core::{Node, Servers};
 use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::ThreadNetwork;
 use plimsoll_plan::timeline::NeighbourUse;
@@ -41,23 +41,31 @@ impl Disturbances {
         Ok(())
     }
 
-    /// Begins to use a resource of each of `nodes`, whose servers are bound to `server_pin`.
+    /// Begins to use a resource of each of `nodes` of `servers`, which are bound to `server_pin`.
     ///
     /// # Errors
-    /// `Broken` if a neighbour cannot begin, with its reason.
+    /// `Broken` if a neighbour cannot begin, with its reason; `Usage` if a node has no link.
     pub(crate) fn neighbours(
         &self,
         fault: u32,
+        servers: &dyn Servers,
         nodes: &[Arc<Node>],
         resource: NeighbourUse,
         server_pin: &[u32],
     ) -> Result<(), TrialError> {
         let mut neighbours = Vec::new();
-        for node in nodes {
+        for (at, node) in nodes.iter().enumerate() {
             match resource {
                 NeighbourUse::Disk => {
                     let count = nodes.iter().filter(|one| file_system(one) == file_system(node)).count();
                     neighbours.push(Neighbour::writing(&node.data_dir, count)?);
+                }
+                // Nodes on one host have one link.
+                NeighbourUse::Network(_) if nodes[..at].iter().any(|other| other.address == node.address) => {}
+                NeighbourUse::Network(rate_bits_per_s) => {
+                    let host = servers.namespace(node.number)?.ok_or_else(|| no_link(node))?;
+                    let load = self.network.as_ref().ok_or_else(|| no_link(node))?;
+                    neighbours.push(Neighbour::sending(&host, &load.path(), rate_bits_per_s)?);
                 }
                 NeighbourUse::Processors(busy) => {
                     let processors = processors_of(node, server_pin);
@@ -97,6 +105,12 @@ impl Disturbances {
 /// Returns the number of the file system with the node's data.
 fn file_system(node: &Node) -> Option<u64> {
     std::fs::metadata(&node.data_dir).ok().map(|found| found.dev())
+}
+
+/// Returns the error for a node without a link.
+fn no_link(node: &Node) -> TrialError {
+    let what = format!("node {} is on this machine's own network, which has no links", node.number + 1);
+    TrialError::usage(what).next("use a store with several nodes: plimsoll list stores")
 }
 
 /// Returns the list of the processors that a node's server may use; empty for all.

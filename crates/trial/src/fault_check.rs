@@ -5,7 +5,7 @@ use std::ops::Range;
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
 use plimsoll_lab::described;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
-use plimsoll_plan::timeline::{FaultAction, PlannedFault, STORM_CONNECTIONS_MAX};
+use plimsoll_plan::timeline::{FaultAction, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
 
 use crate::error::TrialError;
 use crate::precheck::no_such_node;
@@ -102,7 +102,7 @@ fn mistake(
             let next = "use a store that clients reach over TCP, such as a cluster with replicas: plimsoll list stores";
             Some((what, next.to_owned()))
         }
-        FaultAction::Link(..) if recipe.spec().hosts == 0 => {
+        FaultAction::Link(..) | FaultAction::Neighbour(_, NeighbourUse::Network(_)) if recipe.spec().hosts == 0 => {
             let what = format!("{label} is on this machine's own network, which has no links");
             Some((what, "use a store with several nodes: plimsoll list stores".to_owned()))
         }

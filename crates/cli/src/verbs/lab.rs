@@ -79,7 +79,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             crate::say(&format!("lab {}: node {} is the primary after {took_s:.2} s", lab.name(), number + 1));
             Ok(exit::OK)
         }
-        LabAction::Link { of, delay, jitter, loss, duplicate, reorder, corrupt, rate, plain } => {
+        LabAction::Link { of, delay, jitter, loss, duplicate, reorder, corrupt, close, rate, plain } => {
             let given = [
                 ("delay", delay),
                 ("jitter", jitter),
@@ -87,6 +87,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
                 ("duplicate", duplicate),
                 ("reorder", reorder),
                 ("corrupt", corrupt),
+                ("close", close),
                 ("rate", rate),
             ];
             let given: Vec<(&str, &str)> =

@@ -1,6 +1,6 @@
 //! Disturbances of servers from outside, as the kernel shows them: connection storms and noisy neighbours.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -36,6 +36,20 @@ fn writes(pid: u32) -> bool {
     let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let mut names = files.filter_map(|file| std::fs::read_link(file.path()).ok()?.into_os_string().into_string().ok());
     names.any(|name| name.contains(".plimsoll-neighbour-") && name.ends_with(" (deleted)"))
+}
+
+/// Returns the bytes that the host of a process has sent so far.
+fn sent(pid: u64) -> u64 {
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/dev")).unwrap();
+    let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap();
+    line.split_whitespace().nth(8).unwrap().parse().unwrap()
+}
+
+/// Returns what the host of a process sends in half a second, in Mbit/s.
+fn sends_mbit(pid: u64) -> f64 {
+    let (before, since) = (sent(pid), Instant::now());
+    std::thread::sleep(Duration::from_millis(500));
+    (sent(pid) - before) as f64 * 8e-6 / since.elapsed().as_secs_f64()
 }
 
 /// Returns the names of the faults of a report. Each was healed without an error.
@@ -105,6 +119,31 @@ fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed
 }
 
 #[test]
+fn a_neighbour_on_the_network_fills_the_link_of_its_node_and_ends_with_its_fault_or_a_killed_run() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    lab.does("link", "2 --rate 20Mbit");
+    let status = lab.status();
+    let nodes = status["nodes"].as_array().unwrap();
+    let pids: Vec<u64> = nodes.iter().map(|node| node["process"].as_u64().unwrap()).collect();
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "2", "-q"];
+    let line = [&line[..], &["--think", "50ms"]].concat();
+    let drive = |more: &[&str]| place.started(&[&line[..], more].concat(), 1);
+    let mut run = drive(&["--for", "14s", "--fault", "neighbour node 2 network at 2s for 5s"]);
+    wait_for("the neighbour", BOUND, || (12.0..25.0).contains(&sends_mbit(pids[1])));
+    assert!(sends_mbit(pids[0]) < 5.0, "node 1 has a neighbour, too");
+    wait_for("its end", BOUND, || sends_mbit(pids[1]) < 2.0);
+    assert!(run.0.try_wait().unwrap().is_none(), "it ended with the run");
+    run.ended().expect(0);
+    assert_eq!(healed(&place.report()), ["noisy neighbour (network) beside node 2"]);
+    let mut run = drive(&["--for", "60s", "--fault", "neighbour node 2 network=8Mbit at 1s"]);
+    wait_for("the neighbour", BOUND, || (6.0..11.0).contains(&sends_mbit(pids[1])));
+    run.kill();
+    wait_for("its end", BOUND, || sends_mbit(pids[1]) < 2.0);
+    lab.down();
+}
+
+#[test]
 fn a_disturbance_that_cannot_be_is_refused_with_the_remedy() {
     let place = Place::new();
     let drive = |on: &str, fault: &str, words: &str| {
@@ -116,7 +155,8 @@ fn a_disturbance_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "neighbour replica cpu=1 at 1s", "postgres has no replica: it has one node");
     drive("postgres", "storm all at 1s", "the number of connections is missing");
     drive("postgres", "storm all connections=10001 at 1s", "a storm has 1 to 10000 connections … connections=500");
-    drive("postgres", "neighbour all network at 1s", "`network` is not a resource of a neighbour … or \"neighbour");
+    drive("postgres", "neighbour all network at 1s", "on this machine's own network … several nodes");
+    drive("postgres", "neighbour all memory at 1s", "`memory` is not a resource of a neighbour … network=200Mbit");
     drive("postgres", "neighbour all cpu=65 at 1s", "a neighbour has 1 to 64 busy processes … write cpu=2");
     drive("postgres", "storm all connections=5 at 6s", "before the time of its fault: storm all connections=5 at 6s");
     let many = "a storm has at most 10000 connections, and this one has … write connections= … or less";

@@ -281,6 +281,7 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
         .expect(0)
         .says("1 % of packets duplicated, 2 % of packets corrupted");
     place.line("lab link 1 --delay 1ms --reorder 5%").expect(0).says("5 % of packets reordered");
+    place.line("lab link 1 --close 2s").expect(0).says("node 1: packets with FIN 2s later");
     place.line("lab link --plain").expect(0).says("plain");
     // From outside of the lab it is reached at a port of this machine.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
@@ -290,6 +291,7 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     drop(published);
     wait_for("the port to be free", GONE, || answer(&port).is_none());
     place.refuses(&[("lab link 1 --loss 150%", "a share from 0 to 1"), ("lab link 1 --rate fast", "write 50Mbit")]);
+    place.refuses(&[("lab link 1 --close 61s", "at most 60 s"), ("lab link 1 --close 2", "needs a unit")]);
     // A copy that a replica makes of its master is seen.
     let fill = "for i = 1, 100000 do redis.call('SET', 'key' .. i, string.rep(tostring(i), 60)) end return 'filled'";
     lab.exec("1", &["redis-cli", "-h", "10.77.0.1", "EVAL", fill, "0"]).expect(0).says("filled");

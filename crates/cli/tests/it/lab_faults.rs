@@ -69,7 +69,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
 
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 14] = [
+    const FAULTS: [&str; 15] = [
         "kill replica",
         "stop primary",
         "pause all",
@@ -79,11 +79,12 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
         "promote replica",
         "reset primary",
         "cut node 2 in",
-        "link all delay=5ms loss=1%",
+        "link all delay=5ms loss=1% close=1s",
         "limit all cpus=0.3",
         "work backup",
         "storm all connections=50",
         "neighbour all cpu=1",
+        "neighbour all network=5Mbit",
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);

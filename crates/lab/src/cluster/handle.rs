@@ -130,14 +130,6 @@ impl ClusterHandle {
     pub fn enter(&self) -> Result<Option<NamespaceGuard>, StoreError> {
         self.0.enter()
     }
-
-    /// Returns the path of the network namespace of a node's host; `None` if the node is on this machine's own network.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node.
-    pub fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
-        Ok(self.0.find(number)?.host.map(|host| host.namespace()))
-    }
 }
 
 impl Deref for ClusterHandle {

@@ -1,5 +1,6 @@
 //! Actions on the servers of a cluster.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -157,6 +158,10 @@ impl Servers for Running {
 
     fn rejoin(&self) -> Result<(), StoreError> {
         self.stale().into_iter().try_for_each(|number| self.restart(Nodes::One(number)).map(drop))
+    }
+
+    fn namespace(&self, number: usize) -> Result<Option<PathBuf>, StoreError> {
+        Ok(self.find(number)?.host.map(|host| host.namespace()))
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {

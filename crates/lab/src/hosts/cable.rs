@@ -30,6 +30,18 @@ const SOCKET_BYTES: usize = 8 << 20;
 const OFFLOAD_BYTES: usize = 10;
 /// Length of the Ethernet header. A real network drops a frame in which it is damaged.
 const ETHERNET_BYTES: usize = 14;
+/// Types of frames (`linux/if_ether.h`).
+const IPV4: u16 = libc::ETH_P_IP as u16;
+const IPV6: u16 = libc::ETH_P_IPV6 as u16;
+/// Bits of an IPv4 header that are set in fragments: more of them follow, and the offset.
+const IPV4_FRAGMENT: u16 = 0x3fff;
+/// Length of an IPv6 header, and the headers that may stand between it and TCP's: options and routing.
+const IPV6_BYTES: usize = 40;
+const IPV6_OPTIONS: [u8; 3] = [0, 43, 60];
+/// Position of the flags in a TCP header, and two of them.
+const TCP_FLAGS_AT: usize = 13;
+const FIN: u8 = 1;
+const RST: u8 = 4;
 /// The largest frame, with its offload header.
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
@@ -167,6 +179,8 @@ struct LinkDirection {
     bytes: usize,
     /// Time when the link has sent all frames that it accepted.
     sent: Option<Instant>,
+    /// Latest arrival of the frames that keep their order.
+    last: Option<Instant>,
 }
 
 impl LinkDirection {
@@ -186,6 +200,7 @@ impl LinkDirection {
         let sent =
             start + link.rate_bits_per_s.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(bits / rate as f64));
         self.sent = Some(sent);
+        let is_close = !link.close.is_zero() && has_fin(frame);
         let mut frame: Box<[u8]> = frame.into();
         if chance.share() < link.corrupt {
             corrupt(&mut frame, chance);
@@ -194,8 +209,11 @@ impl LinkDirection {
             sent
         } else {
             let arrives = sent + link.delay - link.jitter + link.jitter.mul_f64(2.0 * chance.share());
-            self.underway.back().map_or(arrives, |(last, _)| arrives.max(*last))
+            let arrives = self.last.map_or(arrives, |last| arrives.max(last));
+            self.last = Some(arrives);
+            arrives
         };
+        let arrives = if is_close { arrives + link.close } else { arrives };
         let at = self.underway.partition_point(|(other, _)| *other <= arrives);
         if chance.share() < link.duplicate {
             self.bytes += frame.len();
@@ -215,6 +233,34 @@ impl LinkDirection {
         }
         self.underway.front().map(|(arrives, _)| *arrives)
     }
+}
+
+/// Returns true for a TCP packet with FIN and without RST, which ends one direction of a connection.
+fn has_fin(frame: &[u8]) -> bool {
+    let flags = tcp_header(frame).and_then(|at| frame.get(at + TCP_FLAGS_AT));
+    flags.is_some_and(|flags| flags & (FIN | RST) == FIN)
+}
+
+/// Returns the position of a frame's TCP header; `None` for other packets, and for fragments.
+fn tcp_header(frame: &[u8]) -> Option<usize> {
+    let ip = OFFLOAD_BYTES + ETHERNET_BYTES;
+    let number = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
+    let (protocol, at) = match number(ip - 2)? {
+        IPV4 if number(ip + 6)? & IPV4_FRAGMENT == 0 => {
+            let words = frame.get(ip)? & 0xf;
+            (*frame.get(ip + 9)?, ip + usize::from(words) * 4)
+        }
+        IPV6 => {
+            let (mut next, mut at) = (*frame.get(ip + 6)?, ip + IPV6_BYTES);
+            while IPV6_OPTIONS.contains(&next) {
+                let words = usize::from(*frame.get(at + 1)?) + 1;
+                (next, at) = (*frame.get(at)?, at + words * 8);
+            }
+            (next, at)
+        }
+        _ => return None,
+    };
+    (i32::from(protocol) == libc::IPPROTO_TCP).then_some(at)
 }
 
 /// Flips one bit of a frame behind its Ethernet header.
@@ -285,6 +331,93 @@ mod tests {
         assert!((30..=90).contains(&late) && mixed.len() == 200, "{late} frames were before the others");
         assert!(mixed[..late].is_sorted() && mixed[late..].is_sorted());
         assert!(underway(Link { delay, ..LINK }, 200).is_sorted());
+    }
+
+    const TCP: u8 = libc::IPPROTO_TCP as u8;
+    const ACK: u8 = 0x10;
+
+    /// Returns a frame with these IP headers, and a TCP header with `flags` behind them.
+    fn packet(kind: u16, headers: &[u8], flags: u8) -> Vec<u8> {
+        let mut frame = vec![0; OFFLOAD_BYTES + ETHERNET_BYTES - 2];
+        frame.extend(kind.to_be_bytes());
+        frame.extend(headers);
+        let mut tcp = [0; 20];
+        tcp[TCP_FLAGS_AT] = flags;
+        frame.extend(tcp);
+        frame
+    }
+
+    /// Returns an IPv4 header of so many words, with the field of fragments.
+    fn ipv4(words: u8, fragment: u16, protocol: u8) -> Vec<u8> {
+        let mut header = vec![0; usize::from(words) * 4];
+        (header[0], header[9]) = (0x40 | words, protocol);
+        header[6..8].copy_from_slice(&fragment.to_be_bytes());
+        header
+    }
+
+    /// Returns an IPv6 header, with more headers behind it: their numbers, and their lengths beyond 8 bytes.
+    fn ipv6(more: &[(u8, u8)], protocol: u8) -> Vec<u8> {
+        let mut header = vec![0; IPV6_BYTES];
+        header[0] = 0x60;
+        let mut next = 6;
+        for (number, words) in more {
+            header[next] = *number;
+            next = header.len();
+            header.extend([0, *words, 0, 0, 0, 0, 0, 0]);
+            header.extend(vec![0xff; usize::from(*words) * 8]);
+        }
+        header[next] = protocol;
+        header
+    }
+
+    #[test]
+    fn packets_with_fin_are_recognised_by_their_headers() {
+        let dont_fragment = 0x4000;
+        for headers in [ipv4(5, dont_fragment, TCP), ipv4(5, 0, TCP), ipv4(15, dont_fragment, TCP)] {
+            assert!(has_fin(&packet(IPV4, &headers, FIN | ACK)), "{headers:?}");
+            for flags in [ACK, ACK | 8, FIN | RST, RST | ACK, 2] {
+                assert!(!has_fin(&packet(IPV4, &headers, flags)), "{headers:?}, flags {flags}");
+            }
+        }
+        for headers in [ipv6(&[], TCP), ipv6(&[(0, 0)], TCP), ipv6(&[(0, 1), (43, 2), (60, 0)], TCP)] {
+            assert!(has_fin(&packet(IPV6, &headers, FIN)), "{headers:?}");
+            assert!(!has_fin(&packet(IPV6, &headers, ACK)), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn other_packets_and_fragments_have_no_fin() {
+        const UDP: u8 = libc::IPPROTO_UDP as u8;
+        for (kind, headers) in [
+            (IPV4, ipv4(5, 0, UDP)),
+            // The first fragment, and a later one.
+            (IPV4, ipv4(5, 0x2000, TCP)),
+            (IPV4, ipv4(5, 185, TCP)),
+            (IPV6, ipv6(&[], UDP)),
+            (IPV6, ipv6(&[(44, 0)], TCP)),
+            (libc::ETH_P_ARP as u16, ipv4(5, 0, TCP)),
+        ] {
+            assert!(!has_fin(&packet(kind, &headers, FIN)), "{kind:x}, {headers:?}");
+        }
+        for (kind, headers) in [(IPV4, ipv4(15, 0, TCP)), (IPV6, ipv6(&[(0, 3)], TCP))] {
+            let whole = packet(kind, &headers, FIN);
+            let shortest = whole.len() - 20 + TCP_FLAGS_AT + 1;
+            assert!((0..whole.len()).all(|length| has_fin(&whole[..length]) == (length >= shortest)));
+        }
+    }
+
+    #[test]
+    fn packets_with_fin_are_late_and_hold_no_others_up() {
+        let (mut way, mut chance, now) = (LinkDirection::default(), SplitMix::new(7), Instant::now());
+        let (delay, close) = (Duration::from_millis(5), Duration::from_secs(2));
+        let link = Link { delay, close, ..LINK };
+        for (turn, flags) in [FIN | ACK, ACK, RST, ACK].into_iter().enumerate() {
+            let at = now + Duration::from_millis(turn as u64);
+            way.take(&packet(IPV4, &ipv4(5, 0, TCP), flags), &link, at, &mut chance);
+        }
+        let seen = way.underway.iter().map(|(arrives, frame)| (*arrives - now, has_fin(frame))).collect::<Vec<_>>();
+        let ms = Duration::from_millis;
+        assert_eq!(seen, [(ms(6), false), (ms(7), false), (ms(8), false), (ms(2_005), true)]);
     }
 
     #[test]

@@ -77,6 +77,11 @@ impl ThreadNetwork {
         Namespace::open(Path::new(OWN)).map(Self)
     }
 
+    /// Returns the path under which another process of this user can open the network.
+    pub fn path(&self) -> PathBuf {
+        self.0.path()
+    }
+
     /// Moves the calling thread into this network, as [`Host::enter`](super::Host::enter) does. Returns `None` if it is
     /// there.
     ///

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Link, LinkWays, StoreErrorKind};
+use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::{Host, Network};
 
 fn own_network() -> PathBuf {
@@ -306,6 +307,99 @@ fn a_narrow_link_keeps_its_rate() {
 }
 
 #[test]
+fn a_link_that_closes_late_holds_the_ends_of_connections_and_nothing_else() {
+    let (one, two) = pair();
+    let (mut ends, mut goes_on) = (connect(&one, &two), connect(&one, &two));
+    // A busy machine does not delay a round trip by as long.
+    let close = Duration::from_secs(3);
+    two.set_link(Link { close, ..Link::default() }).unwrap();
+    let since = Instant::now();
+    ends.write_all(b"x").unwrap();
+    ends.shutdown(Shutdown::Write).unwrap();
+    ends.read_exact(&mut [0]).unwrap();
+    assert!(since.elapsed() < close, "the answer was late, too");
+    let trip = round_trip(&mut goes_on, 50);
+    assert!(trip < Duration::from_millis(100), "{trip:?}");
+    // The echo sees the end of the one side late, and its own end is as late.
+    assert_eq!(ends.read(&mut [0]).unwrap(), 0);
+    let took = since.elapsed();
+    println!("closed after {took:?}");
+    assert!((close * 2..close * 5).contains(&took), "{took:?}");
+    two.set_link(Link::default()).unwrap();
+    round_trip(&mut goes_on, 10);
+    let since = Instant::now();
+    goes_on.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(goes_on.read(&mut [0]).unwrap(), 0);
+    assert!(since.elapsed() < close, "{:?}", since.elapsed());
+}
+
+/// Returns what a host's interface receives and sends within a second, in Mbit/s.
+fn traffic(host: &Host) -> [f64; 2] {
+    let _guard = host.enter().unwrap();
+    let bytes = || {
+        let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap();
+        let numbers: Vec<f64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        [numbers[0], numbers[8]]
+    };
+    let (before, since) = (bytes(), Instant::now());
+    std::thread::sleep(Duration::from_secs(1));
+    let (after, took_s) = (bytes(), since.elapsed().as_secs_f64());
+    [0, 1].map(|way| (after[way] - before[way]) * 8e-6 / took_s)
+}
+
+#[test]
+fn a_neighbour_on_the_network_shares_the_rate_of_a_link_until_it_ends() {
+    let (one, two) = pair();
+    two.set_link(Link { rate_bits_per_s: Some(20_000_000), ..Link::default() }).unwrap();
+    let mut stream = connect(&one, &two);
+    let load = Network::shared().unwrap().namespace();
+    // Other tests and programs may hold both up.
+    let is_quick = |stream: &mut TcpStream| (0..30).any(|_| round_trip(stream, 50) < Duration::from_millis(5));
+    assert!(is_quick(&mut stream));
+    let neighbour = Neighbour::sending(&two.namespace(), &load, None).unwrap();
+    neighbour.begun().unwrap();
+    let is_full = (0..10).any(|_| {
+        let both = traffic(&two);
+        println!("received and sent: {both:.1?} Mbit/s");
+        both.iter().all(|rate| (10.0..25.0).contains(rate))
+    });
+    assert!(is_full);
+    let is_slow = (0..5).any(|_| {
+        let trip = round_trip(&mut stream, 20);
+        println!("beside the neighbour: {trip:?}");
+        trip > Duration::from_millis(20)
+    });
+    assert!(is_slow, "a round trip is as quick beside the neighbour");
+    neighbour.end().unwrap();
+    assert!(is_quick(&mut stream), "the link is still full");
+    let after = traffic(&two);
+    assert!(after.iter().all(|rate| *rate < 1.0), "{after:?} Mbit/s");
+}
+
+#[test]
+fn a_neighbour_on_the_network_keeps_its_rate_on_a_link_that_carries_more_and_connects_again() {
+    let (_, two) = pair();
+    let load = Network::shared().unwrap().namespace();
+    let neighbour = Neighbour::sending(&two.namespace(), &load, Some(16_000_000)).unwrap();
+    neighbour.begun().unwrap();
+    let keeps_its_rate = || {
+        (0..30).any(|_| {
+            let both = traffic(&two);
+            println!("received and sent: {both:.1?} Mbit/s");
+            both.iter().all(|rate| (14.0..19.0).contains(rate))
+        })
+    };
+    assert!(keeps_its_rate());
+    two.set_link(Link::CUT).unwrap();
+    // Longer than a connection may be silent.
+    std::thread::sleep(Duration::from_secs(7));
+    assert!(traffic(&two).iter().all(|rate| *rate < 1.0));
+    two.set_link(Link::default()).unwrap();
+    assert!(keeps_its_rate());
+}
+
+#[test]
 fn a_link_that_cannot_be_is_refused() {
     let plain = Link::default();
     let second = Duration::from_secs(1);
@@ -314,6 +408,7 @@ fn a_link_that_cannot_be_is_refused() {
         (Link { jitter: second, ..plain }, "a link's jitter is at most its delay, 0ns, not 1s"),
         (Link { loss: f64::NAN, ..plain }, "a link's loss is a share from 0 to 1, not NaN"),
         (Link { loss: 1.5, ..plain }, "a link's loss is a share from 0 to 1, not 1.5"),
+        (Link { close: 61 * second, ..plain }, "a link's close is at most 60 s, not 61s"),
         (Link { corrupt: -0.1, ..plain }, "a link's corrupt is a share from 0 to 1, not -0.1"),
         (Link { reorder: 0.1, ..plain }, "a link's `reorder` needs a delay: a packet overtakes those that are delayed"),
         (

@@ -190,6 +190,8 @@ fn faults_that_servers_cannot_have_are_refused() {
         ("cluster", "promote all", "one node becomes the primary, and was not before", "promote node 2"),
         ("cluster", "promote replica", "a replica of cluster cannot be promoted by a command", "kill or cut"),
         ("cluster", "cut node 2", "cluster is on this machine's own network, which has no links", "several nodes"),
+        ("cluster", "link all close=1s", "cluster is on this machine's own network", "several nodes"),
+        ("cluster", "neighbour all network", "cluster is on this machine's own network", "several nodes"),
         ("cluster", "limit all cpus=1", "cluster has no limit `cpus` to change", "--set cpus="),
         ("cluster", "work vacuum replica", "no planned work `vacuum` of `replica`", "there are: backup"),
         ("cluster", "work reindex all", "no planned work `reindex` of `all`", "there are: backup, vacuum"),
