@@ -41,8 +41,8 @@ pub(super) struct Traffic {
 }
 
 impl Traffic {
-    /// Moves the calling thread into the node's network, and connects. `about` has the rate, the path of the node's
-    /// network and the path of the load host's network, with spaces between them.
+    /// Moves the calling thread into the network namespace `node` of a host, and connects to the load host, whose
+    /// namespace is `load`.
     pub(super) fn begin(rate_bits_per_s: u64, node: &Path, load: &Path) -> io::Result<Self> {
         let listener = {
             let _there = enter_at(load)?;
