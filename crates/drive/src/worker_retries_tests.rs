@@ -8,8 +8,8 @@ use plimsoll_core::{Call, KvCall, RecordsCall};
 
 const THREE: Retry = Retry { scope: RetryScope::Idempotent, tries: 3 };
 
-/// Drives one client with `ops` operations, whose tries take 1 ms each and end as `outcomes` say. Returns the numbers of
-/// what was sent.
+/// Drives one client with `ops` operations, whose tries take 1 ms each and end as `outcomes` say. Returns the numbers
+/// of what was sent.
 fn tried(spec: &DriveSpec, ops: u64, warmup_ns: u64, outcomes: &[Outcome]) -> (Vec<u64>, Option<RetryCounts>) {
     let mut core = simulated(1, ops, spec, warmup_ns, None).core;
     let (mut now_ns, mut cycles) = (0, Vec::new());

@@ -65,8 +65,8 @@ impl Retries {
         self.lanes[lane].waits
     }
 
-    /// The warm-up ends while an operation of `lane`, the one before `cycle`, is in flight. A retry is counted as its try
-    /// is: if it ends later.
+    /// Counts the try in flight of `lane` at the end of the warm-up, if it is a retry: its outcome is counted, too.
+    /// `cycle` is the number after its operation's.
     pub fn outlasts_warmup(&mut self, lane: usize, cycle: u64) {
         self.counts.retries += u64::from(self.lanes[lane].cycle == cycle);
     }

@@ -107,8 +107,8 @@ mod tests {
 
     use super::*;
 
-    /// Sets 9 on three nodes with the values 1, 2, 3; `fails` returns the error of a node for a value. Returns the result,
-    /// and the values then.
+    /// Sets 9 on three nodes with the values 1, 2, 3; `fails` returns the error of a node for a value. Returns the
+    /// result, and the values then.
     fn set_nine(fails: impl Fn(usize, u32) -> Option<StoreError>) -> (Result<Vec<(usize, u32)>, StoreError>, [u32; 3]) {
         let values = RefCell::new([1, 2, 3]);
         let set = |number: usize, value: &u32| match fails(number, *value) {
