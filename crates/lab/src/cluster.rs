@@ -2,6 +2,7 @@
 //! supervisor for all.
 
 mod faults;
+pub(crate) mod progress;
 mod provisions;
 mod servers;
 
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Limits, Link, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError,
+    Launch, LimitChange, Limits, Link, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError,
     StoreErrorKind, Waits,
 };
 
@@ -24,6 +25,7 @@ use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
+use progress::{LatestLook, TrackedOperation};
 
 /// Longest time for making a data directory, including its sync on a slow disk.
 const SET_UP_BOUND: Duration = Duration::from_secs(180);
@@ -74,6 +76,7 @@ struct Running {
     members: RwLock<Vec<ClusterMember>>,
     /// Numbers of nodes that are being started, with the times when that began.
     starting: Mutex<BTreeMap<usize, Instant>>,
+    latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
     waits: Waits,
 }
@@ -153,6 +156,7 @@ impl Cluster {
             secret: provisions::secret()?,
             members: RwLock::default(),
             starting: Mutex::default(),
+            latest_look: Mutex::default(),
             promotion: Mutex::default(),
             waits: waits.clone(),
             network,
@@ -169,7 +173,7 @@ impl Cluster {
         }
         let cluster = Self(ClusterHandle(running));
         let (running, nodes, _guard) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
-        running.bring_up(Nodes::All, true, progress)?;
+        running.bring_up(Nodes::All, true, waits, progress)?;
         running.recipe.form(&nodes, waits)?;
         running.recipe.until_whole(&nodes, waits)?;
         Ok(cluster)
@@ -276,7 +280,7 @@ impl ClusterHandle {
 
     /// Returns the numbers of nodes that are being started, with the times when that began.
     pub fn starting(&self) -> BTreeMap<usize, Instant> {
-        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.starting()
     }
 
     /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
@@ -290,13 +294,9 @@ impl ClusterHandle {
         self.0.recipe.own_state(&node, &waits)
     }
 
-    /// Asks a node for its long-running operations. Each reply of the node may take `bound`.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node; an error if it does not answer.
-    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
-        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
-        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
+    /// Asks the nodes that `is_asked` selects for their long-running operations.
+    pub(crate) fn operations(&self, is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
+        self.0.operations(Duration::ZERO, is_asked)
     }
 
     /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it
@@ -351,6 +351,10 @@ fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
 impl Running {
     fn members(&self) -> Vec<ClusterMember> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn starting(&self) -> BTreeMap<usize, Instant> {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the machine that a node keeps its data in. Nodes on one host share a machine.
@@ -593,17 +597,23 @@ impl Running {
     }
 
     /// Makes the files of a node and runs its set-up program, before its first start.
-    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
+    fn set_up(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
         self.on(node.number, |server| {
             files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
-            let run = |launch| server.run(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND);
-            program.map_or(Ok(()), run)
+            let Some(launch) = program else { return Ok(()) };
+            server.run_within(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND, waits)
         })
     }
 
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
-    fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    fn bring_up(
+        &self,
+        meant: Nodes,
+        anew: bool,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), StoreError> {
         let (nodes, _guard) = (self.nodes(), self.enter()?);
         let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
         if meant == Nodes::All && !anew && running.is_empty() {
@@ -619,7 +629,7 @@ impl Running {
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
             self.note_start(&stage, true);
-            let started = self.start_stage(&stage, &nodes, is_first, anew);
+            let started = self.start_stage(&stage, &nodes, is_first, anew, waits);
             self.note_start(&stage, false);
             started?;
         }
@@ -627,15 +637,23 @@ impl Running {
     }
 
     /// Launches nodes together and waits until each is ready.
-    fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
+    fn start_stage(
+        &self,
+        stage: &[usize],
+        nodes: &[Arc<Node>],
+        is_first: bool,
+        anew: bool,
+        waits: &Waits,
+    ) -> Result<(), StoreError> {
         let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;
             if anew {
-                self.set_up(member)?;
+                self.set_up(member, waits)?;
             }
-            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, &self.waits)? } else { None };
-            rejoin.map_or(Ok(()), |launch| self.on(*number, |server| server.run(&launch, SET_UP_BOUND)))?;
+            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, waits)? } else { None };
+            let run = |launch: Launch| self.on(*number, |server| server.run_within(&launch, SET_UP_BOUND, waits));
+            rejoin.map_or(Ok(()), run)?;
             let launch = self.recipe.launch(member)?;
             self.on(*number, |server| {
                 if server.pid().is_none() {
@@ -644,9 +662,9 @@ impl Running {
                 server.start(&launch)
             })?;
         }
-        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))?;
+        stage.iter().try_for_each(|number| self.until_ready(*number, nodes, waits))?;
         stale.into_iter().try_for_each(|number| {
-            self.recipe.rejoined(self.member(nodes, number, false)?, &self.waits)?;
+            self.recipe.rejoined(self.member(nodes, number, false)?, waits)?;
             self.promotion().stale.remove(&number);
             Ok(())
         })
@@ -659,9 +677,9 @@ impl Running {
         starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
     }
 
-    fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
-        let bound = START_BOUND.min(self.waits.work());
-        let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
+    fn until_ready(&self, number: usize, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        let bound = START_BOUND.min(waits.work());
+        let (until, waits) = (Instant::now() + bound, waits.with_answer(LOOK_BOUND.min(bound)));
         let node = self.member(nodes, number, false)?;
         loop {
             // Not locked during the request, so that another thread can end the server meanwhile.
@@ -669,7 +687,7 @@ impl Running {
             let Err(error) = self.recipe.ready(&node, &waits) else { return Ok(()) };
             match error.kind {
                 StoreErrorKind::Interrupted => return Err(error),
-                StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
+                StoreErrorKind::Unreachable if Instant::now() < until => waits.pause(LOOK_INTERVAL)?,
                 _ => {
                     let is_late = error.kind == StoreErrorKind::Unreachable;
                     let after = if is_late { format!(" after {} s", bound.as_secs()) } else { String::new() };
