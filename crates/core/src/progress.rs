@@ -25,6 +25,9 @@ pub struct Progress {
     /// Present wait of the work, in the server's words: `Client: ClientWrite`; empty if it reports none.
     #[serde(default)]
     pub waits_for: String,
+    /// True for work that no join or start waits for: maintenance, a statement, a copy for another node.
+    #[serde(skip)]
+    pub is_aside: bool,
 }
 
 impl Progress {
@@ -55,6 +58,12 @@ impl Progress {
     #[must_use]
     pub fn waiting_for(self, waits_for: impl Into<String>) -> Self {
         Self { waits_for: waits_for.into(), ..self }
+    }
+
+    /// Marks work that no join or start waits for.
+    #[must_use]
+    pub fn aside(self) -> Self {
+        Self { is_aside: true, ..self }
     }
 
     /// Returns the share that is done, in per cent; `None` if the total is not known.

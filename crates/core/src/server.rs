@@ -560,7 +560,7 @@ pub trait Servers: Send + Sync {
     /// `Usage` for servers that cannot while they run; errors of the operating system.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Returns the long-running operations of the nodes, at most half a second old.
+    /// Returns the operations in progress that joins and starts wait for, at most half a second old.
     ///
     /// # Errors
     /// Fails if a lab does not answer.

@@ -65,7 +65,8 @@ pub(crate) fn of(connection: &mut Connection, node: &Node) -> Result<Vec<Progres
         for row in answer.row_iter() {
             let unit = if row.len() > 5 { text(row, 5) } else { "blocks" };
             let work = Progress::new(node.number, format!("{what} {}", text(row, 0))).step(text(row, 1));
-            all.push(work.done(whole(text(row, 2)), Some(whole(text(row, 3))), unit).running_for(whole(text(row, 4))));
+            let work = work.done(whole(text(row, 2)), Some(whole(text(row, 3))), unit);
+            all.push(work.running_for(whole(text(row, 4))).aside());
         }
     }
     Ok(all)
@@ -93,7 +94,8 @@ pub(crate) fn recovery(node: &Node, data: &Path) -> Option<Progress> {
     let progress = Progress::new(node.number, "recovery").step(format!("log segment {at}"));
     // Segments that are kept for later use have names further on, and were written before.
     match (segment(&at), written.max()) {
-        (Some(at), Some((_, last))) if last >= at => Some(progress.left((last - at + 1) * SEGMENT_BYTES, "B")),
+        // The checkpoint after the last segment takes long on a slow disk, and nothing shows how far it is.
+        (Some(at), Some((_, last))) if last > at => Some(progress.left((last - at + 1) * SEGMENT_BYTES, "B")),
         _ => Some(progress),
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct TrackedOperation {
     by: usize,
     /// Bytes of the node's log while the node starts: a server that writes there goes on.
     log_bytes: u64,
+    /// Bytes of the node's data directory while it starts and the sender of its data does not answer.
+    files_bytes: Option<u64>,
     /// Time of its start, as far as known.
     pub(crate) since: Instant,
     /// Time of its last progress.
@@ -48,7 +50,7 @@ pub(super) struct LatestLook {
 impl TrackedOperation {
     /// Returns the operation that `by` reports now.
     fn new(by: usize, progress: Progress, log_bytes: u64, since: Option<Instant>, now: Instant) -> Self {
-        Self { progress, by, log_bytes, since: since.unwrap_or(now), moved: now }
+        Self { progress, by, log_bytes, files_bytes: None, since: since.unwrap_or(now), moved: now }
     }
 
     /// Takes over the times of the same operation as it was seen before.
@@ -57,7 +59,8 @@ impl TrackedOperation {
             (known.progress.node, &known.progress.what) == (self.progress.node, &self.progress.what)
         };
         let Some(known) = before.iter().find(is_same) else { return self };
-        let has_moved = known.how_far() != self.how_far();
+        let has_grown = known.files_bytes.zip(self.files_bytes).is_some_and(|(before, now)| before != now);
+        let has_moved = has_grown || known.how_far() != self.how_far();
         Self { since: known.since, moved: if has_moved { self.moved } else { known.moved }, ..self }
     }
 
@@ -67,9 +70,10 @@ impl TrackedOperation {
     }
 
     /// Returns true if there was no progress for `hung_after`, and something is left to do. An operation whose amounts
-    /// are not known never hangs.
+    /// are not known never hangs, and neither does one that no join or start waits for.
     fn is_hung(&self, hung_after: Duration, now: Instant) -> bool {
-        self.progress.has_more() && now.saturating_duration_since(self.moved) >= hung_after
+        let is_judged = self.progress.has_more() && !self.progress.is_aside;
+        is_judged && now.saturating_duration_since(self.moved) >= hung_after
     }
 
     /// Returns the error of a wait for this operation, which hangs; `wait` is a `join` or a `start`.
@@ -134,7 +138,11 @@ impl Running {
         let tracked = found.into_iter().map(|(by, progress)| {
             let since = starting.get(&progress.node).copied();
             let log_bytes = since.map_or(0, |_| self.log_bytes(progress.node));
-            TrackedOperation::new(by, progress, log_bytes, since, now).after(before)
+            // An overloaded sender does not answer, and still sends.
+            let is_kept = since.is_some() && by != progress.node && !answered.contains(&by);
+            let files_bytes = is_kept.then(|| self.files_bytes(progress.node));
+            let one = TrackedOperation::new(by, progress, log_bytes, since, now);
+            TrackedOperation { files_bytes, ..one }.after(before)
         });
         tracked.collect()
     }
@@ -147,6 +155,10 @@ impl Running {
     fn log_bytes(&self, number: usize) -> u64 {
         let log = self.find(number).ok().and_then(|member| member.log.metadata().ok());
         log.map_or(0, |log| log.len())
+    }
+
+    fn files_bytes(&self, number: usize) -> u64 {
+        self.find(number).map_or(0, |member| bytes_below(&member.node.data_dir))
     }
 
     /// Calls `act`, a `wait` for `nodes` to join or start, and looks at their operations once a second meanwhile. If
@@ -191,6 +203,17 @@ impl Running {
             (done, _) => done,
         }
     }
+}
+
+/// Returns the bytes of all files below `directory`.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
 }
 
 /// Returns the last line of a log; empty if there is none.
@@ -250,6 +273,23 @@ mod tests {
         assert_eq!(first(judged((0..600).map(|_| told(behind(7))))), Some(30));
         assert_eq!(judged((0..600).map(|second| told(behind(second)))), None, "a load adds to what is left");
         assert_eq!(judged((0..600).map(|second| (backup(97), second / 15))), None, "its log grows");
+        assert_eq!(judged((0..600).map(|_| told(backup(48).aside()))), None, "nothing waits for it");
+    }
+
+    #[test]
+    fn a_copy_whose_sender_does_not_answer_goes_on_as_long_as_files_grow() {
+        let began = Instant::now();
+        let seen = |files_bytes, at| {
+            let one = TrackedOperation::new(0, backup(48), 0, None, at);
+            TrackedOperation { files_bytes, ..one }
+        };
+        let last = seen(None, began);
+        let first = seen(Some(7), began + Duration::from_secs(29)).after(&[last]);
+        assert_eq!(first.moved, began);
+        let at = began + Duration::from_secs(31);
+        let still = seen(Some(7), at).after(std::slice::from_ref(&first));
+        let grown = seen(Some(8), at).after(std::slice::from_ref(&first));
+        assert!(still.is_hung(HUNG_AFTER, at) && !grown.is_hung(HUNG_AFTER, at));
     }
 
     #[test]

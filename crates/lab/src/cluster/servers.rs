@@ -89,7 +89,8 @@ impl Servers for Running {
     }
 
     fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
-        Ok(self.operations(LOOK_AGE, |_| true).into_iter().map(|one| one.progress).collect())
+        let all = self.operations(LOOK_AGE, |_| true).into_iter().map(|one| one.progress);
+        Ok(all.filter(|progress| !progress.is_aside).collect())
     }
 
     fn add(&self) -> Result<usize, StoreError> {
