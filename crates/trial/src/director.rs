@@ -563,8 +563,10 @@ impl<'a> Director<'a> {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
                 let known: Vec<usize> = self.servers()?.present()?.iter().map(|node| node.number).collect();
                 let since = Instant::now();
-                let number = self.with_progress(move |number| !known.contains(&number), || self.servers()?.add())?;
-                self.directed().add(number, since.elapsed().as_secs_f64());
+                // Its end is noted before that of the thread that records.
+                let add = || Ok((self.servers()?.add()?, since.elapsed()));
+                let (number, took) = self.with_progress(move |number| !known.contains(&number), add)?;
+                self.directed().add(number, took.as_secs_f64());
                 self.servers_are_new()?;
                 begun.joined = Some(format!("node {}", number + 1));
             }

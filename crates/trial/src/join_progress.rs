@@ -1,5 +1,6 @@
 //! Progress of nodes that join or start during a drive, as series of the recording.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -16,10 +17,15 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 struct NodeProgress<'s, F> {
     servers: &'s dyn Servers,
     is_meant: F,
+    /// Set once the nodes have joined or started: then no server is asked.
+    has_ended: &'s AtomicBool,
 }
 
 impl<F: Fn(usize) -> bool + Send> Sampler for NodeProgress<'_, F> {
     fn sample(&mut self) -> Vec<Reading> {
+        if self.has_ended.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
         // Servers that do not answer have no progress to record.
         let all = self.servers.in_progress().unwrap_or_default();
         all.iter().filter(|one| (self.is_meant)(one.node)).flat_map(readings).collect()
@@ -49,16 +55,18 @@ pub(crate) fn recorded<T>(
     act: impl FnOnce() -> Result<T, TrialError>,
 ) -> Result<T, TrialError> {
     let Some(recorder) = recorder else { return act() };
+    let has_ended = &AtomicBool::new(false);
     let (acts, over) = channel::<()>();
     std::thread::scope(|scope| {
         let follow = move || {
             if over.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                recorder.follow(vec![(PROGRESS, Box::new(NodeProgress { servers, is_meant }))], &over);
+                recorder.follow(vec![(PROGRESS, Box::new(NodeProgress { servers, is_meant, has_ended }))], &over);
             }
         };
         // Without this thread the progress is not recorded.
         let _ = std::thread::Builder::new().name("progress".to_owned()).spawn_scoped(scope, follow);
         let done = act();
+        has_ended.store(true, Ordering::SeqCst);
         drop(acts);
         done
     })
