@@ -76,6 +76,8 @@ struct Running {
     members: RwLock<Vec<ClusterMember>>,
     /// Numbers of nodes that are being started, with the times when that began.
     starting: Mutex<BTreeMap<usize, Instant>>,
+    /// Numbers of nodes whose joins or starts are waited for, once for each wait.
+    awaited: Mutex<Vec<usize>>,
     latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
     waits: Waits,
@@ -156,6 +158,7 @@ impl Cluster {
             secret: provisions::secret()?,
             members: RwLock::default(),
             starting: Mutex::default(),
+            awaited: Mutex::default(),
             latest_look: Mutex::default(),
             promotion: Mutex::default(),
             waits: waits.clone(),

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Progress, Servers, StoreError, Waits, shown};
@@ -94,12 +94,14 @@ impl TrackedOperation {
 }
 
 impl Running {
-    /// Returns the operations of the nodes that `is_asked` selects. Asks them all together if the latest look is older
-    /// than `age`.
+    /// Returns the operations of the nodes that `is_asked` selects, and of those that a wait needs. Asks them all
+    /// together if the latest look is older than `age`.
     pub(super) fn operations(&self, age: Duration, is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
         let mut latest = self.latest_look.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.at.is_none_or(|at| at.elapsed() >= age) {
-            latest.known = self.look(&latest.known, is_asked);
+            // All observers share this look, so a node that one of them needs is not left out.
+            let awaited = self.awaited().clone();
+            latest.known = self.look(&latest.known, |number| awaited.contains(&number) || is_asked(number));
             latest.at = Some(Instant::now());
         }
         latest.known.clone()
@@ -157,6 +159,10 @@ impl Running {
         log.map_or(0, |log| log.len())
     }
 
+    fn awaited(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn files_bytes(&self, number: usize) -> u64 {
         self.find(number).map_or(0, |member| bytes_below(&member.node.data_dir))
     }
@@ -178,6 +184,7 @@ impl Running {
         let (acts, over) = channel::<()>();
         let (given_up, hung_after) = (Arc::new(AtomicBool::new(false)), self.waits.hung_after());
         let waits = self.waits.ended_by(Arc::clone(&given_up));
+        self.awaited().extend(nodes);
         let (done, hung) = std::thread::scope(|scope| {
             let watch = move || {
                 while over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
@@ -196,6 +203,12 @@ impl Running {
             drop(acts);
             (done, watching.ok().and_then(|watching| watching.join().ok()).flatten())
         });
+        for number in nodes {
+            let mut awaited = self.awaited();
+            if let Some(position) = awaited.iter().position(|one| one == number) {
+                awaited.swap_remove(position);
+            }
+        }
         match (done, hung) {
             (Err(_), Some((number, why))) if !self.waits.is_stopped() => {
                 self.on(number, |server| Err(server.end_hung(why)))
