@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::sampler::{ANSWERS, STORE};
+use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE};
 use plimsoll_record::data::{Run, Series, SeriesKind};
 
 use crate::latency::Times;
@@ -133,12 +133,12 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
 
 /// Times of readings, and every series' values at these times. A store is asked at moments of its own, so that its
 /// series have times of their own: first those of the host's samplers, then those of stores, then those of what
-/// servers answered.
-type Readings = ([Vec<f64>; 3], Vec<Vec<Option<f64>>>);
+/// servers answered, then those of nodes that join.
+type Readings = ([Vec<f64>; 4], Vec<Vec<Option<f64>>>);
 
 fn readings(run: &Run) -> Readings {
     let of = |series: u32| run.series.get(series as usize).map(|series| clock_of(&series.source));
-    let mut times: [Vec<f64>; 3] = Default::default();
+    let mut times: [Vec<f64>; 4] = Default::default();
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     for sample in &run.samples {
         let at_s = sample.at_ns as f64 / 1e9;
@@ -158,12 +158,13 @@ fn readings(run: &Run) -> Readings {
     (times, values)
 }
 
-/// Returns the index of the times of `source`: 1 for a store's counters, 2 for servers' answers, 0 for samplers of
-/// this machine.
+/// Returns the index of the times of `source`: 1 for a store's counters, 2 for servers' answers, 3 for nodes that join
+/// or start, 0 for samplers of this machine.
 fn clock_of(source: &str) -> usize {
     match source {
         STORE => 1,
         ANSWERS => 2,
+        PROGRESS => 3,
         _ => 0,
     }
 }

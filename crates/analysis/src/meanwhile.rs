@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::Slice;
-use plimsoll_core::sampler::{ANSWERS, STORE};
+use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Run, Sample, SeriesKind};
+use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
 
 use crate::acts;
 use crate::line;
@@ -125,7 +125,12 @@ impl Seconds<'_> {
             self.samples.iter().flat_map(|sample| sample.values.iter().map(move |value| (sample, value)))
         {
             let series = self.run.series.get(*position as usize);
-            if let Some(series) = series.filter(|series| series.source != ANSWERS || *value > 0.0) {
+            // A node that has joined has no progress any more.
+            let is_seen = |series: &&Series| match series.source.as_str() {
+                ANSWERS => *value > 0.0,
+                source => source != PROGRESS,
+            };
+            if let Some(series) = series.filter(is_seen) {
                 times.entry((&series.source, &series.subject)).or_default().insert(sample.at_ns);
             }
         }

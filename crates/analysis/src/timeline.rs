@@ -1,7 +1,7 @@
 //! Series, heat maps and percentile curves on the run's time axis.
 
 use indexmap::IndexSet;
-use plimsoll_core::sampler::{ANSWERS, STORE};
+use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE};
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Asked, PhaseKind, PhaseState, Run};
@@ -40,8 +40,8 @@ pub fn last_ns(run: &Run) -> u64 {
 pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
     let ops = ops(facts);
     let (panels, host_zero) = host::panels(run);
-    let (store, host): (Vec<Panel>, Vec<Panel>) =
-        panels.into_iter().partition(|one| matches!(one.source.as_str(), STORE | ANSWERS) && !one.unit.is_empty());
+    let is_of_store = |one: &Panel| matches!(one.source.as_str(), STORE | ANSWERS | PROGRESS) && !one.unit.is_empty();
+    let (store, host): (Vec<Panel>, Vec<Panel>) = panels.into_iter().partition(is_of_store);
     Plots {
         end_s: end_ns as f64 / 1e9,
         bands: bands(run, facts, end_ns),

@@ -12,6 +12,9 @@ pub const WITNESS: &str = "witness";
 /// Source name of each server's answers, if operations go to several.
 pub const ANSWERS: &str = "answers";
 
+/// Source name of the progress of nodes that join or start during a drive.
+pub const PROGRESS: &str = "progress";
+
 crate::words! {
     /// Meaning of the values of a series.
     pub enum SeriesKind {

@@ -523,7 +523,8 @@ pub trait Servers: Send + Sync {
     /// those that do not run.
     ///
     /// # Errors
-    /// `Usage` if the named node runs; `Broken` and others, with the last output of a server that does not start.
+    /// `Usage` if the named node runs; `Broken` and others, with the last output of a server that does not start;
+    /// `Broken` if it hangs: something is left to do, and there is no progress for [`Waits::hung_after`].
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
     /// Stops and starts the servers.
@@ -565,6 +566,14 @@ pub trait Servers: Send + Sync {
     /// # Errors
     /// `Usage` for servers that cannot while they run; errors of the operating system.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
+
+    /// Returns the operations in progress that joins and starts wait for, at most half a second old.
+    ///
+    /// # Errors
+    /// Fails if a lab does not answer.
+    fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// Creates a node, joins it to the cluster with all data, and returns its number.
     ///

@@ -12,6 +12,8 @@ pub const TICK: Duration = Duration::from_millis(20);
 pub const ANSWER: Duration = Duration::from_secs(15);
 /// Default of the longest silence during long work.
 pub const WORK: Duration = Duration::from_secs(3_600);
+/// Default of the longest time without progress of a node that joins or starts, if something is left to do.
+pub const HUNG_AFTER: Duration = Duration::from_secs(30);
 /// Time that operations in flight get after the user requested a stop.
 pub const GRACE: Duration = Duration::from_millis(500);
 /// Error code of operations that ended because of that stop. Not a failure of the store.
@@ -37,7 +39,10 @@ pub struct Waits {
     answer: Duration,
     work: Duration,
     grace: Duration,
+    hung_after: Duration,
     ends: Arc<Ends>,
+    /// Ends these waits only.
+    given_up: Option<Arc<AtomicBool>>,
 }
 
 #[derive(Debug, Default)]
@@ -72,7 +77,8 @@ impl Waits {
     /// request, and in the middle of any reply; `work` is the longest silence during a statement or command that
     /// creates, fills, maintains or removes something. `stop`, once set, interrupts every wait.
     pub fn new(answer: Duration, work: Duration, stop: Arc<AtomicBool>) -> Self {
-        Self { answer, work, grace: Duration::ZERO, ends: Arc::new(Ends { stop, leaving: AtomicU8::new(IN_USE) }) }
+        let ends = Arc::new(Ends { stop, leaving: AtomicU8::new(IN_USE) });
+        Self { answer, work, grace: Duration::ZERO, hung_after: HUNG_AFTER, ends, given_up: None }
     }
 
     /// Replaces the limit for replies, if one is given, such as the connection time-out of a URL.
@@ -93,6 +99,18 @@ impl Waits {
         Self { grace, ..self.clone() }
     }
 
+    /// Replaces the time without progress after which a node that joins or starts is called hung.
+    #[must_use]
+    pub fn with_hung_after(&self, hung_after: Duration) -> Self {
+        Self { hung_after, ..self.clone() }
+    }
+
+    /// Makes `given_up`, once set, interrupt these waits and those made from them.
+    #[must_use]
+    pub fn ended_by(&self, given_up: Arc<AtomicBool>) -> Self {
+        Self { given_up: Some(given_up), ..self.clone() }
+    }
+
     /// Longest silence of a server after a short request.
     pub fn answer(&self) -> Duration {
         if self.is_hurried() { self.answer.min(HURRIED_ANSWER) } else { self.answer }
@@ -108,6 +126,11 @@ impl Waits {
         self.grace
     }
 
+    /// Longest time without progress of a node that joins or starts, if something is left to do.
+    pub fn hung_after(&self) -> Duration {
+        self.hung_after
+    }
+
     /// Switches to clean-up. After a failure or a stop, a server gets little time for that, and an earlier stop
     /// interrupts nothing more.
     pub fn leave(&self, failed: bool) {
@@ -121,7 +144,9 @@ impl Waits {
 
     /// True if waits must end.
     pub fn is_stopped(&self) -> bool {
-        self.ends.stop.load(Ordering::SeqCst) && self.ends.leaving.load(Ordering::SeqCst) != LEAVING_STOPPED
+        let is_given_up = self.given_up.as_ref().is_some_and(|given_up| given_up.load(Ordering::SeqCst));
+        let is_stopped = self.ends.stop.load(Ordering::SeqCst);
+        is_given_up || is_stopped && self.ends.leaving.load(Ordering::SeqCst) != LEAVING_STOPPED
     }
 
     /// Fails if the user requested a stop.
@@ -212,6 +237,16 @@ mod tests {
         waits.leave(false);
         assert!(waits.check().is_ok());
         assert_eq!((waits.answer(), waits.work()), (HURRIED_ANSWER, HURRIED_WORK));
+    }
+
+    #[test]
+    fn waits_that_are_given_up_end_and_those_that_they_come_from_go_on() {
+        let (all, given_up) = (Waits::default(), Arc::new(AtomicBool::new(false)));
+        let some = all.ended_by(Arc::clone(&given_up)).with_answer(Duration::from_secs(1));
+        assert!(some.check().is_ok());
+        given_up.store(true, Ordering::SeqCst);
+        assert_eq!(some.check().unwrap_err().kind, StoreErrorKind::Interrupted);
+        assert!(all.check().is_ok());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 mod faults;
 mod handle;
+pub(crate) mod progress;
 mod provisions;
 mod servers;
 mod start;
@@ -25,6 +26,7 @@ use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
+use progress::{LatestLook, TrackedOperation};
 
 /// Longest time for a stop: the server writes all dirty memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);
@@ -65,6 +67,9 @@ struct Running {
     members: RwLock<Vec<ClusterMember>>,
     /// Numbers of nodes that are being started, with the times when that began.
     starting: Mutex<BTreeMap<usize, Instant>>,
+    /// Numbers of nodes whose joins or starts are waited for, once for each wait.
+    awaited: Mutex<Vec<usize>>,
+    latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
     waits: Waits,
 }
@@ -144,6 +149,8 @@ impl Cluster {
             secret: provisions::secret()?,
             members: RwLock::default(),
             starting: Mutex::default(),
+            awaited: Mutex::default(),
+            latest_look: Mutex::default(),
             promotion: Mutex::default(),
             waits: waits.clone(),
             network,
@@ -160,7 +167,7 @@ impl Cluster {
         }
         let cluster = Self(ClusterHandle(running));
         let (running, nodes, _guard) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
-        running.bring_up(Nodes::All, true, progress)?;
+        running.bring_up(Nodes::All, true, waits, progress)?;
         running.recipe.form(&nodes, waits)?;
         running.recipe.until_whole(&nodes, waits)?;
         Ok(cluster)
@@ -205,6 +212,10 @@ fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
 impl Running {
     fn members(&self) -> Vec<ClusterMember> {
         self.members.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn starting(&self) -> BTreeMap<usize, Instant> {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the machine that a node keeps its data in. Nodes on one host share a machine.

@@ -192,8 +192,14 @@ impl PrivateServer {
     /// The errors of [`PrivateServer::start`]; an error with the last log lines if the program fails; `Broken` if it
     /// takes longer than `bound`, or `Interrupted`, both after killing it.
     pub fn run(&mut self, launch: &Launch, bound: Duration) -> Result<(), StoreError> {
+        let waits = self.waits.clone();
+        self.run_within(launch, bound, &waits)
+    }
+
+    /// Runs a program as [`PrivateServer::run`] does, with other `waits` that may be interrupted.
+    pub(crate) fn run_within(&mut self, launch: &Launch, bound: Duration, waits: &Waits) -> Result<(), StoreError> {
         self.start(launch)?;
-        if !self.wait_or_kill(bound)? {
+        if !self.wait_or_kill(bound, waits)? {
             let name = launch.name;
             return Err(self.broken(format!("{name} was not done after {} s and was killed", bound.as_secs())));
         }
@@ -210,7 +216,7 @@ impl PrivateServer {
             let stopped = || StoreError::new(StoreErrorKind::Unreachable, "the server is stopped");
             return Err(self.ended.clone().map_or_else(stopped, |(_, error)| error));
         }
-        if self.wait(Duration::ZERO)? {
+        if self.wait(Duration::ZERO, &self.waits)? {
             let (ending, error) = self.reap()?;
             self.ended = Some((ending, error.clone()));
             return Err(error);
@@ -232,12 +238,12 @@ impl PrivateServer {
         // A thread that hangs cannot end on a signal.
         (self.ended, self.hang) = (None, None);
         let Some(Running { name, handle, .. }) = &self.running else { return Ok(()) };
-        let name = *name;
+        let (name, waits) = (*name, self.waits.clone());
         match rustix::process::pidfd_send_signal(handle, number_of(signal)) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => {}
             Err(error) => return Err(StoreError::io(name, &error.into())),
         }
-        if self.wait_or_kill(bound)? {
+        if self.wait_or_kill(bound, &waits)? {
             return self.forget();
         }
         Err(self.broken(format!("{name} did not stop within {} s and was killed", bound.as_secs())))
@@ -303,7 +309,7 @@ impl PrivateServer {
     }
 
     /// Waits until the program has ended; returns false after `bound`.
-    fn wait(&self, bound: Duration) -> Result<bool, StoreError> {
+    fn wait(&self, bound: Duration, waits: &Waits) -> Result<bool, StoreError> {
         let Some(running) = &self.running else { return Ok(true) };
         let until = Instant::now() + bound;
         loop {
@@ -313,13 +319,13 @@ impl PrivateServer {
             if has_ended || left.is_zero() {
                 return Ok(has_ended);
             }
-            self.waits.check()?;
+            waits.check()?;
         }
     }
 
     /// Waits as [`PrivateServer::wait`] does, and kills the program after `bound`.
-    fn wait_or_kill(&mut self, bound: Duration) -> Result<bool, StoreError> {
-        let waited = self.wait(bound);
+    fn wait_or_kill(&mut self, bound: Duration, waits: &Waits) -> Result<bool, StoreError> {
+        let waited = self.wait(bound, waits);
         if !matches!(waited, Ok(true)) {
             self.kill()?;
         }
@@ -370,6 +376,12 @@ impl PrivateServer {
         let error = self.with_log(why.detail(detail));
         let _ = self.kill();
         error
+    }
+
+    /// Kills a server that hangs, and returns the error `why`, with the path of its log.
+    pub(crate) fn end_hung(&mut self, why: StoreError) -> StoreError {
+        let _ = self.kill();
+        self.with_log(why)
     }
 
     /// Stops all processes of the server, or lets them continue; returns when they do.

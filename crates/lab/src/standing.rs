@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
+    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span, StoreError,
     StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
@@ -529,6 +529,13 @@ impl Servers for Lab {
 
     fn lease(&self) -> Result<(), StoreError> {
         self.done(&LabRequest::Lease)
+    }
+
+    fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
+        match self.ask(&LabRequest::InProgress, ANSWER_BOUND)? {
+            LabReply::InProgress(all) => Ok(all),
+            _ => Err(self.garbled()),
+        }
     }
 
     fn add(&self) -> Result<usize, StoreError> {

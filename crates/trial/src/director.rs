@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, Span, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
@@ -19,9 +19,11 @@ use plimsoll_sample::ServerProcesses;
 use crate::disturbance::Disturbances;
 use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
+use crate::join_progress;
 use crate::phase::RunContext;
 use crate::pin;
 use crate::sink::Told;
+use crate::watch::ReadingRecorder;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 const LEAD: Duration = Duration::from_millis(500);
@@ -101,6 +103,8 @@ pub struct Director<'a> {
     clock: Clock,
     /// Reports an event to its receivers.
     tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
+    /// Recorder of the progress of nodes that join or start; `None` to record none.
+    recorder: Option<ReadingRecorder<'a>>,
     /// Positions of the trial, and of the phase in it.
     place: (u32, u32),
     /// Number of operations of the phase that ended, if a fault waits for it.
@@ -195,6 +199,7 @@ impl<'a> Director<'a> {
         Self {
             clock: sinks.clock,
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
+            recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),
             ended_ops: Arc::clone(&driven.ended_ops),
             servers: store.servers(),
@@ -347,9 +352,30 @@ impl<'a> Director<'a> {
         let ended = |error: &TrialError| error.kind != StoreErrorKind::Unreachable;
         self.directed().ended = servers.check(Nodes::All).err().filter(ended);
         (self.tell)(Told::Note("faults are healed: waiting until the servers are whole".to_owned()))?;
-        servers.rejoin()?;
-        servers.start(Nodes::All)?;
+        self.start(Nodes::All, |servers| {
+            servers.rejoin()?;
+            servers.start(Nodes::All)
+        })?;
         self.servers_are_new()
+    }
+
+    /// Calls `act`, which makes nodes join or start, and records the progress of those that `is_meant` selects.
+    fn with_progress<T>(
+        &self,
+        is_meant: impl Fn(usize) -> bool + Send,
+        act: impl FnOnce() -> Result<T, TrialError>,
+    ) -> Result<T, TrialError> {
+        join_progress::recorded(self.recorder, &**self.servers()?, is_meant, act)
+    }
+
+    /// Starts or restarts nodes by `act`, and records their progress.
+    fn start(
+        &self,
+        nodes: Nodes,
+        act: impl FnOnce(&dyn Servers) -> Result<Span, TrialError>,
+    ) -> Result<(), TrialError> {
+        let is_meant = move |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
+        self.with_progress(is_meant, || act(&**self.servers()?).map(drop))
     }
 
     fn directed(&self) -> std::sync::MutexGuard<'_, Directed> {
@@ -514,10 +540,10 @@ impl<'a> Director<'a> {
                 self.servers()?.reset(nodes)?;
             }
             FaultAction::Restart(_) => {
-                self.servers()?.restart(nodes)?;
+                self.start(nodes, |servers| servers.restart(nodes))?;
                 self.servers_are_new()?;
             }
-            FaultAction::RestartInTurn => self.restart_in_turn()?,
+            FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
             FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {
@@ -535,9 +561,12 @@ impl<'a> Director<'a> {
             }
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
+                let known: Vec<usize> = self.servers()?.present()?.iter().map(|node| node.number).collect();
                 let since = Instant::now();
-                let number = self.servers()?.add()?;
-                self.directed().add(number, since.elapsed().as_secs_f64());
+                // Its end is noted before that of the thread that records.
+                let add = || Ok((self.servers()?.add()?, since.elapsed()));
+                let (number, took) = self.with_progress(move |number| !known.contains(&number), add)?;
+                self.directed().add(number, took.as_secs_f64());
                 self.servers_are_new()?;
                 begun.joined = Some(format!("node {}", number + 1));
             }
@@ -557,7 +586,7 @@ impl<'a> Director<'a> {
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
                 let _changing = self.change();
-                self.servers()?.start(nodes)?;
+                self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
             FaultAction::Pause(_) | FaultAction::Hang(_) => {
@@ -567,7 +596,7 @@ impl<'a> Director<'a> {
                     return resumed;
                 }
                 let _changing = self.change();
-                self.servers()?.start(nodes)?;
+                self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
             FaultAction::Link(..) => {

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use plimsoll_core::{Launch, Limits, Span, StoreError};
+use plimsoll_core::{Launch, Limits, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;
@@ -195,6 +195,7 @@ impl Directing {
                 }
                 Ok(())
             }),
+            recorder: None,
             place: (0, 2),
             ended_ops: Arc::clone(&ended),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),

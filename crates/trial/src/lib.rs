@@ -41,6 +41,7 @@ mod fault_check;
 mod faulted;
 mod found;
 pub mod here;
+mod join_progress;
 mod lab_acts;
 mod line;
 mod needs;

@@ -28,8 +28,10 @@ pub(crate) fn of(connection: &mut Connection, node: &Node, topology: Topology) -
             let state = galera::status(connection, "wsrep_local_state_comment")?;
             if state != "Synced" {
                 let waiting = whole(&galera::status(connection, "wsrep_local_recv_queue")?);
-                let what = if state.starts_with("Donor") { "state transfer to another node" } else { "catching up" };
-                all.push(Progress::new(node.number, what).step(state).left(waiting, "write sets"));
+                let is_donor = state.starts_with("Donor");
+                let what = if is_donor { "state transfer to another node" } else { "catching up" };
+                let progress = Progress::new(node.number, what).step(state).left(waiting, "write sets");
+                all.push(if is_donor { progress.aside() } else { progress });
             }
         }
         Topology::Replicas => {
@@ -49,7 +51,7 @@ pub(crate) fn of(connection: &mut Connection, node: &Node, topology: Topology) -
         let step = format!("stage {} of {}: {}", text(row, 2), text(row, 3), text(row, 1));
         let progress = Progress::new(node.number, format!("statement of session {}", text(row, 0))).step(step);
         let share = text(row, 4).parse::<f64>().unwrap_or(0.0);
-        all.push(progress.done(share as u64, Some(100), "%").running_for(whole(text(row, 5))));
+        all.push(progress.done(share as u64, Some(100), "%").running_for(whole(text(row, 5))).aside());
     }
     Ok(all)
 }

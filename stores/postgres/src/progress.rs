@@ -14,8 +14,8 @@ const BEHIND_BYTES: u64 = 1 << 20;
 const SEGMENT_BYTES: u64 = 16 << 20;
 /// Base backups by the names that our replicas log in with.
 const BACKUPS: &str = "SELECT r.application_name, p.phase, p.backup_streamed, p.backup_total, \
-     extract(epoch FROM now() - r.backend_start)::bigint \
-     FROM pg_stat_progress_basebackup p JOIN pg_stat_replication r USING (pid)";
+     extract(epoch FROM now() - r.backend_start)::bigint, coalesce(a.wait_event_type || ': ' || a.wait_event, '') \
+     FROM pg_stat_progress_basebackup p JOIN pg_stat_replication r USING (pid) JOIN pg_stat_activity a USING (pid)";
 /// Log that replicas have not replayed yet.
 const REPLICAS: &str = "SELECT application_name, state, \
      pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(replay_lsn, sent_lsn, pg_current_wal_lsn()))::bigint \
@@ -50,7 +50,8 @@ pub(crate) fn of(connection: &mut Connection, node: &Node) -> Result<Vec<Progres
     let replica = |name: &str| name.strip_prefix("node-")?.parse::<usize>().ok()?.checked_sub(1);
     for row in connection.simple(BACKUPS)?.row_iter() {
         let backup = Progress::new(replica(text(row, 0)).unwrap_or(node.number), "base backup").step(text(row, 1));
-        all.push(backup.done(whole(text(row, 2)), Some(whole(text(row, 3))), "B").running_for(whole(text(row, 4))));
+        let backup = backup.done(whole(text(row, 2)), Some(whole(text(row, 3))), "B").running_for(whole(text(row, 4)));
+        all.push(backup.waiting_for(text(row, 5)));
     }
     for row in connection.simple(REPLICAS)?.row_iter() {
         let (behind, state) = (whole(text(row, 2)), text(row, 1));
@@ -64,7 +65,8 @@ pub(crate) fn of(connection: &mut Connection, node: &Node) -> Result<Vec<Progres
         for row in answer.row_iter() {
             let unit = if row.len() > 5 { text(row, 5) } else { "blocks" };
             let work = Progress::new(node.number, format!("{what} {}", text(row, 0))).step(text(row, 1));
-            all.push(work.done(whole(text(row, 2)), Some(whole(text(row, 3))), unit).running_for(whole(text(row, 4))));
+            let work = work.done(whole(text(row, 2)), Some(whole(text(row, 3))), unit);
+            all.push(work.running_for(whole(text(row, 4))).aside());
         }
     }
     Ok(all)
@@ -92,7 +94,8 @@ pub(crate) fn recovery(node: &Node, data: &Path) -> Option<Progress> {
     let progress = Progress::new(node.number, "recovery").step(format!("log segment {at}"));
     // Segments that are kept for later use have names further on, and were written before.
     match (segment(&at), written.max()) {
-        (Some(at), Some((_, last))) if last >= at => Some(progress.left((last - at + 1) * SEGMENT_BYTES, "B")),
+        // The checkpoint after the last segment takes long on a slow disk, and nothing shows how far it is.
+        (Some(at), Some((_, last))) if last > at => Some(progress.left((last - at + 1) * SEGMENT_BYTES, "B")),
         _ => Some(progress),
     }
 }

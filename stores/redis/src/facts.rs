@@ -113,7 +113,7 @@ impl Info {
             all.push(progress.running_for(number("master_link_down_since_seconds")));
         }
         if is("rdb_bgsave_in_progress") {
-            let progress = begin("snapshot").running_for(number("rdb_current_bgsave_time_sec"));
+            let progress = begin("snapshot").running_for(number("rdb_current_bgsave_time_sec")).aside();
             all.push(progress.done(
                 number("current_save_keys_processed"),
                 Some(number("current_save_keys_total")),
@@ -122,7 +122,7 @@ impl Info {
         }
         if is("aof_rewrite_in_progress") {
             let progress = begin("rewrite of the append-only file");
-            let progress = progress.running_for(number("aof_current_rewrite_time_sec"));
+            let progress = progress.running_for(number("aof_current_rewrite_time_sec")).aside();
             all.push(progress.done(
                 number("current_save_keys_processed"),
                 Some(number("current_save_keys_total")),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_core::sampler::STORE;
+use plimsoll_core::sampler::{PROGRESS, STORE};
 use plimsoll_record::data::{Sample, Series, SeriesKind};
 
 use crate::number;
@@ -70,7 +70,7 @@ fn named(series: &Series, cores: f64) -> Option<Resource> {
     let name = series.name.replace('_', " ");
     let is_use = matches!(series.name.as_str(), "user" | "system");
     let (name, capacity) = match series.source.as_str() {
-        "generator" => return None,
+        "generator" | PROGRESS => return None,
         "cpu" if subject.is_empty() && is_use => ("the machine's CPU".to_string(), Some(100.0)),
         "cpu" => return None,
         // The first lags behind what it averages; the second counts what is started, mostly elsewhere.

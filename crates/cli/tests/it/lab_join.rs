@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{Run, Series};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Place, servers, wait_for};
@@ -77,6 +77,25 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
 #[test]
 fn a_node_of_galera_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
     joins_twice(&Place::new(), "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }");
+}
+
+#[test]
+fn the_progress_of_a_node_that_joins_is_recorded() {
+    let place = Place::new();
+    let plan = PLAN
+        .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
+        .replace("repeats = 2", "repeats = 1")
+        // Longer than the backup takes at this rate: the link is slow as long as the phase lasts.
+        .replace("\"4s\"", "\"10s\"")
+        .replace("\"add node at 1s\"", "[\"link node 1 rate=30Mbit at 500ms\", \"add node at 1s\"]");
+    place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
+    let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
+    let is_share = |series: &Series| (series.source.as_str(), series.name.as_str()) == ("progress", "base backup");
+    let position = run.series.iter().position(is_share).expect("its progress");
+    assert_eq!(run.series[position].subject, "postgres-replicas node 3");
+    let shares: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
+    assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
+    assert!(run.series.iter().any(|series| series.name == "base backup, rate" && series.unit == "B/s"));
 }
 
 #[test]

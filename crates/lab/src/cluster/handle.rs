@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{LimitChange, Link, Nodes, Progress, Servers, StoreError, Waits};
+use plimsoll_core::{LimitChange, Link, Nodes, Servers, StoreError, Waits};
 
+use super::progress::TrackedOperation;
 use super::{ClusterHandle, ServerState};
 use crate::hosts::{NamespaceGuard, Network};
 
@@ -98,7 +99,7 @@ impl ClusterHandle {
 
     /// Returns the numbers of nodes that are being started, with the times when that began.
     pub fn starting(&self) -> BTreeMap<usize, Instant> {
-        self.0.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.starting()
     }
 
     /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
@@ -112,13 +113,9 @@ impl ClusterHandle {
         self.0.recipe.own_state(&node, &waits)
     }
 
-    /// Asks a node for its long-running operations. Each reply of the node may take `bound`.
-    ///
-    /// # Errors
-    /// `Usage` if there is no such node; an error if it does not answer.
-    pub fn progress(&self, number: usize, bound: Duration) -> Result<Vec<Progress>, StoreError> {
-        let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
-        self.0.recipe.progress(self.0.member(&nodes, number, false)?, &self.0.waits.with_answer(bound))
+    /// Asks the nodes that `is_asked` selects for their long-running operations.
+    pub(crate) fn operations(&self, is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
+        self.0.operations(Duration::ZERO, is_asked)
     }
 
     /// Moves the calling thread into the network namespace of the load host. Threads and processes started from it

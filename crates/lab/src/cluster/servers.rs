@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Setting, Span, StoreError,
+    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span, StoreError,
 };
 
 use super::faults::set_each;
+use super::progress::LOOK_AGE;
 use super::{Promotion, Running, STOP_BOUND, locked, provisions};
 use crate::private_server::PrivateServer;
 use crate::proxy;
@@ -41,12 +42,17 @@ impl Servers for Running {
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
         let from = Instant::now();
-        self.bring_up(nodes, false, &mut |_| {})?;
-        if nodes == Nodes::All {
-            let _guard = self.enter()?;
-            self.recipe.until_whole(&self.nodes(), &self.waits)?;
-        }
-        Ok(Span { from, until: Instant::now() })
+        let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
+        let mut starting = self.numbers(nodes)?;
+        starting.retain(|number| !running.contains(number));
+        self.unless_hung("start", &starting, |waits| {
+            self.bring_up(nodes, false, waits, &mut |_| {})?;
+            if nodes == Nodes::All {
+                let _guard = self.enter()?;
+                self.recipe.until_whole(&self.nodes(), waits)?;
+            }
+            Ok(Span { from, until: Instant::now() })
+        })
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
@@ -84,16 +90,22 @@ impl Servers for Running {
         self.reset_each(nodes)
     }
 
+    fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
+        let all = self.operations(LOOK_AGE, |_| true).into_iter().map(|one| one.progress);
+        Ok(all.filter(|progress| !progress.is_aside).collect())
+    }
+
     fn add(&self) -> Result<usize, StoreError> {
         self.recipe.takes_more()?;
         self.others_must_run(None)?;
         let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
         let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
         self.add_member(number, ports.into_iter())?;
-        let joined = self.bring_up(Nodes::One(number), true, &mut |_| {}).and_then(|()| {
+        let joined = self.unless_hung("join", &[number], |waits| {
+            self.bring_up(Nodes::One(number), true, waits, &mut |_| {})?;
             let (nodes, _guard) = (self.nodes(), self.enter()?);
-            self.recipe.join(self.member(&nodes, number, false)?, &self.waits)?;
-            self.recipe.until_whole(&nodes, &self.waits)
+            self.recipe.join(self.member(&nodes, number, false)?, waits)?;
+            self.recipe.until_whole(&nodes, waits)
         });
         if joined.is_err() {
             self.drop_member(number)?;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Member, Node, Nodes, Servers, StoreError, StoreErrorKind};
+use plimsoll_core::{Launch, Member, Node, Nodes, Servers, StoreError, StoreErrorKind, Waits};
 
 use super::{Running, provisions};
 use crate::private_server::PrivateServer;
@@ -21,17 +21,23 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 impl Running {
     /// Makes the files of a node and runs its set-up program, before its first start.
-    fn set_up(&self, node: Member<'_>) -> Result<(), StoreError> {
+    fn set_up(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);
         self.on(node.number, |server| {
             files.iter().try_for_each(|(name, bytes)| server.put(name, bytes))?;
-            let run = |launch| server.run(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND);
-            program.map_or(Ok(()), run)
+            let Some(launch) = program else { return Ok(()) };
+            server.run_within(&provisions::set_up_by(launch, &node.data_dir), SET_UP_BOUND, waits)
         })
     }
 
     /// Launches nodes, all of a stage together, and waits until each is ready before the next stage.
-    pub(super) fn bring_up(&self, meant: Nodes, anew: bool, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+    pub(super) fn bring_up(
+        &self,
+        meant: Nodes,
+        anew: bool,
+        waits: &Waits,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), StoreError> {
         let (nodes, _guard) = (self.nodes(), self.enter()?);
         let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
         if meant == Nodes::All && !anew && running.is_empty() {
@@ -47,7 +53,7 @@ impl Running {
             let stage: Vec<usize> =
                 stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
             self.note_start(&stage, true);
-            let started = self.start_stage(&stage, &nodes, is_first, anew);
+            let started = self.start_stage(&stage, &nodes, is_first, anew, waits);
             self.note_start(&stage, false);
             started?;
         }
@@ -55,15 +61,23 @@ impl Running {
     }
 
     /// Launches nodes together and waits until each is ready.
-    fn start_stage(&self, stage: &[usize], nodes: &[Arc<Node>], is_first: bool, anew: bool) -> Result<(), StoreError> {
+    fn start_stage(
+        &self,
+        stage: &[usize],
+        nodes: &[Arc<Node>],
+        is_first: bool,
+        anew: bool,
+        waits: &Waits,
+    ) -> Result<(), StoreError> {
         let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;
             if anew {
-                self.set_up(member)?;
+                self.set_up(member, waits)?;
             }
-            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, &self.waits)? } else { None };
-            rejoin.map_or(Ok(()), |launch| self.on(*number, |server| server.run(&launch, SET_UP_BOUND)))?;
+            let rejoin = if stale.contains(number) { self.recipe.rejoin(member, waits)? } else { None };
+            let run = |launch: Launch| self.on(*number, |server| server.run_within(&launch, SET_UP_BOUND, waits));
+            rejoin.map_or(Ok(()), run)?;
             let launch = self.recipe.launch(member)?;
             self.on(*number, |server| {
                 if server.pid().is_none() {
@@ -72,9 +86,9 @@ impl Running {
                 server.start(&launch)
             })?;
         }
-        stage.iter().try_for_each(|number| self.until_ready(*number, nodes))?;
+        stage.iter().try_for_each(|number| self.until_ready(*number, nodes, waits))?;
         stale.into_iter().try_for_each(|number| {
-            self.recipe.rejoined(self.member(nodes, number, false)?, &self.waits)?;
+            self.recipe.rejoined(self.member(nodes, number, false)?, waits)?;
             self.promotion().stale.remove(&number);
             Ok(())
         })
@@ -87,9 +101,9 @@ impl Running {
         starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
     }
 
-    fn until_ready(&self, number: usize, nodes: &[Arc<Node>]) -> Result<(), StoreError> {
-        let bound = START_BOUND.min(self.waits.work());
-        let (until, waits) = (Instant::now() + bound, self.waits.with_answer(LOOK_BOUND.min(bound)));
+    fn until_ready(&self, number: usize, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
+        let bound = START_BOUND.min(waits.work());
+        let (until, waits) = (Instant::now() + bound, waits.with_answer(LOOK_BOUND.min(bound)));
         let node = self.member(nodes, number, false)?;
         loop {
             // Not locked during the request, so that another thread can end the server meanwhile.
@@ -97,7 +111,7 @@ impl Running {
             let Err(error) = self.recipe.ready(&node, &waits) else { return Ok(()) };
             match error.kind {
                 StoreErrorKind::Interrupted => return Err(error),
-                StoreErrorKind::Unreachable if Instant::now() < until => self.waits.pause(LOOK_INTERVAL)?,
+                StoreErrorKind::Unreachable if Instant::now() < until => waits.pause(LOOK_INTERVAL)?,
                 _ => {
                     let is_late = error.kind == StoreErrorKind::Unreachable;
                     let after = if is_late { format!(" after {} s", bound.as_secs()) } else { String::new() };

@@ -214,13 +214,15 @@ impl Holder {
             // Each run with faults asks for it at the end.
             LabRequest::Rejoin => self.cluster.has_stale().then(|| of("rejoin", Nodes::All)),
             LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Lease => None,
-            LabRequest::Status | LabRequest::Nodes | LabRequest::Primary | LabRequest::Replica => None,
+            LabRequest::Status | LabRequest::InProgress | LabRequest::Nodes => None,
+            LabRequest::Primary | LabRequest::Replica => None,
         }
     }
 
     fn answer(&self, process: u32, request: &LabRequest, socket: &UnixStream) -> Result<LabReply, StoreError> {
         match request {
             LabRequest::Status => Ok(LabReply::Status(Box::new(self.status()?))),
+            LabRequest::InProgress => self.cluster.in_progress().map(LabReply::InProgress),
             LabRequest::Nodes => {
                 let nodes = self.cluster.nodes().iter().map(|node| Node::clone(node)).collect();
                 let namespace = self.cluster.network().map(|network| network.namespace());

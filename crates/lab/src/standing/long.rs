@@ -5,9 +5,6 @@
 //! latest operations, and without states of nodes, if the servers have not replied by then.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,17 +12,10 @@ use plimsoll_core::{Progress, StoreError};
 
 use super::request::OperationStatus;
 use crate::cluster::ClusterHandle;
+use crate::cluster::progress::{ANSWER_BOUND, LOOK_INTERVAL, TrackedOperation};
 
-/// Time between two looks while an operation runs.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Time-out of each reply of a server.
-const ANSWER_BOUND: Duration = Duration::from_millis(500);
 /// Longest time that a request waits for a look: several replies of a slow server.
 pub(super) const ASK_BOUND: Duration = Duration::from_secs(3);
-/// Bytes of a log's end that are read for its last line.
-const LOG_END_BYTES: u64 = 2048;
-/// Most characters of a log line that are shown.
-const LINE_LETTERS_MAX: usize = 120;
 
 /// States of ready nodes in their own words, and the reasons of those that are not ready, by their numbers.
 pub(super) type Said = BTreeMap<usize, Result<String, String>>;
@@ -47,12 +37,6 @@ struct State {
     /// True if a node is being started.
     is_poked: bool,
     is_ended: bool,
-}
-
-struct TrackedOperation {
-    progress: Progress,
-    since: Instant,
-    moved: Instant,
 }
 
 impl Long {
@@ -112,34 +96,16 @@ impl Long {
             last = Instant::now();
             let (found, said) = std::thread::scope(|scope| {
                 let said = is_request.then(|| scope.spawn(|| said(cluster, &is_asked)));
-                (look(cluster, &is_asked), said.and_then(|said| said.join().ok()))
+                (cluster.operations(&is_asked), said.and_then(|said| said.join().ok()))
             });
             let mut state = self.state();
             if is_request {
                 state.said = said.unwrap_or_default();
             }
-            let before = std::mem::take(&mut state.known);
-            state.known =
-                found.into_iter().map(|(progress, since)| TrackedOperation::after(&before, progress, since)).collect();
+            state.known = found;
             (state.looked, state.is_poked) = (asked, false);
             self.changed.notify_all();
         }
-    }
-}
-
-impl TrackedOperation {
-    /// Combines new progress with earlier progress of the same operation.
-    fn after(before: &[TrackedOperation], progress: Progress, since: Option<Instant>) -> Self {
-        let now = Instant::now();
-        let same =
-            before.iter().find(|known| (known.progress.node, &known.progress.what) == (progress.node, &progress.what));
-        let how_far = |of: &Progress| (of.step.clone(), of.done, of.left);
-        let moved = match same {
-            Some(known) if how_far(&known.progress) == how_far(&progress) => known.moved,
-            _ => now,
-        };
-        let since = same.map(|known| known.since).or(since).unwrap_or(now);
-        Self { progress, since, moved }
     }
 }
 
@@ -154,62 +120,4 @@ fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Said {
         let told = |asked: Result<String, StoreError>| asked.map_err(|error| error.line());
         asked.into_iter().filter_map(|(number, asked)| Some((number, told(asked.join().ok()?)))).collect()
     })
-}
-
-/// Asks all nodes together, and returns their operations, with the start times known here.
-fn look(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Vec<(Progress, Option<Instant>)> {
-    let starting = cluster.starting();
-    let mut found: Vec<Progress> = std::thread::scope(|scope| {
-        let nodes = cluster.nodes().into_iter().map(|node| node.number).filter(|number| is_asked(*number));
-        let asked: Vec<_> = nodes
-            .filter_map(|number| {
-                let ask = move || cluster.progress(number, ANSWER_BOUND).unwrap_or_default();
-                std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, ask).ok()
-            })
-            .collect();
-        asked.into_iter().filter_map(|asked| asked.join().ok()).flatten().collect()
-    });
-    for number in starting.keys() {
-        if !found.iter().any(|progress| progress.node == *number) {
-            let said = cluster.files(*number).map(|(log, _)| last_line(&log)).unwrap_or_default();
-            found.push(Progress::new(*number, "start").step(said));
-        }
-    }
-    found.sort_by(|one, other| (one.node, &one.what).cmp(&(other.node, &other.what)));
-    found
-        .into_iter()
-        .map(|progress| (starting.get(&progress.node).copied(), progress))
-        .map(|(at, it)| (it, at))
-        .collect()
-}
-
-/// Returns the last line of a log; empty if there is none.
-fn last_line(log: &Path) -> String {
-    let mut end = Vec::new();
-    let read = File::open(log).and_then(|mut file| {
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_END_BYTES)))?;
-        file.take(LOG_END_BYTES).read_to_end(&mut end)
-    });
-    let text = String::from_utf8_lossy(&end);
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).filter(|_| read.is_ok());
-    plimsoll_core::shown::clean(&line.unwrap_or_default().chars().take(LINE_LETTERS_MAX).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_move_is_known_to_stand_still_and_since_when_it_runs() {
-        let (began, later) = (Instant::now() - Duration::from_secs(9), Instant::now() - Duration::from_secs(4));
-        let copied = |done| Progress::new(3, "base backup").done(done, Some(100), "B");
-        let first = TrackedOperation { progress: copied(40), since: began, moved: later };
-        let still = TrackedOperation::after(std::slice::from_ref(&first), copied(40), None);
-        assert_eq!((still.since, still.moved), (began, later));
-        let moved = TrackedOperation::after(std::slice::from_ref(&first), copied(41), None);
-        assert!(moved.since == began && moved.moved > later);
-        let other = TrackedOperation::after(std::slice::from_ref(&first), Progress::new(3, "start"), Some(later));
-        assert_eq!(other.since, later);
-    }
 }

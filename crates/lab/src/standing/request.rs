@@ -22,6 +22,8 @@ pub(super) enum LabRequest {
     Status,
     /// Returns the nodes, with the secret that clients need to log in.
     Nodes,
+    /// Returns the long-running operations of the nodes.
+    InProgress,
     /// Performs an action on one node, or on all.
     Act { act: LabAction, nodes: Nodes },
     /// Runs a program to its end in the directories of a stopped node.
@@ -96,6 +98,7 @@ pub(super) enum LabReply {
     /// Changes back to former limits, by node.
     Limits(Vec<(usize, LimitChange)>),
     Status(Box<LabStatus>),
+    InProgress(Vec<Progress>),
     Nodes {
         nodes: Vec<Node>,
         namespace: Option<PathBuf>,

@@ -8,6 +8,7 @@ mod conninfo;
 mod fixture;
 mod hostile;
 mod joined;
+mod joining;
 mod private;
 mod protocols;
 mod sql;

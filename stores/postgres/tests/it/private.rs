@@ -30,7 +30,7 @@ const PRIVATE: Private = Private {
 };
 
 /// Asks through PostgreSQL's own client.
-fn ask(postgres: &Cluster, sql: &str) -> String {
+pub(crate) fn ask(postgres: &Cluster, sql: &str) -> String {
     let psql = POSTGRES.find().unwrap().with_file_name("psql");
     let asked = Command::new(psql)
         .args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-d", "postgres", "-h"])

@@ -68,7 +68,9 @@ fn long(status: &LabStatus) -> Table {
     let remark = |OperationStatus { progress, still_s }: &OperationStatus| {
         let still = (*still_s >= STILL_S).then(|| format!("no progress for {still_s} s"));
         let step = Some(progress.step.clone()).filter(|step| !step.is_empty());
-        still.into_iter().chain(step).collect::<Vec<_>>().join(" · ")
+        let is_told = still.is_some() && !progress.waits_for.is_empty();
+        let waits_for = is_told.then(|| format!("waiting for {}", progress.waits_for));
+        still.into_iter().chain(waits_for).chain(step).collect::<Vec<_>>().join(" · ")
     };
     let columns: [ColumnOf<'_, OperationStatus>; 5] = [
         (words("node"), &|long| (long.progress.node + 1).to_string().into()),
@@ -89,7 +91,7 @@ fn how_far(progress: &Progress) -> String {
     match (progress.done, progress.total, progress.left) {
         (Some(done), _, _) if progress.unit == "%" => format!("{done} %"),
         (Some(done), Some(total), _) => {
-            let percent = done.min(total) as f64 / total as f64 * 100.0;
+            let percent = progress.percent().unwrap_or_default();
             format!("{} of {}, {percent:.0} %", shown(done), shown(total))
         }
         (Some(done), None, _) => shown(done),

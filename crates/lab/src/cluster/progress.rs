@@ -1,0 +1,330 @@
+//! Long-running operations of the nodes of a cluster, and waits for them that end if one hangs.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{Progress, Servers, StoreError, Waits, shown};
+
+use super::Running;
+
+/// Time between two looks while an operation runs.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Age up to which a look is used again, so that several observers ask servers once.
+pub(super) const LOOK_AGE: Duration = Duration::from_millis(500);
+/// Time-out of each reply of a server.
+pub(crate) const ANSWER_BOUND: Duration = Duration::from_millis(500);
+/// Bytes of a log's end that are read for its last line.
+const LOG_END_BYTES: u64 = 2048;
+/// Most characters of a log line that are shown.
+const LINE_LETTERS_MAX: usize = 120;
+
+/// An operation as seen by the latest look.
+#[derive(Debug, Clone)]
+pub(crate) struct TrackedOperation {
+    pub(crate) progress: Progress,
+    /// Number of the node that reports it.
+    by: usize,
+    /// Bytes of the node's log while the node starts: a server that writes there goes on.
+    log_bytes: u64,
+    /// Bytes of the node's data directory while it starts and the sender of its data does not answer.
+    files_bytes: Option<u64>,
+    /// Time of its start, as far as known.
+    pub(crate) since: Instant,
+    /// Time of its last progress.
+    pub(crate) moved: Instant,
+}
+
+/// Operations seen by the latest look.
+#[derive(Default)]
+pub(super) struct LatestLook {
+    at: Option<Instant>,
+    known: Vec<TrackedOperation>,
+}
+
+impl TrackedOperation {
+    /// Returns the operation that `by` reports now.
+    fn new(by: usize, progress: Progress, log_bytes: u64, since: Option<Instant>, now: Instant) -> Self {
+        Self { progress, by, log_bytes, files_bytes: None, since: since.unwrap_or(now), moved: now }
+    }
+
+    /// Takes over the times of the same operation as it was seen before.
+    fn after(self, before: &[TrackedOperation]) -> Self {
+        let is_same = |known: &&TrackedOperation| {
+            (known.progress.node, &known.progress.what) == (self.progress.node, &self.progress.what)
+        };
+        let Some(known) = before.iter().find(is_same) else { return self };
+        let has_grown = known.files_bytes.zip(self.files_bytes).is_some_and(|(before, now)| before != now);
+        let has_moved = has_grown || known.how_far() != self.how_far();
+        Self { since: known.since, moved: if has_moved { self.moved } else { known.moved }, ..self }
+    }
+
+    /// Returns everything whose change is progress. An amount left may also grow: a server under load goes on.
+    fn how_far(&self) -> (&str, Option<u64>, Option<u64>, u64) {
+        (self.progress.step.as_str(), self.progress.done, self.progress.left, self.log_bytes)
+    }
+
+    /// Returns true if there was no progress for `hung_after`, and something is left to do. An operation whose amounts
+    /// are not known never hangs, and neither does one that no join or start waits for.
+    fn is_hung(&self, hung_after: Duration, now: Instant) -> bool {
+        let is_judged = self.progress.has_more() && !self.progress.is_aside;
+        is_judged && now.saturating_duration_since(self.moved) >= hung_after
+    }
+
+    /// Returns the error of a wait for this operation, which hangs; `wait` is a `join` or a `start`.
+    fn hung(&self, wait: &str, now: Instant) -> StoreError {
+        let Progress { node, what, step, left, unit, waits_for, .. } = &self.progress;
+        let at = match (self.progress.percent(), left) {
+            (Some(percent), _) => format!(" at {} %", percent as u64),
+            (None, Some(left)) => format!(" with {} {unit} left", shown::count(*left)),
+            (None, None) => String::new(),
+        };
+        let step = if step.is_empty() { String::new() } else { format!(", {step}") };
+        let still_s = now.saturating_duration_since(self.moved).as_secs();
+        let waits_for = if waits_for.is_empty() { String::new() } else { format!(", waiting for {waits_for}") };
+        let node = node + 1;
+        let what = format!("{wait} of node {node} hung{at}: {what}{step}; no progress for {still_s} s{waits_for}");
+        StoreError::broken(what)
+    }
+}
+
+impl Running {
+    /// Returns the operations of the nodes that `is_asked` selects, and of those that a wait needs. Asks them all
+    /// together if the latest look is older than `age`.
+    pub(super) fn operations(&self, age: Duration, is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
+        let mut latest = self.latest_look.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.at.is_none_or(|at| at.elapsed() >= age) {
+            // All observers share this look, so a node that one of them needs is not left out.
+            let awaited = self.awaited().clone();
+            latest.known = self.look(&latest.known, |number| awaited.contains(&number) || is_asked(number));
+            latest.at = Some(Instant::now());
+        }
+        latest.known.clone()
+    }
+
+    /// Asks nodes for their operations, which were `before` at the latest look.
+    fn look(&self, before: &[TrackedOperation], is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
+        let starting = self.starting();
+        let answers: Vec<(usize, Vec<Progress>)> = std::thread::scope(|scope| {
+            let nodes = self.nodes().into_iter().map(|node| node.number).filter(|number| is_asked(*number));
+            let asked: Vec<_> = nodes
+                .filter_map(|number| {
+                    let ask = move || Some((number, self.progress_of(number).ok()?));
+                    std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, ask).ok()
+                })
+                .collect();
+            asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).collect()
+        });
+        let answered: BTreeSet<usize> = answers.iter().map(|(by, _)| *by).collect();
+        let mut found: Vec<(usize, Progress)> =
+            answers.into_iter().flat_map(|(by, all)| all.into_iter().map(move |progress| (by, progress))).collect();
+        // What a node sends to one that starts stays as it was while the sender does not answer.
+        let is_kept = |known: &&TrackedOperation| {
+            let node = known.progress.node;
+            known.by != node && starting.contains_key(&node) && !answered.contains(&known.by)
+        };
+        found.extend(before.iter().filter(is_kept).map(|known| (known.by, known.progress.clone())));
+        for number in starting.keys() {
+            if !found.iter().any(|(_, progress)| progress.node == *number) {
+                let said = self.find(*number).map(|member| last_line(&member.log)).unwrap_or_default();
+                found.push((*number, Progress::new(*number, "start").step(said)));
+            }
+        }
+        found.sort_by(|(_, one), (_, other)| (one.node, &one.what).cmp(&(other.node, &other.what)));
+        let now = Instant::now();
+        let tracked = found.into_iter().map(|(by, progress)| {
+            let since = starting.get(&progress.node).copied();
+            let log_bytes = since.map_or(0, |_| self.log_bytes(progress.node));
+            // An overloaded sender does not answer, and still sends.
+            let is_kept = since.is_some() && by != progress.node && !answered.contains(&by);
+            let files_bytes = is_kept.then(|| self.files_bytes(progress.node));
+            let one = TrackedOperation::new(by, progress, log_bytes, since, now);
+            TrackedOperation { files_bytes, ..one }.after(before)
+        });
+        tracked.collect()
+    }
+
+    fn progress_of(&self, number: usize) -> Result<Vec<Progress>, StoreError> {
+        let (nodes, _guard) = (self.nodes(), self.enter()?);
+        self.recipe.progress(self.member(&nodes, number, false)?, &self.waits.with_answer(ANSWER_BOUND))
+    }
+
+    fn log_bytes(&self, number: usize) -> u64 {
+        let log = self.find(number).ok().and_then(|member| member.log.metadata().ok());
+        log.map_or(0, |log| log.len())
+    }
+
+    fn awaited(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn files_bytes(&self, number: usize) -> u64 {
+        self.find(number).map_or(0, |member| bytes_below(&member.node.data_dir))
+    }
+
+    /// Calls `act`, a `wait` for `nodes` to join or start, and looks at their operations once a second meanwhile. If
+    /// one of them hangs, the waits that `act` is given end, and the node's server is killed.
+    ///
+    /// # Errors
+    /// Errors of `act`; `Broken` with the position of the operation that hangs.
+    pub(super) fn unless_hung<T>(
+        &self,
+        wait: &str,
+        nodes: &[usize],
+        act: impl FnOnce(&Waits) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if nodes.is_empty() {
+            return act(&self.waits);
+        }
+        let (acts, over) = channel::<()>();
+        let (given_up, hung_after) = (Arc::new(AtomicBool::new(false)), self.waits.hung_after());
+        let waits = self.waits.ended_by(Arc::clone(&given_up));
+        self.awaited().extend(nodes);
+        let (done, hung) = std::thread::scope(|scope| {
+            let watch = move || {
+                while over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                    let (seen, now) = (self.operations(LOOK_AGE, |_| true), Instant::now());
+                    let is_meant = |one: &&TrackedOperation| nodes.contains(&one.progress.node);
+                    if let Some(hung) = seen.iter().filter(is_meant).find(|one| one.is_hung(hung_after, now)) {
+                        given_up.store(true, Ordering::SeqCst);
+                        return Some((hung.progress.node, hung.hung(wait, now)));
+                    }
+                }
+                None
+            };
+            // Without this thread only the limits of `act` end it.
+            let watching = std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, watch);
+            let done = act(&waits);
+            drop(acts);
+            (done, watching.ok().and_then(|watching| watching.join().ok()).flatten())
+        });
+        for number in nodes {
+            let mut awaited = self.awaited();
+            if let Some(position) = awaited.iter().position(|one| one == number) {
+                awaited.swap_remove(position);
+            }
+        }
+        match (done, hung) {
+            (Err(_), Some((number, why))) if !self.waits.is_stopped() => {
+                self.on(number, |server| Err(server.end_hung(why)))
+            }
+            (done, _) => done,
+        }
+    }
+}
+
+/// Returns the bytes of all files below `directory`.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+/// Returns the last line of a log; empty if there is none.
+fn last_line(log: &Path) -> String {
+    let mut end = Vec::new();
+    let read = File::open(log).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_END_BYTES)))?;
+        file.take(LOG_END_BYTES).read_to_end(&mut end)
+    });
+    let text = String::from_utf8_lossy(&end);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).filter(|_| read.is_ok());
+    shown::clean(&line.unwrap_or_default().chars().take(LINE_LETTERS_MAX).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time without progress after which an operation hangs here.
+    const HUNG_AFTER: Duration = Duration::from_secs(30);
+
+    /// Follows an operation that is seen once a second, and returns the second from which on it hangs, and the error.
+    fn judged(seen: impl IntoIterator<Item = (Progress, u64)>) -> Option<(usize, String)> {
+        let (began, mut known) = (Instant::now(), Vec::new());
+        seen.into_iter().enumerate().find_map(|(second, (progress, log_bytes))| {
+            let now = began + Duration::from_secs(second as u64);
+            let one = TrackedOperation::new(0, progress, log_bytes, None, now).after(&known);
+            known = vec![one.clone()];
+            one.is_hung(HUNG_AFTER, now).then(|| (second, one.hung("join", now).what))
+        })
+    }
+
+    fn backup(done: u64) -> Progress {
+        Progress::new(3, "base backup").step("streaming files").done(done, Some(100), "B")
+    }
+
+    #[test]
+    fn an_operation_hangs_if_it_stands_still_with_something_left_and_a_slow_one_does_not() {
+        let (told, none) = (|what: Progress| (what, 0), None::<usize>);
+        let first = |of: Option<(usize, String)>| of.map(|(second, _)| second);
+        // Shares in per cent over 600 s.
+        let shares: [(&str, fn(u64) -> u64, Option<usize>); 6] = [
+            ("fast", |second| (second * 10).min(100), none),
+            ("a per cent in 29 s", |second| (second / 29).min(100), none),
+            ("a per cent in 31 s", |second| (second / 31).min(100), Some(30)),
+            ("hung at 48 %", |second| second.min(48), Some(78)),
+            ("hung at 0 %", |_| 0, Some(30)),
+            ("done, and the server still shows it", |_| 100, none),
+        ];
+        for (name, share, wanted) in shares {
+            assert_eq!(first(judged((0..600).map(|second| told(backup(share(second)))))), wanted, "{name}");
+        }
+        let unknown = Progress::new(3, "start").step("one line");
+        assert_eq!(judged((0..600).map(|_| told(unknown.clone()))), None, "no amount is known");
+        let behind = |left| Progress::new(3, "catching up").left(left, "write sets");
+        assert_eq!(first(judged((0..600).map(|_| told(behind(7))))), Some(30));
+        assert_eq!(judged((0..600).map(|second| told(behind(second)))), None, "a load adds to what is left");
+        assert_eq!(judged((0..600).map(|second| (backup(97), second / 15))), None, "its log grows");
+        assert_eq!(judged((0..600).map(|_| told(backup(48).aside()))), None, "nothing waits for it");
+    }
+
+    #[test]
+    fn a_copy_whose_sender_does_not_answer_goes_on_as_long_as_files_grow() {
+        let began = Instant::now();
+        let seen = |files_bytes, at| {
+            let one = TrackedOperation::new(0, backup(48), 0, None, at);
+            TrackedOperation { files_bytes, ..one }
+        };
+        let last = seen(None, began);
+        let first = seen(Some(7), began + Duration::from_secs(29)).after(&[last]);
+        assert_eq!(first.moved, began);
+        let at = began + Duration::from_secs(31);
+        let still = seen(Some(7), at).after(std::slice::from_ref(&first));
+        let grown = seen(Some(8), at).after(std::slice::from_ref(&first));
+        assert!(still.is_hung(HUNG_AFTER, at) && !grown.is_hung(HUNG_AFTER, at));
+    }
+
+    #[test]
+    fn the_error_has_the_position_the_step_and_the_wait() {
+        let of = |progress: Progress| judged((0..600).map(|_| (progress.clone(), 0))).unwrap().1;
+        let wanted = "join of node 4 hung at 48 %: base backup, streaming files; no progress for 30 s";
+        assert_eq!(of(backup(48)), wanted);
+        let blocked = of(backup(48).waiting_for("Client: ClientWrite"));
+        assert_eq!(blocked, format!("{wanted}, waiting for Client: ClientWrite"));
+        let behind = Progress::new(1, "catching up").left(1_207, "write sets");
+        assert_eq!(of(behind), "join of node 2 hung with 1,207 write sets left: catching up; no progress for 30 s");
+    }
+
+    #[test]
+    fn another_operation_of_a_node_begins_anew() {
+        let began = Instant::now();
+        let later = began + Duration::from_secs(5);
+        let first = TrackedOperation::new(0, backup(40), 0, Some(began), began);
+        let of = |progress| TrackedOperation::new(0, progress, 0, None, later).after(std::slice::from_ref(&first));
+        let (still, moved, other) = (of(backup(40)), of(backup(41)), of(Progress::new(3, "start")));
+        assert_eq!((still.since, still.moved), (began, began));
+        assert_eq!((moved.since, moved.moved), (began, later));
+        assert_eq!((other.since, other.moved), (later, later));
+    }
+}
