@@ -67,7 +67,10 @@ fn are_shares(faults: &Item) -> bool {
         let of_phase = |time: FaultTime| time.ns == 0;
         let fault = PlannedFault::parse(text).ok();
         fault.is_some_and(|fault| {
-            fault.at_ops.is_none() && of_phase(fault.at) && fault.lasts.is_none_or(of_phase) && fault.every_ns.is_none()
+            !fault.begins_by_load()
+                && of_phase(fault.at)
+                && fault.lasts.is_none_or(of_phase)
+                && fault.every_ns.is_none()
         })
     };
     match faults.as_array() {
