@@ -84,7 +84,8 @@ impl PlanReader<'_> {
             faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some() || fault.begins_by_load())
         {
             let what = format!("`{fault}` does not fit into load steps, whose length the search chooses");
-            let help = "write each fault once, and how long one of a disk lasts; leave `add node` out".to_owned();
+            let help = "write each fault once, with its time, and how long one of a disk lasts; leave `add node` out"
+                .to_owned();
             self.problem(node.span, what, Some(help));
             return;
         }
