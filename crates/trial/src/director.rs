@@ -108,6 +108,7 @@ pub struct Director<'a> {
     ended_ops: Arc<AtomicU64>,
     /// Length of the phase's warm-up, in nanoseconds.
     warmup_ns: u64,
+    /// Newest readings, for faults with a condition.
     newest: NewestOf<'a>,
     /// Servers with faults, of a store that has some.
     servers: Option<Arc<dyn Servers>>,
@@ -266,8 +267,10 @@ impl<'a> Director<'a> {
         Duration::from_nanos(one.moment.at_ns) + self.directed().delay
     }
 
-    /// Returns the time of a fault, once the one that it follows is healed, its operations have ended, or its condition
-    /// holds; words for the report if `over` was closed before.
+    /// Returns the time of a fault, once the fault before it is healed, its operations have ended, or its condition holds.
+    ///
+    /// # Errors
+    /// Words for the report, if `over` was closed before.
     fn planned(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) -> Result<Planned, String> {
         let now = || {
             let at = start.at.elapsed();

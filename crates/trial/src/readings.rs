@@ -48,7 +48,7 @@ impl NewestReadings {
         }
     }
 
-    /// Returns the reading of a condition in the newest round of its source, if that was read at `since_ns` or later.
+    /// Returns the reading of a condition in the newest round of its source. `None` for a round before `since_ns`.
     /// `label` is that of the store, which its counters have before their own subjects.
     pub(crate) fn of(&self, condition: &FaultCondition, label: &str, since_ns: u64) -> Option<SeenReading> {
         let all = self.locked();

@@ -70,8 +70,8 @@ pub(crate) fn read(connection: &mut Connection, log_bytes: u64, node: &str) -> R
     Ok(counters)
 }
 
-/// Returns the time by which the replica `node` is behind its primary, as it says itself: whole seconds; `None` for a
-/// server that follows none, or has no connection to it.
+/// Returns the delay of the replica `node` in whole seconds, as it reports it. `None` for a server that follows no
+/// primary, or has no connection to it.
 pub(crate) fn lag(connection: &mut Connection, node: &str) -> Result<Option<Reading>, StoreError> {
     let answer = connection.simple("SHOW SLAVE STATUS")?;
     let seconds = answer.row_iter().next().and_then(|row| text(row, SECONDS_BEHIND).parse().ok());

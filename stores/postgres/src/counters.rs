@@ -92,17 +92,17 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Returns how far each replica is behind: bytes of log that it has not replayed, and the time since the first
-    /// reading that found such log. PostgreSQL's own `replay_lag` does not grow if a replica stops answering.
+    /// Returns the bytes of log that each replica has not replayed, and the time since the first reading that found
+    /// such log. PostgreSQL's own `replay_lag` does not grow if a replica stops answering.
     ///
     /// # Errors
     /// As asking.
     pub fn read(&mut self, connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
         // A replica is called node-2, as its part of the connection to the primary says. One that is only being copied
-        // has the same name, and replays nothing.
+        // has the same name, and replays nothing. A standby cannot be asked for the end of the log, and returns no row.
         let answer = connection.simple(
             "SELECT replace(application_name, '-', ' '), lsn - replay_lsn, lsn - '0/0' \
-             FROM (SELECT pg_current_wal_lsn() AS lsn) AS written \
+             FROM (SELECT pg_current_wal_lsn() AS lsn WHERE NOT pg_is_in_recovery()) AS written \
              LEFT JOIN pg_stat_replication ON replay_lsn IS NOT NULL ORDER BY 1",
         )?;
         let now = Instant::now();
@@ -149,7 +149,12 @@ fn column(name: &str, unit: &str, value: f64) -> Reading {
 /// Returns an example of each counter of servers, of which some may be replicas.
 pub(crate) fn examples(has_replicas: bool) -> Vec<Reading> {
     let mut all = vec![Reading::cycle("", CHECKPOINTS, "", 0.0)];
-    all.extend(COLUMNS.iter().map(|(_, _, name, unit, _)| column(name, unit, 0.0)));
+    for (_, _, name, unit, _) in &COLUMNS {
+        // Versions ask for some in different ways.
+        if all.iter().all(|known| known.name != *name) {
+            all.push(column(name, unit, 0.0));
+        }
+    }
     if has_replicas {
         all.extend(behind("", 0.0, Duration::ZERO));
     }
@@ -163,7 +168,7 @@ type Column = (u32, u32, &'static str, &'static str, &'static str);
 const NONE: u32 = u32::MAX;
 /// Name of the cycle.
 const CHECKPOINTS: &str = "checkpoints";
-/// Most readings that are kept of the end of the log: an hour of seconds.
+/// Maximum of kept readings of the log's end: an hour of seconds.
 const READINGS_MAX: usize = 3_600;
 /// Name of the only column that does not only grow.
 const CONNECTIONS: &str = "connections";

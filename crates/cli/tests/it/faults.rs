@@ -224,8 +224,8 @@ fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_
     let (found, verdict) = faults(&ran);
     let [pause, reset] = &found[..] else { panic!("{found:?}") };
     let after = seconds(reset, "at_s") - seconds(pause, "at_s");
-    // Readings are a second apart, and the lag counts from one of them.
-    assert!((2.0..5.0).contains(&after), "{found:?}");
+    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause.
+    assert!((1.5..5.5).contains(&after), "{found:?}");
     assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
     assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
 }
