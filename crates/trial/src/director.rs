@@ -267,7 +267,7 @@ impl<'a> Director<'a> {
         Duration::from_nanos(one.moment.at_ns) + self.directed().delay
     }
 
-    /// Returns the time of a fault, once the fault before it is healed, its operations have ended, or its condition holds.
+    /// Returns the time of a fault, once the fault before is healed, its operations have ended, or its condition holds.
     ///
     /// # Errors
     /// Words for the report, if `over` was closed before.
