@@ -271,6 +271,9 @@ pub struct SamplerSpec {
     pub summary: &'static str,
     /// Read by default, if a plan names no samplers. False for a sampler that affects the measurement.
     pub by_default: bool,
+    /// Names and units of its series, as they are recorded. Empty for [`STORE`](crate::sampler::STORE): each store has
+    /// counters of its own.
+    pub series: &'static [(&'static str, &'static str)],
 }
 
 /// Prefix of a lab's name in place of a store's.

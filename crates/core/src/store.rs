@@ -449,6 +449,12 @@ pub trait StoreKind: Send + Sync {
         Ok(None)
     }
 
+    /// Returns an example of each counter that [`Store::probe`] may read from stores with these parameters. The values
+    /// are 0.
+    fn counters(&self, _params: &Params) -> Vec<Reading> {
+        Vec::new()
+    }
+
     /// Opens a server in production over a read-only connection; `None` if this kind of store does not report its
     /// past statements.
     ///

@@ -38,7 +38,7 @@ pub(crate) fn weight<'w>(times: &[&'w str]) -> Result<(Vec<&'w str>, Option<u64>
         return Err((what, Some("write drawn weight 3, or leave the weight out".to_owned())));
     };
     let times: Vec<&str> = before.iter().chain(rest).copied().collect();
-    match times.iter().find(|word| ["at", "after", "every"].contains(*word)) {
+    match times.iter().find(|word| ["at", "when", "after", "every"].contains(*word)) {
         Some(word) => {
             let help = "write \"kill primary drawn for 5s\": the plan's seed draws the times".to_owned();
             Err((format!("a drawn fault has no `{word}`"), Some(help)))

@@ -90,10 +90,11 @@ impl PlanReader<'_> {
         }
         let mut faults = drives().flat_map(|(_, drive)| &drive.faults);
         if let Some(fault) =
-            faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some() || fault.at_ops.is_some())
+            faults.find(|fault| fault.outlasts_phase() || fault.every_ns.is_some() || fault.begins_by_load())
         {
             let what = format!("`{fault}` does not fit into load steps, whose length the search chooses");
-            let help = "write each fault once, and how long one of a disk lasts; leave `add node` out".to_owned();
+            let help = "write each fault once, with its time, and how long one of a disk lasts; leave `add node` out"
+                .to_owned();
             self.problem(node.span, what, Some(help));
             return;
         }

@@ -89,7 +89,7 @@ fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
             json!({ "anyOf": [{ "enum": ["all", "primary", "replica"] }, { "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "^[1-9][0-9]*$" }] })
         }
         KeyType::Faults => {
-            let fault = json!({ "type": "string", "pattern": format!("^({}) .*(at |drawn)", VERBS.join("|")) });
+            let fault = json!({ "type": "string", "pattern": format!("^({}) .*((at|when) |drawn)", VERBS.join("|")) });
             let swept = json!({ "type": "array", "items": fault, "minItems": 1 });
             json!({ "anyOf": [fault, { "type": "array", "items": { "anyOf": [fault, swept] } }] })
         }

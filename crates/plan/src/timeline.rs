@@ -1,7 +1,7 @@
 //! Faults on the clock of a load: what happens to which nodes, when, and for how long.
 //!
 //! Plans, command lines, recordings and reports share the syntax: `kill primary at 40%`,
-//! `pause node 2 at 10s for 3s every 20s`.
+//! `pause node 2 at 10s for 3s every 20s`, `promote replica when lag < 1s`.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use plimsoll_core::random::{below, mix};
 use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 use serde::{Serialize, Serializer};
 
+pub use crate::condition::FaultCondition;
 pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
 use crate::quantity::{self, Dimension, show_ns};
@@ -55,6 +56,8 @@ pub struct PlannedFault {
     pub at: FaultTime,
     /// Number of operations that have to end first, instead of a time.
     pub at_ops: Option<u64>,
+    /// Condition that has to hold first, instead of a time.
+    pub when: Option<FaultCondition>,
     /// Fault that has to be healed first.
     pub after: Option<FaultAfter>,
     /// Time until the fault is healed; `None` for the end of the phase, or of the trial for a fault of the disk.
@@ -205,10 +208,11 @@ impl PlannedFault {
     /// The mistake, with advice.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let is_time = |word: &&str| ["at", "after", "for", "every", drawn::DRAWN].contains(word);
+        let is_time = |word: &&str| ["at", "when", "after", "for", "every", drawn::DRAWN].contains(word);
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
         let what = action(named)?;
         let (times, drawn) = drawn::weight(times)?;
+        let (times, when) = FaultCondition::split(&times)?;
         let (times, after) = after(&times)?;
         let (times, at_ops) = at_ops(times)?;
         let [mut at, mut lasts, mut every] = [None; 3];
@@ -234,10 +238,17 @@ impl PlannedFault {
         let after_text = after.map_or_else(String::new, |fault| format!(" after fault {}", fault + 1));
         let ops_text = at_ops.map_or_else(String::new, |ops| format!(" at {ops} ops"));
         let drawn_text = drawn.map_or_else(String::new, drawn::words);
+        let when_text = when.as_ref().map_or_else(String::new, |when| format!(" when {when}"));
         let [at_text, lasts_text, every_text] = [("at", at), ("for", lasts), ("every", every)].map(shown);
-        let text = format!("{}{at_text}{ops_text}{after_text}{drawn_text}{lasts_text}{every_text}", named.join(" "));
+        let begins_text = format!("{at_text}{ops_text}{when_text}{after_text}{drawn_text}");
+        let text = format!("{}{begins_text}{lasts_text}{every_text}", named.join(" "));
         let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
-        let Some(at) = at.or(at_ops.or(drawn).map(|_| FaultTime::default())) else {
+        let begins_at = at.is_some() || at_ops.is_some();
+        if begins_at && when.is_some() {
+            let help = Some("leave `at` or `when` out".to_owned());
+            return Err(("a fault begins at a time, or by a condition".to_owned(), help));
+        }
+        let Some(at) = at.or((begins_at || when.is_some() || drawn.is_some()).then(FaultTime::default)) else {
             let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
         };
@@ -250,13 +261,14 @@ impl PlannedFault {
         }
         let every_ns = match every {
             None => None,
-            Some(_) if at_ops.is_some() => {
+            Some(_) if at_ops.is_some() || when.is_some() || after.is_some() => {
+                let how = match (at_ops, &when) {
+                    (Some(_), _) => "at a number of operations",
+                    (None, Some(_)) => "with a condition",
+                    (None, None) => "after another",
+                };
                 let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
-                return Err(("a fault at a number of operations is not repeated".to_owned(), help));
-            }
-            Some(_) if after.is_some() => {
-                let help = Some("leave `every` out, or write times from the start of the phase".to_owned());
-                return Err(("a fault after another is not repeated".to_owned(), help));
+                return Err((format!("a fault {how} is not repeated"), help));
             }
             Some(FaultTime { ns, .. }) if ns > 0 => Some(ns),
             Some(_) => {
@@ -279,7 +291,7 @@ impl PlannedFault {
             _ => {}
         }
         let after = after.map(|fault| FaultAfter { fault, by: at });
-        Ok(Self { text, what, at, at_ops, after, lasts, every_ns, drawn })
+        Ok(Self { text, what, at, at_ops, when, after, lasts, every_ns, drawn })
     }
 
     /// Returns a drawn fault with its time, in milliseconds from the start of the phase.
@@ -288,6 +300,11 @@ impl PlannedFault {
         let (named, rest) = self.text.rsplit_once(words.as_str()).unwrap_or((self.text.as_str(), ""));
         let text = format!("{named} at {}s{rest}", at_ms as f64 / 1e3);
         Self { text, at: FaultTime { ns: at_ms.saturating_mul(1_000_000), percent: 0.0 }, ..self.clone() }
+    }
+
+    /// Returns true for a fault that begins at a number of operations or by a condition, and so at any time.
+    pub fn begins_by_load(&self) -> bool {
+        self.at_ops.is_some() || self.when.is_some()
     }
 
     /// Returns true for a fault of the store's disk.
@@ -314,7 +331,8 @@ impl PlannedFault {
 
     /// Returns the fault without its times: `kill primary`.
     pub fn name(&self) -> &str {
-        self.text.split(" at ").next().unwrap_or_default()
+        let name = self.text.split(" at ").next().unwrap_or_default();
+        name.split(" when ").next().unwrap_or_default()
     }
 
     /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` determines the beginnings of a
@@ -337,7 +355,7 @@ impl PlannedFault {
 
     /// Returns the time from the first beginning to the last healing; `None` for an unknown end.
     fn extent(&self, length_ns: Option<u64>) -> (u64, Option<u64>) {
-        if self.at_ops.is_some() {
+        if self.begins_by_load() {
             return (0, length_ns);
         }
         let from_ns = self.at.ns(length_ns).unwrap_or(0);

@@ -32,6 +32,18 @@ fn a_fault_at_a_number_of_operations_may_be_in_effect_at_any_time() {
 }
 
 #[test]
+fn a_fault_with_a_condition_may_be_in_effect_at_any_time() {
+    let awaited = fault("kill  primary when store.connections>100 for 3s");
+    assert_eq!(awaited.to_string(), "kill primary when store.connections > 100 for 3s");
+    assert_eq!((awaited.name(), awaited.begins_by_load(), awaited.at_ops), ("kill primary", true, None));
+    assert_eq!(PlannedFault::parse(&awaited.to_string()).as_ref(), Ok(&awaited));
+    let later = chained(vec![awaited.clone(), fault("restart all at 2s after fault 1")]);
+    assert_eq!(later[1].at.ns(Some(20 * S)), Some(5 * S), "the earliest beginning");
+    assert!(overlap(&[awaited.clone(), fault("pause primary at 9s for 1s")], Some(20 * S)).is_some());
+    assert!(overlap(&[awaited, fault("pause node 1 at 9s for 1s")], Some(20 * S)).is_none());
+}
+
+#[test]
 fn a_fault_after_another_begins_no_earlier_than_that_one_is_healed() {
     let list =
         ["work backup at 1s", "kill node 2 at 10% after fault 1 for 2s", "cut node 2 at 500ms after fault 2 for 1s"];

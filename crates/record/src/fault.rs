@@ -68,5 +68,6 @@ pub struct FaultSpan {
 
 /// Returns the words of a fault without its times: `kill primary`.
 pub fn fault_name(fault: &str) -> &str {
-    fault.split(" at ").next().unwrap_or(fault)
+    let name = fault.split(" at ").next().unwrap_or(fault);
+    name.split(" when ").next().unwrap_or(name)
 }

@@ -48,41 +48,109 @@ pub use plimsoll_trace::with_descendants;
 pub use server::ServerProcesses;
 
 /// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.
-pub const STORE: SamplerSpec =
-    spec(plimsoll_core::sampler::STORE, "what the store counts of its own work: checkpoints, flushes, cache misses …");
+pub const STORE: SamplerSpec = spec(
+    plimsoll_core::sampler::STORE,
+    "what the store counts of its own work: checkpoints, flushes, cache misses …",
+    &[],
+);
 
-const fn spec(name: &'static str, summary: &'static str) -> SamplerSpec {
-    SamplerSpec { name, summary, by_default: true }
+/// Names of series, each with its unit.
+type Names = &'static [(&'static str, &'static str)];
+
+const fn spec(name: &'static str, summary: &'static str, series: Names) -> SamplerSpec {
+    SamplerSpec { name, summary, by_default: true, series }
 }
 
 /// A sampler that each system call of the machine takes longer with.
 const FSYNC: SamplerSpec = SamplerSpec {
     by_default: false,
-    ..spec("fsync", "the server's fsync, fdatasync and the like: how many, and how long each takes")
+    ..spec(
+        "fsync",
+        "the server's fsync, fdatasync and the like: how many, and how long each takes",
+        &[("flushes", "1/s"), ("lost", "1/s"), ("flush_time", "ns")],
+    )
 };
+
+const CPU: Names = &[("user", "%"), ("system", "%"), ("iowait", "%"), ("steal", "%"), ("idle", "%")];
+const TASKS: Names =
+    &[("running", "tasks"), ("blocked", "tasks"), ("load", "tasks"), ("switches", "1/s"), ("forks", "1/s")];
+const MEMORY: Names =
+    &[("used", "B"), ("available", "B"), ("cached", "B"), ("dirty", "B"), ("writeback", "B"), ("swapped", "B")];
+const DISK: Names = &[
+    ("reads", "1/s"),
+    ("writes", "1/s"),
+    ("flushes", "1/s"),
+    ("read", "B/s"),
+    ("written", "B/s"),
+    ("read_time", "ms"),
+    ("write_time", "ms"),
+    ("flush_time", "ms"),
+    ("in_flight", "requests"),
+    ("busy", "%"),
+];
+const NETWORK: Names = &[
+    ("received", "B/s"),
+    ("sent", "B/s"),
+    ("received_packets", "1/s"),
+    ("sent_packets", "1/s"),
+    ("drops", "1/s"),
+    ("errors", "1/s"),
+];
+const PRESSURE: Names = &[("some", "%"), ("all", "%")];
+const GENERATOR: Names = &[
+    ("user", "%"),
+    ("system", "%"),
+    ("memory", "B"),
+    ("threads", "tasks"),
+    ("waits", "1/s"),
+    ("preemptions", "1/s"),
+    ("run_queue_delay", "%"),
+];
+const SERVER: Names = &[
+    ("user", "%"),
+    ("system", "%"),
+    ("memory", "B"),
+    ("processes", "tasks"),
+    ("threads", "tasks"),
+    ("read", "B/s"),
+    ("written", "B/s"),
+    ("run_queue_delay", "%"),
+];
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 
 /// All samplers, in the order in which they are listed.
 const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
-    (spec("cpu", "user, system, waiting for I/O, stolen and idle, all cores and each"), |_| boxed(cpu::Cpu::open())),
-    (spec("tasks", "tasks running and waiting for a device, load, context switches"), |_| boxed(tasks::Tasks::open())),
-    (spec("memory", "used, available, page cache, dirty, being written back, swap"), |_| boxed(memory::Memory::open())),
-    (spec("disk", "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy"), |_| {
-        boxed(disk::Disk::open())
+    (spec("cpu", "user, system, waiting for I/O, stolen and idle, all cores and each", CPU), |_| {
+        boxed(cpu::Cpu::open())
     }),
-    (spec("network", "per interface: bytes, packets, drops and errors"), |_| boxed(network::Network::open())),
-    (spec("pressure", "share of time in which some or all tasks waited for CPU, memory, I/O"), |_| {
+    (spec("tasks", "tasks running and waiting for a device, load, context switches", TASKS), |_| {
+        boxed(tasks::Tasks::open())
+    }),
+    (spec("memory", "used, available, page cache, dirty, being written back, swap", MEMORY), |_| {
+        boxed(memory::Memory::open())
+    }),
+    (
+        spec("disk", "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy", DISK),
+        |_| boxed(disk::Disk::open()),
+    ),
+    (spec("network", "per interface: bytes, packets, drops and errors", NETWORK), |_| boxed(network::Network::open())),
+    (spec("pressure", "share of time in which some or all tasks waited for CPU, memory, I/O", PRESSURE), |_| {
         boxed(pressure::Pressure::open())
     }),
     (
-        spec("generator", "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches"),
+        spec(
+            "generator",
+            "this process: CPU (100 % is one core), run-queue delay, memory, threads, context switches",
+            GENERATOR,
+        ),
         |_| boxed(generator::Generator::open()),
     ),
     (
         spec(
             "server",
             "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
+            SERVER,
         ),
         |processes| boxed(server::ServerSampler::open(processes.clone())),
     ),

@@ -73,7 +73,8 @@ struct Shared<'a, 'b> {
 fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
     let Shared { board, run, io } = *shared;
     let (server, own) = (ServerProcesses::default(), JobSink { board, job });
-    let sinks = Sinks { clock: sinks.clock, recorder: sinks.recorder, sink: &own, fold: Mutex::default() };
+    let (clock, recorder) = (sinks.clock, sinks.recorder);
+    let sinks = Sinks { clock, recorder, sink: &own, fold: Mutex::default(), readings: Default::default() };
     let mut context = RunContext::new(run, &sinks, &server, io);
     let mut open: Option<Open> = None;
     while let Some(trial) = board.take(job, open.as_ref().map(|open| &open.store_use)) {

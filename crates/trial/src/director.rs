@@ -22,6 +22,7 @@ use crate::error::{TrialError, io_error};
 use crate::join_progress;
 use crate::phase::RunContext;
 use crate::pin;
+use crate::readings::{self, NewestOf};
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
 
@@ -109,6 +110,10 @@ pub struct Director<'a> {
     place: (u32, u32),
     /// Number of operations of the phase that ended, if a fault waits for it.
     ended_ops: Arc<AtomicU64>,
+    /// Length of the phase's warm-up, in nanoseconds.
+    warmup_ns: u64,
+    /// Newest readings, for faults with a condition.
+    newest: NewestOf<'a>,
     /// Servers with faults, of a store that has some.
     servers: Option<Arc<dyn Servers>>,
     /// Simulated disk of the store, if it has one.
@@ -140,9 +145,10 @@ impl Occurrence<'_> {
 
     /// Reports that the phase ended before the fault.
     fn missed(&self) -> String {
-        let at = match (self.fault.at_ops, self.follows()) {
-            (Some(ops), _) => format!("at {}", number::plural(ops, "operation", "operations")),
-            (_, Some(fault)) => format!("after fault {}", fault + 1),
+        let at = match (self.fault.at_ops, &self.fault.when, self.follows()) {
+            (Some(ops), ..) => format!("at {}", number::plural(ops, "operation", "operations")),
+            (_, Some(condition), _) => format!("when {condition}"),
+            (.., Some(fault)) => format!("after fault {}", fault + 1),
             _ => format!("at {}", number::seconds(self.moment.at_ns as f64 / 1e9)),
         };
         format!("{} {at} was not done: the phase had ended", self.fault.name())
@@ -202,6 +208,8 @@ impl<'a> Director<'a> {
             recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),
             ended_ops: Arc::clone(&driven.ended_ops),
+            warmup_ns: driven.spec.warmup.as_nanos() as u64,
+            newest: Box::new(|condition, since_ns| sinks.readings.of(condition, &trial.store.label, since_ns)),
             servers: store.servers(),
             disk: store.power_switch(),
             processes: context.server,
@@ -264,31 +272,45 @@ impl<'a> Director<'a> {
         Duration::from_nanos(one.moment.at_ns) + self.directed().delay
     }
 
-    /// Returns the time of a fault, once the one that it follows is healed or its operations have ended; `None` if `over` was closed before.
-    fn planned(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) -> Option<Planned> {
+    /// Returns the time of a fault, once the fault before is healed, its operations have ended, or its condition holds.
+    ///
+    /// # Errors
+    /// Words for the report, if `over` was closed before.
+    fn planned(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) -> Result<Planned, String> {
+        let now = || {
+            let at = start.at.elapsed();
+            Planned { at, undelayed: at.saturating_sub(self.directed().delay) }
+        };
+        if let Some(condition) = &one.fault.when {
+            let newest = || (self.newest)(condition, start.ns + self.warmup_ns);
+            let seen = readings::awaited(condition, newest, || has_ended(over, Instant::now() + LOOK_INTERVAL));
+            let seen = seen.map_err(|why| format!("{}; {why}", one.missed()))?;
+            let told = self.tell_event(Level::Info, format!("{}: {seen}", one.fault));
+            told.unwrap_or_else(|error| self.directed().fail(error));
+            return Ok(now());
+        }
         if let Some(ops) = one.fault.at_ops {
             while self.ended_ops.load(Ordering::Relaxed) < ops {
                 if has_ended(over, Instant::now() + LOOK_INTERVAL) {
-                    return None;
+                    return Err(one.missed());
                 }
             }
-            let at = start.at.elapsed();
-            return Some(Planned { at, undelayed: at.saturating_sub(self.directed().delay) });
+            return Ok(now());
         }
         let Some(by_ns) = one.after_ns else {
             let at = Duration::from_nanos(one.moment.at_ns);
-            return Some(Planned { at, undelayed: at });
+            return Ok(Planned { at, undelayed: at });
         };
         loop {
             let directed = self.directed();
             let healed = directed.healed.iter().find(|(position, _)| Some(*position) == one.follows());
             if let Some((_, healed)) = healed {
                 let at = healed.saturating_duration_since(start.at) + Duration::from_nanos(by_ns);
-                return Some(Planned { at, undelayed: at.saturating_sub(directed.delay) });
+                return Ok(Planned { at, undelayed: at.saturating_sub(directed.delay) });
             }
             drop(directed);
             if has_ended(over, Instant::now() + LOOK_INTERVAL) {
-                return None;
+                return Err(one.missed());
             }
         }
     }
@@ -385,11 +407,16 @@ impl<'a> Director<'a> {
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
     fn carry_out(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) {
         let Occurrence { fault, moment, .. } = *one;
-        let due = self.planned(one, start, over);
-        let due = due.and_then(|planned| Some((planned, self.wait(one, planned, start, over)?)));
-        let Some((planned, (chosen, changing))) = due else {
-            self.directed().missed.push(one.missed());
-            return;
+        let due = self.planned(one, start, over).and_then(|planned| {
+            let waited = self.wait(one, planned, start, over).ok_or_else(|| one.missed())?;
+            Ok((planned, waited))
+        });
+        let (planned, (chosen, changing)) = match due {
+            Ok(due) => due,
+            Err(missed) => {
+                self.directed().missed.push(missed);
+                return;
+            }
         };
         let ordinal = {
             let mut directed = self.directed();
@@ -637,7 +664,11 @@ impl<'a> Director<'a> {
     /// Ends a storm or neighbours, and reports the extent of a storm.
     fn end_disturbance(&self, ordinal: u32) -> Result<(), TrialError> {
         let Some((text, is_whole)) = self.disturbances.end(ordinal)? else { return Ok(()) };
-        let level = if is_whole { Level::Info } else { Level::Warning };
+        self.tell_event(if is_whole { Level::Info } else { Level::Warning }, text)
+    }
+
+    /// Reports an event of this moment.
+    fn tell_event(&self, level: Level, text: String) -> Result<(), TrialError> {
         let (now_ns, trial, subject) = (self.clock.now_ns(), Some(self.place.0), String::new());
         let class = EventClass::Drive;
         (self.tell)(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))

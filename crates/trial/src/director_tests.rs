@@ -4,7 +4,10 @@ use plimsoll_core::{Launch, Limits, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;
+use crate::readings::SeenReading;
 
+/// Length of the warm-up of each phase.
+const WARMUP: Duration = Duration::from_millis(100);
 /// Time that planned work takes.
 const WORK_TIME: Duration = Duration::from_millis(400);
 
@@ -185,8 +188,11 @@ impl Directing {
         let (began, ended) = (Instant::now(), Arc::<AtomicU64>::default());
         let ops = Arc::clone(&ended);
         let processes = ServerProcesses::default();
+        let clock = Clock::start();
+        // A level that is the time since the beginning, in ms.
+        let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
         let director = Director {
-            clock: Clock::start(),
+            clock,
             tell: Box::new(|event| {
                 match event {
                     Told::Fault(span) => told.lock().unwrap().push(span),
@@ -198,6 +204,8 @@ impl Directing {
             recorder: None,
             place: (0, 2),
             ended_ops: Arc::clone(&ended),
+            warmup_ns: WARMUP.as_nanos() as u64,
+            newest: Box::new(move |_, since_ns| (clock.now_ns() >= since_ns).then(level)),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
             disk: None,
             processes: &processes,
@@ -441,6 +449,26 @@ fn a_fault_at_a_number_of_operations_waits_for_them() {
     let [pause, cut] = [0, 2].map(|at| done.calls[at].0);
     assert!(is_near(pause, 200) && is_near(cut, 350), "{:?}", done.calls);
     assert_eq!(done.directed.missed, ["kill node 3 at 5,000 operations was not done: the phase had ended"]);
+}
+
+#[test]
+fn a_fault_with_a_condition_waits_for_a_reading_after_the_warm_up_that_meets_it() {
+    let faults = [
+        "pause node 1 when level > 300 for 100ms",
+        "cut node 2 when level < 9000 for 50ms",
+        "kill all when level > 5000",
+    ];
+    let done = Directing::of(Noted::default(), &faults, None, 800);
+    assert_eq!(done.names(), ["cut 2", "link 2", "pause 1", "resume 1", "start all"]);
+    let [cut, pause] = [0, 2].map(|at| done.calls[at].0);
+    assert!(is_near(cut, 100) && is_near(pause, 301), "{:?}", done.calls);
+    assert!(done.spans.iter().all(|span| span.planned_ns <= span.begun_ns && span.healed_ns.is_some()));
+    let [missed] = &done.directed.missed[..] else { panic!("{:?}", done.directed.missed) };
+    let nearest = missed.strip_prefix("kill all when level > 5000 was not done: the phase had ended; level was ");
+    let nearest = nearest.and_then(|rest| rest.strip_suffix(" at the nearest")?.replace(',', "").parse::<u128>().ok());
+    assert!(nearest.is_some_and(|level| level >= 500), "{missed}");
+    assert_eq!(done.events.len(), 2, "{:?}", done.events);
+    assert!(done.events[1].starts_with("pause node 1 when level > 300 for 100ms: level was "), "{:?}", done.events);
 }
 
 #[test]

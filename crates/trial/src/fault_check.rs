@@ -2,13 +2,17 @@
 
 use std::ops::Range;
 
+use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
 use plimsoll_lab::described;
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
-use plimsoll_plan::timeline::{FaultAction, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
+use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
 
 use crate::error::TrialError;
 use crate::precheck::no_such_node;
+
+/// Unit of series that are distributions of times, which have no single value.
+const TIMES: &str = "ns";
 
 /// Refuses a plan with a fault that its stores cannot have, before anything is started.
 ///
@@ -16,6 +20,14 @@ use crate::precheck::no_such_node;
 /// Which store it is, and why.
 pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     for trial in &plan.trials {
+        for (phase, drive) in trial.drives() {
+            for fault in &drive.faults {
+                let found = fault.when.as_ref().and_then(|when| no_such_reading(when, plan, &trial.store, catalogue));
+                if let Some((what, next)) = found {
+                    return Err(TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next));
+                }
+            }
+        }
         let of_servers = trial.drives().flat_map(|(name, drive)| drive.faults.iter().map(move |fault| (name, fault)));
         let of_servers: Vec<_> = of_servers.filter(|(_, fault)| !fault.is_of_disk()).collect();
         if of_servers.is_empty() {
@@ -153,6 +165,66 @@ fn no_such_work(
             let what = format!("{label} has no planned work `{name}` of `{on}`");
             Some((what, format!("there are: {}", works.join(", "))))
         }
+    }
+}
+
+/// Returns the reason that a condition's reading is not read in trials on `store`, or not compared, and advice.
+fn no_such_reading(
+    condition: &FaultCondition,
+    plan: &Plan,
+    store: &StoreUse,
+    catalogue: &Catalogue,
+) -> Option<(String, String)> {
+    let (label, source) = (&store.label, condition.source.as_str());
+    let counters = || -> Vec<(String, String)> {
+        let examples = catalogue.store(&store.kind).map(|kind| kind.counters(&store.params)).unwrap_or_default();
+        let series = examples.iter().map(|reading| reading.series(STORE, ""));
+        series.map(|series| (series.name, series.unit)).collect()
+    };
+    let names = |of: &str| -> Vec<(String, String)> {
+        let sampler = catalogue.samplers.iter().find(|sampler| sampler.name == of);
+        let series =
+            sampler.map(|sampler| sampler.series).unwrap_or_default().iter().filter(|(_, unit)| *unit != TIMES);
+        let named = series.map(|(name, unit)| ((*name).to_owned(), (*unit).to_owned()));
+        if of == STORE { counters() } else { named.collect() }
+    };
+    let listed = |of: &str| {
+        let prefix = if of == STORE { String::new() } else { format!("{of}.") };
+        names(of).iter().map(|(name, _)| format!("{prefix}{name}")).collect::<Vec<_>>()
+    };
+    let known = names(source);
+    let is_read = plan.samplers.iter().any(|one| one == source);
+    match known.iter().find(|(name, _)| *name == condition.name) {
+        Some((_, unit)) if !condition.compares(unit) => {
+            let what = format!("{} is measured in another unit", condition.reading());
+            Some((what, format!("write a value such as {}", example(unit))))
+        }
+        Some(_) if is_read => None,
+        Some(_) => {
+            let what = format!("the plan does not read {}: its `samplers` have no {source}", condition.reading());
+            Some((what, format!("add \"{source}\" to `samplers`")))
+        }
+        None => {
+            let all: Vec<String> = plan.samplers.iter().flat_map(|one| listed(one)).collect();
+            let what = match condition.name.as_str() {
+                "lag" if source == STORE => format!("{label} has no replication lag"),
+                _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),
+            };
+            Some((what, format!("there are: {}", if all.is_empty() { "none".to_owned() } else { all.join(", ") })))
+        }
+    }
+}
+
+/// Returns a value in the unit of a series, as plans write it.
+fn example(unit: &str) -> &'static str {
+    match unit {
+        "s" => "5s",
+        "ms" => "5ms",
+        "B" => "64MiB",
+        "B/s" => "64MiB/s",
+        "1/s" => "500/s",
+        "%" => "90%",
+        _ => "100",
     }
 }
 

@@ -11,7 +11,7 @@
 //! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
 //! | `drive`, `slices` | one driven phase with the threads beside it; its slices |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
-//! | `director`, `fault_check`, `ended_ops` | faults of a phase: carried out, healed, recorded; those that cannot be; operations that they wait for |
+//! | `director`, `fault_check`, `ended_ops`, `readings` | faults of a phase: carried out, healed, recorded; those that cannot be; operations and readings that they wait for |
 //! | `disturbance`, `storm` | faults from outside of servers: connection storms and noisy neighbours |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
@@ -50,6 +50,7 @@ mod phase;
 mod pin;
 mod power;
 mod precheck;
+mod readings;
 mod run;
 mod scenarios;
 mod sink;

@@ -90,7 +90,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         }
         None => Recorder::create(spec.runs_dir, &header)?,
     };
-    let sinks = Sinks { clock, recorder: &recorder, sink, fold };
+    let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
     sinks.show(&Told::BeginRun(Box::new(header)));
     plan.notices.iter().for_each(|notice| sinks.show(&Told::Notice(notice.clone())));
     if let Some(run) = before {

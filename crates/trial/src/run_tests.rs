@@ -66,7 +66,7 @@ impl Simulation {
         let recorder = Recorder::create(place.path(), &header).unwrap();
         let (result, drives) = {
             let fold = Mutex::new(Fold::new(true));
-            let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold };
+            let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold, readings: Default::default() };
             let driver = clocked.with(|drive| model_of(&sinks, drive));
             let (spec, server) = (spec(&place, &stop, &driver), plimsoll_sample::ServerProcesses::default());
             let mut context = RunContext::new((&plan, &catalogue, &spec), &sinks, &server, Io::Auto);

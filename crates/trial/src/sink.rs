@@ -13,6 +13,8 @@ use plimsoll_record::data::{
 };
 use plimsoll_record::{RecordError, Recorder, packed};
 
+use crate::readings::NewestReadings;
+
 /// Event of a run. Times are nanoseconds since the run's start; trials and phases are named by their positions.
 #[derive(Debug)]
 pub enum Told {
@@ -95,6 +97,8 @@ pub struct Sinks<'a> {
     pub sink: &'a dyn Sink,
     /// Results so far: the basis of a search or of a comparison in turn.
     pub fold: Mutex<Fold>,
+    /// Newest readings of all series.
+    pub readings: NewestReadings,
 }
 
 impl Sinks<'_> {
@@ -120,6 +124,7 @@ impl Sinks<'_> {
                 recorder.end_phase(trial, phase, end)
             }
             Told::Sample(sample) => {
+                self.readings.sample(&sample);
                 self.fold().sample(&sample);
                 recorder.sample(sample)
             }
@@ -188,6 +193,7 @@ impl Sinks<'_> {
         let mut fold = self.fold();
         let position = self.recorder.series(&series)?;
         fold.series(position, &series);
+        self.readings.series(position, &series);
         drop(fold);
         self.show(&Told::Series(position, series));
         Ok(position)

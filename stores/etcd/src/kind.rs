@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StorePreset, StoreSpec, WriteKind, with_limits,
+    Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec,
+    Store, StoreError, StoreKind, StorePreset, StoreSpec, WriteKind, with_limits,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 use plimsoll_lab::proxy::{Door, PROXY, Proxied};
@@ -72,6 +72,15 @@ impl StoreKind for Etcd {
 
     fn installed(&self) -> Result<String, StoreError> {
         SERVER.find().map(|program| program.display().to_string())
+    }
+
+    fn counters(&self, _: &Params) -> Vec<Reading> {
+        vec![
+            Reading::total("", "raft_applied", "", 0.0),
+            Reading::level("", "raft_term", "", 0.0),
+            Reading::level("", "db_size", "B", 0.0),
+            Reading::level("", "db_size_in_use", "B", 0.0),
+        ]
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

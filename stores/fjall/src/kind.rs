@@ -1,8 +1,8 @@
 //! Specification of the store: its parameters and abilities.
 
 use plimsoll_core::{
-    IndexMode, Interface, OpenOptions, ParamSpec, SessionShape, SessionSpec, Store, StoreError, StoreKind, StoreSpec,
-    WriteKind, with_disk,
+    IndexMode, Interface, OpenOptions, ParamSpec, Params, Reading, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StoreSpec, WriteKind, with_disk,
 };
 
 use crate::store::FjallStore;
@@ -54,6 +54,17 @@ impl Default for Sizes {
 impl StoreKind for FjallKind {
     fn spec(&self) -> &StoreSpec {
         &SPEC
+    }
+
+    fn counters(&self, _: &Params) -> Vec<Reading> {
+        vec![
+            Reading::cycle("", "flushes", "", 0.0),
+            Reading::level("", "memtables", "B", 0.0),
+            Reading::level("", "tables", "", 0.0),
+            Reading::level("", "tables_not_compacted", "", 0.0),
+            Reading::level("", "compactions_running", "", 0.0),
+            Reading::total("", "time_compacting", "s", 0.0),
+        ]
     }
 
     fn open(&self, options: OpenOptions, _progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {

@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
-    StoreKind, StoreSpec, Target, WriteKind, with_limits,
+    ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec, Store,
+    StoreError, StoreKind, StoreSpec, Target, WriteKind, with_limits,
 };
 
 use crate::endpoint;
@@ -69,6 +69,14 @@ impl StoreKind for Ldap {
 
     fn installed(&self) -> Result<String, StoreError> {
         SLAPD.find().map(|program| program.display().to_string())
+    }
+
+    fn counters(&self, _: &Params) -> Vec<Reading> {
+        vec![
+            Reading::level("", "database_used", "B", 0.0),
+            Reading::level("", "operations_pending", "", 0.0),
+            Reading::total("", "operations_completed", "", 0.0),
+        ]
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

@@ -6,6 +6,7 @@ use plimsoll_core::{Cycle, Reading, SeriesKind, StoreError, StoreErrorKind};
 use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
+use crate::progress::SECONDS_BEHIND;
 use crate::sql::Flavor;
 
 /// Constructor of a reading from a value.
@@ -67,6 +68,24 @@ pub(crate) fn read(connection: &mut Connection, log_bytes: u64, node: &str) -> R
         }
     }
     Ok(counters)
+}
+
+/// Returns the delay of the replica `node` in whole seconds, as it reports it. `None` for a server that follows no
+/// primary, or has no connection to it.
+pub(crate) fn lag(connection: &mut Connection, node: &str) -> Result<Option<Reading>, StoreError> {
+    let answer = connection.simple("SHOW SLAVE STATUS")?;
+    let seconds = answer.row_iter().next().and_then(|row| text(row, SECONDS_BEHIND).parse().ok());
+    Ok(seconds.map(|seconds| lag_of(node, seconds)))
+}
+
+fn lag_of(node: &str, seconds: f64) -> Reading {
+    Reading::level(node, "lag", "s", seconds)
+}
+
+/// Returns an example of each counter of servers, of which some may be replicas.
+pub(crate) fn examples(has_replicas: bool) -> Vec<Reading> {
+    let counters = COUNTERS.iter().map(|(_, _, name, unit, make)| make("", name, unit, 0.0));
+    counters.chain(has_replicas.then(|| lag_of("", 0.0))).collect()
 }
 
 /// The redo log, and how much of it had been written when sessions were opened.

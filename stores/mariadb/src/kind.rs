@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
     Dialect, DiskSpec, ErrorCodes, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec, Params,
-    Production, Recipe, Removal, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset,
-    StoreSpec, Target, with_limits,
+    Production, Reading, Recipe, Removal, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind,
+    StorePreset, StoreSpec, Target, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -16,6 +16,7 @@ use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 use crate::connection::connect;
 use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
+use crate::counters;
 use crate::galera;
 use crate::log;
 use crate::production::{MyProduction, SETTINGS};
@@ -126,6 +127,10 @@ impl StoreKind for Mariadb {
 
     fn installed(&self) -> Result<String, StoreError> {
         find_server().map(|program| program.display().to_string())
+    }
+
+    fn counters(&self, params: &Params) -> Vec<Reading> {
+        counters::examples(params.text("topology") == "replicas")
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

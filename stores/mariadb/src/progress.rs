@@ -15,7 +15,7 @@ const STATEMENTS: &str = "SELECT id, state, stage, max_stage, progress, floor(ti
      FROM information_schema.processlist WHERE max_stage > 0";
 /// Columns of `SHOW SLAVE STATUS`, in every version: the state of the replica, and its delay.
 const SLAVE_STATE: usize = 0;
-const SECONDS_BEHIND: usize = 32;
+pub(crate) const SECONDS_BEHIND: usize = 32;
 /// File that each node makes for itself at once, and receives from no other node.
 const OWN_CACHE: &str = "galera.cache";
 

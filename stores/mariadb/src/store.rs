@@ -399,14 +399,18 @@ impl MariadbStore {
 }
 
 /// Returns a probe of a server's counters under the name `node`, over a connection such as `link` makes.
-fn probe_over(link: &Link<Connection>, flavor: Flavor, node: String) -> Probe {
+fn probe_over(link: &Link<Connection>, flavor: Flavor, topology: Topology, node: String) -> Probe {
     let mut log_bytes = None;
     link.probe(move |control| {
         let log_bytes = match log_bytes {
             Some(known) => known,
             None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
         };
-        counters::read(control, log_bytes, &node)
+        let mut all = counters::read(control, log_bytes, &node)?;
+        if topology == Topology::Replicas {
+            all.extend(counters::lag(control, &node)?);
+        }
+        Ok(all)
     })
 }
 
@@ -645,13 +649,14 @@ impl Store for MariadbStore {
 
     fn probe(&mut self) -> Option<Probe> {
         let Some((servers, recipe)) = self.server.as_ref().filter(|_| self.nodes().len() > 1) else {
-            return Some(probe_over(&self.control, self.flavor, String::new()));
+            return Some(probe_over(&self.control, self.flavor, Topology::Alone, String::new()));
         };
+        let topology = recipe.topology;
         let of_node = |node: Arc<Node>| {
             let (name, number) = (format!("node {}", node.number + 1), node.number);
             let (recipe, waits) = (recipe.clone(), self.waits.clone());
             let link = Link::new(Some((Arc::clone(servers), Nodes::One(number))), move || recipe.open(&node, &waits));
-            probe_over(&link, self.flavor, name)
+            probe_over(&link, self.flavor, topology, name)
         };
         let mut nodes: Vec<Probe> = self.nodes().into_iter().map(of_node).collect();
         // One node may be away.

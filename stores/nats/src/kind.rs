@@ -1,8 +1,8 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Durability, ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store,
-    StoreError, StoreKind, StoreSpec, WriteKind, with_limits,
+    Durability, ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec,
+    Store, StoreError, StoreKind, StoreSpec, WriteKind, with_limits,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, NODES};
 
@@ -62,6 +62,20 @@ impl StoreKind for Nats {
 
     fn installed(&self) -> Result<String, StoreError> {
         SERVER.find().map(|program| program.display().to_string())
+    }
+
+    fn counters(&self, params: &Params) -> Vec<Reading> {
+        let mut all = vec![
+            Reading::level("", "stored", "B", 0.0),
+            Reading::total("", "api_requests", "", 0.0),
+            Reading::total("", "api_errors", "", 0.0),
+            Reading::total("", "last_seq", "", 0.0),
+            Reading::level("", "messages", "", 0.0),
+        ];
+        if number(params, "replicas") > 1 {
+            all.push(Reading::level("", "lag", "", 0.0));
+        }
+        all
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

@@ -1,6 +1,9 @@
 //! Counters of the server's own work: checkpoints, the log, commits, the cache, autovacuum. One question of
 //! one round trip, from the views that its version has.
 
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
 use plimsoll_core::{Answer, Reading, StoreError};
 use plimsoll_endpoint::text;
 
@@ -71,30 +74,91 @@ impl Counters {
             // the session that asked for one has its reply. The control file has the start of redo of a checkpoint, and
             // only when it has ended. A checkpoint with nothing to write ends nothing.
             let value = began.parse().unwrap_or(self.checkpoints as f64);
-            counters.push(Reading::cycle("", "checkpoints", "", value));
+            counters.push(Reading::cycle("", CHECKPOINTS, "", value));
         }
         for ((_, _, name, unit, _), position) in self.columns.iter().zip(1..) {
             let Ok(value) = text(row, position).parse() else { continue };
-            let make = if *name == CONNECTIONS { Reading::level } else { Reading::total };
-            counters.push(make("", name, unit, value));
+            counters.push(column(name, unit, value));
         }
         counters
     }
 }
 
-/// Returns how far each replica of a private server is behind: bytes of log that it has not replayed.
-///
-/// # Errors
-/// As asking.
-pub(crate) fn of_replicas(connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
-    // A replica is called node-2, as its part of the connection to the primary says. One that is only being copied has the
-    // same name, and replays nothing.
-    let answer = connection.simple(
-        "SELECT replace(application_name, '-', ' '), pg_current_wal_lsn() - replay_lsn \
-         FROM pg_stat_replication WHERE replay_lsn IS NOT NULL ORDER BY 1",
-    )?;
-    let reading = |row| Some(Reading::level(text(row, 0), "replay_behind", "B", text(row, 1).parse().ok()?));
-    Ok(answer.row_iter().filter_map(reading).collect())
+/// Replay of the log by the replicas of a private server.
+#[derive(Default)]
+pub(crate) struct Replay {
+    /// Ends of the log at the readings, in bytes, oldest first.
+    written: VecDeque<(Instant, f64)>,
+}
+
+impl Replay {
+    /// Returns the bytes of log that each replica has not replayed, and the time since the first reading that found
+    /// such log. PostgreSQL's own `replay_lag` does not grow if a replica stops answering.
+    ///
+    /// # Errors
+    /// As asking.
+    pub fn read(&mut self, connection: &mut Connection) -> Result<Vec<Reading>, StoreError> {
+        // A replica is called node-2, as its part of the connection to the primary says. One that is only being copied
+        // has the same name, and replays nothing. A standby cannot be asked for the end of the log, and returns no row.
+        let answer = connection.simple(
+            "SELECT replace(application_name, '-', ' '), lsn - replay_lsn, lsn - '0/0' \
+             FROM (SELECT pg_current_wal_lsn() AS lsn WHERE NOT pg_is_in_recovery()) AS written \
+             LEFT JOIN pg_stat_replication ON replay_lsn IS NOT NULL ORDER BY 1",
+        )?;
+        let now = Instant::now();
+        let mut all = Vec::new();
+        for row in answer.row_iter() {
+            let Ok(end) = text(row, 2).parse::<f64>() else { continue };
+            self.wrote(now, end);
+            let Ok(bytes) = text(row, 1).parse::<f64>() else { continue };
+            all.extend(behind(text(row, 0), bytes, self.lag(now, end - bytes)));
+        }
+        Ok(all)
+    }
+
+    /// Notes the end of the log at a reading.
+    fn wrote(&mut self, now: Instant, end: f64) {
+        // A new primary may have less log than the former one.
+        while self.written.back().is_some_and(|(at, known)| *known > end || *at == now) {
+            self.written.pop_back();
+        }
+        self.written.push_back((now, end));
+        if self.written.len() > READINGS_MAX {
+            self.written.pop_front();
+        }
+    }
+
+    /// Returns the time since the first reading at which the log was longer than `replayed`.
+    fn lag(&self, now: Instant, replayed: f64) -> Duration {
+        let first = self.written.iter().find(|(_, end)| *end > replayed);
+        first.map_or(Duration::ZERO, |(at, _)| now.saturating_duration_since(*at))
+    }
+}
+
+/// Returns the readings of a replica.
+fn behind(node: &str, bytes: f64, lag: Duration) -> [Reading; 2] {
+    [Reading::level(node, "replay_behind", "B", bytes), Reading::level(node, "lag", "s", lag.as_secs_f64())]
+}
+
+/// Returns the reading of a column.
+fn column(name: &str, unit: &str, value: f64) -> Reading {
+    let make = if name == CONNECTIONS { Reading::level } else { Reading::total };
+    make("", name, unit, value)
+}
+
+/// Returns an example of each counter of servers, of which some may be replicas.
+pub(crate) fn examples(has_replicas: bool) -> Vec<Reading> {
+    let mut all = vec![Reading::cycle("", CHECKPOINTS, "", 0.0)];
+    for (_, _, name, unit, _) in &COLUMNS {
+        // Versions ask for some in different ways.
+        if all.iter().all(|known| known.name != *name) {
+            all.push(column(name, unit, 0.0));
+        }
+    }
+    if has_replicas {
+        all.extend(behind("", 0.0, Duration::ZERO));
+    }
+    all
 }
 
 /// The first version that has it and the first that has it no more, our name and unit, and how it is asked for.
@@ -102,6 +166,10 @@ type Column = (u32, u32, &'static str, &'static str, &'static str);
 
 /// No version.
 const NONE: u32 = u32::MAX;
+/// Name of the cycle.
+const CHECKPOINTS: &str = "checkpoints";
+/// Maximum of kept readings of the log's end: an hour of seconds.
+const READINGS_MAX: usize = 3_600;
 /// Name of the only column that does not only grow.
 const CONNECTIONS: &str = "connections";
 
@@ -139,3 +207,24 @@ const AUTOANALYZES: &str = "(SELECT coalesce(sum(pg_stat_get_autoanalyze_count(o
                             WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')";
 const WRITTEN_BY_SESSIONS: &str = "(SELECT coalesce(sum(writes), 0) FROM pg_stat_io \
                                    WHERE backend_type = 'client backend' AND object = 'relation')";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replica_lags_since_the_first_reading_with_log_that_it_has_not_replayed() {
+        let (start, mut replay) = (Instant::now(), Replay::default());
+        let at = |second: u64| start + Duration::from_secs(second);
+        for (second, end) in [(0, 100.0), (1, 200.0), (2, 200.0), (3, 300.0)] {
+            replay.wrote(at(second), end);
+        }
+        let lag = |replay: &Replay, replayed| replay.lag(at(3), replayed).as_secs();
+        assert_eq!(
+            [300.0, 250.0, 200.0, 150.0, 100.0, 50.0].map(|replayed| lag(&replay, replayed)),
+            [0, 0, 0, 2, 2, 3]
+        );
+        replay.wrote(at(3), 180.0);
+        assert_eq!([180.0, 150.0, 50.0].map(|replayed| lag(&replay, replayed)), [0, 0, 3], "the log of a new primary");
+    }
+}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use plimsoll_core::production::LogReceiver;
 use plimsoll_core::{
     Dialect, DiskSpec, Durability, ErrorCodes, IndexMode, Interface, LOG_DISK, Limits, Node, OpenOptions, ParamSpec,
-    Params, Production, Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind, StorePreset,
-    StoreSpec, Target, Waits, with_limits,
+    Params, Production, Reading, Recipe, Removal, Servers, SessionShape, SessionSpec, Store, StoreError, StoreKind,
+    StorePreset, StoreSpec, Target, Waits, with_limits,
 };
 
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
@@ -15,6 +15,7 @@ use plimsoll_lab::proxy::PROXY;
 
 use crate::connection::Connection;
 use crate::conninfo::{self, ConnInfo, Environment, Wanted};
+use crate::counters;
 use crate::log;
 use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
@@ -147,6 +148,10 @@ impl StoreKind for Postgres {
 
     fn installed(&self) -> Result<String, StoreError> {
         POSTGRES.find().map(|program| program.display().to_string())
+    }
+
+    fn counters(&self, params: &Params) -> Vec<Reading> {
+        counters::examples(params.int("nodes") > 1)
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

@@ -15,7 +15,7 @@ use plimsoll_lab::tree_bytes;
 
 use crate::connection::Connection;
 use crate::control;
-use crate::counters::{self, Counters};
+use crate::counters::{Counters, Replay};
 use crate::kv::{self, KvConnect, PgKv};
 use crate::reach::Endpoint;
 use crate::servers::{SessionPlan, SessionServers};
@@ -494,14 +494,14 @@ impl Store for PostgresStore {
 
     fn probe(&mut self) -> Option<Probe> {
         let sessions_at = self.sessions_at.clone();
-        let mut counters = Counters::default();
+        let (mut counters, mut replay) = (Counters::default(), Replay::default());
         let has_replicas = self.nodes().len() > 1;
         Some(self.control.probe(move |control| {
             // While sessions are at work no other thread does it.
             sessions_at.cancel_given_up();
             let mut all = counters.read(control)?;
             if has_replicas {
-                all.extend(counters::of_replicas(control)?);
+                all.extend(replay.read(control)?);
             }
             Ok(all)
         }))

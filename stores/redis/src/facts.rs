@@ -142,12 +142,44 @@ impl Info {
     pub fn counters(&self, node: &str) -> Vec<Reading> {
         let number = |name: &str| self.number(name) as f64;
         let total = |name| Reading::total(node, name, "", number(name));
-        vec![
+        let mut all = vec![
             Reading::level(node, "used_memory", "B", number("used_memory")),
             total("evicted_keys"),
             total("aof_delayed_fsync"),
-        ]
+        ];
+        all.extend(self.replicas_behind().map(|bytes| behind(node, bytes as f64)));
+        all
     }
+
+    /// Returns the bytes of the replication stream that the replica furthest behind has not acknowledged. Replicas
+    /// acknowledge once a second. `None` for a server without replicas.
+    fn replicas_behind(&self) -> Option<u64> {
+        let replicas = (0..).map_while(|number| self.0.get(&format!("slave{number}")));
+        let offset = |replica: &String| {
+            let field = replica.split(',').find_map(|field| field.strip_prefix("offset="))?;
+            field.parse::<u64>().ok()
+        };
+        let least = replicas.filter_map(offset).min();
+        least.map(|offset| self.number("master_repl_offset").saturating_sub(offset))
+    }
+}
+
+/// Returns the reading of the bytes that the replicas of `node` are behind.
+fn behind(node: &str, bytes: f64) -> Reading {
+    Reading::level(node, "replicas_behind", "B", bytes)
+}
+
+/// Returns an example of each counter of servers, of which some may have replicas, or be a cluster.
+pub(crate) fn counter_examples(has_replicas: bool, is_cluster: bool) -> Vec<Reading> {
+    let mut all = Info::default().counters("");
+    all.extend(["aof_rewrites", "rdb_saves"].map(|name| Reading::cycle("", name, "", 0.0)));
+    if has_replicas {
+        all.push(behind("", 0.0));
+    }
+    if is_cluster {
+        all.extend(["cluster_moved", "cluster_ask"].map(|name| Reading::total("", name, "", 0.0)));
+    }
+    all
 }
 
 /// The value of a setting; `None` where there is no such setting, or it may not be asked.
@@ -200,5 +232,15 @@ mod tests {
         assert!(info.is_rewriting());
         assert!(!Info::default().is_rewriting());
         assert_eq!(info.number("nothing"), 0);
+    }
+
+    #[test]
+    fn the_replica_that_is_furthest_behind_counts() {
+        let replica = |number: u32, offset: u32| {
+            format!("slave{number}:ip=10.0.0.{number},port=6379,state=online,offset={offset},lag=0\r\n")
+        };
+        let info = Info::parse(&format!("master_repl_offset:900\r\n{}{}", replica(0, 880), replica(1, 650)));
+        assert_eq!(info.replicas_behind(), Some(250));
+        assert_eq!(Info::parse("role:slave\r\nmaster_repl_offset:900\r\n").replicas_behind(), None);
     }
 }

@@ -1,12 +1,13 @@
 //! The store as `stores/all` lists it.
 
 use plimsoll_core::{
-    Interface, Limits, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError, StoreKind,
-    StorePreset, StoreSpec, Target, WriteKind, with_limits,
+    Interface, Limits, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec, Store, StoreError,
+    StoreKind, StorePreset, StoreSpec, Target, WriteKind, with_limits,
 };
 use plimsoll_endpoint::{Environment, READS, Reads};
 
 use crate::endpoint;
+use crate::facts;
 use crate::readers::not_in_cluster;
 use crate::server::{Make, RedisRecipe, Shape, find_server};
 use crate::store::{RedisStore, prefix_of};
@@ -130,6 +131,10 @@ impl StoreKind for Redis {
 
     fn installed(&self) -> Result<String, StoreError> {
         find_server(None).map(|(_, program)| program.display().to_string())
+    }
+
+    fn counters(&self, params: &Params) -> Vec<Reading> {
+        facts::counter_examples(params.int("replicas") > 0, params.int("nodes") > 1)
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {

@@ -67,7 +67,7 @@ fn are_shares(faults: &Item) -> bool {
         let of_phase = |time: FaultTime| time.ns == 0;
         let fault = PlannedFault::parse(text).ok();
         fault.is_some_and(|fault| {
-            let is_once = fault.at_ops.is_none() && fault.every_ns.is_none() && fault.drawn.is_none();
+            let is_once = !fault.begins_by_load() && fault.every_ns.is_none() && fault.drawn.is_none();
             is_once && of_phase(fault.at) && fault.lasts.is_none_or(of_phase)
         })
     };

@@ -200,6 +200,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     place.run(&[&limited[..], &tiny].concat()).expect(2).says("memory = 1B: too little for a server");
     drive("postgres", "disk full at 1s", "put it on one that can");
     drive("postgres", "explode all at 1s", "unknown fault `explode`");
+    drive("postgres", "kill all when lag > 1s", "postgres has no replication lag");
+    drive("postgres-replicas", "kill all when replicas_behind > 1MiB", "connections, ");
     drive("postgres", "work tidy at 1s", "there are: backup, reindex, vacuum");
     drive("postgres-replicas", "work vacuum node 2 at 1s", "there are: backup");
     let nothing = ["drive", "kv", "--on", "nats", "--for", "5s", "--fault", "work backup at 1s"];
@@ -210,6 +212,22 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     let counted = ["drive", "kv", "--on", "postgres", "--ops", "10", "--fault", "kill all at 50%"];
     place.run(&counted).expect(2).says("the length of the phase is not known, because it counts operations");
     assert!(place.all_runs().is_empty());
+}
+
+#[test]
+fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_undecided() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
+    let never = "kill primary when store.node 2.lag > 1h for 1s";
+    let faulted = ["--fault", "pause replica at 2s for 5s", "--fault", "reset primary when lag > 2s", "--fault", never];
+    let ran = place.run(&[&drive[..], &["--for", "10s", "--json", "-q"], &faulted].concat()).expect(11).last_json();
+    let (found, verdict) = faults(&ran);
+    let [pause, reset] = &found[..] else { panic!("{found:?}") };
+    let after = seconds(reset, "at_s") - seconds(pause, "at_s");
+    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause.
+    assert!((1.5..5.5).contains(&after), "{found:?}");
+    assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
+    assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub fn catalogue() -> Catalogue {
         stores: stores.into_iter().map(|spec| Box::new(Kind(spec)) as Box<dyn StoreKind>).collect(),
         workloads: vec![coupons, select, nothing, script],
         samplers: [("cpu", true), ("disk", true), ("fsync", false)]
-            .map(|(name, by_default)| SamplerSpec { name, summary: "", by_default })
+            .map(|(name, by_default)| SamplerSpec { name, summary: "", by_default, series: &[] })
             .to_vec(),
     }
 }

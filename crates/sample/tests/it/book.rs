@@ -23,6 +23,9 @@ fn the_book_tells_of_every_sampler_and_series_with_its_unit() {
     }
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
     assert_eq!(order, names);
+    for spec in specs().iter().filter(|spec| spec.name != plimsoll_sample::STORE.name) {
+        assert_eq!(told[spec.name], spec.series, "{}", spec.name);
+    }
     let server = ServerProcesses::default();
     server.set(vec![std::process::id()]);
     let (opened, unavailable) = open(&names, &server);

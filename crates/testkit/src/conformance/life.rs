@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Access, ColdStart, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Params, Probe,
-    Store, StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
+    Reading, Store, StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
 };
 use plimsoll_lab::{Cluster, FALLBACK_BASES};
 
@@ -245,6 +245,14 @@ pub(super) fn selects(subject: &mut Subject<'_>) -> Result<(), String> {
 pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), String> {
     subject.store.create(&Layout::default()).map_err(said("create"))?;
     let Some(mut probe) = subject.store.probe() else { return Ok(()) };
+    let readings = probe().map_err(said("counters"))?;
+    let is_known =
+        |one: &Reading, examples: &[Reading]| examples.iter().any(|known| known.series("", "") == one.series("", ""));
+    if let Some(examples) = &subject.counters
+        && let Some(unknown) = readings.iter().find(|one| !is_known(one, examples))
+    {
+        return Err(format!("its kind has no example of the counter {unknown:?}"));
+    }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {

@@ -28,7 +28,9 @@ pub use kv::kinds as kv_kinds;
 use std::fmt;
 use std::path::Path;
 
-use plimsoll_core::{Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, StoreKind, StoreSpec, Target};
+use plimsoll_core::{
+    Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, Reading, StoreKind, StoreSpec, Target,
+};
 use plimsoll_lab::OpenStore;
 
 use crate::draw::repeats;
@@ -152,6 +154,8 @@ fn nothing_left(dir: &Path) -> Result<(), String> {
 struct Subject<'a> {
     spec: &'a StoreSpec,
     store: OpenStore,
+    /// Examples of its counters, of a private store.
+    counters: Option<Vec<Reading>>,
 }
 
 impl Subject<'_> {
@@ -165,6 +169,7 @@ impl Subject<'_> {
 fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     let spec = kind.spec();
     let (params, run_id) = (params.clone(), "conformance".to_owned());
+    let examples = kind.counters(&params);
     let options = OpenOptions { target, params, run_id, waits: Default::default() };
     let mut report = Report::default();
     let is_attached = options.target.url().is_ok();
@@ -176,7 +181,7 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
         Ok(store) => store,
         Err(error) => panic!("{} does not open: {error}. {}", spec.name, error.next.as_deref().unwrap_or("")),
     };
-    let mut subject = Subject { spec, store };
+    let mut subject = Subject { spec, store, counters: (!is_attached).then_some(examples) };
     report.add("it has a version and a place", life::describes_itself(&mut subject));
     report.add("it opens sessions of the durabilities it declares, and no others", life::durabilities(&mut subject));
     if !spec.keeps_data {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Catalogue, Launch, Member, Node, OpenOptions, ParamSpec, Params, Recipe, ServerSpec, SessionShape, SessionSpec,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits, with_disk,
+    Catalogue, Launch, Member, Node, OpenOptions, ParamSpec, Params, Reading, Recipe, ServerSpec, SessionShape,
+    SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits, with_disk,
 };
 use plimsoll_plan::model::{Plan, PlannedTrial};
 use plimsoll_testkit::lying_kv::Pairs;
@@ -25,6 +25,11 @@ impl StoreKind for Described {
     fn installed(&self) -> Result<String, StoreError> {
         let missing = |kind| StoreError::new(kind, format!("{} is not installed", self.0.name)).next("install it");
         self.2.map_or_else(|| Ok("built in".to_owned()), |kind| Err(missing(kind)))
+    }
+
+    fn counters(&self, _: &Params) -> Vec<Reading> {
+        let lag = (self.1 > 1).then(|| Reading::level("", "lag", "s", 0.0));
+        [Reading::level("", "connections", "", 0.0)].into_iter().chain(lag).collect()
     }
 
     fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
@@ -84,9 +89,10 @@ const LOAD: &str = "[[phase]]\ndo = \"load\"\n";
 fn parsed(catalogue: &Catalogue, top: &str, store: &str, drive: &str, rest: &str) -> Plan {
     let load = if top.contains("as-is") { "" } else { LOAD };
     let length = if drive.contains("ops = ") { "" } else { "for = \"5s\"\n" };
+    let samplers = if top.contains("samplers = ") { "" } else { "samplers = []\n" };
     let mix = if drive.contains("mix = ") { "" } else { "mix = { read = 1, update = 1 }\n" };
     let text = format!(
-        "{top}\nstores = [{store}]\nsamplers = []\n[workload]\nname = \"kv\"\nrecords = 40\n{load}\
+        "{top}\nstores = [{store}]\n{samplers}[workload]\nname = \"kv\"\nrecords = 40\n{load}\
          [[phase]]\ndo = \"drive\"\ndurability = \"buffered\"\n{length}{mix}{drive}\n{rest}"
     );
     plimsoll_plan::parse("refused", &text, catalogue, &Default::default())
@@ -178,6 +184,46 @@ fn faults_at_times_that_a_phase_never_reaches_or_that_exclude_each_other_are_ref
     let repeated = counted("pause node 1 at 0s for 2s every 8s");
     refuses("", "\"cluster\"", &repeated, "", "has no length to repeat it in", "leave `every` out");
     allows("", "\"cluster\"", &counted("kill all at 100s for 3s"), "");
+}
+
+#[test]
+fn conditions_on_readings_that_are_not_read_are_refused() {
+    let read = "samplers = [\"store\", \"tasks\", \"fsync\"]";
+    for (top, store, condition, words, next) in [
+        (
+            read,
+            "single",
+            "lag < 1s",
+            "kill all when lag < 1s: single has no replication lag",
+            "connections, tasks.running",
+        ),
+        (
+            read,
+            "cluster",
+            "lags < 1s",
+            "cluster and the plan's samplers have no reading lags",
+            "connections, lag, tasks.",
+        ),
+        (read, "cluster", "tasks.lag < 1s", "the plan's samplers have no reading tasks.lag", "tasks.load"),
+        (read, "cluster", "fsync.flush_time > 1s", "have no reading fsync.flush_time", "fsync.flushes, fsync.lost"),
+        (
+            read,
+            "cluster",
+            "cpu.user > 90%",
+            "the plan does not read cpu.user: its `samplers` have no cpu",
+            "add \"cpu\"",
+        ),
+        ("", "cluster", "lag > 1s", "the plan does not read lag: its `samplers` have no store", "add \"store\""),
+        (read, "cluster", "lag > 64MiB", "lag is measured in another unit", "write a value such as 5s"),
+        (read, "cluster", "connections > 5s", "connections is measured in another unit", "such as 100"),
+    ] {
+        let drive = format!("fault = \"kill all when {condition}\"");
+        refuses(top, &format!("\"{store}\""), &drive, "", words, next);
+    }
+    for condition in ["lag < 1s", "store.node 2.lag >= 500ms", "connections > 100", "tasks.running > 8"] {
+        allows(read, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
+        allows(read, "\"cluster\"", &format!("ops = 10\nfault = \"kill primary when {condition} for 1s\""), "");
+    }
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! Newest readings of samplers and of stores' counters, for faults that begin by a condition.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use plimsoll_analysis::number;
+use plimsoll_core::Series;
+use plimsoll_core::sampler::STORE;
+use plimsoll_plan::timeline::FaultCondition;
+use plimsoll_record::data::Sample;
+
+/// Reading of a series.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SeenReading {
+    /// Value, as it is recorded.
+    pub value: f64,
+    /// Unit of the series.
+    pub unit: String,
+}
+
+/// Returns the newest reading of a condition, if it was read at a time of the run's clock or later.
+pub(crate) type NewestOf<'a> = Box<dyn Fn(&FaultCondition, u64) -> Option<SeenReading> + Sync + Send + 'a>;
+
+/// Series with the time and the value of its newest reading.
+#[derive(Debug)]
+struct Newest {
+    series: Series,
+    reading: Option<(u64, f64)>,
+}
+
+/// Newest readings of all series of a run, by the positions of the series.
+#[derive(Debug, Default)]
+pub struct NewestReadings(Mutex<BTreeMap<u32, Newest>>);
+
+impl NewestReadings {
+    /// Adds a series.
+    pub(crate) fn series(&self, position: u32, series: &Series) {
+        self.locked().entry(position).or_insert_with(|| Newest { series: series.clone(), reading: None });
+    }
+
+    /// Takes the values of a sample.
+    pub(crate) fn sample(&self, sample: &Sample) {
+        let mut all = self.locked();
+        for (position, value) in &sample.values {
+            if let Some(newest) = all.get_mut(position) {
+                newest.reading = Some((sample.at_ns, *value));
+            }
+        }
+    }
+
+    /// Returns the reading of a condition in the newest round of its source. `None` for a round before `since_ns`.
+    /// `label` is that of the store, which its counters have before their own subjects.
+    pub(crate) fn of(&self, condition: &FaultCondition, label: &str, since_ns: u64) -> Option<SeenReading> {
+        let all = self.locked();
+        let of_source = all.values().filter_map(|Newest { series, reading }| {
+            let subject = own_subject(series, label).filter(|_| series.source == condition.source)?;
+            reading.map(|(at_ns, value)| (series, subject, at_ns, value))
+        });
+        let of_source: Vec<_> = of_source.collect();
+        // A node that is away keeps its last reading, which is old.
+        let round_ns = of_source.iter().map(|(_, _, at_ns, _)| *at_ns).max().filter(|at_ns| *at_ns >= since_ns)?;
+        let is_meant = |(series, subject, at_ns, _): &&(&Series, &str, u64, f64)| {
+            let is_its = condition.subject.as_deref().is_none_or(|own| own == *subject || own == series.subject);
+            is_its && *at_ns == round_ns && series.name == condition.name && condition.compares(&series.unit)
+        };
+        let meant = || of_source.iter().filter(is_meant);
+        let whole = meant().find(|(_, subject, ..)| subject.is_empty());
+        let found = whole.or_else(|| meant().max_by(|(.., one), (.., other)| one.total_cmp(other)));
+        found.map(|(series, _, _, value)| SeenReading { value: *value, unit: series.unit.clone() })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<u32, Newest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until the `newest` reading meets a condition, and returns words for the reading. `is_over` waits a moment, and
+/// returns true once there is no more to wait for.
+///
+/// # Errors
+/// Words for the nearest reading, if the condition was not met.
+pub(crate) fn awaited(
+    condition: &FaultCondition,
+    newest: impl Fn() -> Option<SeenReading>,
+    mut is_over: impl FnMut() -> bool,
+) -> Result<String, String> {
+    let was = |seen: &SeenReading| format!("{} was {}", condition.reading(), number::with_unit(seen.value, &seen.unit));
+    let mut nearest: Option<SeenReading> = None;
+    loop {
+        if let Some(seen) = newest() {
+            if condition.is_met(seen.value, &seen.unit) {
+                return Ok(was(&seen));
+            }
+            if nearest.as_ref().is_none_or(|known| condition.is_nearer(seen.value, known.value)) {
+                nearest = Some(seen);
+            }
+        }
+        if is_over() {
+            let nearest = nearest.map(|seen| format!("{} at the nearest", was(&seen)));
+            return Err(nearest.unwrap_or_else(|| format!("after the warm-up {} was not read", condition.reading())));
+        }
+    }
+}
+
+/// Returns the subject of a series without the label of the store; `None` for a counter of another store.
+fn own_subject<'s>(series: &'s Series, label: &str) -> Option<&'s str> {
+    if series.source != STORE {
+        return Some(&series.subject);
+    }
+    let part = series.subject.strip_prefix(label)?;
+    if part.is_empty() { Some(part) } else { part.strip_prefix(' ') }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::SeriesKind;
+    use plimsoll_plan::timeline::PlannedFault;
+
+    use super::*;
+
+    /// Readings of a store of two nodes, of a disk and of the processors, all at 5.
+    fn readings() -> NewestReadings {
+        let newest = NewestReadings::default();
+        let series = [
+            (STORE, "pg-ha node 1", "lag", "s"),
+            (STORE, "pg-ha node 2", "lag", "s"),
+            (STORE, "pg-ha", "connections", ""),
+            (STORE, "pg", "connections", ""),
+            ("cpu", "", "user", "%"),
+            ("cpu", "cpu0", "user", "%"),
+            ("disk", "vda", "busy", "%"),
+        ];
+        for (position, (source, subject, name, unit)) in (0..).zip(series) {
+            let [source, subject, name, unit] = [source, subject, name, unit].map(str::to_owned);
+            newest.series(position, &Series { source, subject, name, unit, kind: SeriesKind::Level });
+        }
+        let values = [0.2, 3.0, 40.0, 90.0, 10.0, 80.0, 55.0];
+        newest.sample(&Sample { at_ns: 5, values: (0..).zip(values).collect(), ..Sample::default() });
+        newest
+    }
+
+    fn seen(newest: &NewestReadings, condition: &str, since_ns: u64) -> Option<f64> {
+        let fault = PlannedFault::parse(&format!("kill primary when {condition}")).unwrap();
+        newest.of(&fault.when.unwrap(), "pg-ha", since_ns).map(|seen| seen.value)
+    }
+
+    #[test]
+    fn a_condition_reads_the_whole_or_the_greatest_of_all_subjects_or_the_one_that_it_names() {
+        let newest = readings();
+        for (condition, wanted) in [
+            ("lag < 1s", Some(3.0)),
+            ("store.node 1.lag < 1s", Some(0.2)),
+            ("store.pg-ha node 1.lag < 1s", Some(0.2)),
+            ("connections > 100", Some(40.0)),
+            ("cpu.user > 50%", Some(10.0)),
+            ("cpu.cpu0.user > 50%", Some(80.0)),
+            ("disk.busy > 50%", Some(55.0)),
+            ("disk.vdb.busy > 50%", None),
+            ("disk.busy > 50ms", None),
+            ("memory.used > 1GiB", None),
+        ] {
+            assert_eq!(seen(&newest, condition, 5), wanted, "{condition}");
+        }
+    }
+
+    #[test]
+    fn a_reading_from_before_the_warm_up_s_end_and_one_of_an_earlier_round_do_not_count() {
+        let newest = readings();
+        assert_eq!(seen(&newest, "lag < 1s", 6), None);
+        newest.sample(&Sample { at_ns: 7, values: vec![(0, 0.1)], ..Sample::default() });
+        assert_eq!(seen(&newest, "lag < 1s", 6), Some(0.1), "node 2 is away");
+        assert_eq!(seen(&newest, "store.node 2.lag < 1s", 6), None);
+    }
+}
