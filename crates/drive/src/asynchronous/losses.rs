@@ -157,7 +157,9 @@ impl Worker {
         let mut answer = Answer::default();
         answer.fail(Outcome::Rejected, "connect", &error.to_string());
         let now_ns = self.now_ns();
-        self.core.borrow_mut().note(now_ns, Outcome::Rejected, &answer);
+        self.core.borrow_mut().not_connected(lane..lane + 1, now_ns, &answer);
+        // What is due may be rejected now.
+        self.call();
         self.end_for(lane, now_ns, error, false);
     }
 
