@@ -237,8 +237,7 @@ fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
         manner.answered.load(SeqCst)
     });
     let breaker = Some(Breaker { failures: 2, wait_ns: 300_000_000 });
-    let spec =
-        DriveSpec { connect_timeout: Some(MS * 100), breaker, pace: Pace::even(200.0), ..for_ms(io, 2_000) };
+    let spec = DriveSpec { connect_timeout: Some(MS * 100), breaker, pace: Pace::even(200.0), ..for_ms(io, 2_000) };
     let (driven, log) = drive(&spec, server.clients(1), endless());
     let answered = silencer.join().unwrap();
     let result = &driven.result;
