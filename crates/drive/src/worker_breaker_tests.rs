@@ -58,6 +58,27 @@ fn a_client_whose_circuit_opens_does_not_send_the_operation_again() {
 }
 
 #[test]
+fn a_retry_that_succeeds_ends_the_failures_in_a_row() {
+    use Outcome::{Ok, Rejected};
+    let retry = Some(Retry { scope: RetryScope::All, tries: 2 });
+    let spec = DriveSpec { retry, breaker: breaker(2), ..DriveSpec::default() };
+    let (cycles, sent_ms, report) = sent(&spec, 3, &[Rejected, Ok, Rejected, Ok, Rejected, Ok]);
+    assert_eq!((cycles, sent_ms), (vec![0, 0, 1, 1, 2, 2], vec![0, 1, 2, 3, 4, 5]));
+    assert_eq!(report.breaker, Some(BreakerCounts { opened: 0, rejected: 0 }));
+}
+
+#[test]
+fn a_client_that_is_done_does_not_wait_for_its_circuit() {
+    let spec = DriveSpec { breaker: breaker(1), ..DriveSpec::default() };
+    let mut core = simulated(1, u64::MAX, &spec, 0, None).core;
+    core.settings.ops_max = 1;
+    assert!(matches!(core.next(0), Next::Send { cycle: 0, .. }));
+    core.finish(0, MS, Outcome::Rejected, &Answer::default());
+    core.release(0, MS);
+    assert!(matches!(core.next(MS), Next::Stop));
+}
+
+#[test]
 fn what_is_due_by_a_schedule_while_the_circuit_is_open_is_rejected_at_once() {
     let spec = DriveSpec { pace: Pace::even(100.0), breaker: breaker(2), ..DriveSpec::default() };
     let failing = 200 * MS..500 * MS;

@@ -57,6 +57,11 @@ impl Circuits {
         opens
     }
 
+    /// Notes that operation `cycle` of a lane is sent again. Its success is a gap, too.
+    pub fn tries_again(&mut self, lane: usize, cycle: u64) {
+        self.lanes[lane].cycle = cycle;
+    }
+
     /// Returns true if the circuit of a lane is open.
     pub fn is_open(&self, lane: u32) -> bool {
         self.lanes[lane as usize].is_open
@@ -94,7 +99,7 @@ impl WorkerCore {
 
     /// Notes a failure of `lane`, which may open its circuit. Returns true if the circuit is open.
     pub(super) fn breaks(&mut self, lane: usize, now_ns: u64, gap_max: u64) -> bool {
-        let Lane { client, cycle, .. } = self.lanes[lane];
+        let Lane { client, cycle, end_cycle, .. } = self.lanes[lane];
         let is_counted = now_ns >= self.grid.warmup_end_ns;
         let Some(rests) = &mut self.rests else { return false };
         let Some(circuits) = &mut rests.circuits else { return false };
@@ -103,7 +108,11 @@ impl WorkerCore {
         }
         circuits.counts.opened += u64::from(is_counted);
         let half_open_ns = now_ns.saturating_add(circuits.breaker.wait_ns);
-        let until_ns = rests.until(&self.grid, client, cycle, Some(now_ns), half_open_ns);
+        // A client that is done is not waited for.
+        let until_ns = match cycle < end_cycle {
+            true => rests.until(&self.grid, client, cycle, Some(now_ns), half_open_ns),
+            false => now_ns,
+        };
         rests.push(lane as u32, until_ns);
         // A generator without delay would reject what is due from now on.
         self.lanes[lane].free_ns = now_ns;

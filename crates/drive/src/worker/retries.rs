@@ -158,6 +158,9 @@ impl WorkerCore {
             observer.sent(Ticket(index as u32), now_ns, client, cycle, &op);
         }
         let is_counted = now_ns >= self.grid.warmup_end_ns;
+        if let Some(circuits) = self.rests.as_mut().and_then(|rests| rests.circuits.as_mut()) {
+            circuits.tries_again(index, cycle);
+        }
         if let Some(retries) = self.retries().filter(|_| is_counted) {
             retries.counts.retries += 1;
         }
