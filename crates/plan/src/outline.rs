@@ -149,7 +149,8 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
         words.push_str(&format!(", up to {tries} tries of {of}"));
     }
     if let Some(Breaker { failures, wait_ns }) = drive.breaker {
-        words.push_str(&format!(", circuit open for {} after {failures} failures in a row", show_ns(wait_ns)));
+        let failures = if failures == 1 { "a failure".to_owned() } else { format!("{failures} failures in a row") };
+        words.push_str(&format!(", circuit open for {} after {failures}", show_ns(wait_ns)));
     }
     let pace = match pace {
         Pace::Closed => {

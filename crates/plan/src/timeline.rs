@@ -82,8 +82,8 @@ pub enum FaultAction {
     Promote(NodeChoice),
     /// Resets the TCP connections to servers.
     Reset(NodeChoice),
-    /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, nothing in one direction, or nothing
-    /// of clients.
+    /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, nothing in one direction, or
+    /// nothing of clients.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
@@ -402,8 +402,8 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
         ("cut", ["from", "clients"]) => return Ok(FaultAction::Link(on, Link { clients_only: true, ..Link::CUT })),
         ("cut", [word, ..]) => {
-            let help = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), or \"cut node 2 \
-                        from clients at 10s\"";
+            let help = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), or \
+                        \"cut node 2 from clients at 10s\"";
             let help = Some(help.to_owned());
             return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
         }
