@@ -121,6 +121,8 @@ impl Worker {
         self.lost_connections.set(self.lost_connections.get() + 1);
         let ends_on_loss = self.core.borrow().settings.ends_on_loss && !self.core.borrow().is_cancelled();
         self.end_for(lane, now_ns, error, ends_on_loss);
+        // The operation that was lost may have opened the client's circuit.
+        self.call();
         self.come_back(lane, session).await
     }
 
