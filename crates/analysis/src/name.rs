@@ -41,6 +41,7 @@ pub fn fault(span: &FaultSpan) -> String {
         FaultKind::Cut => match fault_name(&span.fault).rsplit(' ').next() {
             Some("in") => format!("cut of traffic to {}", span.subject),
             Some("out") => format!("cut of traffic from {}", span.subject),
+            Some("clients") => format!("cut from clients of {}", span.subject),
             _ => format!("cut of {}", span.subject),
         },
         FaultKind::Link => format!("link fault of {}", span.subject),

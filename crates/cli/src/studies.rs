@@ -32,6 +32,7 @@ pub const ALL: &[Study] = &[
     Study { name: "import", text: include_str!("../../../studies/import.toml") },
     Study { name: "searchrate", text: include_str!("../../../studies/searchrate.toml") },
     Study { name: "failover", text: include_str!("../../../studies/failover.toml") },
+    Study { name: "smart-client", text: include_str!("../../../studies/smart-client.toml") },
     Study { name: "adversity", text: include_str!("../../../studies/adversity.toml") },
     Study { name: "failover-sql", text: include_str!("../../../studies/failover-sql.toml") },
     Study { name: "adversity-sql", text: include_str!("../../../studies/adversity-sql.toml") },

@@ -45,6 +45,9 @@ pub struct Link {
     pub rate_bits_per_s: Option<u64>,
     /// Direction of the frames that all this applies to; others pass as on the default link.
     pub ways: LinkWays,
+    /// True if all this applies to frames from and to the load host only, where clients run; others pass as on the
+    /// default link.
+    pub clients_only: bool,
 }
 
 impl fmt::Display for Link {
@@ -71,6 +74,7 @@ impl fmt::Display for Link {
             LinkWays::In => Some("only to the node".to_owned()),
             LinkWays::Out => Some("only from the node".to_owned()),
         });
+        parts.extend(self.clients_only.then(|| "only for clients".to_owned()));
         write!(f, "{}", parts.join(", "))
     }
 }
@@ -87,11 +91,12 @@ impl Link {
         close: Duration::ZERO,
         rate_bits_per_s: None,
         ways: LinkWays::Both,
+        clients_only: false,
     };
 
-    /// Returns true for a link that carries nothing, or nothing in one direction.
+    /// Returns true for a link that carries nothing, nothing in one direction, or nothing of clients.
     pub fn is_cut(&self) -> bool {
-        Self { ways: LinkWays::Both, ..*self } == Self::CUT
+        Self { ways: LinkWays::Both, clients_only: false, ..*self } == Self::CUT
     }
 
     /// Checks the numbers of a link.

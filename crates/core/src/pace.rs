@@ -113,6 +113,15 @@ pub struct Retry {
     pub tries: u32,
 }
 
+/// Circuit breaker of a client: after failures in a row its circuit is open for a while, and it sends nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breaker {
+    /// Failures in a row that open the circuit: operations that were rejected or are unknown, and attempts to connect.
+    pub failures: u32,
+    /// Time in nanoseconds until the circuit is half open: one operation is sent, which closes or opens it.
+    pub wait_ns: u64,
+}
+
 impl Pace {
     /// Evenly spaced operations at a constant rate.
     pub fn even(rate_per_s: f64) -> Pace {

@@ -20,7 +20,9 @@ use crate::grid::Grid;
 use crate::group::{Flow, Placed};
 use crate::late::late_because;
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, RetryCounts, StopReason};
+use crate::spec::{
+    BreakerCounts, DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, RetryCounts, StopReason,
+};
 use crate::worker::{CANCEL_NS, CoreReport, Start, Turns};
 pub(crate) use launch::pin;
 
@@ -335,6 +337,7 @@ impl<'a> RunningPhase<'a> {
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
         let (mut answers, mut retries) = (None::<AnswerTally>, None::<RetryCounts>);
+        let mut breaker = None::<BreakerCounts>;
         for report in self.reports.iter_mut().filter_map(Option::take) {
             end_ns = end_ns.max(report.core.last_end_ns);
             if report.core.stop.rank() > stop.rank() {
@@ -345,6 +348,10 @@ impl<'a> RunningPhase<'a> {
             if let Some(more) = report.core.retries {
                 let all = retries.get_or_insert_default();
                 (all.retries, all.given_up) = (all.retries + more.retries, all.given_up + more.given_up);
+            }
+            if let Some(more) = report.core.breaker {
+                let all = breaker.get_or_insert_default();
+                (all.opened, all.rejected) = (all.opened + more.opened, all.rejected + more.rejected);
             }
             lost_connections += report.lost_connections;
             ended_connections += report.ended_connections;
@@ -411,6 +418,7 @@ impl<'a> RunningPhase<'a> {
             failed_connects,
             asked_again,
             retries,
+            breaker,
             answers,
             connects,
             down_ns,

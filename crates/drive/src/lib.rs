@@ -10,7 +10,7 @@
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
-//! | `worker/retries` | failed operations that are sent again |
+//! | `worker/retries`, `worker/breaker` | failed operations that are sent again; circuit breakers of clients |
 //! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `asynchronous` | executor: many sessions on one thread, clients of others on a tokio runtime (feature `async`) |
 //! | `blocking` | executor: one thread to a session that blocks |
@@ -57,9 +57,11 @@ pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
 pub use driver::{Driver, RealTime};
-pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{
+    Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
+};
 pub use spec::{
-    DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag, Limit, OpTime,
-    RetryCounts, StopReason, Undisturbed, try_uring,
+    BreakerCounts, DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag,
+    Limit, OpTime, RetryCounts, StopReason, Undisturbed, try_uring,
 };
 pub use witness::{Seen, Watch, Witness};

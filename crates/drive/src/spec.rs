@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_core::pace::{Backoff, Io, Pace, Rate, Retry, Stage, ThinkTime, WakeMode};
+use plimsoll_core::pace::{Backoff, Breaker, Io, Pace, Rate, Retry, Stage, ThinkTime, WakeMode};
 use plimsoll_core::panics::Panic;
 use plimsoll_core::{ANSWER_BYTES_MAX, AnswerTally, KindId, Outcome, Sessions, StoreError, TICK_NS};
 
@@ -47,6 +47,9 @@ pub struct DriveSpec {
     /// operations of several steps. Each try counts as an operation, and has a response time; by a schedule that
     /// begins with the first one.
     pub retry: Option<Retry>,
+    /// Circuit breaker of each client; none: clients send operations whatever became of others. An operation that it
+    /// rejects has the outcome rejected and the code `breaker`.
+    pub breaker: Option<Breaker>,
     /// An operation whose connection is lost, or that is not answered in time, ends the phase: a load that lacks one is
     /// no load.
     pub ends_on_loss: bool,
@@ -138,6 +141,7 @@ impl Default for DriveSpec {
             connect_timeout: None,
             backoff: Backoff::default(),
             retry: None,
+            breaker: None,
             ends_on_loss: false,
             slice: Duration::from_secs(1),
             ticks: false,
@@ -255,6 +259,9 @@ impl DriveSpec {
         if self.retry.is_some_and(|retry| retry.tries < 2) {
             return fault("an operation that is sent again has two tries or more");
         }
+        if self.breaker.is_some_and(|breaker| breaker.failures == 0 || breaker.wait_ns == 0) {
+            return fault("a circuit breaker opens after one failure or more, for longer than 0");
+        }
         if self.backlog.is_zero() {
             return fault("a backlog's limit is longer than 0");
         }
@@ -348,6 +355,8 @@ pub struct DriveResult {
     pub asked_again: u64,
     /// Counts of retries, with [`DriveSpec::retry`].
     pub retries: Option<RetryCounts>,
+    /// Counts of circuit breakers, with [`DriveSpec::breaker`].
+    pub breaker: Option<BreakerCounts>,
     /// Counts of answers by status and size, of sessions whose protocol has statuses. Warm-up included.
     pub answers: Option<AnswerTally>,
     /// Times to open connections anew, in nanoseconds up to a session that takes operations, if this was requested
@@ -380,6 +389,15 @@ pub struct RetryCounts {
     pub retries: u64,
     /// Operations that failed and were not sent again.
     pub given_up: u64,
+}
+
+/// Counts of the clients' circuit breakers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BreakerCounts {
+    /// Number of times that a circuit opened.
+    pub opened: u64,
+    /// Operations that were due while a circuit was open, and were not sent. Open loop only.
+    pub rejected: u64,
 }
 
 /// Reason that a phase ended.

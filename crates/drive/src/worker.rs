@@ -1,6 +1,7 @@
 //! The worker's core: which operation is next, when, and what it came to. No I/O, no thread, no clock:
 //! an executor tells it the time, which is how its tests run on a made-up one.
 
+mod breaker;
 mod ends;
 mod lane;
 mod rest;
@@ -21,8 +22,9 @@ use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::schedule::NEVER_NS;
-use crate::spec::{OpTime, RetryCounts, SPIN_NS, StopReason};
+use crate::spec::{BreakerCounts, OpTime, RetryCounts, SPIN_NS, StopReason};
 use crate::witness::Taint;
+use breaker::Circuits;
 pub(crate) use lane::{Begun, Busy};
 use lane::{Idle, Lane};
 pub(crate) use rest::Rests;
@@ -182,6 +184,8 @@ pub(crate) struct CoreReport {
     pub each: Vec<OpTime>,
     /// Counts of retries, if failed operations are sent again.
     pub retries: Option<RetryCounts>,
+    /// Counts of circuit breakers, if clients have some.
+    pub breaker: Option<BreakerCounts>,
 }
 
 impl WorkerCore {
@@ -285,7 +289,9 @@ impl WorkerCore {
             lane.free_ns = now_ns;
         }
         if let Some(rests) = &mut self.rests {
-            if rests.retries.as_mut().is_some_and(|retries| retries.is_ready(index)) {
+            if rests.circuits.as_mut().is_some_and(|circuits| circuits.is_ready(index))
+                || rests.retries.as_mut().is_some_and(|retries| retries.is_ready(index))
+            {
                 return;
             }
             // A client that is done is not waited for.
@@ -382,9 +388,7 @@ impl WorkerCore {
                 return Next::Stop;
             }
             let Some(index) = self.idle.first else {
-                let end_ns = self.grid.end_ns.unwrap_or(u64::MAX);
-                let rested_ns = self.rests.as_ref().and_then(|rests| rests.next_ns());
-                return rested_ns.map_or(Next::Wait, |at_ns| Next::SleepUntil(at_ns.min(end_ns)));
+                return if self.rests.is_some() { self.without_idle(now_ns) } else { Next::Wait };
             };
             let index = index as usize;
             let due_ns = if self.is_open { self.due() } else { None };
@@ -491,12 +495,6 @@ impl WorkerCore {
         Begun { kind: kind as KindId, cycle: cycle.saturating_sub(1), scheduled_ns, sent_ns }
     }
 
-    /// Notes an error that belongs to no operation.
-    #[cold]
-    pub fn note(&mut self, now_ns: u64, outcome: Outcome, answer: &Answer) {
-        self.errors.note(now_ns, outcome, answer);
-    }
-
     /// The operation of `lane` came to `outcome` at `now_ns`. The session is not released by this.
     #[inline(always)]
     pub fn finish(&mut self, lane: usize, now_ns: u64, outcome: Outcome, answer: &Answer) {
@@ -599,12 +597,14 @@ impl WorkerCore {
     pub fn report(self) -> CoreReport {
         self.publish_usage();
         let planned = self.ended == Some(StopReason::Limit) && self.grid.end_ns == Some(self.ended_ns);
+        let (retries, circuits) = self.rests.map_or((None, None), |rests| (rests.retries, rests.circuits));
         CoreReport {
             last_end_ns: if planned { self.last_end_ns.max(self.ended_ns) } else { self.last_end_ns },
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
             each: self.each,
-            retries: self.rests.and_then(|rests| rests.retries).map(Retries::report),
+            retries: retries.map(Retries::report),
+            breaker: circuits.map(Circuits::report),
         }
     }
 }

@@ -9,6 +9,8 @@ use plimsoll_core::pace::Pace;
 use plimsoll_core::{Measure, Slice, Tick};
 use std::time::Duration;
 
+#[path = "worker_breaker_tests.rs"]
+mod broken;
 #[path = "worker_exact_tests.rs"]
 mod exact;
 #[path = "worker_retries_tests.rs"]

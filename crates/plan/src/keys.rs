@@ -390,6 +390,9 @@ keys! {
             "Failed operations that a client sends again: none; idempotent (rejected ones, and those whose repetition changes nothing); all, even if a write may then happen twice",
             swept, option, see = "#retries";
         tries: Whole(2, 100), Is("3"), "With `retry`: most tries of an operation, the first included", swept, option, see = "#retries";
+        breaker: Whole(1, 1_000), NONE,
+            "Failures of a client in a row that open its circuit breaker: it sends nothing for `breaker_wait`, then one operation, which closes or opens it", swept, option, see = "#circuit-breakers";
+        breaker_wait: Time(SECOND_NS / 100, 86_400 * SECOND_NS), Is("\"1s\""), "With `breaker`: time for which a circuit stays open", swept, option_as = "breaker-wait", see = "#circuit-breakers";
         backlog: LENGTH, Is("\"10s\""), "Open loop: age of a due operation at which the store does not carry the rate", swept;
         wake: Word("way to wake up", &["precise", "spin", "coarse"]), Is("\"precise\""),
             "Precision of the generator's wake-ups in an open loop: precise (µs late), spin (1 µs, more CPU) or coarse (1 ms, least CPU)", swept, option;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use plimsoll_core::catalogue::LAB;
-pub use plimsoll_core::pace::{Arrivals, Backoff, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode};
+pub use plimsoll_core::pace::{
+    Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
+};
 pub use plimsoll_core::study::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
 };
@@ -304,6 +306,9 @@ pub struct Drive {
     /// Repetition of failed operations; `None` for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
+    /// Circuit breaker of each client; `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Breaker>,
     /// Warm-up in nanoseconds, which counts for nothing; in addition to `limit`.
     pub warmup_ns: u64,
     /// The warm-up is found from the slices, within `limit`.

@@ -4,8 +4,8 @@ use plimsoll_core::Mix;
 
 use crate::duration;
 use crate::model::{
-    Arrivals, Backoff, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial, Rate,
-    Retry, RetryScope, Scenario, Stage, ThinkTime,
+    Arrivals, Backoff, Breaker, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial,
+    Rate, Retry, RetryScope, Scenario, Stage, ThinkTime,
 };
 use crate::quantity::show_ns;
 
@@ -147,6 +147,10 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
     if let Some(Retry { scope, tries }) = drive.retry {
         let of = if scope == RetryScope::All { "all operations" } else { "idempotent operations" };
         words.push_str(&format!(", up to {tries} tries of {of}"));
+    }
+    if let Some(Breaker { failures, wait_ns }) = drive.breaker {
+        let failures = if failures == 1 { "a failure".to_owned() } else { format!("{failures} failures in a row") };
+        words.push_str(&format!(", circuit open for {} after {failures}", show_ns(wait_ns)));
     }
     let pace = match pace {
         Pace::Closed => {

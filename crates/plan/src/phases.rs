@@ -8,7 +8,7 @@ use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Survivors};
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::faults::FaultDraft;
 use crate::keys::{self, KeyType};
-use crate::model::{Drive, PhaseKind, PhaseStep, Retry, RetryScope};
+use crate::model::{Breaker, Drive, PhaseKind, PhaseStep, Retry, RetryScope};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
@@ -203,6 +203,11 @@ impl PlanReader<'_> {
         let retry =
             self.swept(section, phase, "retry", |this, node, takes| Some(RetryScope::named(this.one_of(node, takes)?)));
         let tries = count("tries");
+        let breaker = match section.get("breaker") {
+            Some(_) => count("breaker").map(Some),
+            None => Some(None),
+        };
+        let breaker_wait_ns = time("breaker_wait");
         let power_cut = match section.get("power_cut") {
             Some(node) => self.choices(phase, &node, |node| self.power_cut(node)).map(Some),
             None => Some(None),
@@ -244,6 +249,12 @@ impl PlanReader<'_> {
             let help = Some("set retry = \"idempotent\" or \"all\", or leave `tries` out".to_owned());
             return self.refuse(section.key_span("tries"), "`tries` has no effect without `retry`", help);
         }
+        let (breaker, breaker_wait_ns) = (breaker?, breaker_wait_ns?);
+        if section.get("breaker_wait").is_some() && breaker.is_none() {
+            let what = "`breaker_wait` has no effect without `breaker`";
+            let help = Some("set breaker = 5, or leave `breaker_wait` out".to_owned());
+            return self.refuse(section.key_span("breaker_wait"), what, help);
+        }
         let (scenarios, faults, power_cut, power_node) = (scenarios?, faults?, power_cut?, power_node?);
         if power_cut.is_none() && section.get("power_node").is_some() {
             let help = Some("set the moment: power_cut = \"flush 200\"".to_owned());
@@ -270,7 +281,7 @@ impl PlanReader<'_> {
                 [] => pace.clients.at(point),
                 all => all.iter().map(|one| one.clients).sum(),
             };
-            let (warmup_ns, tries) = (warmup_ns.at(point), tries.at(point));
+            let (warmup_ns, tries, wait_ns) = (warmup_ns.at(point), tries.at(point), breaker_wait_ns.at(point));
             PhaseStep::Drive(Drive {
                 clients,
                 depth: depth.at(point),
@@ -290,6 +301,7 @@ impl PlanReader<'_> {
                 connect_timeout_ns: connect_timeout_ns.as_ref().map(|timeout_ns| timeout_ns.at(point)),
                 backoff: backoff.as_ref().map(|backoff| backoff.at(point)),
                 retry: retry.at(point).map(|scope| Retry { scope, tries }),
+                breaker: breaker.as_ref().map(|failures| Breaker { failures: failures.at(point), wait_ns }),
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
                 scenarios: scenarios.clone(),

@@ -87,7 +87,8 @@ pub enum FaultAction {
     Promote(NodeChoice),
     /// Resets the TCP connections to servers.
     Reset(NodeChoice),
-    /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, or nothing in one direction.
+    /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, nothing in one direction, or
+    /// nothing of clients.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
@@ -435,9 +436,11 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         }
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
+        ("cut", ["from", "clients"]) => return Ok(FaultAction::Link(on, Link { clients_only: true, ..Link::CUT })),
         ("cut", [word, ..]) => {
-            let help =
-                Some("write \"cut node 2 at 10s\", or \"cut node 2 in at 10s\" for one direction: in, out".to_owned());
+            let help = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), or \
+                        \"cut node 2 from clients at 10s\"";
+            let help = Some(help.to_owned());
             return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
         }
         ("link" | "limit" | "storm" | "neighbour", _) => {}

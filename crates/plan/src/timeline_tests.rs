@@ -120,7 +120,7 @@ fn links_and_limits_have_their_units() {
 }
 
 #[test]
-fn packets_are_damaged_and_cuts_have_a_direction() {
+fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
     let link = |words: &str| match fault(words).what {
         FaultAction::Link(_, link) => link,
         other => panic!("{other:?}"),
@@ -132,6 +132,10 @@ fn packets_are_damaged_and_cuts_have_a_direction() {
         assert!(link(words).is_cut() && link(words) != Link::CUT && link(words).ways == ways);
         assert_eq!(fault(words).what.verb(), "cut");
     }
+    let unseen = fault("cut primary from clients at 1s for 2s");
+    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, Link { clients_only: true, ..Link::CUT }));
+    assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients".to_owned()));
+    assert!(PlannedFault::parse("cut primary from at 1s").is_err());
 }
 
 #[test]

@@ -246,6 +246,10 @@ plimsoll_core::words! {
         Retries = "retries",
         /// Operations that failed and were not sent again, with `retry`.
         GivenUp = "given_up",
+        /// Number of times that the circuit of a client opened, with `breaker`.
+        BreakerOpened = "breaker_opened",
+        /// Operations that were due at a client with an open circuit, and were not sent.
+        BreakerRejected = "breaker_rejected",
         /// Answers with one status of their protocol, by the status. Those of the warm-up are among them.
         AnswerStatus = "answer_status",
         /// Size of the bodies of these answers: median, within 1 %.

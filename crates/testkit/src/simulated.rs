@@ -2,7 +2,7 @@
 //!
 //! Sessions of a store in this process tell what each answer is, and a [`StoreModel`] tells when it comes. A drive of a
 //! minute takes milliseconds, and two drives of one model are alike to the nanosecond. Operations of several steps,
-//! scenarios, think times, reconnects and retries are not simulated.
+//! scenarios, think times, reconnects, retries and circuit breakers are not simulated.
 
 mod running;
 mod slicing;

@@ -26,6 +26,7 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         connect_timeout: drive.connect_timeout_ns.map(Duration::from_nanos),
         backoff: drive.backoff.unwrap_or_default(),
         retry: drive.retry,
+        breaker: drive.breaker,
         seed,
         op_timeout: Duration::from_nanos(drive.op_timeout_ns),
         depth: drive.depth,

@@ -40,6 +40,7 @@ fn result() -> DriveResult {
         failed_connects: 0,
         asked_again: 0,
         retries: None,
+        breaker: None,
         answers: None,
         connects: None,
         down_ns: 0,

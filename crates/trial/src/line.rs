@@ -232,6 +232,7 @@ mod tests {
             connect_timeout_ns: None,
             backoff: None,
             retry: None,
+            breaker: None,
             warmup_ns: 0,
             warmup_is_found: true,
             limit: DriveLimit::DurationNs(1),

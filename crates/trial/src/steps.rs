@@ -405,7 +405,7 @@ fn answers(tally: &AnswerTally) -> Vec<PhaseResult> {
     all
 }
 
-/// Records how connections came and went, and what was sent again.
+/// Records how connections came and went, and what was sent again or not at all.
 fn push_connections(result: &DriveResult, end: &mut PhaseEnd) {
     end.push(ResultName::LostConnections, result.lost_connections as f64);
     end.push(ResultName::EndedConnections, result.ended_connections as f64);
@@ -416,6 +416,10 @@ fn push_connections(result: &DriveResult, end: &mut PhaseEnd) {
     if let Some(counts) = result.retries {
         end.push(ResultName::Retries, counts.retries as f64);
         end.push(ResultName::GivenUp, counts.given_up as f64);
+    }
+    if let Some(counts) = result.breaker {
+        end.push(ResultName::BreakerOpened, counts.opened as f64);
+        end.push(ResultName::BreakerRejected, counts.rejected as f64);
     }
     if let Some(connects) = &result.connects {
         end.push(ResultName::Connects, connects.len() as f64);

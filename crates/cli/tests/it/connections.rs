@@ -93,6 +93,19 @@ fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
 }
 
 #[test]
+fn clients_of_a_paused_server_stop_asking_and_say_so() {
+    let place = Place::new();
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --rate 400 --for 4s \
+                 --goal errors=100% --goal lost=0 --goal wrong=0 --full --op-timeout 100ms --connect-timeout 100ms \
+                 --breaker 2 --breaker-wait 500ms";
+    let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 2s"]).collect();
+    place.run(&words).expect(0).says("circuit breakers opened … operations were not sent (");
+    let phase = place.driven();
+    assert!(result(&phase, "breaker_opened") >= 4.0, "each client has a circuit: {phase}");
+    assert!(result(&phase, "breaker_rejected") >= 40.0, "{phase}");
+}
+
+#[test]
 fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let place = Place::new();
     let redis = Redis::start(place.path());

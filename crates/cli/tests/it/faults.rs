@@ -379,3 +379,15 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
         assert!(seconds(&found[0], "outage_s") >= 0.8 && found[0]["error"].is_null(), "{found:?}");
     }
 }
+
+#[test]
+fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
+    let place = Place::new();
+    // A primary that Sentinels cannot reach is replaced within these six seconds.
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "redis-sentinel", "--clients", "4", "--for", "12s"];
+    let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
+    let fault = ["--fault", "cut primary from clients at 2s for 6s"];
+    let (found, _) = faults(&place.run(&[&drive[..], &more, &fault].concat()).expect(0).last_json());
+    assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
+    assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
+}

@@ -121,6 +121,8 @@ impl Worker {
         self.lost_connections.set(self.lost_connections.get() + 1);
         let ends_on_loss = self.core.borrow().settings.ends_on_loss && !self.core.borrow().is_cancelled();
         self.end_for(lane, now_ns, error, ends_on_loss);
+        // The operation that was lost may have opened the client's circuit.
+        self.call();
         self.come_back(lane, session).await
     }
 
@@ -157,7 +159,9 @@ impl Worker {
         let mut answer = Answer::default();
         answer.fail(Outcome::Rejected, "connect", &error.to_string());
         let now_ns = self.now_ns();
-        self.core.borrow_mut().note(now_ns, Outcome::Rejected, &answer);
+        self.core.borrow_mut().not_connected(lane..lane + 1, now_ns, &answer);
+        // What is due may be rejected now.
+        self.call();
         self.end_for(lane, now_ns, error, false);
     }
 

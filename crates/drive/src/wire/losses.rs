@@ -159,7 +159,7 @@ impl<R: Reactor> WireWorker<R> {
         } else if !self.starting && !another_address {
             self.failed_connects += 1;
             self.lost_answer.fail(Outcome::Rejected, "connect", &error.to_string());
-            self.core.note(now_ns, Outcome::Rejected, &self.lost_answer);
+            self.core.not_connected(self.lanes.of(slot), now_ns, &self.lost_answer);
         }
         if !another_address {
             let lost = link.connection.lose_after_idle();

@@ -1,5 +1,5 @@
 //! Continuation of clients of a closed loop: after a think time, and while there are as many clients. Of any loop: with
-//! the operation that failed.
+//! the operation that failed, and after the wait of a circuit breaker.
 //!
 //! Both are pure functions: a think time of the seed, the client and its operation, and who is at work of the time alone.
 
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use plimsoll_core::OpKind;
 use plimsoll_core::pace::{Stage, ThinkTime};
 
+use super::breaker::Circuits;
 use super::retries::Retries;
 use crate::grid::Grid;
 use crate::poisson::Random;
@@ -31,6 +32,8 @@ pub(crate) struct Rests {
     resting: BinaryHeap<Reverse<(u64, u32)>>,
     /// Failed operations that are sent again.
     pub retries: Option<Retries>,
+    /// Circuit breakers of the clients. A lane with an open circuit rests.
+    pub circuits: Option<Circuits>,
 }
 
 impl Rests {
@@ -42,7 +45,8 @@ impl Rests {
         lanes: usize,
         kinds: &[OpKind],
     ) -> Option<Box<Self>> {
-        let rests = think.is_some() || !spec.stages.is_empty() || spec.retry.is_some();
+        let has_policy = spec.retry.is_some() || spec.breaker.is_some();
+        let rests = think.is_some() || !spec.stages.is_empty() || has_policy;
         rests.then(|| {
             Box::new(Self {
                 think,
@@ -51,6 +55,7 @@ impl Rests {
                 depth: spec.depth.max(1),
                 resting: BinaryHeap::with_capacity(lanes),
                 retries: spec.retry.map(|retry| Retries::new(retry, lanes, kinds)),
+                circuits: spec.breaker.map(|breaker| Circuits::new(breaker, lanes)),
             })
         })
     }
@@ -110,9 +115,28 @@ impl Rests {
 
     /// Takes a lane whose rest is over by `now_ns`.
     pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
-        match self.resting.peek() {
-            Some(Reverse((until_ns, _))) if *until_ns <= now_ns => self.resting.pop().map(|Reverse((_, lane))| lane),
-            _ => None,
+        loop {
+            let Reverse((until_ns, lane)) = *self.resting.peek()?;
+            if until_ns > now_ns {
+                return None;
+            }
+            self.resting.pop();
+            if self.circuits.as_mut().is_none_or(|circuits| circuits.half_opens(lane)) {
+                return Some(lane);
+            }
+        }
+    }
+
+    /// Returns the lane whose rest ends next.
+    pub fn first(&self) -> Option<u32> {
+        self.resting.peek().map(|Reverse((_, lane))| *lane)
+    }
+
+    /// Takes `lane` from those that rest.
+    pub fn take(&mut self, lane: u32) {
+        self.resting.retain(|Reverse((_, resting))| *resting != lane);
+        if let Some(circuits) = &mut self.circuits {
+            circuits.half_opens(lane);
         }
     }
 
@@ -122,7 +146,12 @@ impl Rests {
     }
 
     pub fn remove(&mut self, lanes: &Range<u32>) {
-        self.resting.retain(|Reverse((_, lane))| !lanes.contains(lane));
+        if let Some(circuits) = &mut self.circuits {
+            circuits.remove(lanes);
+        }
+        // An open circuit needs no session.
+        let is_open = |lane| self.circuits.as_ref().is_some_and(|circuits| circuits.is_open(lane));
+        self.resting.retain(|Reverse((_, lane))| !lanes.contains(lane) || is_open(*lane));
         if let Some(retries) = &mut self.retries {
             retries.remove(lanes);
         }

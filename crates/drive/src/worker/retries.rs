@@ -71,6 +71,11 @@ impl Retries {
         self.counts.retries += u64::from(self.lanes[lane].cycle == cycle);
     }
 
+    /// The operation of a lane is not sent again. Returns true if it was to be.
+    fn give_up(&mut self, lane: usize) -> bool {
+        std::mem::take(&mut self.lanes[lane].waits)
+    }
+
     /// The session of `lane` is ready. Returns true if the lane's operation is to be sent again.
     pub fn is_ready(&mut self, lane: u32) -> bool {
         let waits = self.lanes[lane as usize].waits;
@@ -104,13 +109,28 @@ impl WorkerCore {
         self.rests.as_mut()?.retries.as_mut()
     }
 
-    /// The operation of `lane` has failed: decides if it is sent again.
+    /// The operation of `lane` has failed: decides if it is sent again, and if others are sent after it.
     #[cold]
     pub(super) fn failed(&mut self, lane: usize, now_ns: u64, outcome: Outcome) {
+        let is_broken = self.breaks(lane, now_ns, 1);
         let (kind, cycle) = (self.lanes[lane].kind as usize, self.lanes[lane].cycle);
         let is_counted = now_ns >= self.grid.warmup_end_ns;
+        if let Some(retries) = self.retries() {
+            if retries.failed(lane, cycle, kind, outcome) {
+                if is_broken {
+                    self.give_up_retry(lane, now_ns);
+                }
+            } else if is_counted {
+                retries.counts.given_up += 1;
+            }
+        }
+    }
+
+    /// The circuit of `lane` is open: its operation is not sent again.
+    pub(super) fn give_up_retry(&mut self, lane: usize, now_ns: u64) {
+        let is_counted = now_ns >= self.grid.warmup_end_ns;
         if let Some(retries) = self.retries()
-            && !retries.failed(lane, cycle, kind, outcome)
+            && retries.give_up(lane)
             && is_counted
         {
             retries.counts.given_up += 1;
@@ -144,6 +164,9 @@ impl WorkerCore {
             observer.sent(Ticket(index as u32), now_ns, client, cycle, &op);
         }
         let is_counted = now_ns >= self.grid.warmup_end_ns;
+        if let Some(circuits) = self.rests.as_mut().and_then(|rests| rests.circuits.as_mut()) {
+            circuits.tries_again(index, cycle);
+        }
         if let Some(retries) = self.retries().filter(|_| is_counted) {
             retries.counts.retries += 1;
         }

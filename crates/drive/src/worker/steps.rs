@@ -275,6 +275,9 @@ impl WorkerCore {
         }
         self.count_finished(lane, now_ns, outcome, &tracks.end);
         self.tracks = Some(tracks);
+        if outcome.is_error() {
+            self.failed(lane, now_ns, outcome);
+        }
     }
 
     /// Takes one lane whose sleep is over by `now_ns`.

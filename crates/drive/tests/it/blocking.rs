@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{
     Answer, BlockingSession, Measure, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
-use plimsoll_drive::{DriveError, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
+use plimsoll_drive::{Breaker, DriveError, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_until, drive_with, endless, refused};
@@ -103,6 +103,30 @@ fn an_open_loop_deals_one_schedule_to_all_threads() {
     // An operation that was sent and had no answer by the end has a lag, too.
     let sent = driven.result.ops..=driven.result.ops + driven.result.unfinished;
     assert!(sent.contains(&driven.result.lag.n), "{} of {sent:?}", driven.result.lag.n);
+}
+
+#[test]
+fn a_client_whose_operations_fail_in_a_row_sends_no_others_for_a_while() {
+    let called = Arc::new(AtomicU64::new(0));
+    let calls = called.clone();
+    let failing = sessions(1, move |_, answer| match calls.fetch_add(1, SeqCst) {
+        20..24 => answer.fail(Outcome::Rejected, "no", "not now"),
+        _ => Outcome::Ok,
+    });
+    let breaker = Some(Breaker { failures: 3, wait_ns: 200_000_000 });
+    let spec = DriveSpec { pace: Pace::even(100.0), breaker, ..for_ms(1_200) };
+    let (driven, log) = drive(&spec, failing, endless());
+    log.check_cycles(1);
+    let (result, counts) = (&driven.result, driven.result.breaker.unwrap());
+    assert_eq!(counts.opened, 2, "after three failures, and after one that was tried: {result:?}");
+    assert!((20..=42).contains(&counts.rejected), "{result:?}");
+    let [ok, _, rejected, unknown] = result.kinds[0];
+    assert_eq!((rejected, unknown), (counts.rejected + 4, 0));
+    assert_eq!(called.load(SeqCst), ok + 4, "what the circuit rejects is not sent");
+    let error = result.errors.iter().find(|error| error.code == "breaker").unwrap();
+    assert_eq!((error.count, error.outcome), (counts.rejected, Outcome::Rejected));
+    let finished = log.finished.lock().unwrap();
+    assert_eq!(finished.iter().filter(|outcome| **outcome == Outcome::Rejected).count() as u64, rejected);
 }
 
 #[test]

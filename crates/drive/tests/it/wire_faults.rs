@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use plimsoll_core::pace::ThinkTime;
-use plimsoll_core::{Address, Measure, Outcome, Sessions, StoreErrorKind};
-use plimsoll_drive::{Backoff, DriveError, DriveSpec, Io, Limit, Pace, Retry, RetryCounts, RetryScope, StopReason};
+use plimsoll_core::{Address, Measure, Outcome, Sessions, SliceHistogram, StoreErrorKind};
+use plimsoll_drive::{
+    Backoff, Breaker, DriveError, DriveSpec, Io, Limit, Pace, Retry, RetryCounts, RetryScope, StopReason,
+};
 
 use crate::seen::{Driven, drive, endless, refused};
 use crate::toy::{Act, Server, client};
@@ -24,6 +26,7 @@ over_both! {
     a_server_that_goes_away_while_its_clients_think_is_lost,
     a_connection_that_is_not_greeted_is_given_up_in_time_and_begun_again_after_a_wait,
     an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one,
+    a_client_that_cannot_connect_rejects_what_is_due_at_once,
     ;
     what_a_server_said_before_it_hung_up_is_the_error,
     where_nobody_listens_the_error_says_where_and_what_to_do,
@@ -218,6 +221,41 @@ fn an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one(io: Io)
     sent.sort_unstable();
     sent.dedup();
     assert_eq!(sent.len(), 150, "a retry is the same operation");
+}
+
+fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
+    // The connection is lost after 40 requests, which is 200 ms, and others are not greeted until 0.9 s.
+    let server = Server::unix(|_, request, _| if request == 40 { Act::Close } else { Act::Answer });
+    let manner = server.manner.clone();
+    let silencer = std::thread::spawn(move || {
+        while manner.answered.load(SeqCst) < 10 {
+            std::thread::sleep(MS);
+        }
+        manner.silent.store(true, SeqCst);
+        std::thread::sleep(MS * 900);
+        manner.silent.store(false, SeqCst);
+        manner.answered.load(SeqCst)
+    });
+    let breaker = Some(Breaker { failures: 2, wait_ns: 300_000_000 });
+    let spec = DriveSpec { connect_timeout: Some(MS * 100), breaker, pace: Pace::even(200.0), ..for_ms(io, 2_000) };
+    let (driven, log) = drive(&spec, server.clients(1), endless());
+    let answered = silencer.join().unwrap();
+    let result = &driven.result;
+    let counts = result.breaker.unwrap();
+    assert!((1..=4).contains(&counts.opened) && counts.rejected >= 20, "{result:?}");
+    assert_eq!(error_count(&driven, "breaker"), counts.rejected);
+    assert_eq!(result.kinds[0][Outcome::Rejected as usize], counts.rejected, "an attempt to connect is no operation");
+    assert_eq!(result.ops + result.unfinished, 400, "every arrival is counted once");
+    log.check_cycles(1);
+    let is_rejected = |one: &&SliceHistogram| (one.measure, one.outcome) == (Measure::Response, Outcome::Rejected);
+    let mut all = hdrhistogram::Histogram::<u64>::new(2).unwrap();
+    let waits = driven.slices.iter().flat_map(|slice| &slice.histograms).filter(is_rejected);
+    waits.for_each(|one| all.add(&one.histogram).unwrap());
+    // Some had waited for the connection before the circuit opened.
+    let quarter_ns = all.value_at_quantile(0.25);
+    assert!(quarter_ns < 20_000_000, "{quarter_ns} ns");
+    assert!(server.manner.answered.load(SeqCst) >= answered + 40, "{result:?}");
+    assert_eq!(result.stop, StopReason::Limit);
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {

@@ -160,7 +160,11 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
             let link = if [LinkWays::Both, *own].contains(&link.ways) { link } else { Link::default() };
             for _ in 0..BATCH {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
-                    Ok((length, _)) => way.take(&buffer[..length], &link, Instant::now(), &mut chance),
+                    Ok((length, _)) => {
+                        let frame = &buffer[..length];
+                        let link = if link.clients_only && !is_of_load(frame) { Link::default() } else { link };
+                        way.take(frame, &link, Instant::now(), &mut chance);
+                    }
                     Err(rustix::io::Errno::AGAIN) => break,
                     // An interface that is down for a moment returns this once.
                     Err(rustix::io::Errno::NETDOWN | rustix::io::Errno::INTR) => {}
@@ -169,6 +173,21 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
             }
         }
     }
+}
+
+/// Returns true for a frame from or to the load host, by the addresses of IPv4 or those that ARP looks up.
+fn is_of_load(frame: &[u8]) -> bool {
+    let packet = frame.get(OFFLOAD_BYTES..).unwrap_or_default();
+    // Places of the two addresses behind the Ethernet header, by its type.
+    let places: [usize; 2] = match packet.get(12..ETHERNET_BYTES) {
+        Some([0x08, 0x00]) => [12, 16],
+        Some([0x08, 0x06]) => [14, 24],
+        _ => return false,
+    };
+    places.into_iter().any(|place| {
+        let from = ETHERNET_BYTES + place;
+        packet.get(from..from + 4).is_some_and(|address| address == super::LOAD.octets())
+    })
 }
 
 /// State of a link in a single direction.
@@ -418,6 +437,23 @@ mod tests {
         let seen = way.underway.iter().map(|(arrives, frame)| (*arrives - now, has_fin(frame))).collect::<Vec<_>>();
         let ms = Duration::from_millis;
         assert_eq!(seen, [(ms(6), false), (ms(7), false), (ms(8), false), (ms(2_005), true)]);
+    }
+
+    #[test]
+    fn frames_of_the_load_host_are_told_from_others_by_their_addresses() {
+        let frame = |kind: u8, place: usize, address: [u8; 4]| {
+            let mut frame = [0; OFFLOAD_BYTES + 60];
+            frame[OFFLOAD_BYTES + 12..OFFLOAD_BYTES + 14].copy_from_slice(&[0x08, kind]);
+            let at = OFFLOAD_BYTES + ETHERNET_BYTES + place;
+            frame[at..at + 4].copy_from_slice(&address);
+            frame
+        };
+        let load = crate::hosts::LOAD.octets();
+        for (kind, place) in [(0x00, 12), (0x00, 16), (0x06, 14), (0x06, 24)] {
+            assert!(is_of_load(&frame(kind, place, load)), "{kind} {place}");
+            assert!(!is_of_load(&frame(kind, place, [10, 77, 0, 1])), "{kind} {place}");
+        }
+        assert!(!is_of_load(&frame(0x00, 20, load)) && !is_of_load(&[0; 12]) && !is_of_load(&[]));
     }
 
     #[test]

@@ -268,6 +268,31 @@ fn a_link_that_is_cut_in_one_direction_carries_the_other() {
 }
 
 #[test]
+fn a_host_that_is_cut_from_clients_still_reaches_other_hosts() {
+    let network = Network::shared().unwrap();
+    let (one, two) = pair();
+    let from_load = |limit_ms| {
+        let address = echo(&two);
+        let _guard = network.enter().unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_millis(limit_ms))
+    };
+    let mut before = from_load(10_000).unwrap();
+    before.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    round_trip(&mut before, 3);
+    two.set_link(Link { clients_only: true, ..Link::CUT }).unwrap();
+    assert!(from_load(500).is_err(), "no packet of the load host arrives");
+    before.write_all(b"x").unwrap();
+    assert!(before.read_exact(&mut [0]).is_err(), "nor one of a connection that was there");
+    round_trip(&mut connect(&one, &two), 3);
+    round_trip(&mut connect(&two, &one), 3);
+    two.set_link(Link::default()).unwrap();
+    before.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    before.read_exact(&mut [0]).unwrap();
+    round_trip(&mut before, 3);
+    from_load(10_000).unwrap();
+}
+
+#[test]
 fn a_narrow_link_keeps_its_rate() {
     let (one, two) = pair();
     two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay: Duration::from_millis(1), ..Link::default() })

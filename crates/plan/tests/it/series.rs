@@ -3,7 +3,8 @@
 use std::io;
 
 use plimsoll_plan::model::{
-    Arrivals, Backoff, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Retry, RetryScope, Stage, Start, ThinkTime,
+    Arrivals, Backoff, Breaker, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Retry, RetryScope, Stage, Start,
+    ThinkTime,
 };
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
@@ -180,6 +181,18 @@ fn retries_are_swept_with_none_among_them() {
     assert!(retries.eq([None, Some(Retry { scope: RetryScope::All, tries: 5 })]));
     let outline = plan.outline(&|_| None).join("\n");
     assert!(outline.contains(", up to 5 tries of all operations"), "{outline}");
+}
+
+#[test]
+fn circuit_breakers_open_after_failures_in_a_row_for_a_time() {
+    let plan = plan(&format!("{HEAD}{DRIVE}breaker = [3, 5]\nbreaker_wait = \"2s\""));
+    let breakers = plan.trials.iter().map(|trial| match &trial.phases[1].step {
+        PhaseStep::Drive(drive) => drive.breaker,
+        _ => panic!("a drive"),
+    });
+    assert!(breakers.eq([3, 5].map(|failures| Some(Breaker { failures, wait_ns: 2_000_000_000 }))));
+    let outline = plan.outline(&|_| None).join("\n");
+    assert!(outline.contains(", circuit open for 2s after 5 failures in a row"), "{outline}");
 }
 
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {

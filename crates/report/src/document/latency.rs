@@ -46,6 +46,21 @@ fn tries((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     Some(format!("{name}: {operations} in {tries} tries: {retries} retries, {given_up} given up"))
 }
 
+/// Reports the operations that circuit breakers kept from being sent.
+fn broken((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
+    let result = |what| phase.results.iter().find(|result| result.what == what).map(|result| result.value as u64);
+    let (opened, rejected) = (result(ResultName::BreakerOpened)?, result(ResultName::BreakerRejected)?);
+    let ops = phase.ops.as_ref().map_or(0, |ops| ops.count);
+    let opened = number::plural(opened, "time", "times");
+    let mut text = format!("{} {}: circuit breakers opened {opened}", trial.name, phase.name);
+    if rejected > 0 {
+        let share = number::with_unit(100.0 * rejected as f64 / ops.max(1) as f64, "%");
+        let (rejected, ops) = (number::count(rejected), number::count(ops));
+        text.push_str(&format!("; {rejected} of {ops} operations were not sent ({share})"));
+    }
+    Some(text)
+}
+
 /// Reports the answers of each status, and the sizes of their bodies.
 fn answers((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let of = |what| phase.results.iter().filter(move |result| result.what == what);
@@ -143,6 +158,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
     driven().filter_map(outcomes).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(connections).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(tries).for_each(|text| body.text(Tone::Dim.text(text)));
+    driven().filter_map(broken).for_each(|text| body.text(Tone::Dim.text(text)));
     driven().filter_map(answers).for_each(|text| body.text(Tone::Dim.text(text)));
     body
 }

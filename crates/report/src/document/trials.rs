@@ -160,6 +160,7 @@ fn said(phase: &PhaseView, result: &ResultView) -> bool {
         ResultName::LagP50 | ResultName::LagP99 | ResultName::LagMax => true,
         ResultName::AnswerStatus | ResultName::BodyMedianBytes | ResultName::BodyMaxBytes => true,
         ResultName::Retries | ResultName::GivenUp => true,
+        ResultName::BreakerOpened | ResultName::BreakerRejected => true,
         ResultName::LostConnections | ResultName::EndedConnections | ResultName::FailedConnects => result.value == 0.0,
         what => is_of_size(what),
     }

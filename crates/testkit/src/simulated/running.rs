@@ -28,9 +28,10 @@ pub(super) fn run(
     if let Some(error) = &model.error {
         return Err(DriveError::Store(error.clone()));
     }
-    let has_own = spec.think.is_some() || spec.reconnect.is_some() || spec.retry.is_some();
+    let has_policy = spec.retry.is_some() || spec.breaker.is_some();
+    let has_own = spec.think.is_some() || spec.reconnect.is_some() || has_policy;
     if !spec.groups.is_empty() || !spec.stages.is_empty() || has_own {
-        return Err(not_simulated("a drive with scenarios, think times, stages, reconnects or retries"));
+        return Err(not_simulated("a drive with scenarios, think times, stages, reconnects, retries or breakers"));
     }
     let (Sessions::Blocking(sessions) | Sessions::Instant(sessions)) = &mut drive.sessions else {
         return Err(not_simulated("a store whose sessions need a server"));
@@ -415,6 +416,7 @@ impl Running<'_> {
             failed_connects: 0,
             asked_again: 0,
             retries: None,
+            breaker: None,
             answers: None,
             connects: None,
             down_ns: 0,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::{CacheSize, Cycle, Durability, Outcome, StoreError, StoreErrorKind, StoreKind, StoreSpec};
-use plimsoll_drive::StopReason;
+use plimsoll_drive::{RealTime, StopReason};
 use plimsoll_record::data::{About, EventClass, Level, Phase, PhaseState, ResultName, Run, RunState};
 use plimsoll_testkit::lying_kv::Pairs;
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
@@ -362,4 +362,20 @@ fn settings_of_sessions_are_recorded_with_those_in_which_another_durability_diff
     let settings = &ran.whole().trials[0].header.settings;
     let settings: Vec<_> = settings.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
     assert_eq!(settings, [("sync", "always"), ("cache", "2"), ("sync (buffered)", "never")]);
+}
+
+#[test]
+fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
+    let simulation = Simulation::new();
+    simulation.toy.refuses_after.store(40, Ordering::SeqCst);
+    let drive = "drive; clients = 1; for = \"600ms\"; rate = \"100/s\"; mix = { update = 1 }; breaker = 3; \
+                 breaker_wait = \"10s\"";
+    let text = plan(TOY, &["load", drive, "check"]);
+    let (error, run) = simulation.run(&simulation.plan(&text), &Sort::default(), &Heard::default(), &RealTime);
+    assert_eq!((error, &run.state), (None, &RunState::Complete));
+    let drive = phase(&run, "drive");
+    let (ops, rejected) = (value(drive, ResultName::Ops), value(drive, ResultName::BreakerRejected));
+    assert!(ops > 30.0 && rejected == ops - 3.0, "three were sent: {ops}, {rejected}");
+    assert_eq!(value(drive, ResultName::BreakerOpened), 1.0);
+    assert_eq!(promises(&run), [plimsoll_analysis::view::GoalState::Held; 2]);
 }

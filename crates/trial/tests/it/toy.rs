@@ -19,6 +19,8 @@ pub const PROMISE: &str = "A write survives nothing.";
 pub struct ToyState {
     /// Acknowledges writes without doing them.
     pub forgets: AtomicBool,
+    /// Number of writes after which it refuses others; 0 for none.
+    pub refuses_after: AtomicU64,
     /// Cannot be opened.
     pub is_locked: AtomicBool,
     /// Times that it was opened.
@@ -239,7 +241,11 @@ impl BlockingSession for ToySession {
         if writes && self.state.forgets.load(Ordering::SeqCst) {
             return Outcome::Ok;
         }
-        self.state.writes.fetch_add(u64::from(writes), Ordering::SeqCst);
+        let before = self.state.writes.fetch_add(u64::from(writes), Ordering::SeqCst);
+        let most = self.state.refuses_after.load(Ordering::SeqCst);
+        if writes && most > 0 && before >= most {
+            return answer.fail(Outcome::Rejected, "full", "the toy takes no more");
+        }
         self.pairs.execute(op, answer)
     }
 }
