@@ -11,8 +11,9 @@ use crate::Result;
 use crate::process::{built, cargo, output};
 
 /// A lab, and how long it may take until it stands, in seconds, where that is wanted.
-const LABS: [(&str, &[&str], Option<f64>); 11] = [
+const LABS: [(&str, &[&str], Option<f64>); 12] = [
     ("postgres-replicas", &["--nodes", "3"], Some(5.0)),
+    ("postgres-patroni", &[], None),
     ("postgres-pgbouncer", &[], None),
     ("galera", &["--nodes", "3"], Some(20.0)),
     ("mariadb-replicas", &["--nodes", "3"], None),

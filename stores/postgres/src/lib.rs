@@ -17,6 +17,7 @@
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made |
+//! | `patroni` | one under Patroni, with etcd beside it; its published formula of failover |
 //! | `progress` | what runs long on one |
 //! | `works` | planned work on one during a load |
 //! | `write_kind` | kinds of its files, and the settings that protect data pages |
@@ -30,6 +31,7 @@ mod control;
 mod counters;
 mod kv;
 mod log;
+mod patroni;
 mod pooler;
 mod production;
 mod progress;
@@ -45,6 +47,7 @@ mod works;
 mod write_kind;
 
 pub use connection::Connection;
+pub use patroni::Patroni;
 pub use reach::Endpoint;
 pub use server::PostgresRecipe;
 pub use spec::kind;

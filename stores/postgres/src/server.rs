@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    Address, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits,
+    Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind,
+    Waits, no_promotion,
 };
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::{Door, Proxied};
 
 use crate::connection::Connection;
+use crate::patroni::{self, Patroni};
 use crate::pooler;
 use crate::progress;
 use crate::reach::Endpoint;
@@ -38,6 +40,10 @@ pub(crate) const CLUSTER_DATA: &str = "db";
 const HBA_FILE: &str = "pg_hba.conf";
 const PASSWORD_FILE: &str = "password";
 const PASS_FILE: &str = "pgpass";
+/// Logins of a cluster: without a password by the socket, with one over the network.
+pub(crate) const HBA: &str = "local all all trust\n\
+                              host all all all scram-sha-256\n\
+                              host replication all all scram-sha-256\n";
 /// The database and its owner, as PostgreSQL's own tools call them.
 pub(crate) const NAME: &str = "postgres";
 /// Processes that serve a client each; not this one.
@@ -47,13 +53,17 @@ const SERVING: &str = "SELECT pid FROM pg_stat_activity \
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Settings without which a former primary cannot be rewound: which pages changed, and the log since the last
 /// checkpoint before the servers diverged.
-const REWOUND: [(&str, &str); 2] = [("wal_log_hints", "on"), ("wal_keep_size", "1GB")];
+pub(crate) const REWOUND: [(&str, &str); 2] = [("wal_log_hints", "on"), ("wal_keep_size", "1GB")];
 /// Longest time of a promotion.
 const PROMOTION_BOUND: Duration = Duration::from_secs(60);
 /// Longest time in which a replica is told to follow another primary.
 const FOLLOW_BOUND: Duration = Duration::from_secs(2);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
+/// Longest time of a question for the role of one node of several.
+const ASK_BOUND: Duration = Duration::from_millis(500);
+/// Question for the role of a node.
+const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
 
 /// A private PostgreSQL, or a primary and its replicas.
 #[derive(Debug, Clone)]
@@ -76,6 +86,8 @@ pub struct PostgresRecipe {
     pub proxied: bool,
     /// Sessions go through a PgBouncer, which is the node behind these.
     pub pooled: bool,
+    /// Time-outs of Patroni, which promotes a replica by itself; `None` if a command does.
+    pub patroni: Option<Patroni>,
 }
 
 impl Default for PostgresRecipe {
@@ -90,6 +102,7 @@ impl Default for PostgresRecipe {
             instances: 1,
             proxied: false,
             pooled: false,
+            patroni: None,
         }
     }
 }
@@ -98,6 +111,11 @@ impl PostgresRecipe {
     /// Reports whether there is a single server on this machine's own network.
     fn is_alone(&self) -> bool {
         self.nodes == 1 && !self.pooled
+    }
+
+    /// Returns true if another node may become the primary, so that sessions look for it.
+    pub(crate) fn moves_primary(&self) -> bool {
+        self.nodes > 1 && !self.pooled && !self.proxied
     }
 
     /// The node is the PgBouncer.
@@ -193,7 +211,7 @@ impl PostgresRecipe {
         }
         for node in nodes.iter().filter(|node| !self.is_pooler(node.number)) {
             let mut connection = self.by_socket(node).open(Arc::default(), "", &[], looks)?;
-            if connection.value("SELECT pg_is_in_recovery()")? == "f" {
+            if connection.value(IN_RECOVERY)? == "f" {
                 return Ok(Some(connection));
             }
         }
@@ -211,6 +229,12 @@ pub(crate) fn behind_proxy(recipe: PostgresRecipe) -> Result<Proxied, StoreError
     Proxied::new(Box::new(recipe), vec![Door { to: vec![0], check: check() }, replicas])
 }
 
+/// Returns the error of a cluster whose nodes know each other from their start.
+fn fixed_members() -> StoreError {
+    StoreError::usage("the etcd beside Patroni only knows the nodes that it was started with")
+        .next("make it again with as many as wanted: plimsoll lab up postgres-patroni --nodes N")
+}
+
 fn login() -> Login {
     Login {
         user: NAME.to_owned(),
@@ -225,6 +249,12 @@ impl Recipe for PostgresRecipe {
     fn spec(&self) -> ServerSpec {
         // SIGQUIT is PostgreSQL's immediate shutdown: no checkpoint, but shared memory is given back.
         let (stop, leave) = (StopSignal::Int, StopSignal::Quit);
+        if self.patroni.is_some() {
+            let (stop, ports, memory_bytes) = (StopSignal::Term, &patroni::PORTS, patroni::MEMORY_BYTES);
+            let spec = ServerSpec::new("PostgreSQL", NAME, POSTGRES.package);
+            let (nodes, hosts) = (self.nodes, self.nodes);
+            return ServerSpec { stop, leave, reloads: true, nodes, hosts, ports, memory_bytes, ..spec };
+        }
         let spec = ServerSpec { stop, leave, reloads: true, ..ServerSpec::new("PostgreSQL", NAME, POSTGRES.package) };
         if self.is_alone() {
             return ServerSpec { nodes: self.instances, memory_bytes: 30 << 20, ..spec };
@@ -258,8 +288,33 @@ impl Recipe for PostgresRecipe {
         self.nodes > 1
     }
 
+    fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        if self.patroni.is_none() {
+            return Ok(nodes.first().map_or(0, |node| node.number));
+        }
+        let looks = waits.with_answer(ASK_BOUND);
+        for node in nodes {
+            let opened = self.by_socket(node).open(Arc::default(), "", &[], &looks);
+            match opened.and_then(|mut connection| connection.value(IN_RECOVERY)) {
+                Ok(answer) if answer == "f" => return Ok(node.number),
+                Err(error) if error.is_interrupt() => return Err(error),
+                // A node that is away is not the primary any more, or soon will not be.
+                _ => {}
+            }
+        }
+        let what = "no node of the private PostgreSQL is the primary just now";
+        Err(StoreError::new(StoreErrorKind::Unreachable, what))
+    }
+
+    fn failover_time(&self) -> Option<FailoverTime> {
+        self.patroni.map(Patroni::failover_time)
+    }
+
     fn promotes(&self) -> Result<(), StoreError> {
-        if self.nodes > 1 && !self.pooled && !self.proxied {
+        if self.patroni.is_some() {
+            return Err(no_promotion("PostgreSQL under Patroni"));
+        }
+        if self.moves_primary() {
             return Ok(());
         }
         let what = "this PostgreSQL has no replica that can take over";
@@ -282,7 +337,7 @@ impl Recipe for PostgresRecipe {
 
     fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
         let mut replica = self.by_socket(&node).open(Arc::default(), "", &[], waits.with_answer(FOLLOW_BOUND))?;
-        if replica.value("SELECT pg_is_in_recovery()")? != "t" {
+        if replica.value(IN_RECOVERY)? != "t" {
             return Err(StoreError::usage(format!("node {} is no replica", node.number + 1)));
         }
         let primary = literal(&self.conninfo(&node, node.primary_node()));
@@ -306,7 +361,8 @@ impl Recipe for PostgresRecipe {
     }
 
     fn stage(&self, node: Member<'_>) -> usize {
-        if self.is_alone() { 0 } else { usize::from(node.number != node.primary) }
+        // Members of etcd wait for each other, and Patroni's replicas for their primary.
+        if self.is_alone() || self.patroni.is_some() { 0 } else { usize::from(node.number != node.primary) }
     }
 
     fn files(&self, node: Member<'_>) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
@@ -316,19 +372,17 @@ impl Recipe for PostgresRecipe {
         if self.is_pooler(node.number) {
             return Ok(pooler::files(node, &self.settings));
         }
-        let hba = "local all all trust\n\
-                   host all all all scram-sha-256\n\
-                   host replication all all scram-sha-256\n";
-        let pass = format!("*:*:*:{NAME}:{}\n", node.secret);
-        Ok(vec![
-            (HBA_FILE.to_owned(), hba.into()),
-            (PASSWORD_FILE.to_owned(), node.secret.clone().into_bytes()),
-            (PASS_FILE.to_owned(), pass.into_bytes()),
-        ])
+        let pass = (PASS_FILE.to_owned(), format!("*:*:*:{NAME}:{}\n", node.secret).into_bytes());
+        if let Some(patroni) = self.patroni {
+            return Ok(patroni.files(self, node)?.into_iter().chain([pass]).collect());
+        }
+        let password = (PASSWORD_FILE.to_owned(), node.secret.clone().into_bytes());
+        Ok(vec![(HBA_FILE.to_owned(), HBA.into()), password, pass])
     }
 
     fn set_up(&self, node: Member<'_>) -> Result<Option<Launch>, StoreError> {
-        if self.is_pooler(node.number) {
+        // Patroni makes the data directories itself.
+        if self.is_pooler(node.number) || self.patroni.is_some() {
             return Ok(None);
         }
         let below = |name: &str| node.data_dir.join(name).display().to_string();
@@ -357,6 +411,9 @@ impl Recipe for PostgresRecipe {
         }
         // Without a mention the linker might leave it out.
         std::hint::black_box(&shared_memory::BEFORE_MAIN);
+        if self.patroni.is_some() {
+            return patroni::launch(node, &self.data_dir(&node));
+        }
         let mut settings = vec![("unix_socket_directories".to_owned(), node.socket_dir.display().to_string())];
         if self.is_alone() {
             settings.push(("listen_addresses".to_owned(), String::new()));
@@ -385,6 +442,14 @@ impl Recipe for PostgresRecipe {
         let is_pooler = self.is_pooler(node.number);
         let endpoint = if is_pooler { self.endpoint(node) } else { self.by_socket(node) };
         endpoint.open(Arc::default(), "", &[], waits).map(drop)
+    }
+
+    fn own_state(&self, node: &Node, waits: &Waits) -> Result<String, StoreError> {
+        if self.patroni.is_none() {
+            return Ok(String::new());
+        }
+        let mut connection = self.by_socket(node).open(Arc::default(), "", &[], waits)?;
+        connection.value("SELECT CASE WHEN pg_is_in_recovery() THEN 'replica' ELSE 'primary' END")
     }
 
     fn progress(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<Progress>, StoreError> {
@@ -440,6 +505,7 @@ impl Recipe for PostgresRecipe {
 
     fn takes_more(&self) -> Result<(), StoreError> {
         match self.is_alone() {
+            _ if self.patroni.is_some() => Err(fixed_members()),
             true => Err(StoreError::usage("a PostgreSQL that was made alone takes no replicas")
                 .next("make it with replicas: plimsoll lab up postgres-replicas")),
             // Each is made as a copy of the primary, and follows it.
@@ -449,6 +515,7 @@ impl Recipe for PostgresRecipe {
 
     fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
         match node.number {
+            _ if self.patroni.is_some() => Err(fixed_members()),
             pooler if self.is_pooler(pooler) => Err(StoreError::usage("sessions go through PgBouncer")
                 .next("name a replica, or end the lab: plimsoll lab down NAME")),
             number if number == node.primary => {
@@ -475,7 +542,7 @@ impl Recipe for PostgresRecipe {
         let looks = waits.with_answer(LOOK_BOUND);
         let servers = nodes.iter().filter(|node| !self.is_alone() && !self.is_pooler(node.number)).count();
         let wanted = servers.saturating_sub(1).to_string();
-        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+        let look = || -> Result<Result<(), String>, StoreError> {
             let Some(mut primary) = self.open_primary(nodes, &looks)? else {
                 return Ok(Err("no node is the primary".to_owned()));
             };
@@ -484,8 +551,18 @@ impl Recipe for PostgresRecipe {
                 "SELECT count(*) FROM pg_stat_replication \
                  WHERE state = 'streaming' AND application_name LIKE 'node-%'",
             )?;
-            let is_whole = follow == wanted;
-            Ok(if is_whole { Ok(()) } else { Err(format!("{follow} of {wanted} replicas follow the primary")) })
+            if follow != wanted {
+                return Ok(Err(format!("{follow} of {wanted} replicas follow the primary")));
+            }
+            // Patroni names those that a commit waits for when they follow already.
+            let waited_for = "SELECT count(*) FROM pg_stat_replication WHERE sync_state <> 'async'";
+            let is_whole = self.patroni.is_none() || primary.value(waited_for)? == self.synchronous.to_string();
+            Ok(if is_whole { Ok(()) } else { Err("Patroni has not chosen synchronous replicas".to_owned()) })
+        };
+        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || match look() {
+            // Patroni restarts servers that it gives another role.
+            Err(error) if self.patroni.is_some() && error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
+            looked => looked,
         })
     }
 }

@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::conninfo::{self, ConnInfo, Environment, Wanted};
 use crate::counters;
 use crate::log;
+use crate::patroni::{self, Patroni};
 use crate::pooler::PGBOUNCER;
 use crate::production::{PgProduction, SETTINGS};
 use crate::reach::{Endpoint, reach, reach_all};
@@ -29,7 +30,7 @@ use crate::write_kind::{PAGE_GUARD, write_kind};
 const PROTOCOLS: [(&str, Protocol); 3] =
     [("prepared", Protocol::Prepared), ("extended", Protocol::Extended), ("simple", Protocol::Simple)];
 
-const PARAMS: [ParamSpec; 27] = with_limits([
+const PARAMS: [ParamSpec; 31] = with_limits([
     ParamSpec::one_of(
         "protocol",
         &["prepared", "extended", "simple"],
@@ -59,6 +60,10 @@ const PARAMS: [ParamSpec; 27] = with_limits([
     PROXY,
     ParamSpec::flag("pgbouncer", "sessions go to private servers through a PgBouncer, on a host of its own")
         .of_private(),
+    patroni::PARAMS[0],
+    patroni::PARAMS[1],
+    patroni::PARAMS[2],
+    patroni::PARAMS[3],
     ParamSpec::text("settings", "", "any other settings of a private server: \"work_mem=64MB wal_compression=on\"")
         .of_private(),
 ]);
@@ -101,6 +106,12 @@ static SPEC: StoreSpec = StoreSpec {
             summary: "a PostgreSQL and streaming replicas of it, each on a host of its own",
             params: &[("nodes", "3")],
             packages: &[],
+        },
+        StorePreset {
+            name: "postgres-patroni",
+            summary: "a PostgreSQL and two replicas under Patroni, with etcd on the host of each",
+            params: &[("nodes", "3"), ("patroni", "true")],
+            packages: &["patroni", "python3-etcd", "etcd-server"],
         },
         StorePreset {
             name: "postgres-haproxy",
@@ -243,9 +254,9 @@ fn private(
     reads.must_have(replicas.len(), MAKE_REPLICAS)?;
     let at = if instance.is_some() { endpoint.clone() } else { recipe.sessions_at(&servers.nodes()) };
     // Sessions look for the primary among these, the present one first.
-    let turns = match recipe.promotes() {
-        Ok(()) => servers.nodes().iter().map(|node| recipe.endpoint(node)).collect(),
-        Err(_) => Vec::new(),
+    let turns = match recipe.moves_primary() {
+        true => servers.nodes().iter().map(|node| recipe.endpoint(node)).collect(),
+        false => Vec::new(),
     };
     let own = [
         "listen_addresses",
@@ -330,6 +341,11 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         return Err(StoreError::usage("an HAProxy is in front of a primary and its replicas")
             .next("Ask for nodes = 3, and leave `pgbouncer` out."));
     }
+    let patroni = Patroni::of(params, nodes)?;
+    if patroni.is_some() && (pooled || proxied) {
+        return Err(StoreError::usage("sessions look for the primary of Patroni themselves")
+            .next("Leave `haproxy` and `pgbouncer` out."));
+    }
     let (settings, checksums) = (server_settings(params)?, params.bool("data_checksums"));
     // A disk that can lose power is synced as a whole before anything is driven on it.
     let synced_later = DiskSpec::of(params).is_some();
@@ -344,6 +360,7 @@ fn recipe(params: &Params) -> Result<PostgresRecipe, StoreError> {
         instances,
         proxied,
         pooled,
+        patroni,
     })
 }
 

@@ -31,7 +31,14 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll drive kv:", &["a", "b", "c", "d", "e", "f"]),
         (
             "plimsoll drive kv --on post",
-            &["postgres", "postgresql", "postgres-haproxy", "postgres-pgbouncer", "postgres-replicas"],
+            &[
+                "postgres",
+                "postgresql",
+                "postgres-haproxy",
+                "postgres-patroni",
+                "postgres-pgbouncer",
+                "postgres-replicas",
+            ],
         ),
         ("plimsoll drive kv --on sqlite,fj", &["sqlite,fjall"]),
         ("plimsoll drive kv:d --set fie", &["field_count=", "field_length="]),

@@ -192,6 +192,7 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "kill node 2 at 1s", "postgres has no node 2");
     drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
+    drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres", "limit all cpus=1 at 1s", "give the store a limit to begin with: --set cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
@@ -240,6 +241,26 @@ fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
 fn a_replica_of_mariadb_takes_over_and_the_former_primary_follows_it() {
     let drive = ["drive", "coupons", "--set", "records=200", "--on", "mariadb-replicas", "--mix", "read=1,update=1"];
     takes_over(&drive);
+}
+
+#[test]
+fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
+    let place = Place::new();
+    let set = ["records=200", "postgres.ttl=8s", "postgres.loop_wait=2s", "postgres.retry_timeout=3s"];
+    let set = set.into_iter().flat_map(|value| ["--set", value]);
+    let drive = ["drive", "kv", "--on", "postgres-patroni", "--clients", "4", "--for", "17s", "--json", "-q"];
+    let fault = ["--fault", "kill primary at 1s for 13s"];
+    let line: Vec<&str> = drive.into_iter().chain(set).chain(fault).collect();
+    let (found, _) = faults(&place.run(&line).last_json());
+    let [killed] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(killed["subject"], "node 1, the primary");
+    assert!(killed["error"].is_null() && killed["healed_s"].is_number(), "{killed}");
+    let failover = &killed["failover"];
+    assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (6.0, 11.6), "{killed}");
+    // Sessions look for the new primary for up to a second; a busy machine delays the renewal of the key, too.
+    assert!((4.0..13.0).contains(&seconds(failover, "measured_s")), "{killed}");
+    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    assert!(run.trials[0].ledgers[0].read_back > 0, "the former primary has followed the new one");
 }
 
 /// Drives a cluster while its primary is lost twice, and each time another node takes over.
