@@ -396,7 +396,7 @@ impl<'a> Director<'a> {
         nodes: Nodes,
         act: impl FnOnce(&dyn Servers) -> Result<Span, TrialError>,
     ) -> Result<(), TrialError> {
-        let is_meant = move |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
+        let is_meant = move |number: usize| nodes.has(number);
         self.with_progress(is_meant, || act(&**self.servers()?).map(drop))
     }
 
@@ -524,7 +524,7 @@ impl<'a> Director<'a> {
         // Nodes on one host have one link.
         let is_its = |one: &Node, other: &Node| thing == "link" && one.address == other.address;
         let number_of = |node: &Arc<Node>| present.iter().find(|one| is_its(one, node)).unwrap_or(node).number;
-        let meant = present.iter().filter(|node| *nodes == Nodes::All || *nodes == Nodes::One(node.number));
+        let meant = present.iter().filter(|node| nodes.has(node.number));
         let keys: BTreeSet<(&'static str, usize)> = meant.map(|node| (thing, number_of(node))).collect();
         let mut directed = self.directed();
         if let Some((_, number)) = keys.iter().find(|key| directed.held.contains(key)) {
@@ -539,7 +539,7 @@ impl<'a> Director<'a> {
     /// run, or has reset connections.
     fn has_other_fault(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
-        let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
+        let is_meant = |number: usize| nodes.has(number);
         let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
         // Work notices a reset after its end.
         let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
@@ -658,7 +658,7 @@ impl<'a> Director<'a> {
     /// Returns these nodes.
     fn meant(&self, nodes: Nodes) -> Result<Vec<Arc<Node>>, TrialError> {
         let all = self.servers()?.present()?.into_iter();
-        Ok(all.filter(|node| nodes == Nodes::All || nodes == Nodes::One(node.number)).collect())
+        Ok(all.filter(|node| nodes.has(node.number)).collect())
     }
 
     /// Ends a storm or neighbours, and reports the extent of a storm.
