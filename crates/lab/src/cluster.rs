@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, LimitChange, Limits, Link, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span, StoreError,
-    StoreErrorKind, Waits,
+    ClockChange, Launch, LimitChange, Limits, Link, Member, Node, Nodes, Progress, Recipe, ServerSpec, Servers, Span,
+    StoreError, StoreErrorKind, Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
@@ -96,6 +96,8 @@ pub struct ServerState {
     pub pid: Option<u32>,
     /// True while one of its threads hangs by a command.
     pub hangs: bool,
+    /// Error of its wall clock; `None` for the true clock.
+    pub clock: Option<ClockChange>,
 }
 
 /// A node with its server, host and files.
@@ -260,6 +262,23 @@ impl ClusterHandle {
         self.0.change_limit_of(number, change)
     }
 
+    /// Sets the error of the wall clock of a node's server; `None` for the true clock.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node; otherwise as [`Servers::set_clock`].
+    pub(crate) fn set_clock(&self, number: usize, change: Option<ClockChange>) -> Result<(), StoreError> {
+        self.0.set_clock_of(number, change)
+    }
+
+    /// Returns the error of the wall clock of a node's server; `None` for the true clock. Waits for an operation in
+    /// progress on it.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub(crate) fn clock(&self, number: usize) -> Result<Option<ClockChange>, StoreError> {
+        self.0.clock_of(number)
+    }
+
     /// Returns the current state of a node's server; `None` while an operation on it is in progress.
     ///
     /// # Errors
@@ -271,7 +290,8 @@ impl ClusterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
+        let (ended, pid, hangs, clock) = (server.ended(), server.pid(), server.hangs(), server.clock());
+        Ok(Some(ServerState { ended, pid, hangs, clock }))
     }
 
     /// Returns the numbers of nodes that are being started, with the times when that began.

@@ -11,7 +11,7 @@
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | names that formulas may use |
 //! | `answers` | sentences over figures, and their conditions |
-//! | [`timeline`], `disturbance`, `faults` | faults during a drive: their syntax and moments; those from outside of servers; their place in a plan |
+//! | [`timeline`], `disturbance`, `clock`, `faults` | faults during a drive: their syntax and moments; those from outside of servers; wrong clocks; their place in a plan |
 //! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
@@ -20,6 +20,7 @@
 //! | [`cost`] | cost of keeping a working set, from a file of prices |
 
 mod answers;
+mod clock;
 pub mod cost;
 mod disturbance;
 mod document;

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::random::{below, mix};
-use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{ClockChange, LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 use serde::{Serialize, Serializer};
 
+pub use crate::clock::parse_clock;
 pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
 use crate::quantity::{self, Dimension, show_ns};
@@ -34,6 +35,7 @@ pub(crate) const VERBS: &[&str] = &[
     "reset",
     "link",
     "limit",
+    "clock",
     "disk",
     "add",
     "work",
@@ -86,6 +88,8 @@ pub enum FaultAction {
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
+    /// Makes the wall clock of nodes wrong.
+    Clock(NodeChoice, ClockChange),
     /// Starts a fault of the store's disk.
     Disk(Fault),
     /// Adds a node, until the end of the trial.
@@ -139,6 +143,7 @@ impl FaultAction {
             Self::Link(_, link) if link.is_cut() => "cut",
             Self::Link(..) => "link",
             Self::Limit(..) => "limit",
+            Self::Clock(..) => "clock",
             Self::Disk(_) => "disk",
             Self::Add => "add",
             Self::Work(..) => "work",
@@ -154,7 +159,7 @@ impl FaultAction {
             Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
                 Some(*on)
             }
-            Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
+            Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
         }
@@ -173,7 +178,7 @@ impl FaultAction {
             is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {
-            (Self::Link(..), Self::Link(..)) => true,
+            (Self::Link(..), Self::Link(..)) | (Self::Clock(..), Self::Clock(..)) => true,
             (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
             (Self::Disk(one), Self::Disk(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             _ => is_of_server(self) && is_of_server(other),
@@ -404,7 +409,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
                 Some("write \"cut node 2 at 10s\", or \"cut node 2 in at 10s\" for one direction: in, out".to_owned());
             return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
         }
-        ("link" | "limit" | "storm" | "neighbour", _) => {}
+        ("link" | "limit" | "clock" | "storm" | "neighbour", _) => {}
         (verb, rest) => no_more(verb, rest)?,
     }
     Ok(match *verb {
@@ -417,6 +422,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
         "link" => FaultAction::Link(on, link(rest)?),
+        "clock" => FaultAction::Clock(on, parse_clock(rest)?),
         "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),
         "neighbour" => FaultAction::Neighbour(on, disturbance::neighbour(rest)?),
         _ => match rest {

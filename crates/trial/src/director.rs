@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
@@ -169,9 +169,10 @@ type Chosen = Result<Option<ChosenNodes>, TrialError>;
 struct Begun {
     /// Name of a node that joined.
     joined: Option<String>,
-    /// Links and limits before, by node.
+    /// Links, limits and errors of clocks before, by node.
     links: Vec<(usize, Link)>,
     limits: Vec<(usize, LimitChange)>,
+    clocks: Vec<(usize, Option<ClockChange>)>,
 }
 
 /// Start of a phase, by both clocks.
@@ -462,6 +463,7 @@ impl<'a> Director<'a> {
             FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
+            FaultAction::Clock(..) => Some("clock"),
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
             FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
@@ -527,6 +529,7 @@ impl<'a> Director<'a> {
             }
             FaultAction::Link(_, link) => begun.links = self.servers()?.set_link(nodes, *link)?,
             FaultAction::Limit(_, change) => begun.limits = self.servers()?.change_limit(nodes, change)?,
+            FaultAction::Clock(_, change) => begun.clocks = self.servers()?.set_clock(nodes, Some(*change))?,
             FaultAction::Disk(fault) => {
                 let mut directed = self.directed();
                 directed.has_disk_fault = true;
@@ -576,6 +579,10 @@ impl<'a> Director<'a> {
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
                 set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
+            }
+            FaultAction::Clock(..) => {
+                let servers = self.servers()?;
+                set_back(nodes, &begun.clocks, |nodes, change| servers.set_clock(nodes, *change).map(drop))
             }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
@@ -720,6 +727,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,
+        FaultAction::Clock(..) => FaultKind::Clock,
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Work(..) => FaultKind::Work,
