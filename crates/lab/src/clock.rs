@@ -24,7 +24,7 @@ use vdso::{Piece, Vdso, is_in};
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Most looks until one finds no further program.
 const LOOKS_MAX: usize = 20;
-/// Longest time until no thread of a process executes bytes that are replaced, and the time between two attempts.
+/// Longest time until no thread of a process has executed bytes that are replaced, and the time between two attempts.
 const FREE_BOUND: Duration = Duration::from_secs(5);
 const FREE_INTERVAL: Duration = Duration::from_millis(1);
 /// Entry of the auxiliary vector (getauxval(3)) with the address of the vDSO.
@@ -126,14 +126,18 @@ fn watch(root: &Path, vdso: &Vdso, wrong: &[Piece], released: &Receiver<()>) {
 fn set_all(root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<usize> {
     let mut count = 0;
     for _ in 0..LOOKS_MAX {
-        let (processes, mut is_done) = (those_in(root)?, true);
+        let (processes, mut is_done, mut failed) = (those_in(root)?, true, None);
         for process in &processes {
             match set(*process, root, vdso, pieces) {
                 Ok(was_set) => is_done &= was_set,
                 // It has ended meanwhile.
                 Err(_) if !works_in(*process, root) => {}
-                Err(error) => return Err(error),
+                // All others are set nevertheless.
+                Err(error) => failed = failed.or(Some(error)),
             }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         count = processes.len();
         if is_done {
@@ -165,7 +169,7 @@ fn set(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<b
     })
 }
 
-/// Replaces the bytes while all threads of a process are stopped. Returns false if one of them would execute some.
+/// Replaces the bytes while all threads of a process are stopped. Returns false if one of them has executed some.
 fn replace(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<bool> {
     let _stopped = Stopped::all_of(process)?;
     // Another process may have received the number.

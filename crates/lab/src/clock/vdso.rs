@@ -160,11 +160,10 @@ impl Vdso {
         self.right().iter().zip(self.jumps()).all(|(right, jump)| is_in(image, right) || is_in(image, &jump))
     }
 
-    /// Returns true if a thread at this position would execute bytes that are replaced.
+    /// Returns true if a thread at this position has executed some of the bytes that a jump replaces, but not all. In
+    /// the code itself a thread may be: only the numbers behind it ever change.
     pub(super) fn is_in_use(&self, at: usize) -> bool {
-        // A thread at the beginning of a function has executed nothing of it.
         self.entries.iter().any(|entry| (entry + 1..entry + JUMP_BYTES).contains(&at))
-            || (self.room..self.room + CODE_BYTES).contains(&at)
     }
 }
 
