@@ -65,6 +65,7 @@ pub struct PrivateServer {
     ended: Option<(Ending, StoreError)>,
     /// Thread of the server that hangs by a command.
     hang: Option<Hang>,
+    /// Wrong clock of the server's processes.
     clock: Option<WrongClock>,
     waits: Waits,
 }

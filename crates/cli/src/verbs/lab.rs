@@ -130,9 +130,7 @@ fn clock(words: &[String]) -> Result<u8, TrialError> {
             return Err(TrialError::usage("the error of the clock is missing").next(next));
         }
         [TRUE_CLOCK] => None,
-        ref errors => {
-            Some(parse_clock(errors).map_err(|(what, next)| TrialError { next, ..TrialError::usage(what) })?)
-        }
+        ref errors => Some(parse_clock(errors).map_err(|(what, next)| TrialError { next, ..TrialError::usage(what) })?),
     };
     let (lab, numbers) = nodes_of(&at)?;
     in_turn(&each(&numbers), |nodes| place(*nodes), |nodes| lab.set_clock(*nodes, change).map(drop))?;
