@@ -639,7 +639,8 @@ pub trait Servers: Send + Sync {
         _nodes: Nodes,
         _change: Option<ClockChange>,
     ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
-        Err(StoreError::usage("these servers have no clocks that can be changed"))
+        let what = "these servers have no clocks that can be changed";
+        Err(StoreError::usage(what).next("name a store whose servers Plimsoll starts, or leave the fault `clock` out"))
     }
 
     /// Announces that this process makes faults. Servers that outlive it heal those that are left when it ends.

@@ -1,7 +1,7 @@
 //! Wrong wall clocks of servers: the kernel's functions for reading clocks are replaced in each of their processes.
 //!
 //! The kernel has one wall clock for all processes; only their code for reading it, the vDSO, belongs to each. Children
-//! inherit a change, and a program that is executed does not, so a thread looks for those while the clock is wrong.
+//! inherit a change; a program that is executed does not. So a thread looks for such programs while the clock is wrong.
 
 mod vdso;
 
@@ -54,8 +54,8 @@ pub fn clocks_must_be_possible() -> Result<(), StoreError> {
 }
 
 impl WrongClock {
-    /// Makes the clock of all processes of the server in `root` wrong, also of those that start later. Returns their
-    /// number as well.
+    /// Makes the clock of all processes of the server in `root` wrong, also of those that start later. Returns the
+    /// present number of processes as well.
     ///
     /// # Errors
     /// `Usage` if this machine cannot; `Permission` if this process may not trace them; `Broken` if it did not take

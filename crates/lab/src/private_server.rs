@@ -397,20 +397,29 @@ impl PrivateServer {
         self.hang.is_some() && self.running.is_some()
     }
 
-    /// Sets the error of the wall clock of the server's processes, also of those that start later; `None` for the true
-    /// clock.
+    /// Sets the error of the wall clock of the server's processes, also of later ones; `None` for the true clock.
     ///
     /// # Errors
-    /// As [`WrongClock::begin`] and [`WrongClock::end`].
+    /// As [`WrongClock::begin`] and [`WrongClock::end`]. If a change cannot begin, the former error begins again.
     pub(crate) fn set_clock(&mut self, change: Option<ClockChange>) -> Result<(), StoreError> {
+        let former = self.clock();
         self.clock.take().map_or(Ok(()), WrongClock::end)?;
         let Some(change) = change else { return Ok(()) };
+        let begun = self.wrong_clock(change);
+        if begun.is_err() {
+            self.clock = former.and_then(|former| self.wrong_clock(former).ok());
+        }
+        self.clock = Some(begun?);
+        Ok(())
+    }
+
+    fn wrong_clock(&self, change: ClockChange) -> Result<WrongClock, StoreError> {
         let (clock, processes) = WrongClock::begin(&self.directories.root, change)?;
         if processes == 0 && self.running.is_some() {
-            return Err(StoreError::broken("no process of the server works in its directory: its clock stays right"));
+            let what = "no process of the server works in its directory, so its clock cannot be changed";
+            return Err(StoreError::broken(what).next("leave the fault `clock` out, or use another store"));
         }
-        self.clock = Some(clock);
-        Ok(())
+        Ok(clock)
     }
 
     /// Returns the error of the wall clock of the server's processes; `None` for the true clock.

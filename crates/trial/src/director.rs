@@ -484,12 +484,13 @@ impl<'a> Director<'a> {
         Ok(Held(self, keys))
     }
 
-    /// Returns true if another fault affects the server, link or disk of one of these nodes, changes which servers
-    /// run, or has reset connections.
+    /// Returns true if another fault affects the server, link, clock or disk of one of these nodes, changes which
+    /// servers run, or has reset connections.
     fn has_other_fault(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
         let is_meant = |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
-        let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
+        let is_held =
+            |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && is_meant(*number);
         // Work notices a reset after its end.
         let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
         is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)

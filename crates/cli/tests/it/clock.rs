@@ -39,7 +39,7 @@ fn of_redis(lab: &Lab<'_>) -> i64 {
 fn the_clock_of_old_and_new_backends_jumps_and_is_back_after_healing() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=500", "--mix", "read=1", "--on", "postgres", "--clients", "4", "-q"];
-    let fault = ["--for", "7s", "--fault", "clock all by=5h at 2s for 2s"];
+    let fault = ["--for", "10s", "--fault", "clock all by=5h at 4s for 3s"];
     let mut run = place.started(&[&line[..], &fault].concat(), 1);
     let endpoint = postgres_of(&run);
     let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
@@ -73,6 +73,8 @@ fn a_lab_has_the_clock_of_a_command_again_after_a_run_was_killed_and_keeps_it_ov
     is_off(3);
     run.kill();
     is_off(-2);
+    // While the clock is set, a status does not have it.
+    wait_for("the status", SEEN, || place.line("lab status").expect(0).out.contains("clock: by="));
     place.line("lab status").expect(0).says("clock: by=-7200s");
     lab.does("restart", "1");
     is_off(-2);
