@@ -27,6 +27,8 @@ const LOOKS_MAX: usize = 20;
 /// Longest time until no thread of a process has executed bytes that are replaced, and the time between two attempts.
 const FREE_BOUND: Duration = Duration::from_secs(5);
 const FREE_INTERVAL: Duration = Duration::from_millis(1);
+/// Longest time until a clock that was wrong is right in all processes.
+const HEAL_BOUND: Duration = Duration::from_secs(30);
 /// Entry of the auxiliary vector (getauxval(3)) with the address of the vDSO.
 const AT_SYSINFO_EHDR: u64 = 33;
 
@@ -78,7 +80,15 @@ impl WrongClock {
             if is_set {
                 watch(&root, &vdso, &wrong, &released);
             }
-            set_all(&root, &vdso, &vdso.right()).map(drop)
+            let heal = || set_all(&root, &vdso, &vdso.right()).map(drop);
+            let until = Instant::now() + HEAL_BOUND;
+            let mut healed = heal();
+            // A process that waits for a disk cannot be stopped, and so not be healed, until the wait is over.
+            while is_set && healed.is_err() && Instant::now() < until {
+                std::thread::sleep(LOOK_INTERVAL);
+                healed = heal();
+            }
+            healed
         };
         let keeper = std::thread::Builder::new().name("clock".to_owned()).spawn(keep)?;
         let clock = Self { change, release: Some(release), keeper: Some(keeper) };
