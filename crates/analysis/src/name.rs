@@ -51,6 +51,7 @@ pub fn fault(span: &FaultSpan) -> String {
             let work = span.fault.split_whitespace().nth(1).unwrap_or_default();
             format!("work {work} of {}", span.subject)
         }
+        FaultKind::Clock => format!("wrong clock of {}", span.subject),
         FaultKind::Storm => format!("connection storm on {}", span.subject),
         FaultKind::Neighbour => {
             let resource = fault_name(&span.fault).rsplit(' ').next().unwrap_or_default();

@@ -345,6 +345,13 @@ same limit. Without a number the limits are those of all nodes.")]
         #[arg(value_name = "NAME] [NODE] [LIMIT=VALUE", num_args = 0..)]
         at: Vec<String>,
     },
+    /// Make the wall clock of nodes' programs wrong, or true again.
+    #[command(after_help = "Examples:\n  plimsoll lab clock etcd 2 by=-5s drift=50ppm\n  plimsoll lab clock etcd true")]
+    Clock {
+        /// The lab, numbers of nodes, and an offset (by=5s), a drift (drift=500ppm), or `true` for the true clock.
+        #[arg(value_name = "NAME] [NODE] [ERROR", num_args = 0..)]
+        at: Vec<String>,
+    },
     /// Make nodes reachable at ports of this machine's loopback interface, until Ctrl-C.
     Publish {
         /// The lab and the node.

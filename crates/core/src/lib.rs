@@ -14,6 +14,7 @@
 //! | `failover` | [`FailoverTime`]: published formulas of failover |
 //! | [`mod@disk`] | [`DiskSpec`]: a disk that can lose power |
 //! | [`link`] | [`Link`]: delay, loss, rate and faults of a host's network link |
+//! | `clock` | [`ClockChange`]: error of a wall clock |
 //! | [`session`] | [`BlockingSession`], [`WireSession`]: one connection, in the shapes that `drive` supports |
 //! | [`kv`] | [`Kv`], the simplest interface of a store |
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
@@ -49,6 +50,7 @@
 pub mod at_risk;
 mod calendar;
 pub mod catalogue;
+mod clock;
 pub mod command;
 pub mod condition;
 pub mod disk;
@@ -98,6 +100,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
+pub use clock::ClockChange;
 pub use condition::{Bounds, Condition};
 pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, NodeChoice, with_disk};
 pub use error::{StoreError, StoreErrorKind};

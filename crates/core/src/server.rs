@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::clock::ClockChange;
 use crate::disk::NodeChoice;
 use crate::error::StoreError;
 use crate::failover::FailoverTime;
@@ -651,6 +652,20 @@ pub trait Servers: Send + Sync {
     /// then, unless the error names nodes that could not be set back.
     fn change_limit(&self, _nodes: Nodes, _change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         Err(StoreError::usage("these servers have no limits that can be changed"))
+    }
+
+    /// Sets the error of the wall clock of nodes' programs; `None` for the true clock. Returns the former errors, by
+    /// the nodes' numbers.
+    ///
+    /// # Errors
+    /// `Usage` if this machine cannot; `Permission`; `Broken` if it did not take effect. The clocks are as before then.
+    fn set_clock(
+        &self,
+        _nodes: Nodes,
+        _change: Option<ClockChange>,
+    ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
+        let what = "these servers have no clocks that can be changed";
+        Err(StoreError::usage(what).next("name a store whose servers Plimsoll starts, or leave the fault `clock` out"))
     }
 
     /// Announces that this process makes faults. Servers that outlive it heal those that are left when it ends.

@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind, Waits,
+    ClockChange, Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind,
+    Waits,
 };
 
 use crate::disks::{Disks, log_disk_of};
@@ -92,6 +93,8 @@ pub struct ServerState {
     pub pid: Option<u32>,
     /// True while one of its threads hangs by a command.
     pub hangs: bool,
+    /// Error of its wall clock; `None` for the true clock.
+    pub clock: Option<ClockChange>,
 }
 
 /// A node with its server, host and files.

@@ -22,6 +22,10 @@ const STOP_BOUND: Duration = Duration::from_secs(5);
 const STOP_INTERVAL: Duration = Duration::from_millis(1);
 const KEEP_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Advice if tracing is not permitted.
+pub(crate) const TRACING_ADVICE: &str = "run as root; in a container, add CAP_SYS_PTRACE; elsewhere allow tracing: \
+                                         sysctl kernel.yama.ptrace_scope=1";
+
 /// Requests of ptrace(2), and the event of a thread that stops at a request. Types in `libc` differ by its target.
 const CONTINUE: u16 = 7;
 const DETACH: u16 = 17;
@@ -96,8 +100,18 @@ fn processor_ns(thread: Pid) -> u64 {
 
 /// Stops a thread as its tracer.
 fn stop(thread: Pid) -> io::Result<()> {
+    seize(thread)?;
+    until_stopped(thread)
+}
+
+/// Becomes the tracer of a thread, and asks it to stop. It continues if this thread ends.
+pub(crate) fn seize(thread: Pid) -> io::Result<()> {
     trace(SEIZE, thread, 0)?;
-    trace(INTERRUPT, thread, 0)?;
+    trace(INTERRUPT, thread, 0)
+}
+
+/// Waits until a traced thread has stopped.
+pub(crate) fn until_stopped(thread: Pid) -> io::Result<()> {
     let until = Instant::now() + STOP_BOUND;
     loop {
         match waited(thread)? {
@@ -119,6 +133,11 @@ fn keep(thread: Pid, released: &Receiver<()>) {
             return;
         }
     }
+    release(thread);
+}
+
+/// Lets a stopped thread continue.
+pub(crate) fn release(thread: Pid) {
     // If that fails, the thread was killed, and is released with this tracer.
     let _ = trace(DETACH, thread, 0);
 }
@@ -148,9 +167,7 @@ fn waited(thread: Pid) -> io::Result<Option<i32>> {
 fn refused(error: &io::Error) -> StoreError {
     if error.raw_os_error() == Some(libc::EPERM) {
         let what = "this process may not stop a single thread of a server";
-        let next = "run as root; in a container, add CAP_SYS_PTRACE; elsewhere allow tracing: sysctl \
-                    kernel.yama.ptrace_scope=1";
-        return StoreError::new(StoreErrorKind::Permission, what).detail(error.to_string()).next(next);
+        return StoreError::new(StoreErrorKind::Permission, what).detail(error.to_string()).next(TRACING_ADVICE);
     }
     StoreError::broken("a thread of the server could not be stopped")
         .detail(error.to_string())

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`cluster`] | [`Cluster`]: the servers of a store's recipe, one or more, and what can be done to them |
 //! | [`described`] | [`DescribedServer`](described::DescribedServer): a server that a user describes in a plan |
+//! | `clock` | wrong wall clocks of servers |
 //! | `hang` | one thread of a server that is kept stopped while the others run |
 //! | [`holders`] | processes, mounts and devices that hold a port, a device or a directory |
 //! | [`hosts`] | [`Network`](hosts::Network), [`Host`](hosts::Host): network namespaces on a bridge |
@@ -35,6 +36,7 @@
 //! |
 
 mod caught;
+mod clock;
 pub mod cluster;
 pub mod described;
 mod directories;
@@ -58,6 +60,7 @@ pub mod supervisor;
 mod tree;
 pub mod user;
 
+pub use clock::clocks_must_be_possible;
 pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};

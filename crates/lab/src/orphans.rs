@@ -205,10 +205,7 @@ fn fields_of(pid: Pid) -> Option<String> {
 /// Sends a signal to every process of a server whose working directory is under `root`, and returns these processes.
 fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
-        // A user may look at the files meanwhile.
-        let Some(pid) = pid.filter(|pid| works_in(*pid, root) && !has_terminal(*pid)) else { continue };
+    for pid in those_in(root)? {
         // Opened, checked again, and then signalled: another process may have received the number meanwhile.
         if let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             && works_in(pid, root)
@@ -218,6 +215,14 @@ fn signal_those_in(root: &Path, signal: Signal) -> io::Result<Vec<Pid>> {
         }
     }
     Ok(found)
+}
+
+/// Returns the processes of a server: their working directories are under `root`.
+pub(crate) fn those_in(root: &Path) -> io::Result<Vec<Pid>> {
+    let pid = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
+    // A user may look at the files meanwhile.
+    let is_its = |pid: &Pid| works_in(*pid, root) && !has_terminal(*pid);
+    Ok(fs::read_dir("/proc")?.flatten().filter_map(pid).filter(is_its).collect())
 }
 
 /// Returns true if the process has its working directory under `root`, or in the data directory that is on a disk.

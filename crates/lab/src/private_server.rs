@@ -7,9 +7,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
+use plimsoll_core::{ClockChange, Launch, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits, waits};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+use crate::clock::WrongClock;
 use crate::directories::{self, DISK_LINK, NAME_PREFIX, ServerDirectories};
 use crate::ending::{self, Ending};
 use crate::hang::Hang;
@@ -64,6 +65,8 @@ pub struct PrivateServer {
     ended: Option<(Ending, StoreError)>,
     /// Thread of the server that hangs by a command.
     hang: Option<Hang>,
+    /// Wrong clock of the server's processes.
+    clock: Option<WrongClock>,
     waits: Waits,
 }
 
@@ -101,6 +104,7 @@ impl PrivateServer {
             running: None,
             ended: None,
             hang: None,
+            clock: None,
             waits: waits.clone(),
         })
     }
@@ -299,7 +303,9 @@ impl PrivateServer {
         // A thread that is stopped cannot end on a signal.
         self.hang = None;
         let root = &self.directories.root;
-        if self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND).is_ok() {
+        let removed = self.supervisor.ask(root, &["remove".as_ref(), root.as_os_str()], CLOSE_BOUND);
+        self.clock = None;
+        if removed.is_ok() {
             return Ok(());
         }
         let sockets =
@@ -401,6 +407,36 @@ impl PrivateServer {
     /// Returns true while a thread of the server is kept stopped.
     pub(crate) fn hangs(&self) -> bool {
         self.hang.is_some() && self.running.is_some()
+    }
+
+    /// Sets the error of the wall clock of the server's processes, also of later ones; `None` for the true clock.
+    ///
+    /// # Errors
+    /// As [`WrongClock::begin`] and [`WrongClock::end`]. If a change cannot begin, the former error begins again.
+    pub(crate) fn set_clock(&mut self, change: Option<ClockChange>) -> Result<(), StoreError> {
+        let former = self.clock();
+        self.clock.take().map_or(Ok(()), WrongClock::end)?;
+        let Some(change) = change else { return Ok(()) };
+        let begun = self.wrong_clock(change);
+        if begun.is_err() {
+            self.clock = former.and_then(|former| self.wrong_clock(former).ok());
+        }
+        self.clock = Some(begun?);
+        Ok(())
+    }
+
+    fn wrong_clock(&self, change: ClockChange) -> Result<WrongClock, StoreError> {
+        let (clock, processes) = WrongClock::begin(&self.directories.root, change)?;
+        if processes == 0 && self.running.is_some() {
+            let what = "no process of the server works in its directory, so its clock cannot be changed";
+            return Err(StoreError::broken(what).next("leave the fault `clock` out, or use another store"));
+        }
+        Ok(clock)
+    }
+
+    /// Returns the error of the wall clock of the server's processes; `None` for the true clock.
+    pub(crate) fn clock(&self) -> Option<ClockChange> {
+        self.clock.as_ref().map(WrongClock::change)
     }
 
     /// Makes a file for the server's user below its data directory; a directory if `name` ends with `/`.

@@ -31,7 +31,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span, StoreError,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span,
+    StoreError,
     StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
@@ -46,6 +47,8 @@ pub use publish::{Published, publish};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus, OperationStatus};
 use request::{LabAction, LabReply, LabRequest, Sent};
 
+/// Word for a clock without an error, in commands and reports.
+pub const TRUE_CLOCK: &str = "true";
 /// Files in a lab's directory.
 pub(crate) const LOCK: &str = "lock";
 const SOCKET: &str = "socket";
@@ -429,6 +432,8 @@ impl Servers for Lab {
                 (node.link != Link::default())
                     .then(|| Setting::new(&name, node.link.to_string(), Some(&plain), "plimsoll")),
             );
+            let name = format!("clock of node {}", node.number + 1);
+            settings.extend(node.clock.map(|clock| Setting::ours(&name, clock.to_string(), TRUE_CLOCK)));
         }
         settings
     }
@@ -516,6 +521,17 @@ impl Servers for Lab {
 
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         self.change_limit_as(nodes, change, &change.to_string())
+    }
+
+    fn set_clock(
+        &self,
+        nodes: Nodes,
+        change: Option<ClockChange>,
+    ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
+        match self.ask(&LabRequest::Clock { nodes, change }, WORK_BOUND)? {
+            LabReply::Clocks(before) => Ok(before),
+            _ => Err(self.garbled()),
+        }
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@
 //! | `stores`, `workload`, `requests`, `phases`, `only`, `wishes`, `params` | the parts of a plan, each read from its table |
 //! | `formulas` | names that formulas may use |
 //! | `answers` | sentences over figures, and their conditions |
-//! | [`timeline`], `condition`, `disturbance`, `drawn`, `faults` | faults during a drive: their syntax and moments; those that wait for a reading; those from outside of servers; those at drawn times; their place in a plan |
+//! | [`timeline`], `condition`, `disturbance`, `clock`, `drawn`, `faults` | faults during a drive: their syntax and moments; those that wait for a reading; those from outside of servers; wrong clocks; those at drawn times; their place in a plan |
 //! | `pace`, `rate`, `line` | start of operations; a rate that changes over a phase; the search for the load line |
 //! | `sweep`, `series`, `expand` | values that may be lists; their combination, repeats and order; the trials |
 //! | [`keys`] | definitions of all keys of a plan: type, default, description |
@@ -20,6 +20,7 @@
 //! | [`cost`] | cost of keeping a working set, from a file of prices |
 
 mod answers;
+mod clock;
 mod condition;
 pub mod cost;
 mod disturbance;

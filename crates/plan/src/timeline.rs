@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::random::{below, mix};
-use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{ClockChange, LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 use serde::{Serialize, Serializer};
 
+pub use crate::clock::parse_clock;
 pub use crate::condition::FaultCondition;
 pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
@@ -35,6 +36,7 @@ pub(crate) const VERBS: &[&str] = &[
     "reset",
     "link",
     "limit",
+    "clock",
     "disk",
     "add",
     "work",
@@ -92,6 +94,8 @@ pub enum FaultAction {
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
+    /// Makes the wall clock of nodes wrong.
+    Clock(NodeChoice, ClockChange),
     /// Starts a fault of the store's disk.
     Disk(Fault),
     /// Adds a node, until the end of the trial.
@@ -145,6 +149,7 @@ impl FaultAction {
             Self::Link(_, link) if link.is_cut() => "cut",
             Self::Link(..) => "link",
             Self::Limit(..) => "limit",
+            Self::Clock(..) => "clock",
             Self::Disk(_) => "disk",
             Self::Add => "add",
             Self::Work(..) => "work",
@@ -160,7 +165,7 @@ impl FaultAction {
             Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
                 Some(*on)
             }
-            Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
+            Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
         }
@@ -179,7 +184,7 @@ impl FaultAction {
             is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {
-            (Self::Link(..), Self::Link(..)) => true,
+            (Self::Link(..), Self::Link(..)) | (Self::Clock(..), Self::Clock(..)) => true,
             (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
             (Self::Disk(one), Self::Disk(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             _ => is_of_server(self) && is_of_server(other),
@@ -443,7 +448,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             let help = Some(help.to_owned());
             return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
         }
-        ("link" | "limit" | "storm" | "neighbour", _) => {}
+        ("link" | "limit" | "clock" | "storm" | "neighbour", _) => {}
         (verb, rest) => no_more(verb, rest)?,
     }
     Ok(match *verb {
@@ -456,6 +461,7 @@ fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
         "link" => FaultAction::Link(on, link(rest)?),
+        "clock" => FaultAction::Clock(on, parse_clock(rest)?),
         "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),
         "neighbour" => FaultAction::Neighbour(on, disturbance::neighbour(rest)?),
         _ => match rest {

@@ -23,6 +23,8 @@ plimsoll_core::words! {
         Link = "link",
         /// Change of the resources that a node may use.
         Limit = "limit",
+        /// Wrong wall clock of a node's servers.
+        Clock = "clock",
         /// Fault of the store's disk.
         Disk = "disk",
         /// Addition of a node to its cluster.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{LimitChange, Link, Node, NodeChoice, Nodes, Servers, Span, StoreErrorKind};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Span, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
@@ -179,9 +179,10 @@ type Chosen = Result<Option<ChosenNodes>, TrialError>;
 struct Begun {
     /// Name of a node that joined.
     joined: Option<String>,
-    /// Links and limits before, by node.
+    /// Links, limits and errors of clocks before, by node.
     links: Vec<(usize, Link)>,
     limits: Vec<(usize, LimitChange)>,
+    clocks: Vec<(usize, Option<ClockChange>)>,
 }
 
 /// Start of a phase, by both clocks.
@@ -515,6 +516,7 @@ impl<'a> Director<'a> {
             FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
+            FaultAction::Clock(..) => Some("clock"),
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
             FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
@@ -535,12 +537,12 @@ impl<'a> Director<'a> {
         Ok(Held(self, keys))
     }
 
-    /// Returns true if another fault affects the server, link or disk of one of these nodes, changes which servers
-    /// run, or has reset connections.
+    /// Returns true if another fault affects the server, link, clock or disk of one of these nodes, changes which
+    /// servers run, or has reset connections.
     fn has_other_fault(&self, nodes: Nodes) -> bool {
         let directed = self.directed();
-        let is_meant = |number: usize| nodes.has(number);
-        let is_held = |(thing, number): &(&str, usize)| ["server", "link"].contains(thing) && is_meant(*number);
+        let is_held =
+            |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && nodes.has(*number);
         // Work notices a reset after its end.
         let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
         is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
@@ -580,6 +582,7 @@ impl<'a> Director<'a> {
             }
             FaultAction::Link(_, link) => begun.links = self.servers()?.set_link(nodes, *link)?,
             FaultAction::Limit(_, change) => begun.limits = self.servers()?.change_limit(nodes, change)?,
+            FaultAction::Clock(_, change) => begun.clocks = self.servers()?.set_clock(nodes, Some(*change))?,
             FaultAction::Disk(fault) => {
                 let mut directed = self.directed();
                 directed.has_disk_fault = true;
@@ -633,6 +636,10 @@ impl<'a> Director<'a> {
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
                 set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
+            }
+            FaultAction::Clock(..) => {
+                let servers = self.servers()?;
+                set_back(nodes, &begun.clocks, |nodes, change| servers.set_clock(nodes, *change).map(drop))
             }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
@@ -781,6 +788,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,
+        FaultAction::Clock(..) => FaultKind::Clock,
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Work(..) => FaultKind::Work,

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use plimsoll_core::{Launch, Limits, StoreError};
+use plimsoll_core::{ClockChange, Launch, Limits, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;
@@ -159,6 +159,15 @@ impl Servers for Noted {
     fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
         self.note(&format!("limit {change:?}"), nodes)?;
         Ok(self.before(nodes, |number| LimitChange::Cpus(Some(number as f64 + 2.0))))
+    }
+
+    fn set_clock(
+        &self,
+        nodes: Nodes,
+        change: Option<ClockChange>,
+    ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
+        self.note(&change.map_or("clock".to_owned(), |change| format!("clock {change}")), nodes)?;
+        Ok(self.before(nodes, |number| (number > 0).then_some(ClockChange { by_ns: 0, drift_ppm: number as i64 })))
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
@@ -418,6 +427,19 @@ fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
     assert!(hang.subject == "node 2, the primary" && hang.healing_ns.is_some() && hang.healed_ns.is_some());
     assert!(of_kind(FaultKind::Reset).all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
     assert_eq!(of_kind(FaultKind::Reset).count(), 2);
+}
+
+#[test]
+fn a_clock_is_healed_to_what_it_was_and_has_one_error_at_a_time() {
+    let faults = ["clock primary by=5s at 50ms for 300ms", "kill node 2 at 100ms for 50ms", "clock all by=1s at 250ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(600), 600);
+    assert_eq!(done.names(), ["clock by=5s 2", "kill 2", "start 2", "clock 2", "start all"], "{:?}", done.calls);
+    let error = done.directed.failed.as_ref().unwrap();
+    assert!(error.what.contains("node 2 has another fault of its clock"), "{error:?}");
+    let done = Directing::of(Noted { differ: true, ..Noted::default() }, &["clock all by=-5s at 50ms"], Some(200), 200);
+    let healed = ["clock 1", "clock drift=1ppm 2", "clock drift=2ppm 3", "start all"];
+    assert!(done.names()[0] == "clock by=-5s all" && done.names()[1..] == healed, "{:?}", done.calls);
+    assert_eq!((done.spans[0].kind, done.spans[0].healed_ns.is_some()), (FaultKind::Clock, true));
 }
 
 #[test]

@@ -127,6 +127,10 @@ fn mistake(
             let refused = plimsoll_lab::limits_must_be_possible(&limits.with(change)).err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
         }
+        FaultAction::Clock(..) => {
+            let refused = plimsoll_lab::clocks_must_be_possible().err()?;
+            Some((refused.what, refused.next.unwrap_or_default()))
+        }
         _ => None,
     }
 }

@@ -16,10 +16,10 @@ use plimsoll_core::{
     Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, Servers, Span, StoreError, Target, Waits,
 };
 use plimsoll_lab::described;
-use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart};
+use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart, TRUE_CLOCK};
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_plan::model::StoreUse;
-use plimsoll_plan::timeline::{parse_limit, parse_link};
+use plimsoll_plan::timeline::{parse_clock, parse_limit, parse_link};
 use plimsoll_trial::{TrialError, io_error};
 
 use crate::args::{LabAction, LabNode, LabUp};
@@ -104,6 +104,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
             Ok(exit::OK)
         }
         LabAction::Limit { at } => limit(at),
+        LabAction::Clock { at } => clock(at),
         LabAction::Publish { of, port } => {
             let (lab, mut numbers) = nodes_of(&of.at)?;
             if numbers.is_empty() {
@@ -118,6 +119,24 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         }
         LabAction::Down { name, all } => down(name.as_deref(), *all),
     }
+}
+
+/// Makes clocks wrong, or true again.
+fn clock(words: &[String]) -> Result<u8, TrialError> {
+    let is_error = |word: &String| word.contains('=') || word == TRUE_CLOCK;
+    let (errors, at): (Vec<String>, Vec<String>) = words.iter().cloned().partition(is_error);
+    let change = match errors.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => {
+            let next = "write by=5s, by=-5s or drift=500ppm; true for the true clock";
+            return Err(TrialError::usage("the error of the clock is missing").next(next));
+        }
+        [TRUE_CLOCK] => None,
+        ref errors => Some(parse_clock(errors).map_err(|(what, next)| TrialError { next, ..TrialError::usage(what) })?),
+    };
+    let (lab, numbers) = nodes_of(&at)?;
+    in_turn(&each(&numbers), |nodes| place(*nodes), |nodes| lab.set_clock(*nodes, change).map(drop))?;
+    crate::say(&format!("lab {}: clock of {}: {}", lab.name(), said(&numbers), errors.join(" ")));
+    Ok(exit::OK)
 }
 
 /// Changes limits, by one request for each.

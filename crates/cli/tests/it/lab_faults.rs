@@ -81,6 +81,7 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
         "cut node 2 in",
         "link all delay=5ms loss=1% close=1s",
         "limit all cpus=0.3",
+        "clock all by=-5s drift=500ppm",
         "work backup",
         "storm all connections=50",
         "neighbour all cpu=1",
@@ -88,7 +89,7 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
-    let seen = || ["state", "link", "limits"].map(|field| each(&lab, field));
+    let seen = || ["state", "link", "limits", "clock"].map(|field| each(&lab, field));
     let whole = seen();
     for _ in 0..repeats(2, 60) {
         let fault = format!("{} at 300ms", FAULTS[draw.below(FAULTS.len() as u64) as usize]);

@@ -9,6 +9,7 @@ mod answer;
 mod attached;
 mod bench;
 mod capture;
+mod clock;
 mod coming_from;
 mod commands;
 mod compare;

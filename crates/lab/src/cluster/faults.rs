@@ -1,9 +1,9 @@
-//! Faults of nodes that run: links, limits, threads that hang, connections that are reset.
+//! Faults of nodes that run: links, limits, clocks, threads that hang, connections that are reset.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use plimsoll_core::{LimitChange, Link, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
 
 use super::{Running, locked};
 use crate::hang::Hang;
@@ -49,6 +49,14 @@ impl Running {
             member.node = Arc::new(Node { limits: node.limits.clone().with(change), ..node });
         }
         Ok(())
+    }
+
+    pub(super) fn set_clock_of(&self, number: usize, change: Option<ClockChange>) -> Result<(), StoreError> {
+        self.on(number, |server| server.set_clock(change))
+    }
+
+    pub(super) fn clock_of(&self, number: usize) -> Result<Option<ClockChange>, StoreError> {
+        self.on(number, |server| Ok(server.clock()))
     }
 
     /// Makes one thread or process hang, of each of `nodes` that can.

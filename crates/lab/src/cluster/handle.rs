@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{LimitChange, Link, Nodes, Servers, StoreError, Waits};
+use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, Waits};
 
 use super::progress::TrackedOperation;
 use super::{ClusterHandle, ServerState};
@@ -83,6 +83,23 @@ impl ClusterHandle {
         self.0.change_limit_of(number, change)
     }
 
+    /// Sets the error of the wall clock of a node's server; `None` for the true clock.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node; otherwise as [`Servers::set_clock`].
+    pub(crate) fn set_clock(&self, number: usize, change: Option<ClockChange>) -> Result<(), StoreError> {
+        self.0.set_clock_of(number, change)
+    }
+
+    /// Returns the error of the wall clock of a node's server; `None` for the true clock. Waits for an operation in
+    /// progress on it.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such node.
+    pub(crate) fn clock(&self, number: usize) -> Result<Option<ClockChange>, StoreError> {
+        self.0.clock_of(number)
+    }
+
     /// Returns the current state of a node's server; `None` while an operation on it is in progress.
     ///
     /// # Errors
@@ -94,7 +111,8 @@ impl ClusterHandle {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(None),
         };
-        Ok(Some(ServerState { ended: server.ended(), pid: server.pid(), hangs: server.hangs() }))
+        let (ended, pid, hangs, clock) = (server.ended(), server.pid(), server.hangs(), server.clock());
+        Ok(Some(ServerState { ended, pid, hangs, clock }))
     }
 
     /// Returns the numbers of nodes that are being started, with the times when that began.

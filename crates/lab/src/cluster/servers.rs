@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span, StoreError,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span,
+    StoreError,
 };
 
 use super::faults::set_each;
@@ -186,6 +187,16 @@ impl Servers for Running {
         let before = |number| Ok((number, self.find(number)?.node.limits.before(change)));
         let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
         set_each(before, change, |number, change| self.change_limit_of(number, change))
+    }
+
+    fn set_clock(
+        &self,
+        nodes: Nodes,
+        change: Option<ClockChange>,
+    ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
+        let before = |number| Ok((number, self.clock_of(number)?));
+        let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
+        set_each(before, &change, |number, change| self.set_clock_of(number, *change))
     }
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {

@@ -19,7 +19,7 @@ use super::lease::Leases;
 use super::log::LogWriter;
 use super::long::{ASK_BOUND, Long, Said};
 use super::request::{HostStatus, LabAction, LabReply, LabRequest, LabStatus, NodeState, NodeStatus, Sent};
-use super::{ANSWER_BOUND, LabDirectory};
+use super::{ANSWER_BOUND, LabDirectory, TRUE_CLOCK};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
 use crate::limits::LimitUsage;
 use crate::orphans::works_in;
@@ -208,6 +208,10 @@ impl Holder {
             LabRequest::Act { act, nodes } if *act != LabAction::Check => Some(of(act.name(), *nodes)),
             LabRequest::Link { nodes, link } => Some(format!("{}: {link}", of("link", *nodes))),
             LabRequest::Limit { nodes, given, .. } => Some(format!("{}: {given}", of("limit", *nodes))),
+            LabRequest::Clock { nodes, change } => {
+                let change = change.map_or(TRUE_CLOCK.to_owned(), |change| change.to_string());
+                Some(format!("{}: {change}", of("clock", *nodes)))
+            }
             LabRequest::Add { .. } => Some(of("add", Nodes::All)),
             LabRequest::Remove(number) => Some(of("remove", Nodes::One(*number))),
             LabRequest::Work { nodes, name, .. } => Some(format!("{}: {name}", of("work", *nodes))),
@@ -237,6 +241,9 @@ impl Holder {
             LabRequest::Link { nodes, link } => self.cluster.servers().set_link(*nodes, *link).map(LabReply::Links),
             LabRequest::Limit { nodes, change, .. } => {
                 self.cluster.servers().change_limit(*nodes, change).map(LabReply::Limits)
+            }
+            LabRequest::Clock { nodes, change } => {
+                self.cluster.servers().set_clock(*nodes, *change).map(LabReply::Clocks)
             }
             LabRequest::Primary => self.cluster.chosen(NodeChoice::Primary).map(LabReply::Chosen),
             LabRequest::Replica => self.cluster.chosen(NodeChoice::Replica).map(LabReply::Chosen),
@@ -469,7 +476,7 @@ impl Holder {
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
         let seen = self.cluster.server_state(number)?;
         let hangs = seen.as_ref().is_some_and(|seen| seen.hangs);
-        let (ended, process) = seen.map_or((None, None), |seen| (seen.ended, seen.pid));
+        let (ended, process, clock) = seen.map_or((None, None, None), |seen| (seen.ended, seen.pid, seen.clock));
         let ended = ended.map(|(_, error)| error.to_string());
         let starts = self.cluster.starting().contains_key(&number);
         let state = match (&kept, &ended) {
@@ -511,6 +518,7 @@ impl Holder {
             limits: node.limits.clone(),
             throttled_s: LimitUsage::of(&directory).throttled_s,
             link: self.cluster.link(number)?,
+            clock,
         })
     }
 }

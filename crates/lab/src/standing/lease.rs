@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use plimsoll_core::{LimitChange, Link, NodeChoice, Nodes, StoreError, StoreErrorKind};
+use plimsoll_core::{ClockChange, LimitChange, Link, NodeChoice, Nodes, StoreError, StoreErrorKind};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::request::{LabAction, LabRequest};
@@ -19,8 +19,9 @@ pub(super) struct Lease {
     requests: u32,
     /// Nodes that do not run; true if a node is paused, or a thread of it hangs.
     down: BTreeMap<usize, bool>,
-    /// Links and limits before the first change, by node.
+    /// Links, limits and errors of clocks before the first change, by node.
     links: BTreeMap<usize, Link>,
+    clocks: BTreeMap<usize, Option<ClockChange>>,
     limits: BTreeMap<(usize, &'static str), LimitChange>,
 }
 
@@ -41,8 +42,8 @@ impl Leases {
         let no_process = || StoreError::new(StoreErrorKind::Broken, format!("there is no process {process}"));
         let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(no_process)?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| no_process())?;
-        let (down, links, limits) = Default::default();
-        self.all().entry(process).or_insert(Lease { process: handle, requests: 0, down, links, limits });
+        let (down, links, clocks, limits) = Default::default();
+        self.all().entry(process).or_insert(Lease { process: handle, requests: 0, down, links, clocks, limits });
         Ok(())
     }
 
@@ -57,6 +58,12 @@ impl Leases {
         let former = match request {
             LabRequest::Act { act: LabAction::Promote, .. } => cluster.chosen(NodeChoice::Primary).ok(),
             _ => None,
+        };
+        let clocks: Vec<(usize, Option<ClockChange>)> = match request {
+            LabRequest::Clock { nodes, .. } => {
+                numbers(cluster, *nodes).filter_map(|number| Some((number, cluster.clock(number).ok()?))).collect()
+            }
+            _ => Vec::new(),
         };
         let mut all = self.all();
         let Some(lease) = all.get_mut(&process) else { return };
@@ -76,6 +83,11 @@ impl Leases {
             LabRequest::Link { nodes, .. } => {
                 for number in numbers(cluster, *nodes) {
                     lease.links.entry(number).or_insert_with(|| cluster.link(number).unwrap_or_default());
+                }
+            }
+            LabRequest::Clock { .. } => {
+                for (number, before) in clocks {
+                    lease.clocks.entry(number).or_insert(before);
                 }
             }
             LabRequest::Limit { nodes, change, .. } => {
@@ -104,6 +116,9 @@ impl Leases {
             LabRequest::Link { nodes, link } => {
                 lease.links.retain(|number, before| !nodes.has(*number) || before != link);
             }
+            LabRequest::Clock { nodes, change } => {
+                lease.clocks.retain(|number, before| !of(*nodes, *number) || before != change);
+            }
             LabRequest::Limit { nodes, change, .. } => {
                 lease.limits.retain(|(number, _), before| !nodes.has(*number) || before != change);
             }
@@ -119,15 +134,21 @@ impl Leases {
         let mut all = self.all();
         let ended: Vec<u32> = all.iter().filter(|(_, lease)| has_ended(lease)).map(|(process, _)| *process).collect();
         let ended = ended.into_iter().filter_map(|process| all.remove(&process));
-        ended.filter(|lease| !(lease.down.is_empty() && lease.links.is_empty() && lease.limits.is_empty())).collect()
+        ended.filter(|lease| !lease.is_whole()).collect()
     }
 }
 
 impl Lease {
+    /// Returns true if no fault is left.
+    fn is_whole(&self) -> bool {
+        self.down.is_empty() && self.links.is_empty() && self.clocks.is_empty() && self.limits.is_empty()
+    }
+
     /// Forgets a node that was removed: its number may be given to another.
     fn forget(&mut self, number: usize) {
         self.down.remove(&number);
         self.links.remove(&number);
+        self.clocks.remove(&number);
         self.limits.retain(|(other, _), _| *other != number);
     }
 
@@ -144,6 +165,8 @@ impl Lease {
         let links = links.fold(Ok(()), Result::and);
         let limits = self.limits.into_iter().map(|((number, _), before)| cluster.change_limit(number, &before));
         let limits = limits.fold(Ok(()), Result::and);
+        let clocks = self.clocks.into_iter().map(|(number, before)| cluster.set_clock(number, before));
+        let clocks = clocks.fold(Ok(()), Result::and);
         let paused = self.down.iter().filter(|(_, is_paused)| **is_paused);
         let resumed = paused.map(|(number, _)| act(LabAction::Resume, Nodes::One(*number))).fold(Ok(()), Result::and);
         // A paused node may have been killed since, and others may have been started.
@@ -155,7 +178,7 @@ impl Lease {
             _ => act(LabAction::Start, Nodes::All),
         };
         let joined = if self.down.is_empty() { Ok(()) } else { cluster.rejoin() };
-        links.and(limits).and(resumed).and(started).and(joined)
+        links.and(limits).and(clocks).and(resumed).and(started).and(joined)
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use plimsoll_core::{FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError};
+use plimsoll_core::{
+    ClockChange, FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError,
+};
 use serde::{Deserialize, Serialize};
 
 /// A request, and the process that sends it.
@@ -32,6 +34,8 @@ pub(super) enum LabRequest {
     Link { nodes: Nodes, link: Link },
     /// Changes a limit of a node, or of each. `given` is the change as the user wrote it.
     Limit { nodes: Nodes, change: LimitChange, given: String },
+    /// Sets the error of the wall clock of a node, or of each; none for the true clock.
+    Clock { nodes: Nodes, change: Option<ClockChange> },
     /// Returns the node that is the primary.
     Primary,
     /// Returns a node that is a replica.
@@ -97,6 +101,8 @@ pub(super) enum LabReply {
     Links(Vec<(usize, Link)>),
     /// Changes back to former limits, by node.
     Limits(Vec<(usize, LimitChange)>),
+    /// Former errors of clocks, by node.
+    Clocks(Vec<(usize, Option<ClockChange>)>),
     Status(Box<LabStatus>),
     InProgress(Vec<Progress>),
     Nodes {
@@ -196,6 +202,9 @@ pub struct NodeStatus {
     pub throttled_s: f64,
     /// Link of its host.
     pub link: Link,
+    /// Error of its wall clock; none for the true clock.
+    #[serde(default)]
+    pub clock: Option<ClockChange>,
 }
 
 plimsoll_core::words! {

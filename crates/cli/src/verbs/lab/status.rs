@@ -131,7 +131,7 @@ fn table(status: &LabStatus) -> Table {
     Table::of("", &status.nodes, &columns)
 }
 
-/// Returns the reason that a node is down, or its state in its own words and the settings of its link.
+/// Returns the reason that a node is down, or its state in its own words and the settings of its link and its clock.
 fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
     if let Some(reason) = node.reason.as_ref().filter(|_| node.state != NodeState::Running) {
         return reason.clone();
@@ -142,6 +142,7 @@ fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
         node.is_left.then(left),
         Some(node.own_state.clone()).filter(|state| !state.is_empty()),
         (node.link != Link::default()).then(link),
+        node.clock.map(|clock| format!("clock: {clock}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
