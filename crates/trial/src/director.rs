@@ -1,5 +1,7 @@
 //! Faults of a driven phase: each is carried out at its time, healed, and recorded.
 
+mod effects;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -7,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
-use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Span, StoreErrorKind};
+use plimsoll_core::fault::Fault;
+use plimsoll_core::{Node, NodeChoice, Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
@@ -21,10 +23,10 @@ use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
 use crate::join_progress;
 use crate::phase::RunContext;
-use crate::pin;
 use crate::readings::{self, NewestOf};
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
+use effects::Begun;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
 const LEAD: Duration = Duration::from_millis(500);
@@ -173,17 +175,6 @@ struct ChosenNodes {
 
 /// Nodes that a fault names; `None` if it is not one of nodes.
 type Chosen = Result<Option<ChosenNodes>, TrialError>;
-
-/// Results of the beginning of a fault.
-#[derive(Default)]
-struct Begun {
-    /// Name of a node that joined.
-    joined: Option<String>,
-    /// Links, limits and errors of clocks before, by node.
-    links: Vec<(usize, Link)>,
-    limits: Vec<(usize, LimitChange)>,
-    clocks: Vec<(usize, Option<ClockChange>)>,
-}
 
 /// Start of a phase, by both clocks.
 #[derive(Clone, Copy)]
@@ -382,25 +373,6 @@ impl<'a> Director<'a> {
         self.servers_are_new()
     }
 
-    /// Calls `act`, which makes nodes join or start, and records the progress of those that `is_meant` selects.
-    fn with_progress<T>(
-        &self,
-        is_meant: impl Fn(usize) -> bool + Send,
-        act: impl FnOnce() -> Result<T, TrialError>,
-    ) -> Result<T, TrialError> {
-        join_progress::recorded(self.recorder, &**self.servers()?, is_meant, act)
-    }
-
-    /// Starts or restarts nodes by `act`, and records their progress.
-    fn start(
-        &self,
-        nodes: Nodes,
-        act: impl FnOnce(&dyn Servers) -> Result<Span, TrialError>,
-    ) -> Result<(), TrialError> {
-        let is_meant = move |number: usize| nodes.has(number);
-        self.with_progress(is_meant, || act(&**self.servers()?).map(drop))
-    }
-
     fn directed(&self) -> std::sync::MutexGuard<'_, Directed> {
         self.directed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -556,150 +528,11 @@ impl<'a> Director<'a> {
         self.disk.as_ref().ok_or_else(|| TrialError::usage("this store's disk cannot have faults"))
     }
 
-    /// Begins a fault.
-    fn begin(&self, what: &FaultAction, nodes: Nodes, ordinal: u32) -> Result<Begun, TrialError> {
-        let mut begun = Begun::default();
-        match what {
-            FaultAction::Kill(_) => self.servers()?.kill(nodes).map(drop)?,
-            FaultAction::Stop(_) => self.servers()?.stop(nodes).map(drop)?,
-            FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
-            FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
-            FaultAction::Reset(_) => {
-                self.directed().reset = Some(Instant::now());
-                self.servers()?.reset(nodes)?;
-            }
-            FaultAction::Restart(_) => {
-                self.start(nodes, |servers| servers.restart(nodes))?;
-                self.servers_are_new()?;
-            }
-            FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
-            FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
-            FaultAction::Promote(_) => {
-                let Nodes::One(number) = nodes else {
-                    return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));
-                };
-                self.servers()?.promote(number)?;
-            }
-            FaultAction::Link(_, link) => begun.links = self.servers()?.set_link(nodes, *link)?,
-            FaultAction::Limit(_, change) => begun.limits = self.servers()?.change_limit(nodes, change)?,
-            FaultAction::Clock(_, change) => begun.clocks = self.servers()?.set_clock(nodes, Some(*change))?,
-            FaultAction::Disk(fault) => {
-                let mut directed = self.directed();
-                directed.has_disk_fault = true;
-                directed.on_disk.push((ordinal, *fault));
-                self.disk()?.fault(*fault)?;
-            }
-            FaultAction::Add => {
-                (self.tell)(Told::Note("adding a node".to_owned()))?;
-                let known: Vec<usize> = self.servers()?.present()?.iter().map(|node| node.number).collect();
-                let since = Instant::now();
-                // Its end is noted before that of the thread that records.
-                let add = || Ok((self.servers()?.add()?, since.elapsed()));
-                let (number, took) = self.with_progress(move |number| !known.contains(&number), add)?;
-                self.directed().add(number, took.as_secs_f64());
-                self.servers_are_new()?;
-                begun.joined = Some(format!("node {}", number + 1));
-            }
-            FaultAction::Storm(_, connections) => {
-                self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
-            }
-            FaultAction::Neighbour(_, resource) => {
-                let (servers, meant) = (self.servers()?, self.meant(nodes)?);
-                self.disturbances.neighbours(ordinal, &**servers, &meant, *resource, self.server_pin)?;
-            }
-        }
-        Ok(begun)
-    }
-
-    /// Heals a fault.
-    fn heal(&self, what: &FaultAction, nodes: Nodes, begun: &Begun, ordinal: u32) -> Result<(), TrialError> {
-        match what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) => {
-                let _changing = self.change();
-                self.start(nodes, |servers| servers.start(nodes))?;
-                self.servers_are_new()
-            }
-            FaultAction::Pause(_) | FaultAction::Hang(_) => {
-                let resumed = self.servers()?.resume(nodes).map(drop);
-                // A promotion may have killed it meanwhile.
-                if nodes == Nodes::All || self.servers()?.check(nodes).is_ok() {
-                    return resumed;
-                }
-                let _changing = self.change();
-                self.start(nodes, |servers| servers.start(nodes))?;
-                self.servers_are_new()
-            }
-            FaultAction::Link(..) => {
-                let servers = self.servers()?;
-                set_back(nodes, &begun.links, |nodes, link| servers.set_link(nodes, *link).map(drop))
-            }
-            FaultAction::Limit(..) => {
-                let servers = self.servers()?;
-                set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
-            }
-            FaultAction::Clock(..) => {
-                let servers = self.servers()?;
-                set_back(nodes, &begun.clocks, |nodes, change| servers.set_clock(nodes, *change).map(drop))
-            }
-            FaultAction::Disk(_) => {
-                // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
-                // requests only: these may be over.
-                let is_lasting =
-                    |fault: &Fault| !matches!(fault, Fault::Eio { how: ErrorMode::Once | ErrorMode::Silent(_), .. });
-                let mut directed = self.directed();
-                directed.on_disk.retain(|(other, _)| *other != ordinal);
-                self.disk()?.mend()?;
-                let mut lasting = directed.on_disk.iter().filter(|(_, fault)| is_lasting(fault));
-                lasting.try_for_each(|(_, fault)| self.disk()?.fault(*fault))
-            }
-            FaultAction::Restart(_)
-            | FaultAction::RestartInTurn
-            | FaultAction::Promote(_)
-            | FaultAction::Reset(_)
-            | FaultAction::Add
-            | FaultAction::Work(..) => Ok(()),
-            FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
-        }
-    }
-
-    /// Returns these nodes.
-    fn meant(&self, nodes: Nodes) -> Result<Vec<Arc<Node>>, TrialError> {
-        let all = self.servers()?.present()?.into_iter();
-        Ok(all.filter(|node| nodes.has(node.number)).collect())
-    }
-
-    /// Ends a storm or neighbours, and reports the extent of a storm.
-    fn end_disturbance(&self, ordinal: u32) -> Result<(), TrialError> {
-        let Some((text, is_whole)) = self.disturbances.end(ordinal)? else { return Ok(()) };
-        self.tell_event(if is_whole { Level::Info } else { Level::Warning }, text)
-    }
-
     /// Reports an event of this moment.
     fn tell_event(&self, level: Level, text: String) -> Result<(), TrialError> {
         let (now_ns, trial, subject) = (self.clock.now_ns(), Some(self.place.0), String::new());
         let class = EventClass::Drive;
         (self.tell)(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))
-    }
-
-    /// Restarts all nodes, the primary last, each when the others are one cluster again.
-    fn restart_in_turn(&self) -> Result<(), TrialError> {
-        let servers = self.servers()?;
-        let primary = servers.chosen(NodeChoice::Primary)?;
-        let mut numbers: Vec<usize> = servers.present()?.iter().map(|node| node.number).collect();
-        numbers.sort_by_key(|number| primary == Nodes::One(*number));
-        for number in numbers {
-            servers.restart(Nodes::One(number))?;
-            servers.start(Nodes::All)?;
-            self.servers_are_new()?;
-        }
-        Ok(())
-    }
-
-    /// Updates the sampled processes, and their pinning, after a server was started.
-    fn servers_are_new(&self) -> Result<(), TrialError> {
-        let pids = self.servers()?.pids();
-        self.processes.set(pids.clone());
-        pin::server(&pids, self.server_pin)
     }
 
     /// Describes the subject of a fault.
@@ -761,19 +594,6 @@ fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
 fn changes_servers(what: &FaultAction) -> bool {
     use FaultAction::{Add, Promote, Restart, RestartInTurn};
     matches!(what, Restart(_) | RestartInTurn | Promote(_) | Add)
-}
-
-/// Sets values of nodes as they were before a fault: at once if all had the same.
-fn set_back<V: PartialEq>(
-    nodes: Nodes,
-    before: &[(usize, V)],
-    set: impl Fn(Nodes, &V) -> Result<(), TrialError>,
-) -> Result<(), TrialError> {
-    match before {
-        [] => Ok(()),
-        [(_, first), rest @ ..] if rest.iter().all(|(_, one)| one == first) => set(nodes, first),
-        all => all.iter().map(|(number, one)| set(Nodes::One(*number), one)).fold(Ok(()), Result::and),
-    }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {
