@@ -103,7 +103,7 @@ pub struct Director<'a> {
     clock: Clock,
     /// Reports an event to its receivers.
     tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
-    /// Recorder of the progress of nodes that join or start; `None` to record none.
+    /// Recorder of the progress of nodes that join or start, and of planned work; `None` to record none.
     recorder: Option<ReadingRecorder<'a>>,
     /// Positions of the trial, and of the phase in it.
     place: (u32, u32),
@@ -359,7 +359,8 @@ impl<'a> Director<'a> {
         self.servers_are_new()
     }
 
-    /// Calls `act`, which makes nodes join or start, and records the progress of those that `is_meant` selects.
+    /// Calls `act`, which makes nodes join, start or do planned work, and records the progress of those that `is_meant`
+    /// selects.
     fn with_progress<T>(
         &self,
         is_meant: impl Fn(usize) -> bool + Send,
@@ -428,6 +429,9 @@ impl<'a> Director<'a> {
                 Err(error) => {
                     if is_work {
                         span.healed_ns = Some(self.clock.now_ns());
+                        // Work of several nodes may lose the connection to another one.
+                        let lost = error.kind == StoreErrorKind::Unreachable;
+                        let nodes = if lost { Nodes::All } else { nodes };
                         // Another fault, or the user, has ended it.
                         if error.kind == StoreErrorKind::Interrupted || self.has_other_fault(nodes) {
                             span.error = Some(error.line());
@@ -544,7 +548,10 @@ impl<'a> Director<'a> {
                 self.servers_are_new()?;
             }
             FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
-            FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
+            FaultAction::Work(name, _) => {
+                let is_meant = move |number: usize| nodes == Nodes::All || nodes == Nodes::One(number);
+                self.with_progress(is_meant, || Ok(self.servers()?.work(nodes, name)?))?;
+            }
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {
                     return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));

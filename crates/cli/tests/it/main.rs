@@ -48,6 +48,7 @@ mod placement;
 mod promise;
 mod reads_apart;
 mod requests;
+mod reshard;
 mod resume;
 mod said;
 mod secrets;
