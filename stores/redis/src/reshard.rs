@@ -25,7 +25,7 @@ const KEYS_AT_ONCE: &[u8] = b"10";
 const MIGRATE_TIMEOUT_MS: &[u8] = b"5000";
 /// Pause before a MIGRATE is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Longest wait for a reply after a stop. It is longer than MIGRATE's time-out: its result decides about the slot.
+/// Longest wait for the source's reply after a stop. It is longer than MIGRATE's time-out, so that its result is known.
 const STOP_GRACE: Duration = Duration::from_secs(7);
 /// Limits of the source and the target while a slot is settled after a failure or a stop.
 const SETTLE_BOUNDS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
@@ -74,8 +74,7 @@ impl Drop for Noted<'_> {
 /// describes the state of the slot that was moving.
 pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
     let noted = recipe.reshards.begin(node.number)?;
-    let waits = waits.with_grace(STOP_GRACE);
-    let mut source = Control::open(&recipe.endpoint(&node), &waits)?;
+    let mut source = Control::open(&recipe.endpoint(&node), waits.with_grace(STOP_GRACE))?;
     let known = masters(&source.command(&[b"CLUSTER", b"NODES"])?.text());
     let number = node.number + 1;
     let own = known.iter().find(|master| master.is_asked && master.slots.len() > 1);
@@ -101,7 +100,7 @@ pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Resu
         is_split: false,
         is_empty: false,
     };
-    let mut links = Links { source, target: Control::open(&recipe.endpoint(target), &waits)? };
+    let mut links = Links { source, target: Control::open(&recipe.endpoint(target), waits)? };
     for slot in slots {
         (mover.slot, mover.keys, mover.is_split, mover.is_empty) = (slot, 0, false, false);
         if let Err(error) = mover.move_slot(&mut links) {
@@ -219,10 +218,10 @@ impl Mover<'_> {
         let [source, target] = self.nodes;
         let (host, port) = (target.address.to_string(), target.listens_at(0).port().to_string());
         self.note(&format!("MIGRATE on node {}", source.number + 1));
-        let mut words = vec![b"MIGRATE".as_slice(), host.as_bytes(), port.as_bytes(), b"", b"0", MIGRATE_TIMEOUT_MS];
+        let to: [&[u8]; 6] = [b"MIGRATE", host.as_bytes(), port.as_bytes(), b"", b"0", MIGRATE_TIMEOUT_MS];
         // A copy that an earlier time-out has left at the target is older.
-        words.extend([b"REPLACE".as_slice(), b"AUTH", source.secret.as_bytes(), b"KEYS"]);
-        words.extend(keys.iter().map(Vec::as_slice));
+        let how: [&[u8]; 4] = [b"REPLACE", b"AUTH", source.secret.as_bytes(), b"KEYS"];
+        let words: Vec<&[u8]> = to.into_iter().chain(how).chain(keys.iter().map(Vec::as_slice)).collect();
         self.is_split = true;
         match links.source.long_command(&words) {
             Ok(_) => {
@@ -243,8 +242,8 @@ impl Mover<'_> {
     fn set_slot(&self, link: &mut Control, at: usize, state: &[&[u8]]) -> Result<(), StoreError> {
         let slot = self.slot.to_string();
         self.note(&format!("CLUSTER SETSLOT on node {}", self.nodes[at].number + 1));
-        let mut words = vec![b"CLUSTER".as_slice(), b"SETSLOT", slot.as_bytes()];
-        words.extend(state);
+        let set: [&[u8]; 3] = [b"CLUSTER", b"SETSLOT", slot.as_bytes()];
+        let words: Vec<&[u8]> = set.into_iter().chain(state.iter().copied()).collect();
         link.long_command(&words).map(drop)
     }
 
