@@ -379,6 +379,12 @@ pub trait Recipe: Send + Sync {
         Err(StoreError::usage(format!("{} has no planned work `{name}`", self.spec().name)))
     }
 
+    /// Returns the progress of [planned work](Recipe::work) of a node that this process carries out, without a request
+    /// to a server. Work without progress never hangs.
+    fn work_progress(&self, _node: usize) -> Option<Progress> {
+        None
+    }
+
     /// Environment variables with which the server's own clients reach a node and log in.
     fn client_environment(&self, _node: &Node) -> Vec<(&'static str, String)> {
         Vec::new()
@@ -568,7 +574,7 @@ pub trait Servers: Send + Sync {
     /// `Usage` for servers that cannot while they run; errors of the operating system.
     fn reload(&self, nodes: Nodes) -> Result<Span, StoreError>;
 
-    /// Returns the operations in progress that joins and starts wait for, at most half a second old.
+    /// Returns the operations in progress that joins, starts and planned work wait for, at most half a second old.
     ///
     /// # Errors
     /// Fails if a lab does not answer.
@@ -680,7 +686,8 @@ pub trait Servers: Send + Sync {
     /// their present roles.
     ///
     /// # Errors
-    /// `Usage` if there is no such work; `Interrupted` after a stop; a refusal by a node, or the failure of a program.
+    /// `Usage` if there is no such work; `Interrupted` after a stop; a refusal by a node, or the failure of a program;
+    /// `Broken` if it hangs, as [`Servers::add`].
     fn work(&self, _nodes: Nodes, name: &str) -> Result<(), StoreError> {
         Err(StoreError::usage(format!("these servers have no planned work `{name}`")))
     }

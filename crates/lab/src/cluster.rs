@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -70,6 +71,8 @@ struct Running {
     starting: Mutex<BTreeMap<usize, Instant>>,
     /// Numbers of nodes whose joins or starts are waited for, once for each wait.
     awaited: Mutex<Vec<usize>>,
+    /// Number of requests for planned work in progress: no server is asked for its progress.
+    works_running: AtomicUsize,
     latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
     waits: Waits,
@@ -153,6 +156,7 @@ impl Cluster {
             members: RwLock::default(),
             starting: Mutex::default(),
             awaited: Mutex::default(),
+            works_running: AtomicUsize::new(0),
             latest_look: Mutex::default(),
             promotion: Mutex::default(),
             waits: waits.clone(),
@@ -417,13 +421,16 @@ impl Running {
             let next = if works.is_empty() { "name another node" } else { "there are: " };
             return Err(StoreError::usage(what).next(format!("{next}{}", works.join(", "))));
         }
-        numbers.into_iter().try_for_each(|number| {
-            let launch = {
+        self.works_running.fetch_add(1, Ordering::SeqCst);
+        let done = numbers.into_iter().try_for_each(|number| {
+            let launch = self.work_unless_hung(name, number, waits, |waits| {
                 let _guard = self.enter()?;
-                self.recipe.work(name, self.member(&all, number, false)?, waits)?
-            };
+                self.recipe.work(name, self.member(&all, number, false)?, waits)
+            })?;
             launch.map_or(Ok(()), |launch| self.run_beside(number, &launch, waits))
-        })
+        });
+        self.works_running.fetch_sub(1, Ordering::SeqCst);
+        done
     }
 
     /// Returns the planned work of a node in its present role.

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Launch, Member, Node, ParamSpec, Recipe, ServerSpec, Setting, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    Launch, Member, Node, ParamSpec, Progress, Recipe, ServerSpec, Setting, StoreError, StoreErrorKind, Waits,
+};
 
 use crate::packages::Program;
 
@@ -231,6 +233,10 @@ impl Recipe for Proxied {
             true => Err(StoreError::usage(format!("the HAProxy has no planned work `{name}`"))),
             false => self.of(node, |inner, node| inner.work(name, node, waits)),
         }
+    }
+
+    fn work_progress(&self, node: usize) -> Option<Progress> {
+        self.inner.work_progress(node)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

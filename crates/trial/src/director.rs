@@ -106,7 +106,7 @@ pub struct Director<'a> {
     clock: Clock,
     /// Reports an event to its receivers.
     tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
-    /// Recorder of the progress of nodes that join or start; `None` to record none.
+    /// Recorder of the progress of nodes that join or start, and of planned work; `None` to record none.
     recorder: Option<ReadingRecorder<'a>>,
     /// Positions of the trial, and of the phase in it.
     place: (u32, u32),
@@ -428,6 +428,9 @@ impl<'a> Director<'a> {
                 Err(error) => {
                     if is_work {
                         span.healed_ns = Some(self.clock.now_ns());
+                        // Work of several nodes may lose the connection to another one.
+                        let lost = error.kind == StoreErrorKind::Unreachable;
+                        let nodes = if lost { Nodes::All } else { nodes };
                         // Another fault, or the user, has ended it.
                         if error.kind == StoreErrorKind::Interrupted || self.has_other_fault(nodes) {
                             span.error = Some(error.line());

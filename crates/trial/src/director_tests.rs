@@ -19,8 +19,8 @@ struct Noted {
     is_stubborn: bool,
     /// Longer time that starting takes.
     starts_in: Duration,
-    /// Fails planned work at its end.
-    fails_work: bool,
+    /// Kind of the error with which planned work ends.
+    work_fails: Option<StoreErrorKind>,
     /// Port of all nodes, and the directory of their data, for faults from outside.
     port: Option<u16>,
     data_dir: PathBuf,
@@ -173,7 +173,7 @@ impl Servers for Noted {
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
         self.note(&format!("work {name}"), nodes)?;
         std::thread::sleep(WORK_TIME);
-        if self.fails_work { Err(StoreError::broken("the connection is lost")) } else { Ok(()) }
+        self.work_fails.map_or(Ok(()), |kind| Err(StoreError::new(kind, "the connection is lost")))
     }
 
     fn run(&self, _: usize, _: &Launch, _: Duration) -> Result<(), StoreError> {
@@ -516,7 +516,8 @@ fn a_fault_after_another_waits_until_it_is_healed() {
 
 #[test]
 fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
-    let servers = || Noted { fails_work: true, ..Noted::default() };
+    let failing = |kind| Noted { work_fails: Some(kind), ..Noted::default() };
+    let servers = || failing(StoreErrorKind::Broken);
     let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 800);
     let span = &ended.spans[0];
     assert_eq!(span.error.as_deref(), Some("the connection is lost"));
@@ -525,6 +526,12 @@ fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     assert!(reset.spans[0].error.is_some() && reset.directed.failed.is_none(), "{:?}", reset.directed.failed);
     let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
+    // Work of several nodes loses another one.
+    let unreachable = || failing(StoreErrorKind::Unreachable);
+    let lost = Directing::of(unreachable(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    assert!(lost.spans[0].error.is_some() && lost.directed.failed.is_none(), "{:?}", lost.directed.failed);
+    let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 800);
+    assert!(alone.directed.failed.is_some());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Progress of nodes that join or start during a drive, as series of the recording.
+//! Progress of nodes that join or start during a drive, and of planned work, as series of the recording.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -17,7 +17,7 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 struct NodeProgress<'s, F> {
     servers: &'s dyn Servers,
     is_meant: F,
-    /// Set once the nodes have joined or started: then no server is asked.
+    /// Set once the nodes have joined or started, or the work is done: then no server is asked.
     has_ended: &'s AtomicBool,
 }
 
@@ -43,8 +43,8 @@ fn readings(progress: &Progress) -> impl Iterator<Item = Reading> + use<> {
     [share, rate, left].into_iter().flatten()
 }
 
-/// Calls `act`, which makes nodes of `servers` join or start, and records the progress of those that `is_meant` selects
-/// once a second meanwhile.
+/// Calls `act`, which makes nodes of `servers` join, start or do planned work, and records the progress of those that
+/// `is_meant` selects once a second meanwhile.
 ///
 /// # Errors
 /// Errors of `act`.

@@ -18,7 +18,7 @@
 //! | [`resp`] | the protocol's frames; `reply`, replies that own what they hold |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
-//! | [`server`] | how a private server is made; `formation`, how several become a cluster; `works`, planned work during a load |
+//! | [`server`] | how a private server is made; `formation`, how several become a cluster; `works` and `reshard`, planned work during a load |
 //!
 //! It is no driver for applications: beside three commands it knows of the user's own only their words.
 
@@ -39,6 +39,7 @@ mod prepared;
 mod readers;
 mod removal;
 mod reply;
+mod reshard;
 pub mod resp;
 pub mod server;
 pub mod slots;

@@ -18,6 +18,7 @@ use crate::endpoint::{Endpoint, Login, Password};
 use crate::facts::Info;
 use crate::failover;
 use crate::formation;
+use crate::reshard::{self, RESHARD, Reshards};
 use crate::works;
 
 /// Make of a server.
@@ -110,6 +111,8 @@ pub struct RedisRecipe {
     program: PathBuf,
     settings: Vec<(String, String)>,
     pub(crate) shape: Shape,
+    /// Reshards of these servers in progress.
+    pub(crate) reshards: Reshards,
 }
 
 impl RedisRecipe {
@@ -123,7 +126,7 @@ impl RedisRecipe {
                 .next("Leave nodes at 1 and say replicas, or leave sentinels out: a cluster watches itself"));
         }
         let (make, program) = find_server(make)?;
-        Ok(Self { make, program, settings, shape })
+        Ok(Self { make, program, settings, shape, reshards: Reshards::default() })
     }
 
     /// Reports whether the server belongs to a cluster.
@@ -232,11 +235,23 @@ impl Recipe for RedisRecipe {
     }
 
     fn works(&self, node: usize) -> &'static [&'static str] {
-        if self.role(node) == SENTINEL { &[] } else { works::WORKS }
+        match self.role(node) {
+            SENTINEL => &[],
+            MASTER if self.is_cluster() => works::OF_MASTER,
+            _ => works::WORKS,
+        }
     }
 
     fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
-        works::run(&mut Control::open(&self.endpoint(&node), waits)?, name).map(|()| None)
+        match name {
+            RESHARD => reshard::run(self, node, waits)?,
+            _ => works::run(&mut Control::open(&self.endpoint(&node), waits)?, name)?,
+        }
+        Ok(None)
+    }
+
+    fn work_progress(&self, node: usize) -> Option<Progress> {
+        self.reshards.of(node)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
@@ -332,7 +347,8 @@ mod tests {
 
     fn recipe(shape: Shape, settings: &[(&str, &str)]) -> RedisRecipe {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        RedisRecipe { make: Make::Redis, program: PathBuf::new(), settings, shape }
+        let (program, reshards) = (PathBuf::new(), Reshards::default());
+        RedisRecipe { make: Make::Redis, program, settings, shape, reshards }
     }
 
     #[test]

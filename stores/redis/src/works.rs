@@ -6,9 +6,12 @@ use plimsoll_core::{StoreError, StoreErrorKind};
 
 use crate::control::Control;
 use crate::facts::Info;
+use crate::reshard::RESHARD;
 
 /// Work of a server that has keys.
 pub(crate) const WORKS: &[&str] = &["save", "rewrite"];
+/// Work of a cluster's master.
+pub(crate) const OF_MASTER: &[&str] = &["save", "rewrite", RESHARD];
 /// Interval of looks whether the child has ended, long enough to disturb no load.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -49,6 +49,7 @@ mod placement;
 mod promise;
 mod reads_apart;
 mod requests;
+mod reshard;
 mod resume;
 mod said;
 mod secrets;

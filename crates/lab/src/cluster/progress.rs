@@ -70,13 +70,13 @@ impl TrackedOperation {
     }
 
     /// Returns true if there was no progress for `hung_after`, and something is left to do. An operation whose amounts
-    /// are not known never hangs, and neither does one that no join or start waits for.
+    /// are not known never hangs, and neither does one that nothing waits for.
     fn is_hung(&self, hung_after: Duration, now: Instant) -> bool {
         let is_judged = self.progress.has_more() && !self.progress.is_aside;
         is_judged && now.saturating_duration_since(self.moved) >= hung_after
     }
 
-    /// Returns the error of a wait for this operation, which hangs; `wait` is a `join` or a `start`.
+    /// Returns the error of a wait for this operation, which hangs; `wait` is a `join`, a `start` or planned work.
     fn hung(&self, wait: &str, now: Instant) -> StoreError {
         let Progress { node, what, step, left, unit, waits_for, .. } = &self.progress;
         let at = match (self.progress.percent(), left) {
@@ -84,12 +84,13 @@ impl TrackedOperation {
             (None, Some(left)) => format!(" with {} {unit} left", shown::count(*left)),
             (None, None) => String::new(),
         };
-        let step = if step.is_empty() { String::new() } else { format!(", {step}") };
+        // Planned work has the name of its operation.
+        let parts = [what, step].into_iter().filter(|part| !part.is_empty() && *part != wait);
+        let what = parts.map(String::as_str).collect::<Vec<_>>().join(", ");
         let still_s = now.saturating_duration_since(self.moved).as_secs();
         let waits_for = if waits_for.is_empty() { String::new() } else { format!(", waiting for {waits_for}") };
         let node = node + 1;
-        let what = format!("{wait} of node {node} hung{at}: {what}{step}; no progress for {still_s} s{waits_for}");
-        StoreError::broken(what)
+        StoreError::broken(format!("{wait} of node {node} hung{at}: {what}; no progress for {still_s} s{waits_for}"))
     }
 }
 
@@ -135,6 +136,7 @@ impl Running {
                 found.push((*number, Progress::new(*number, "start").step(said)));
             }
         }
+        found.extend(self.works_in_progress().into_iter().map(|progress| (progress.node, progress.aside())));
         found.sort_by(|(_, one), (_, other)| (one.node, &one.what).cmp(&(other.node, &other.what)));
         let now = Instant::now();
         let tracked = found.into_iter().map(|(by, progress)| {
@@ -159,7 +161,12 @@ impl Running {
         log.map_or(0, |log| log.len())
     }
 
-    fn awaited(&self) -> MutexGuard<'_, Vec<usize>> {
+    /// Returns the progress of planned work, as far as it is known without a request to a server.
+    pub(super) fn works_in_progress(&self) -> Vec<Progress> {
+        self.nodes().iter().filter_map(|node| self.recipe.work_progress(node.number)).collect()
+    }
+
+    pub(super) fn awaited(&self) -> MutexGuard<'_, Vec<usize>> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,28 +188,13 @@ impl Running {
         if nodes.is_empty() {
             return act(&self.waits);
         }
-        let (acts, over) = channel::<()>();
-        let (given_up, hung_after) = (Arc::new(AtomicBool::new(false)), self.waits.hung_after());
-        let waits = self.waits.ended_by(Arc::clone(&given_up));
         self.awaited().extend(nodes);
-        let (done, hung) = std::thread::scope(|scope| {
-            let watch = move || {
-                while over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                    let (seen, now) = (self.operations(LOOK_AGE, |_| true), Instant::now());
-                    let is_meant = |one: &&TrackedOperation| nodes.contains(&one.progress.node);
-                    if let Some(hung) = seen.iter().filter(is_meant).find(|one| one.is_hung(hung_after, now)) {
-                        given_up.store(true, Ordering::SeqCst);
-                        return Some((hung.progress.node, hung.hung(wait, now)));
-                    }
-                }
-                None
-            };
-            // Without this thread only the limits of `act` end it.
-            let watching = std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, watch);
-            let done = act(&waits);
-            drop(acts);
-            (done, watching.ok().and_then(|watching| watching.join().ok()).flatten())
-        });
+        let look = |_: &[TrackedOperation]| {
+            let mut seen = self.operations(LOOK_AGE, |_| true);
+            seen.retain(|one| nodes.contains(&one.progress.node));
+            seen
+        };
+        let (done, hung) = watched(&self.waits, wait, look, act);
         for number in nodes {
             let mut awaited = self.awaited();
             if let Some(position) = awaited.iter().position(|one| one == number) {
@@ -216,6 +208,61 @@ impl Running {
             (done, _) => done,
         }
     }
+
+    /// Calls `act`, which does the planned work `name` on a node, and looks at its progress once a second meanwhile. If
+    /// it hangs, the waits that `act` is given end. No server is asked, and none is killed.
+    ///
+    /// # Errors
+    /// Errors of `act`; `Broken` with the position of the work if it hangs, and the details of the error of `act`.
+    pub(super) fn work_unless_hung<T>(
+        &self,
+        name: &str,
+        number: usize,
+        waits: &Waits,
+        act: impl FnOnce(&Waits) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let look = |before: &[TrackedOperation]| -> Vec<TrackedOperation> {
+            let of = |progress| TrackedOperation::new(number, progress, 0, None, Instant::now()).after(before);
+            self.recipe.work_progress(number).map(of).into_iter().collect()
+        };
+        match watched(waits, name, look, act) {
+            (Err(error), Some((_, hung))) if !waits.is_stopped() => Err(StoreError { detail: error.detail, ..hung }),
+            (done, _) => done,
+        }
+    }
+}
+
+/// Calls `act`, and `look` once a second meanwhile, with the operations that it returned before. If one of them hangs,
+/// the waits that `act` is given end. Returns the result of `act`, and the node and the error of an operation that
+/// hangs.
+fn watched<T>(
+    waits: &Waits,
+    wait: &str,
+    look: impl Fn(&[TrackedOperation]) -> Vec<TrackedOperation> + Send,
+    act: impl FnOnce(&Waits) -> Result<T, StoreError>,
+) -> (Result<T, StoreError>, Option<(usize, StoreError)>) {
+    let (acts, over) = channel::<()>();
+    let (given_up, hung_after) = (Arc::new(AtomicBool::new(false)), waits.hung_after());
+    let waits = waits.ended_by(Arc::clone(&given_up));
+    std::thread::scope(|scope| {
+        let watch = move || {
+            let mut seen = Vec::new();
+            while over.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                seen = look(&seen);
+                let now = Instant::now();
+                if let Some(hung) = seen.iter().find(|one| one.is_hung(hung_after, now)) {
+                    given_up.store(true, Ordering::SeqCst);
+                    return Some((hung.progress.node, hung.hung(wait, now)));
+                }
+            }
+            None
+        };
+        // Without this thread only the limits of `act` end it.
+        let watching = std::thread::Builder::new().name("lab".to_owned()).spawn_scoped(scope, watch);
+        let done = act(&waits);
+        drop(acts);
+        (done, watching.ok().and_then(|watching| watching.join().ok()).flatten())
+    })
 }
 
 /// Returns the bytes of all files below `directory`.
@@ -312,6 +359,9 @@ mod tests {
         assert_eq!(of(backup(48)), wanted);
         let blocked = of(backup(48).waiting_for("Client: ClientWrite"));
         assert_eq!(blocked, format!("{wanted}, waiting for Client: ClientWrite"));
+        // As planned work, which has the name of its operation.
+        let work = of(Progress::new(0, "join").step("slot 1234 to node 2").done(12, Some(25), "slots"));
+        assert_eq!(work, "join of node 1 hung at 48 %: slot 1234 to node 2; no progress for 30 s");
         let behind = Progress::new(1, "catching up").left(1_207, "write sets");
         assert_eq!(of(behind), "join of node 2 hung with 1,207 write sets left: catching up; no progress for 30 s");
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
@@ -92,8 +93,12 @@ impl Servers for Running {
     }
 
     fn in_progress(&self) -> Result<Vec<Progress>, StoreError> {
+        let works = self.works_in_progress();
+        if self.works_running.load(Ordering::SeqCst) > 0 && self.awaited().is_empty() {
+            return Ok(works);
+        }
         let all = self.operations(LOOK_AGE, |_| true).into_iter().map(|one| one.progress);
-        Ok(all.filter(|progress| !progress.is_aside).collect())
+        Ok(all.filter(|progress| !progress.is_aside).chain(works).collect())
     }
 
     fn add(&self) -> Result<usize, StoreError> {

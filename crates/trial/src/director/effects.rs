@@ -26,7 +26,8 @@ pub(super) struct Begun {
 }
 
 impl Director<'_> {
-    /// Calls `act`, which makes nodes join or start, and records the progress of those that `is_meant` selects.
+    /// Calls `act`, which makes nodes join, start or do planned work, and records the progress of those that `is_meant`
+    /// selects.
     fn with_progress<T>(
         &self,
         is_meant: impl Fn(usize) -> bool + Send,
@@ -62,7 +63,9 @@ impl Director<'_> {
                 self.servers_are_new()?;
             }
             FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
-            FaultAction::Work(name, _) => self.servers()?.work(nodes, name)?,
+            FaultAction::Work(name, _) => {
+                self.with_progress(move |number| nodes.has(number), || Ok(self.servers()?.work(nodes, name)?))?;
+            }
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {
                     return Err(TrialError::usage("one node can be the primary").next("promote replica, or node 2"));

@@ -11,5 +11,6 @@ mod durability;
 mod failover;
 mod fixture;
 mod refusals;
+mod reshard;
 mod session;
 mod tls;
