@@ -28,7 +28,7 @@ use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
-use progress::{LatestLook, TrackedOperation};
+use progress::LatestLook;
 
 /// Longest time for a stop: the server writes all dirty memory.
 const STOP_BOUND: Duration = Duration::from_secs(180);

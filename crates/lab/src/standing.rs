@@ -32,8 +32,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span,
-    StoreError,
-    StoreErrorKind, Waits, waits,
+    StoreError, StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
 

@@ -134,7 +134,7 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
     }
     let unseen = fault("cut primary from clients at 1s for 2s");
     assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, Link { clients_only: true, ..Link::CUT }));
-    assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients".to_owned()));
+    assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients"));
     assert!(PlannedFault::parse("cut primary from at 1s").is_err());
 }
 

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use plimsoll_core::{ClockChange, Launch, Limits, StoreError};
+use plimsoll_core::{ClockChange, Launch, LimitChange, Limits, Link, Span, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;

@@ -69,7 +69,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
 
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 15] = [
+    const FAULTS: [&str; 16] = [
         "kill replica",
         "stop primary",
         "pause all",

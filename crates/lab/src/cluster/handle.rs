@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, Waits};

@@ -117,7 +117,7 @@ impl Leases {
                 lease.links.retain(|number, before| !nodes.has(*number) || before != link);
             }
             LabRequest::Clock { nodes, change } => {
-                lease.clocks.retain(|number, before| !of(*nodes, *number) || before != change);
+                lease.clocks.retain(|number, before| !nodes.has(*number) || before != change);
             }
             LabRequest::Limit { nodes, change, .. } => {
                 lease.limits.retain(|(number, _), before| !nodes.has(*number) || before != change);
