@@ -18,7 +18,7 @@ use rustix::process::Pid;
 
 use crate::hang::{TRACING_ADVICE, release, seize, until_stopped};
 use crate::orphans::{those_in, works_in};
-use vdso::{Piece, Vdso, is_in};
+use vdso::{CodePatch, Vdso, is_in};
 
 /// Interval of looks for programs that were executed meanwhile.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -124,7 +124,7 @@ impl Drop for WrongClock {
 }
 
 /// Makes the clock of programs wrong that are executed from now on, until `released` is closed.
-fn watch(root: &Path, vdso: &Vdso, wrong: &[Piece], released: &Receiver<()>) {
+fn watch(root: &Path, vdso: &Vdso, wrong: &[CodePatch], released: &Receiver<()>) {
     while released.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         // A process that does not stop now is tried again.
         let _ = set_all(root, vdso, wrong);
@@ -133,7 +133,7 @@ fn watch(root: &Path, vdso: &Vdso, wrong: &[Piece], released: &Receiver<()>) {
 
 /// Sets the bytes of the vDSO of all processes of the server in `root`, and returns the number of processes. A process
 /// may start another before it is stopped, so the last look finds nothing to do.
-fn set_all(root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<usize> {
+fn set_all(root: &Path, vdso: &Vdso, pieces: &[CodePatch]) -> io::Result<usize> {
     let mut count = 0;
     for _ in 0..LOOKS_MAX {
         let (processes, mut is_done, mut failed) = (those_in(root)?, true, None);
@@ -158,7 +158,7 @@ fn set_all(root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<usize> {
 }
 
 /// Sets the bytes of the vDSO of a process. Returns true if it had them.
-fn set(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<bool> {
+fn set(process: Pid, root: &Path, vdso: &Vdso, pieces: &[CodePatch]) -> io::Result<bool> {
     if Memory::of(process).and_then(|memory| memory.image(vdso)).is_ok_and(|image| has_all(&image, pieces)) {
         return Ok(true);
     }
@@ -180,7 +180,7 @@ fn set(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<b
 }
 
 /// Replaces the bytes while all threads of a process are stopped. Returns false if one of them has executed some.
-fn replace(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Result<bool> {
+fn replace(process: Pid, root: &Path, vdso: &Vdso, pieces: &[CodePatch]) -> io::Result<bool> {
     let _stopped = Stopped::all_of(process)?;
     // Another process may have received the number.
     if !works_in(process, root) {
@@ -203,7 +203,7 @@ fn replace(process: Pid, root: &Path, vdso: &Vdso, pieces: &[Piece]) -> io::Resu
     }
 }
 
-fn has_all(image: &[u8], pieces: &[Piece]) -> bool {
+fn has_all(image: &[u8], pieces: &[CodePatch]) -> bool {
     pieces.iter().all(|piece| is_in(image, piece))
 }
 

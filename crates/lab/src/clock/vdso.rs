@@ -96,7 +96,7 @@ pub(super) struct Vdso {
 }
 
 /// Bytes in a vDSO, with their position.
-pub(super) type Piece = (usize, Vec<u8>);
+pub(super) type CodePatch = (usize, Vec<u8>);
 
 impl Vdso {
     /// Returns that of this process, and so of all 64-bit processes of this machine.
@@ -133,14 +133,14 @@ impl Vdso {
     }
 
     /// Returns the code for a clock that is wrong since `start_ns` after 1970, and the jumps to it.
-    pub(super) fn wrong(&self, change: ClockChange, start_ns: i64) -> Vec<Piece> {
+    pub(super) fn wrong(&self, change: ClockChange, start_ns: i64) -> Vec<CodePatch> {
         let numbers = [start_ns, change.drift_ppm, change.by_ns].into_iter().flat_map(i64::to_le_bytes);
         let code: Vec<u8> = CODE.into_iter().chain(numbers).collect();
         std::iter::once((self.room, code)).chain(self.jumps()).collect()
     }
 
     /// Returns the jumps from the functions to the code.
-    fn jumps(&self) -> impl Iterator<Item = Piece> {
+    fn jumps(&self) -> impl Iterator<Item = CodePatch> {
         self.entries.iter().zip(FUNCTIONS).map(move |(entry, (_, position))| {
             // Both are in the image.
             let distance = (self.room + position) as i32 - (entry + JUMP_BYTES) as i32;
@@ -150,7 +150,7 @@ impl Vdso {
     }
 
     /// Returns the beginnings of the functions as the kernel has them. The code may stay: a thread may be in it.
-    pub(super) fn right(&self) -> Vec<Piece> {
+    pub(super) fn right(&self) -> Vec<CodePatch> {
         let original = |entry: usize| (entry, self.image.get(entry..entry + JUMP_BYTES).unwrap_or_default().to_vec());
         self.entries.into_iter().map(original).collect()
     }
@@ -168,7 +168,7 @@ impl Vdso {
 }
 
 /// Returns true if an image has these bytes at their position.
-pub(super) fn is_in(image: &[u8], (at, bytes): &Piece) -> bool {
+pub(super) fn is_in(image: &[u8], (at, bytes): &CodePatch) -> bool {
     image.get(*at..at + bytes.len()) == Some(bytes.as_slice())
 }
 

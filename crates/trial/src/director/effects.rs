@@ -64,7 +64,7 @@ impl Director<'_> {
             }
             FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
             FaultAction::Work(name, _) => {
-                self.with_progress(move |number| nodes.has(number), || Ok(self.servers()?.work(nodes, name)?))?;
+                self.with_progress(move |number| nodes.has(number), || self.servers()?.work(nodes, name))?;
             }
             FaultAction::Promote(_) => {
                 let Nodes::One(number) = nodes else {

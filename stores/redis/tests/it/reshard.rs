@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::random::SplitMix;
 use plimsoll_core::{Link, Nodes, Progress, StoreError, StoreErrorKind, Waits, waits};
 use plimsoll_lab::Cluster;
 use plimsoll_store_redis::server::Shape;
@@ -20,7 +21,13 @@ const HUNG_AFTER: Duration = Duration::from_secs(2);
 /// Slots with keys, and number and size of the keys of each.
 const SLOTS: u16 = 4;
 const KEYS: usize = 30;
-const VALUE: [u8; 20_000] = [b'x'; 20_000];
+const VALUE_BYTES: usize = 20_000;
+
+/// Returns a value that cannot be compressed, because MIGRATE sends what a snapshot would hold.
+fn value() -> Vec<u8> {
+    let mut random = SplitMix::new(1);
+    (0..VALUE_BYTES / 8).flat_map(|_| random.bits().to_le_bytes()).collect()
+}
 
 /// Servers, and connections to them.
 struct Bench {
@@ -93,8 +100,9 @@ fn a_reshard_whose_target_is_paused_is_called_hung_and_a_slow_one_is_not() {
     // The one that was moving may be open.
     let slots = first + 2..first + 2 + SLOTS;
     let keys: Vec<String> = slots.flat_map(|slot| keys_of(slot).take(KEYS)).collect();
+    let value = value();
     for key in &keys {
-        bench.ask(0, &[b"SET", key.as_bytes(), &VALUE]);
+        bench.ask(0, &[b"SET", key.as_bytes(), &value]);
     }
     // Ten keys take 0.8 s.
     let slow = Link { rate_bits_per_s: Some(2_000_000), ..Link::default() };
@@ -112,7 +120,7 @@ fn a_reshard_whose_target_is_paused_is_called_hung_and_a_slow_one_is_not() {
     assert!(now > first + 2 && is_whole, "{now}: {error:?}");
     for key in &keys {
         let home = usize::from(slot_of(key.as_bytes()) < now);
-        assert_eq!(bench.ask(home, &[b"GET", key.as_bytes()]), Node::Text(VALUE.to_vec()), "{key}");
+        assert_eq!(bench.ask(home, &[b"GET", key.as_bytes()]), Node::Text(value.clone()), "{key}");
     }
     bench.cluster.close().unwrap();
 }
