@@ -308,7 +308,8 @@ fn refused(error: &io::Error) -> StoreError {
         .next("choose another time: a process may wait for a disk; a program of 32 bits cannot have a wrong clock")
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, ChildStdout, Command, Stdio};

@@ -209,7 +209,9 @@ fn no_such_reading(
             Some((what, format!("add \"{source}\" to `samplers`")))
         }
         None => {
-            let all: Vec<String> = plan.samplers.iter().flat_map(|one| listed(one)).collect();
+            // The store's own first.
+            let (own, others): (Vec<&String>, Vec<&String>) = plan.samplers.iter().partition(|one| *one == STORE);
+            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| listed(one)).collect();
             let what = match condition.name.as_str() {
                 "lag" if source == STORE => format!("{label} has no replication lag"),
                 _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),

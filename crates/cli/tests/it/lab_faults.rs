@@ -13,17 +13,17 @@ use crate::lab::Lab;
 const SEEN: Duration = Duration::from_secs(60);
 
 /// Returns a workload with writes for the store of `lab`.
-fn workload(lab: &Lab<'_>) -> &'static str {
-    if lab.name.starts_with("mariadb") { "coupons" } else { "kv" }
+fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
+    if lab.name.starts_with("mariadb") { &["coupons", "--mix", "read=1,update=1"] } else { &["kv"] }
 }
 
 /// Starts a drive of a minute on `lab`, with `faults`.
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
-    let line = ["drive", workload(lab), "--set", "records=200", "--on", &on, "--clients", "4", "--for", "60s", "-q"];
+    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--for", "60s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    place.started(&[&line[..], &faults].concat(), 1)
+    place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
 }
 
 /// Returns the faults that the newest run has recorded so far.
@@ -197,7 +197,7 @@ fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told()
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
     ];
-    work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
+    work_stops("mariadb", "optimize", &["mariadb", "-uplimsoll", "-Ne"], statements);
 }
 
 /// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
@@ -212,7 +212,7 @@ fn rejoins(store: &'static str) {
     lab.does("start", "1");
     wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
     let processes = each(&lab, "process");
-    let drive = format!("{} --set records=200 --clients 1 --think 5ms", workload(&lab));
+    let drive = format!("{} --set records=200 --clients 1 --think 5ms", workload(&lab).join(" "));
     let other = lab.driving(&format!("{drive} --for 300s"));
     let on = format!("lab:{store}");
     let faulted = ["--on", &on, "-q", "--for", "2s", "--fault", "pause node 1 at 300ms for 100ms"];

@@ -216,7 +216,8 @@ fn symbols(image: &[u8]) -> Option<(Vec<(&[u8], usize)>, usize)> {
     Some((all.collect(), end))
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
