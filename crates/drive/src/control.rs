@@ -174,6 +174,7 @@ impl<'a> RunningPhase<'a> {
             _ => None,
         };
         self.grid = Grid { start_ns, warmup_end_ns, slice_ns: nanos(self.spec.slice), end_ns };
+        let _ = self.spec.started.set(start_ns);
         for Placed { group, workers, seed, .. } in &self.placed {
             let schedule = Schedule::new(&group.pace, *seed, self.spec.warmup, start_ns);
             let taken = self.blocking.then(Arc::<AtomicU64>::default);

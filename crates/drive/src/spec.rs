@@ -1,5 +1,6 @@
 //! Parameters and results of a phase.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use plimsoll_core::pace::{Backoff, Breaker, Io, Pace, Rate, Retry, Stage, ThinkTime, WakeMode};
@@ -57,6 +58,8 @@ pub struct DriveSpec {
     pub slice: Duration,
     /// Operations are also counted by ticks of 10 ms: [`plimsoll_core::Slice::ticks`].
     pub ticks: bool,
+    /// Start of the phase on the drive's clock, in nanoseconds: set when all sessions are open.
+    pub started: Arc<OnceLock<u64>>,
     /// Operations that each session has in flight at a time, in a pipeline: 1 to [`DEPTH_MAX`], and no more than the
     /// sessions take ([`plimsoll_core::WireSession::depth_max`]). Each place in a pipeline is a client of its own:
     /// session `s` does the operations of clients `s × depth` to `s × depth + depth - 1`. Blocking sessions and
@@ -145,6 +148,7 @@ impl Default for DriveSpec {
             ends_on_loss: false,
             slice: Duration::from_secs(1),
             ticks: false,
+            started: Arc::default(),
             depth: 1,
             workers: 1,
             answer_max: ANSWER_BYTES_MAX,

@@ -5,7 +5,7 @@ mod effects;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::number;
@@ -34,6 +34,8 @@ const LEAD: Duration = Duration::from_millis(500);
 const RESET_EFFECT: Duration = Duration::from_secs(1);
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of looks whether all sessions are open.
+const START_LOOK: Duration = Duration::from_millis(1);
 
 /// Results of the faults of a trial so far.
 #[derive(Default)]
@@ -114,6 +116,8 @@ pub struct Director<'a> {
     ended_ops: Arc<AtomicU64>,
     /// Length of the phase's warm-up, in nanoseconds.
     warmup_ns: u64,
+    /// Start of the phase on the run's clock, in nanoseconds, once all sessions are open.
+    started: Arc<OnceLock<u64>>,
     /// Newest readings, for faults with a condition.
     newest: NewestOf<'a>,
     /// Servers with faults, of a store that has some.
@@ -201,6 +205,7 @@ impl<'a> Director<'a> {
             place: (trial.ordinal, driven.ordinal),
             ended_ops: Arc::clone(&driven.ended_ops),
             warmup_ns: driven.spec.warmup.as_nanos() as u64,
+            started: Arc::clone(&driven.spec.started),
             newest: Box::new(|condition, since_ns| sinks.readings.of(condition, &trial.store.label, since_ns)),
             servers: store.servers(),
             disk: store.power_switch(),
@@ -222,7 +227,7 @@ impl<'a> Director<'a> {
     /// Carries out each fault at its time, on a thread of its own, and heals it. Once `ended` is closed no more faults
     /// begin, and all are healed.
     pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {
-        let start = PhaseStart { at: Instant::now(), ns: self.clock.now_ns() };
+        let start = self.phase_start(ended);
         let mut timeline: Vec<Occurrence<'_>> = Vec::new();
         for (position, fault) in faults.iter().enumerate() {
             let moments = fault.moments(length_ns, seed ^ position as u64);
@@ -257,6 +262,15 @@ impl<'a> Director<'a> {
         }
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
         Directed { held: Vec::new(), healed: Vec::new(), delay: Duration::ZERO, ..directed }
+    }
+
+    /// Waits until all sessions are open, and returns the start of the phase; the present if the drive ends before.
+    fn phase_start(&self, ended: &Receiver<()>) -> PhaseStart {
+        while self.started.get().is_none() && !has_ended(ended, Instant::now() + START_LOOK) {}
+        let (at, now_ns) = (Instant::now(), self.clock.now_ns());
+        let ns = self.started.get().copied().unwrap_or(now_ns);
+        let at = at + Duration::from_nanos(ns.saturating_sub(now_ns)) - Duration::from_nanos(now_ns.saturating_sub(ns));
+        PhaseStart { at, ns }
     }
 
     /// Returns the time of a fault since the start of the phase.

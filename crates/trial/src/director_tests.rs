@@ -193,10 +193,15 @@ struct Directing {
 impl Directing {
     /// Carries out `faults` on `servers` in a phase that is planned for a time, and ends after another.
     fn of(servers: Noted, faults: &[&str], length_ms: Option<u64>, ends_ms: u64) -> Self {
+        Self::opening(servers, faults, length_ms, ends_ms, 0)
+    }
+
+    /// Carries out faults, as [`Directing::of`], of a phase whose sessions take a time to open.
+    fn opening(servers: Noted, faults: &[&str], length_ms: Option<u64>, ends_ms: u64, opens_ms: u64) -> Self {
         let (servers, told, events) = (Arc::new(servers), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
         let (began, ended) = (Instant::now(), Arc::<AtomicU64>::default());
         let ops = Arc::clone(&ended);
-        let processes = ServerProcesses::default();
+        let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
         let clock = Clock::start();
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
@@ -214,6 +219,7 @@ impl Directing {
             place: (0, 2),
             ended_ops: Arc::clone(&ended),
             warmup_ns: WARMUP.as_nanos() as u64,
+            started: Arc::clone(&started),
             newest: Box::new(move |_, since_ns| (clock.now_ns() >= since_ns).then(level)),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
             disk: None,
@@ -232,6 +238,10 @@ impl Directing {
                     ops.store(began.elapsed().as_millis() as u64, Ordering::Relaxed);
                     std::thread::sleep(Duration::from_millis(1));
                 }
+            });
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(opens_ms));
+                let _ = started.set(clock.now_ns());
             });
             let running = scope.spawn(move || director.run(faults, length_ns, 1, &ended));
             std::thread::sleep(Duration::from_millis(ends_ms));
@@ -279,6 +289,15 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
         assert!(all.iter().all(Option::is_some) && all.is_sorted(), "{all:?}");
     }
     assert_eq!((done.directed.begun, done.directed.missed.len()), (3, 0));
+}
+
+#[test]
+fn faults_wait_until_the_sessions_are_open() {
+    let faults = ["pause node 3 at 100ms for 200ms"];
+    let done = Directing::opening(Noted::default(), &faults, Some(1_000), 1_500, 400);
+    assert!(is_near(done.calls[0].0, 500), "{:?}", done.calls);
+    let never = Directing::opening(Noted::default(), &faults, Some(1_000), 300, 2_000);
+    assert_eq!((never.directed.begun, never.directed.missed.len()), (0, 1));
 }
 
 /// Returns the faults of a phase of 3 s whose times the plan's seed draws.

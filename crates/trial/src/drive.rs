@@ -250,6 +250,7 @@ impl TrialRun<'_, '_> {
         let sessions = self.store.sessions(driven.clients, driven.durability)?;
         driven.spec.answer_max = self.answer_max();
         driven.spec.ticks = !driven.faults.0.is_empty();
+        driven.spec.started = Arc::default();
         let mut observers = self.observers(&mut driven, &sessions);
         if driven.faults.0.iter().any(|fault| fault.at_ops.is_some()) {
             observers = ended_ops::counting(observers, driven.spec.worker_count(&sessions), &driven.ended_ops);
