@@ -59,6 +59,8 @@ pub enum Topology {
 const USER: &str = "plimsoll";
 /// Statements that the first node of a cluster begins with; they hold the password.
 const INIT_FILE: &str = "init.sql";
+/// Options of the server's own clients, below `MYSQL_HOME`.
+const CLIENT_FILE: &str = "my.cnf";
 
 /// Threads that serve a client each; not this one, nor one that feeds a replica.
 const SERVING: &str = "SELECT tid FROM information_schema.processlist \
@@ -198,6 +200,11 @@ impl Recipe for MariadbRecipe {
                 node.secret
             );
             files.push((INIT_FILE.to_owned(), text.into_bytes()));
+        }
+        if self.topology == Topology::Alone {
+            // Debian's configuration names a socket, which has precedence over MYSQL_UNIX_PORT.
+            let text = format!("[client]\nsocket = {}/socket\n", node.socket_dir.display());
+            files.push((CLIENT_FILE.to_owned(), text.into_bytes()));
         }
         Ok(files)
     }
@@ -347,7 +354,7 @@ impl Recipe for MariadbRecipe {
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
         match self.topology {
-            Topology::Alone => vec![("MYSQL_UNIX_PORT", format!("{}/socket", node.socket_dir.display()))],
+            Topology::Alone => vec![("MYSQL_HOME", node.data_dir.display().to_string())],
             _ => vec![
                 ("MYSQL_HOST", node.address.to_string()),
                 ("MYSQL_TCP_PORT", node.listens_at(0).port().to_string()),

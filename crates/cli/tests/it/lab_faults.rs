@@ -197,7 +197,7 @@ fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told()
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
         "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
     ];
-    work_stops("mariadb", "optimize", &["mariadb", "-uplimsoll", "-Ne"], statements);
+    work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
 }
 
 /// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
