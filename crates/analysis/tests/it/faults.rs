@@ -317,6 +317,26 @@ fn a_goal_on_outages_is_judged_by_ticks_and_also_during_faults() {
 }
 
 #[test]
+fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
+    let mut run = without_end();
+    for (limit_s, state) in [(11.0, GoalState::Missed), (13.0, GoalState::NotMeasured)] {
+        run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
+        assert_eq!(view(&run).goals[0].state, state);
+    }
+    let (state, sentence) = judged(&run);
+    assert_eq!(state, VerdictState::Incomplete);
+    assert!(sentence.contains("had no answer for 12.0 s when observation ended"), "{sentence}");
+    // An answer in the drain ends it.
+    run.trials[0].phases[0].slices[19].ticks[99].answered = 1;
+    assert_eq!(view(&run).goals[0].state, GoalState::Held);
+    // Without ticks.
+    let mut run = without_end();
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
+    run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 13e9, unit: "ns".into() }];
+    assert_eq!(view(&run).goals[0].state, GoalState::NotMeasured);
+}
+
+#[test]
 fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mended() {
     let disk = (FaultKind::Disk, "disk", "disk eio write once at 3s");
     let mut run = ticked(20, |_| (10, 0));
