@@ -33,8 +33,8 @@ pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     }
     let Silence { at_s, seconds, .. } = longest(told(facts))?;
     let [from, to] = [at_s - BEFORE_S, at_s + seconds].map(|at_s| (at_s.max(0.0) * 1e9) as u64);
-    let with = acts::during(run, facts.trial.header.ordinal, &[(from, to)], ACTS_MAX);
-    Some(OutageView { at_s, seconds, with })
+    let with = acts::begun(run, facts.trial.header.ordinal, (from, to), ACTS_MAX);
+    Some(OutageView { at_s, seconds, with, place: String::new() })
 }
 
 /// Returns the silences of a driven phase that are no chance.
@@ -149,7 +149,8 @@ fn silent_drain<'a>(facts: &PhaseFacts<'a>, counted: &[&'a Slice<Distribution>])
 /// Describes an outage by its length and its start.
 pub fn span(outage: &OutageView) -> String {
     let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
-    format!("{length} at {at}")
+    let place = if outage.place.is_empty() { String::new() } else { format!(" in {}", outage.place) };
+    format!("{length} at {at}{place}")
 }
 
 /// Describes an outage: its length, its start, and what was done then or shortly before.

@@ -5,11 +5,11 @@ use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::pace::Stage;
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{About, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{About, EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked};
 use crate::stall::act;
-use crate::study::{SECOND_NS, served, times};
+use crate::study::{SECOND_NS, event, served, times};
 
 #[track_caller]
 fn only(run: &Run) -> FaultView {
@@ -99,7 +99,12 @@ fn a_pause_that_no_client_notices_has_no_effect() {
     assert_eq!((one.noticed_s, one.outage_s), (None, Some(0.0)));
     // Twelve slow ticks in a window take 48 of 1,000 answers.
     near(one.recovered_s, 1.88);
-    assert!(one.sentence.ends_with("no client noticed, throughput back after 1.88 s"), "{}", one.sentence);
+    assert!(one.sentence.ends_with("no operation failed, throughput back after 1.88 s"), "{}", one.sentence);
+    assert!(one.is_slower() && !one.is_unnoticed());
+    // With the next fault before that.
+    fault(&mut run, KILL, 6_000, Some(6_100));
+    let sentence = &view(&run).faults[0].sentence;
+    assert!(sentence.ends_with("throughput not back when the next fault began after 1.00 s"), "{sentence}");
 }
 
 /// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
@@ -334,6 +339,45 @@ fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
     run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 13e9, unit: "ns".into() }];
     assert_eq!(view(&run).goals[0].state, GoalState::NotMeasured);
+}
+
+#[test]
+fn silences_and_failures_long_after_a_healing_are_not_of_the_fault() {
+    let mut run = ticked(30, |tick| if (1_840..1_852).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 0s for 5s"), 2_000, Some(7_140));
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.recovered_s), (None, Some(0.0), Some(0.0)), "{one:?}");
+    // A silence that begins within a second of it is its own.
+    run.trials[0].faults[0].healed_ns = Some(at_ns(18_000));
+    near(only(&run).outage_s, 0.12);
+}
+
+#[test]
+fn errors_of_a_fault_may_go_on_for_some_seconds_after_it() {
+    let mut run = killed_primary();
+    failing(&mut run, 12, 600, Outcome::Rejected);
+    let mut code = event(at_ns(8_100), Some(0), EventClass::ErrorCode, "600 × rejected CLUSTERDOWN");
+    code.subject = "CLUSTERDOWN".into();
+    run.events.push(code);
+    assert_eq!(judged(&run).0, VerdictState::Measured);
+    // A code that the fault did not have.
+    run.events.last_mut().unwrap().from_ns = at_ns(12_000);
+    assert_eq!(judged(&run).0, VerdictState::Fail);
+}
+
+#[test]
+fn errors_behind_a_breaker_are_named_before_it() {
+    let mut run = ticked(20, |_| (10, 0));
+    failing(&mut run, 9, 900, Outcome::Rejected);
+    for (subject, value) in [("breaker", 786.0), ("TIMEOUT", 40.0)] {
+        let result = PhaseResult { name: ResultName::ErrorCode, subject: subject.into(), value, n: 1 };
+        run.trials[0].phases[0].end.results.push(result);
+        let mut code = event(at_ns(9_100), Some(0), EventClass::ErrorCode, &format!("{value} × rejected {subject}"));
+        code.subject = subject.into();
+        run.events.push(code);
+    }
+    let (state, sentence) = judged(&run);
+    assert!(state == VerdictState::Fail && sentence.contains("40 × rejected TIMEOUT"), "{sentence}");
 }
 
 #[test]
