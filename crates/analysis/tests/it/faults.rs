@@ -58,6 +58,30 @@ fn the_first_line_and_the_verdict_name_the_fault_of_an_outage_once_each() {
 }
 
 #[test]
+fn a_fault_that_began_long_before_an_outage_is_not_said_to_be_around_it() {
+    let mut run = ticked(20, |tick| if (1_590..1_756).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, KILL, 8_730, Some(17_000));
+    let text = &view(&run).summary[0].text;
+    assert!(text.contains("no answer for 1.66 s at 116 s") && !text.contains("around then"), "{text}");
+}
+
+#[test]
+fn an_outage_of_another_phase_than_that_of_the_line_has_its_name() {
+    let mut run = ticked(20, |_| (20, 0));
+    let mut other = killed_primary().trials.remove(0).phases.remove(0);
+    // A sweep of many points has one line.
+    for ordinal in 1..30u32 {
+        other.header.ordinal = ordinal;
+        other.header.name = format!("phase-{ordinal}");
+        run.trials[0].phases.push(other.clone());
+        other.slices.iter_mut().for_each(|slice| slice.ticks.iter_mut().for_each(|tick| tick.answered = 10));
+    }
+    let summary = &view(&run).summary[0];
+    assert!(summary.place.contains("mixed, the most of 30 points"), "{}", summary.place);
+    assert!(summary.text.contains("no answer for 1.37 s at 108 s in fjall, phase-1"), "{}", summary.text);
+}
+
+#[test]
 fn an_outage_that_no_fault_explains_is_told_first_and_the_faults_after_it() {
     let mut run = ticked(20, |tick| if (300..500).contains(&tick) { (0, 0) } else { (10, 0) });
     fault(&mut run, PAUSE, 10_000, Some(13_000));
