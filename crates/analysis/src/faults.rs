@@ -24,7 +24,7 @@ const BACK_LEAST: f64 = 0.9;
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
 /// Delay of a fault, in seconds, from which its sentence reports it.
 const LATE_S: f64 = 0.1;
-/// Time after the healing in which a store has to come back: operations may still fail as they did during the fault.
+/// Time after the healing in which a store has to come back, and operations may fail as during the fault.
 const HEALED_NS: u64 = 5_000_000_000;
 /// Longest time between a reset and the next attempt of a client to connect.
 const RESET_NS: u64 = 1_000_000_000;
@@ -265,7 +265,7 @@ impl Course {
         })
     }
 
-    /// Returns the time up to which what begins may come of a fault: a second after it, and until throughput is back.
+    /// Returns the end of the time in which a silence may come of a fault: a second later, or with throughput back.
     fn effect_end_ns(&self, span: &FaultSpan) -> u64 {
         let Some(ended_ns) = ended_ns(span) else { return u64::MAX };
         let least_ns = ended_ns.max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
