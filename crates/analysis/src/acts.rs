@@ -49,7 +49,15 @@ pub fn marks(run: &Run) -> Vec<ActMark> {
 
 /// Describes the actions of a trial that took place in one of `spans`, each with its time; of many, the first `max`.
 pub fn during(run: &Run, trial: u32, spans: &[(u64, u64)], max: usize) -> Vec<String> {
-    let is_in = |act: &Act| spans.iter().any(|(from, to)| act.from_ns <= *to && act.until_ns >= *from);
+    named(run, trial, max, |act| spans.iter().any(|(from, to)| act.from_ns <= *to && act.until_ns >= *from))
+}
+
+/// Describes the actions of a trial that began in this time, each with its time; of many, the first `max`.
+pub fn begun(run: &Run, trial: u32, (from, to): (u64, u64), max: usize) -> Vec<String> {
+    named(run, trial, max, |act| (from..=to).contains(&act.from_ns))
+}
+
+fn named(run: &Run, trial: u32, max: usize, is_in: impl Fn(&Act) -> bool) -> Vec<String> {
     let mut all = acts(run);
     all.retain(|act| act.trial == Some(trial) && is_in(act));
     let mut named: Vec<String> =

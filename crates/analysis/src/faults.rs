@@ -6,7 +6,7 @@
 use indexmap::{IndexMap, IndexSet};
 use plimsoll_core::{Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{FaultKind, FaultSpan, Run};
+use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Run};
 
 use crate::failover;
 use crate::name::{self, REPEAT};
@@ -24,7 +24,7 @@ const BACK_LEAST: f64 = 0.9;
 const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
 /// Delay of a fault, in seconds, from which its sentence reports it.
 const LATE_S: f64 = 0.1;
-/// Time from the healing to the planned end in which a store has to come back.
+/// Time after the healing in which a store has to come back, and operations may fail as during the fault.
 const HEALED_NS: u64 = 5_000_000_000;
 /// Longest time between a reset and the next attempt of a client to connect.
 const RESET_NS: u64 = 1_000_000_000;
@@ -87,6 +87,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         error: span.error.clone(),
         observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns.min(limit_ns))).map(since_s),
+        next_s: next_ns.map(since_s),
         outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
         outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
@@ -98,6 +99,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         sentence: String::new(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
+        ended_ns: ended_ns(span),
         is_to_end: until_ns >= planned_end_ns && !is_healed_before,
         is_healed_before,
     };
@@ -263,8 +265,20 @@ impl Course {
         })
     }
 
-    /// Returns the longest unusual silence since a fault that began before `limit_ns`.
+    /// Returns the end of the time in which a silence may come of a fault: a second later, or with throughput back.
+    fn effect_end_ns(&self, span: &FaultSpan) -> u64 {
+        let Some(ended_ns) = ended_ns(span) else { return u64::MAX };
+        let least_ns = ended_ns.max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
+        match self.recovery(span, None, self.ticks.end_ns()) {
+            Recovery::NotFallen | Recovery::NotKnown => least_ns,
+            Recovery::Back(at_ns) => least_ns.max(at_ns),
+            Recovery::Open => u64::MAX,
+        }
+    }
+
+    /// Returns the longest unusual silence of a fault's effect that began before `limit_ns`.
     fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
+        let limit_ns = limit_ns.min(self.effect_end_ns(span));
         let silences = self.silences.since(span.begun_ns).filter(|(from, _)| *from < limit_ns);
         silences.max_by_key(|(from, to)| to - from)
     }
@@ -343,6 +357,10 @@ pub fn sentence(view: &FaultView) -> String {
     match view.recovered_s {
         Some(0.0) if view.noticed_s.is_some() => effects.push("throughput did not fall".to_owned()),
         Some(0.0) => {}
+        Some(_) if view.recovery_after_next_s().is_some() => {
+            let next = number::seconds(view.next_s.unwrap_or_default());
+            effects.push(format!("throughput not back when the next fault began after {next}"));
+        }
         Some(after_s) => effects.push(format!("throughput back after {}", number::seconds(after_s))),
         None if view.recovered_open => {
             effects.push(format!("throughput not back within {}", number::seconds(view.observed_s)));
@@ -412,13 +430,25 @@ pub fn allowance(run: &Run, faults: &[FaultView], trial: u32, phase: &PhaseView)
     };
     let is_whole = run.faults().any(|span| span.trial == trial && is_whole(span));
     let here: Vec<&FaultView> = faults.iter().filter(|one| one.place == (trial, phase.ordinal)).collect();
+    let ordinal = Some(trial);
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial);
+    let has_new_code = |from_ns: u64, to_ns: u64| {
+        let of_trial = run.events.iter().filter(|event| event.class == EventClass::ErrorCode && event.trial == ordinal);
+        of_trial.into_iter().any(|event| event.from_ns > from_ns && event.from_ns <= to_ns)
+    };
+    // The errors of a fault may go on for some seconds, but those of another sort are not its own.
+    let effect_ns = |one: &FaultView| {
+        let grace_ns = one.ended_ns.map_or(0, |ended_ns| ended_ns + HEALED_NS);
+        let (from_ns, to_ns) = one.effect_ns;
+        (from_ns, if has_new_code(to_ns, grace_ns) { to_ns } else { to_ns.max(grace_ns) })
+    };
+    let effects_ns: Vec<(u64, u64)> = here.iter().map(|one| effect_ns(one)).collect();
     let recorded = trial.and_then(|trial| {
         let recorded = trial.phases.iter().find(|one| one.header.ordinal == phase.ordinal)?;
         (!here.is_empty()).then(|| PhaseFacts::gather(trial, recorded))
     });
     let is_in =
-        |slice: &&Slice<Distribution>| here.iter().any(|one| overlap((slice.start_ns, slice.end_ns), one.effect_ns));
+        |slice: &&Slice<Distribution>| effects_ns.iter().any(|one| overlap((slice.start_ns, slice.end_ns), *one));
     let failed = recorded.map_or(0, |facts| {
         let slices = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice)).filter(is_in);
         let ended = slices.flat_map(|slice| facts.ended(slice)).filter(|one| one.outcome.is_error());

@@ -6,6 +6,7 @@ use crate::faults;
 use crate::known;
 use crate::name;
 use crate::number;
+use crate::outage;
 use crate::phase::{PhaseFacts, Quantity, state_words};
 use crate::step::{self, StepTimes};
 use crate::view::{GoalState, GoalTrial, GoalView, LineView};
@@ -185,6 +186,14 @@ fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     {
         // It took at least that long.
         return Ok(Quantity { value: observed_s, n: 1 });
+    }
+    if goal.what == GoalKind::Outage
+        && let Ok(longest) = facts.quantity(&name, None)
+        && longest.value * 1e9 <= goal.limit
+        && let Some(open_s) = outage::open_s(facts)
+    {
+        let (phase, open) = (&facts.phase.header.name, number::seconds(open_s));
+        return Err(format!("phase {phase} had no answer for {open} when observation ended: let it last longer"));
     }
     let (GoalKind::Status, Some(code)) = (goal.what, goal.of.as_deref()) else {
         return match goal.of.as_deref().and_then(|of| step::timed(facts, of)) {

@@ -31,12 +31,23 @@ pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut(facts) || is_void {
         return None;
     }
-    let usual_per_s = usual_per_s(facts)?;
-    let is_told = |one: &Silence| one.seconds >= LEAST_S && one.least_s * usual_per_s >= ANSWERS_MIN;
-    let Silence { at_s, seconds, .. } = longest(silences(facts).into_iter().filter(is_told))?;
+    let Silence { at_s, seconds, .. } = longest(told(facts))?;
     let [from, to] = [at_s - BEFORE_S, at_s + seconds].map(|at_s| (at_s.max(0.0) * 1e9) as u64);
-    let with = acts::during(run, facts.trial.header.ordinal, &[(from, to)], ACTS_MAX);
-    Some(OutageView { at_s, seconds, with })
+    let with = acts::begun(run, facts.trial.header.ordinal, (from, to), ACTS_MAX);
+    Some(OutageView { at_s, seconds, with, place: String::new() })
+}
+
+/// Returns the silences of a driven phase that are no chance.
+fn told(facts: &PhaseFacts<'_>) -> impl Iterator<Item = Silence> {
+    let usual_per_s = usual_per_s(facts).unwrap_or(0.0);
+    let is_told = move |one: &Silence| one.seconds >= LEAST_S && one.least_s * usual_per_s >= ANSWERS_MIN;
+    silences(facts).into_iter().filter(is_told)
+}
+
+/// Returns the length of an outage that had not ended when observation ended, in seconds; it was longer.
+pub fn open_s(facts: &PhaseFacts<'_>) -> Option<f64> {
+    let is_open = |one: &Silence| one.is_open && !has_cut(facts);
+    longest(told(facts).filter(is_open)).map(|one| one.seconds)
 }
 
 /// Returns the length of the longest silence of a driven phase, in seconds, or 0 if every slice has answers.
@@ -55,6 +66,8 @@ struct Silence {
     seconds: f64,
     /// Length of its empty slices, or of its part before the planned end.
     least_s: f64,
+    /// It had not ended when observation ended.
+    is_open: bool,
 }
 
 fn longest(silences: impl Iterator<Item = Silence>) -> Option<Silence> {
@@ -80,7 +93,12 @@ fn silences_of_ticks(facts: &PhaseFacts<'_>, ticks: &PhaseTicks) -> Vec<Silence>
     let silence = |(from, to): (u64, u64)| {
         let least_s = seconds(from, to.min(ticks.planned_end_ns()));
         let is_silence = least_s > 0.0 && within(from, to).all(|slice| is_waiting(facts, slice));
-        is_silence.then(|| Silence { at_s: from as f64 / 1e9, seconds: seconds(from, to), least_s })
+        is_silence.then(|| Silence {
+            at_s: from as f64 / 1e9,
+            seconds: seconds(from, to),
+            least_s,
+            is_open: to >= ticks.end_ns(),
+        })
     };
     counted.runs(|tick| tick.answered == 0).into_iter().filter_map(silence).collect()
 }
@@ -103,7 +121,9 @@ fn silences_of_slices(facts: &PhaseFacts<'_>) -> Vec<Silence> {
         let at_s = (from_end as f64 / 1e9 - (length_s - least_s) / 2.0).max(from as f64 / 1e9);
         // Answers in slices side by side leave nothing that is known to be a silence.
         if least_s > 0.0 {
-            silences.push(Silence { at_s, seconds: length_s, least_s });
+            // An answer in the drain ends it.
+            let is_open = to == end_ns && !is_answered_after(facts, to);
+            silences.push(Silence { at_s, seconds: length_s, least_s, is_open });
         }
         (from, from_end) = (to, to_end);
     }
@@ -129,7 +149,8 @@ fn silent_drain<'a>(facts: &PhaseFacts<'a>, counted: &[&'a Slice<Distribution>])
 /// Describes an outage by its length and its start.
 pub fn span(outage: &OutageView) -> String {
     let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
-    format!("{length} at {at}")
+    let place = if outage.place.is_empty() { String::new() } else { format!(" in {}", outage.place) };
+    format!("{length} at {at}{place}")
 }
 
 /// Describes an outage: its length, its start, and what was done then or shortly before.
@@ -162,6 +183,11 @@ fn answers(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> (u64, u64) {
         let longest = one.histogram.counts().last().filter(|_| is_answered || slice.drain).map_or(0, |(ns, _)| *ns);
         (n + if is_answered { one.histogram.len() } else { 0 }, max_ns.max(longest))
     })
+}
+
+/// Returns true if an operation was answered after `at_ns`: in the drain.
+fn is_answered_after(facts: &PhaseFacts<'_>, at_ns: u64) -> bool {
+    facts.phase.slices.iter().any(|slice| slice.end_ns > at_ns && answers(facts, slice).0 > 0)
 }
 
 fn seconds(from_ns: u64, to_ns: u64) -> f64 {

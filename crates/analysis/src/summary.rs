@@ -244,7 +244,16 @@ fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
         let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
         let of_all = if of.len() > 1 { format!(", the most of {} points", of.len()) } else { String::new() };
         let place = format!("{}, {}{of_all}", best.name(), best.phase());
-        Some(told(measured(run, best, &judged, place), lacked(trials_of(&judged))))
+        let mut measured = measured(run, best, &judged, place);
+        // The longest outage may be that of another point.
+        let other = of.iter().filter(|point| !std::ptr::eq(**point, best)).find(|point| {
+            let outages = point.repeats.iter().filter_map(|facts| outage::outage(run, facts));
+            measured.outage.is_some() && longest(outages) == measured.outage
+        });
+        if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
+            outage.place = format!("{}, {}", point.name(), point.phase());
+        }
+        Some(told(measured, lacked(trials_of(&judged))))
     };
     stores.values().filter_map(best).collect()
 }

@@ -1,5 +1,7 @@
 //! The one sentence, and what it rests on.
 
+use std::cmp::Ordering;
+
 use indexmap::IndexMap;
 use plimsoll_record::data::{
     About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName,
@@ -26,6 +28,8 @@ const ERRORS_PERCENT: f64 = 1.0;
 /// A server that answers nothing up to the end of a phase has gone, if that takes so many seconds and this share of the phase.
 const GONE_S: f64 = 1.0;
 const GONE_SHARE: f64 = 0.1;
+/// Code of operations that an open circuit breaker rejected.
+const BREAKER: &str = "breaker";
 
 /// Judges the run.
 pub fn verdict(
@@ -306,7 +310,9 @@ fn unreached(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
 
 /// The error that was seen most in `phase`, as its event has it.
 fn first_error<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> Option<&'r str> {
-    let most = errors(run, trial, phase).min_by(|a, b| b.value.total_cmp(&a.value));
+    // Breakers open because of other errors, which say more.
+    let rank = |error: &PhaseResult| (error.subject != BREAKER, error.value);
+    let most = errors(run, trial, phase).max_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(Ordering::Equal));
     let end_s = phase.start_s + phase.seconds.unwrap_or(f64::INFINITY);
     let within = |at_ns: u64| (phase.start_s..=end_s).contains(&(at_ns as f64 / 1e9));
     let is_most = |event: &Event| most.is_none_or(|most| event.subject == most.subject);

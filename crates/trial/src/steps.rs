@@ -279,6 +279,10 @@ impl TrialRun<'_, '_> {
             && let PhaseState::Failed(text) = std::mem::replace(&mut end.state, PhaseState::Complete)
         {
             self.is_hurt |= self.directed.has_disk_fault;
+            if !self.directed.has_disk_fault && result.stop == StopReason::Backlog {
+                let what = "the load was cut short during a fault: set a larger `backlog` to drive it to its end";
+                end.remarks.push((About::NotDone, what.to_owned()));
+            }
             self.said(text, end)?;
         }
         self.is_hurt |= result.lost_connections > 0;

@@ -59,6 +59,12 @@ pub struct FaultView {
     /// Beginning and end of the effect on the run's clock, in nanoseconds: until healing and recovery.
     #[serde(skip)]
     pub effect_ns: (u64, u64),
+    /// End of the fault on the run's clock, in nanoseconds.
+    #[serde(skip)]
+    pub ended_ns: Option<u64>,
+    /// Time until the next fault of the phase began.
+    #[serde(skip)]
+    pub next_s: Option<f64>,
     /// The effect lasted until the planned end of the phase, and the store had no time to come back.
     #[serde(skip)]
     pub is_to_end: bool,
@@ -70,7 +76,17 @@ pub struct FaultView {
 impl FaultView {
     /// Returns true if operations were counted and no client noticed the fault. If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang
+        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && !self.is_slower()
+    }
+
+    /// Returns true if throughput fell.
+    pub fn is_slower(&self) -> bool {
+        self.recovered_open || self.recovered_s.is_some_and(|recovered_s| recovered_s > 0.0)
+    }
+
+    /// Returns the time until the next fault began if throughput was back only after that.
+    pub fn recovery_after_next_s(&self) -> Option<f64> {
+        self.next_s.filter(|next_s| self.recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
     }
 }
 

@@ -359,9 +359,12 @@ pub struct OutageView {
     /// Length in seconds: exact to 10 ms in phases with faults; else to two slices at worst, to the longest response
     /// time if that lies within.
     pub seconds: f64,
-    /// Actions on servers and disks in it or shortly before it, and faults in effect; they need not be its cause.
+    /// Actions on servers and disks, and faults, that began in it or shortly before it; they need not be its cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
+    /// Its trial and phase, where it is told with the result of another one; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub place: String,
 }
 
 /// Operations of a type that found nothing.

@@ -5,11 +5,11 @@ use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::pace::Stage;
 use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{About, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{About, EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked};
 use crate::stall::act;
-use crate::study::{SECOND_NS, served, times};
+use crate::study::{SECOND_NS, event, served, times};
 
 #[track_caller]
 fn only(run: &Run) -> FaultView {
@@ -58,6 +58,30 @@ fn the_first_line_and_the_verdict_name_the_fault_of_an_outage_once_each() {
 }
 
 #[test]
+fn a_fault_that_began_long_before_an_outage_is_not_said_to_be_around_it() {
+    let mut run = ticked(20, |tick| if (1_590..1_756).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, KILL, 8_730, Some(17_000));
+    let text = &view(&run).summary[0].text;
+    assert!(text.contains("no answer for 1.66 s at 116 s") && !text.contains("around then"), "{text}");
+}
+
+#[test]
+fn an_outage_of_another_phase_than_that_of_the_line_has_its_name() {
+    let mut run = ticked(20, |_| (20, 0));
+    let mut other = killed_primary().trials.remove(0).phases.remove(0);
+    // A sweep of many points has one line.
+    for ordinal in 1..30u32 {
+        other.header.ordinal = ordinal;
+        other.header.name = format!("phase-{ordinal}");
+        run.trials[0].phases.push(other.clone());
+        other.slices.iter_mut().for_each(|slice| slice.ticks.iter_mut().for_each(|tick| tick.answered = 10));
+    }
+    let summary = &view(&run).summary[0];
+    assert!(summary.place.contains("mixed, the most of 30 points"), "{}", summary.place);
+    assert!(summary.text.contains("no answer for 1.37 s at 108 s in fjall, phase-1"), "{}", summary.text);
+}
+
+#[test]
 fn an_outage_that_no_fault_explains_is_told_first_and_the_faults_after_it() {
     let mut run = ticked(20, |tick| if (300..500).contains(&tick) { (0, 0) } else { (10, 0) });
     fault(&mut run, PAUSE, 10_000, Some(13_000));
@@ -99,7 +123,12 @@ fn a_pause_that_no_client_notices_has_no_effect() {
     assert_eq!((one.noticed_s, one.outage_s), (None, Some(0.0)));
     // Twelve slow ticks in a window take 48 of 1,000 answers.
     near(one.recovered_s, 1.88);
-    assert!(one.sentence.ends_with("no client noticed, throughput back after 1.88 s"), "{}", one.sentence);
+    assert!(one.sentence.ends_with("no operation failed, throughput back after 1.88 s"), "{}", one.sentence);
+    assert!(one.is_slower() && !one.is_unnoticed());
+    // With the next fault before that.
+    fault(&mut run, KILL, 6_000, Some(6_100));
+    let sentence = &view(&run).faults[0].sentence;
+    assert!(sentence.ends_with("throughput not back when the next fault began after 1.00 s"), "{sentence}");
 }
 
 /// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
@@ -314,6 +343,65 @@ fn a_goal_on_outages_is_judged_by_ticks_and_also_during_faults() {
         let goal = &view(&run).goals[0];
         assert_eq!((goal.state, goal.got_text.as_str()), (state, "1.37 s"));
     }
+}
+
+#[test]
+fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
+    let mut run = without_end();
+    for (limit_s, state) in [(11.0, GoalState::Missed), (13.0, GoalState::NotMeasured)] {
+        run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
+        assert_eq!(view(&run).goals[0].state, state);
+    }
+    let (state, sentence) = judged(&run);
+    assert_eq!(state, VerdictState::Incomplete);
+    assert!(sentence.contains("had no answer for 12.0 s when observation ended"), "{sentence}");
+    // An answer in the drain ends it.
+    run.trials[0].phases[0].slices[19].ticks[99].answered = 1;
+    assert_eq!(view(&run).goals[0].state, GoalState::Held);
+    // Without ticks.
+    let mut run = without_end();
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
+    run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 13e9, unit: "ns".into() }];
+    assert_eq!(view(&run).goals[0].state, GoalState::NotMeasured);
+}
+
+#[test]
+fn silences_and_failures_long_after_a_healing_are_not_of_the_fault() {
+    let mut run = ticked(30, |tick| if (1_840..1_852).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 0s for 5s"), 2_000, Some(7_140));
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.recovered_s), (None, Some(0.0), Some(0.0)), "{one:?}");
+    // A silence that begins within a second of it is its own.
+    run.trials[0].faults[0].healed_ns = Some(at_ns(18_000));
+    near(only(&run).outage_s, 0.12);
+}
+
+#[test]
+fn errors_of_a_fault_may_go_on_for_some_seconds_after_it() {
+    let mut run = killed_primary();
+    failing(&mut run, 12, 600, Outcome::Rejected);
+    let mut code = event(at_ns(8_100), Some(0), EventClass::ErrorCode, "600 × rejected CLUSTERDOWN");
+    code.subject = "CLUSTERDOWN".into();
+    run.events.push(code);
+    assert_eq!(judged(&run).0, VerdictState::Measured);
+    // A code that the fault did not have.
+    run.events.last_mut().unwrap().from_ns = at_ns(12_000);
+    assert_eq!(judged(&run).0, VerdictState::Fail);
+}
+
+#[test]
+fn errors_behind_a_breaker_are_named_before_it() {
+    let mut run = ticked(20, |_| (10, 0));
+    failing(&mut run, 9, 900, Outcome::Rejected);
+    for (subject, value) in [("breaker", 786.0), ("TIMEOUT", 40.0)] {
+        let result = PhaseResult { name: ResultName::ErrorCode, subject: subject.into(), value, n: 1 };
+        run.trials[0].phases[0].end.results.push(result);
+        let mut code = event(at_ns(9_100), Some(0), EventClass::ErrorCode, &format!("{value} × rejected {subject}"));
+        code.subject = subject.into();
+        run.events.push(code);
+    }
+    let (state, sentence) = judged(&run);
+    assert!(state == VerdictState::Fail && sentence.contains("40 × rejected TIMEOUT"), "{sentence}");
 }
 
 #[test]

@@ -11,7 +11,9 @@ use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Lists the faults with their effects, and the spread of those that were repeated.
 pub fn faults(view: &RunView) -> Body<'_> {
-    let mut body = Body::noted("times from the beginning of each fault; >: had not ended when observation ended");
+    let mut body = Body::noted(
+        "times from the beginning of each fault; >: had not ended when the next fault began or observation ended",
+    );
     let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
@@ -32,7 +34,10 @@ pub fn faults(view: &RunView) -> Body<'_> {
         }),
         (numbers("throughput back"), &|one| match one.recovered_s {
             Some(0.0) => Tone::Good.text("0").into(),
-            Some(recovered_s) => Tone::Strong.text(number::seconds(recovered_s)).into(),
+            Some(recovered_s) => match one.recovery_after_next_s() {
+                Some(next_s) => Tone::Bad.text(format!("> {}", number::seconds(next_s))).into(),
+                None => Tone::Strong.text(number::seconds(recovered_s)).into(),
+            },
             None if one.recovered_open => Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into(),
             None => NONE.into(),
         }),
@@ -50,12 +55,13 @@ pub fn faults(view: &RunView) -> Body<'_> {
     body
 }
 
-/// Returns the time until a client noticed; `no client` if their operations were counted and none did.
+/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if nothing changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
         // The first tick.
         Some(noticed_s) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
         Some(noticed_s) => number::seconds(noticed_s).into(),
+        None if one.is_slower() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
     }

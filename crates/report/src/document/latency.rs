@@ -50,7 +50,9 @@ fn tries((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
 fn broken((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let result = |what| phase.results.iter().find(|result| result.what == what).map(|result| result.value as u64);
     let (opened, rejected) = (result(ResultName::BreakerOpened)?, result(ResultName::BreakerRejected)?);
-    let ops = phase.ops.as_ref().map_or(0, |ops| ops.count);
+    // Each try is counted by itself.
+    let retries = result(ResultName::Retries).unwrap_or(0);
+    let ops = phase.ops.as_ref().map_or(0, |ops| ops.count).saturating_sub(retries);
     let opened = number::plural(opened, "time", "times");
     let mut text = format!("{} {}: circuit breakers opened {opened}", trial.name, phase.name);
     if rejected > 0 {

@@ -80,6 +80,10 @@ fn push<'a>(
     if top <= 0.0 {
         return;
     }
+    // A phase may go on without samples, until its last operations have ended.
+    let read = rows.iter().flat_map(|(_, panel, line)| panel.t_s.iter().zip(&line.values));
+    let read_s = read.filter(|(at_s, value)| is_inside(**at_s) && value.is_some()).map(|(at_s, _)| *at_s);
+    let span_s = (span_s.0, read_s.fold(span_s.0, f64::max));
     let acts_s: Vec<f64> = acts_s.iter().copied().filter(|at_s| is_inside(*at_s)).collect();
     let marked = if acts_s.is_empty() { "" } else { ", ▲ actions" };
     let scale = format!("  0 to {}, from {:.1} s to {:.1} s{marked}", number::with_unit(top, unit), span_s.0, span_s.1);
