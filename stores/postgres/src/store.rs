@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use plimsoll_core::{
     Address, BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op,
@@ -405,7 +406,20 @@ impl Store for PostgresStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let settings = self.session_settings(durability)?;
+        let until = Instant::now() + self.waits.answer();
+        let settings = loop {
+            match self.session_settings(durability) {
+                // Nodes close connections while another one becomes the primary, as under Patroni.
+                Err(error)
+                    if error.kind == StoreErrorKind::Unreachable
+                        && self.sessions_at.are_several()
+                        && Instant::now() < until =>
+                {
+                    self.waits.pause(waits::TICK)?;
+                }
+                settings => break settings?,
+            }
+        };
         let Some(records) = &self.records else {
             if self.copy.is_none() && self.sessions_at.are_several() {
                 if self.has_schema {
