@@ -346,9 +346,11 @@ same limit. Without a number the limits are those of all nodes.")]
         at: Vec<String>,
     },
     /// Make the wall clock of nodes' programs wrong, or true again.
-    #[command(after_help = "Examples:\n  plimsoll lab clock etcd 2 by=-5s drift=50ppm\n  plimsoll lab clock etcd true")]
+    #[command(
+        after_help = "Examples:\n  plimsoll lab clock etcd 2 by=-5s drift=50ppm\n  plimsoll lab clock etcd true\n  plimsoll lab clock etcd"
+    )]
     Clock {
-        /// The lab, numbers of nodes, and an offset (by=5s), a drift (drift=500ppm), or `true` for the true clock.
+        /// The lab, numbers of nodes, and an offset (by=5s), a drift (drift=500ppm), `true` for the true clock, or nothing to show clocks.
         #[arg(value_name = "NAME] [NODE] [ERROR", num_args = 0..)]
         at: Vec<String>,
     },

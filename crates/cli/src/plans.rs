@@ -84,7 +84,7 @@ pub fn load(
     if args.smaller.quick {
         smaller::leave_out_goals(&mut plan);
     }
-    plan.notices = smaller::notices(&args.smaller);
+    plan.notices.extend(smaller::notices(&args.smaller));
     plan.notices.extend(notice);
     plan.allow_writes |= args.allow_writes;
     plan.dir = args.dir.clone().or(plan.dir);

@@ -24,11 +24,21 @@ impl ClockChange {
 impl fmt::Display for ClockChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.by_ns < 0 { "-" } else { "" };
-        let by = Duration::from_nanos(self.by_ns.unsigned_abs());
+        let by = shown(self.by_ns.unsigned_abs());
         match (self.by_ns, self.drift_ppm) {
-            (_, 0) => write!(f, "by={sign}{by:?}"),
+            (_, 0) => write!(f, "by={sign}{by}"),
             (0, ppm) => write!(f, "drift={ppm}ppm"),
-            (_, ppm) => write!(f, "by={sign}{by:?} drift={ppm}ppm"),
+            (_, ppm) => write!(f, "by={sign}{by} drift={ppm}ppm"),
         }
+    }
+}
+
+/// Returns a time in nanoseconds as plans write it, in the largest unit of which it is a multiple: `2h`, `90s`.
+fn shown(ns: u64) -> String {
+    let time = Duration::from_nanos(ns);
+    let is_multiple = |seconds: u64| ns > 0 && time.subsec_nanos() == 0 && time.as_secs().is_multiple_of(seconds);
+    match [("d", 86_400), ("h", 3_600), ("min", 60)].into_iter().find(|(_, seconds)| is_multiple(*seconds)) {
+        Some((unit, seconds)) => format!("{}{unit}", time.as_secs() / seconds),
+        None => format!("{time:?}"),
     }
 }

@@ -109,6 +109,8 @@ struct ClusterMember {
     host: Option<Arc<Host>>,
     log: Arc<Path>,
     root: Arc<Path>,
+    /// Time at which the node was added.
+    added: Instant,
 }
 
 impl Cluster {
@@ -337,7 +339,8 @@ impl Running {
             limits: self.limits.clone(),
         };
         let (log, root) = (Arc::from(server.log()), Arc::from(server.root_dir()));
-        let member = ClusterMember { node: Arc::new(node), server: Arc::new(Mutex::new(server)), host, log, root };
+        let (node, server) = (Arc::new(node), Arc::new(Mutex::new(server)));
+        let member = ClusterMember { node, server, host, log, root, added: Instant::now() };
         self.members.write().unwrap_or_else(PoisonError::into_inner).push(member);
         Ok(())
     }

@@ -105,7 +105,7 @@ impl Neighbour {
         let failed = |why: String| {
             StoreError::broken("a noisy neighbour could not begin")
                 .detail(why)
-                .next("see that the node's directory has free space, its processors exist, and its link is not cut")
+                .next("see that the node's directory has free space, and its processors exist")
         };
         let length = answered.map_err(|error| failed(error.to_string()))?;
         match &answer[..length] {

@@ -175,7 +175,7 @@ pub(crate) fn pause_those_in(root: &Path, stands: bool) -> io::Result<()> {
 
 /// Returns true if a process is stopped by a signal (state `T`), or waits for a stopped child to execute a program:
 /// after vfork(2) a parent waits for that without handling signals (state `D`).
-fn stands_still(pid: Pid, among: &[Pid]) -> bool {
+pub(crate) fn stands_still(pid: Pid, among: &[Pid]) -> bool {
     match state_and_parent(pid) {
         Some(('T', _)) => true,
         Some(('D', _)) => among.iter().any(|other| state_and_parent(*other) == Some(('T', pid.as_raw_pid()))),

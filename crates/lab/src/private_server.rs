@@ -469,6 +469,8 @@ impl PrivateServer {
 
     fn with_log(&self, error: StoreError) -> StoreError {
         match self.keep_log() {
+            // A server that was never started has written nothing.
+            Ok(path) if path.metadata().is_ok_and(|log| log.len() == 0) => error,
             Ok(path) => error.next(format!("read its log, {}", path.display())),
             Err(_) => error,
         }

@@ -50,8 +50,12 @@ fn offset(word: &str, value: &str) -> Result<i64, (String, Option<String>)> {
 fn drift(word: &str, value: &str) -> Result<i64, (String, Option<String>)> {
     let most = ClockChange::DRIFT_PPM_MAX;
     let ppm = value.strip_suffix("ppm").and_then(|number| number.parse::<i64>().ok());
+    let is_number = ppm.is_some();
     ppm.filter(|ppm| *ppm != 0 && (-most..=most).contains(ppm)).ok_or_else(|| {
-        let what = format!("`{}`: a clock drifts by 1ppm to {most}ppm", short(word));
+        let what = match is_number {
+            true => format!("`{}`: a clock drifts by 1ppm to {most}ppm", short(word)),
+            false => format!("`{}`: a drift is a whole number of parts per million, with the unit ppm", short(word)),
+        };
         (what, Some("write drift=500ppm, or drift=-500ppm for a clock that runs slow".to_owned()))
     })
 }
@@ -81,7 +85,10 @@ mod tests {
             let wanted = FaultAction::Clock(NodeChoice::Number(2), ClockChange { by_ns, drift_ppm });
             assert_eq!((&fault.what, fault.what.verb(), fault.to_string()), (&wanted, "clock", text));
         }
-        assert_eq!(parse_clock(&["by=-2s", "drift=7ppm"]).unwrap().to_string(), "by=-2s drift=7ppm");
+        for words in ["by=-2s drift=7ppm", "by=3650d", "by=-5h", "by=90s", "by=2min", "by=1.5s", "drift=-1ppm"] {
+            let change = parse_clock(&words.split(' ').collect::<Vec<_>>()).unwrap();
+            assert_eq!(change.to_string(), words);
+        }
     }
 
     #[test]
@@ -102,7 +109,9 @@ mod tests {
             ("by=0s", "`by=0s`: a clock is wrong by 1ns to 3650d", "write by=5s"),
             ("by=-4000d", "`by=-4000d`: a clock is wrong by 1ns to 3650d", "write by=5s"),
             ("by=1s by=2s", "`by` of the clock is given twice", "leave one"),
-            ("drift=500", "`drift=500`: a clock drifts by 1ppm to 100000ppm", "write drift=500ppm"),
+            ("drift=500", "`drift=500`: a drift is a whole number of parts per million, with", "write drift=500ppm"),
+            ("drift=1%", "`drift=1%`: a drift is a whole number of parts per million", "write drift=500ppm"),
+            ("drift=0ppm", "`drift=0ppm`: a clock drifts by 1ppm to 100000ppm", "write drift=500ppm"),
             ("drift=-100001ppm", "`drift=-100001ppm`: a clock drifts by", "write drift=500ppm"),
         ] {
             let (what, help) = PlannedFault::parse(&format!("clock all {words} at 1s")).unwrap_err();

@@ -208,7 +208,12 @@ mod tests {
                 "of 4 discs 4 are for boot and parity: none is left for data",
                 "write more `discs`",
             ),
-            ("copies = 3", "copies = 0", "`copies` must be 1 to 100, not 0", ""),
+            (
+                "copies = 3",
+                "copies = 0",
+                "`copies` must be 1 to 100, not 0",
+                "write a whole number in these limits, such as 1",
+            ),
         ] {
             let error = costs("prices.toml", &EXAMPLE.replacen(right, wrong, 1)).unwrap_err();
             let [problem] = error.problems() else { panic!("{wrong}: {error:?}") };

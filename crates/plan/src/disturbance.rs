@@ -1,5 +1,7 @@
 //! Words of faults that disturb servers from outside: connection storms and noisy neighbours.
 
+use std::ops::RangeInclusive;
+
 use crate::document::short;
 use crate::parse_count;
 use crate::timeline::bits;
@@ -8,8 +10,8 @@ use crate::timeline::bits;
 pub const STORM_CONNECTIONS_MAX: u64 = 10_000;
 /// Most processes that a neighbour has beside each node.
 const BUSY_MAX: u64 = 64;
-/// Least bits a second that a neighbour sends.
-const SENT_BITS_MIN: u64 = 1_000;
+/// Bits a second that a neighbour may send.
+const SENT_BITS: RangeInclusive<u64> = 1_000..=100_000_000_000;
 
 /// A mistake, and advice if there is any.
 type Mistake = (String, Option<String>);
@@ -55,11 +57,16 @@ pub(crate) fn neighbour(words: &[&str]) -> Result<NeighbourUse, Mistake> {
                 (what, Some("write cpu=2".to_owned()))
             }),
             Some(("network", given)) => {
-                let rate = bits(given).filter(|rate| *rate >= SENT_BITS_MIN);
-                rate.map(|rate| NeighbourUse::Network(Some(rate))).ok_or_else(|| {
-                    let what = format!("`{}`: a neighbour sends 1 kbit a second or more", short(word));
-                    (what, Some("write network=200Mbit, or network for as much as the link carries".to_owned()))
-                })
+                let rate = bits(given);
+                rate.filter(|rate| SENT_BITS.contains(rate)).map(|rate| NeighbourUse::Network(Some(rate))).ok_or_else(
+                    || {
+                        let what = match rate {
+                            Some(_) => format!("`{}`: a neighbour sends 1kbit to 100Gbit a second", short(word)),
+                            None => format!("`{}`: not a number of bits a second (bit, kbit, Mbit, Gbit)", short(word)),
+                        };
+                        (what, Some("write network=200Mbit, or network for as much as the link carries".to_owned()))
+                    },
+                )
             }
             _ => Err((format!("`{}` is not a resource of a neighbour", short(word)), help())),
         },
@@ -132,8 +139,14 @@ mod tests {
             ("neighbour all at 1s", "the resource of the neighbour is missing", neighbour),
             ("neighbour all memory at 1s", "`memory` is not a resource of a neighbour", neighbour),
             ("neighbour all net=5Mbit at 1s", "`net=5Mbit` is not a resource of a neighbour", neighbour),
-            ("neighbour all network=fast at 1s", "`network=fast`: a neighbour sends 1 kbit a second", "write network="),
-            ("neighbour all network=999 at 1s", "`network=999`: a neighbour sends 1 kbit", "write network=200Mbit"),
+            ("neighbour all network=fast at 1s", "`network=fast`: not a number of bits a second", "write network="),
+            ("neighbour all network=10MiB at 1s", "`network=10MiB`: not a number of bits", "write network=200Mbit"),
+            (
+                "neighbour all network=999 at 1s",
+                "`network=999`: a neighbour sends 1kbit to 100Gbit",
+                "write network=200Mbit",
+            ),
+            ("neighbour all network=101Gbit at 1s", "`network=101Gbit`: a neighbour sends 1kbit", "write network="),
             ("neighbour all disk=2 at 1s", "`disk=2` is not a resource of a neighbour", neighbour),
             ("neighbour all disk cpu=1 at 1s", "`cpu=1` has no meaning in `neighbour`", neighbour),
             ("neighbour all cpu=0.5 at 1s", "`cpu=0.5`: a neighbour has 1 to 64 busy processes", "write cpu=2"),

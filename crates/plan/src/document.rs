@@ -30,6 +30,8 @@ pub(crate) struct PlanReader<'c> {
     pub(crate) problems: RefCell<Vec<Problem>>,
     /// Swept keys found so far.
     pub(crate) dimensions: RefCell<Dimensions>,
+    /// Sentences for the first lines of a run.
+    pub(crate) notices: RefCell<Vec<String>>,
 }
 
 /// A value and its location.
@@ -174,6 +176,7 @@ impl<'c> PlanReader<'c> {
             source: Arc::new(SourceText::new(name, text)),
             problems: RefCell::default(),
             dimensions: RefCell::default(),
+            notices: RefCell::default(),
         }
     }
 }
@@ -346,7 +349,8 @@ impl PlanReader<'_> {
         } else {
             format!("{} to {}", range.start(), range.end())
         };
-        self.refuse(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), None)
+        let help = format!("write a whole number in these limits, such as {}", range.start());
+        self.refuse(node.span.clone(), format!("`{}` must be {limits}, not {number}", node.key), Some(help))
     }
 
     /// Reads an integer or a time in nanoseconds, as `takes` declares.
@@ -426,7 +430,7 @@ impl PlanReader<'_> {
         }
         let (least, most) = (quantity::show_ns(*range.start()), quantity::show_ns(*range.end()));
         let what = format!("`{}` must be {least} to {most}, not {}", node.key, self.written(node));
-        self.refuse(node.span.clone(), what, None)
+        self.refuse(node.span.clone(), what, Some(format!("write a time in these limits, such as \"{least}\"")))
     }
 
     /// Reads a word of `known`; `what` names the kind of word.

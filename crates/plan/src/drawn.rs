@@ -136,6 +136,15 @@ fn scheduled(
     Err((what, Some("choose a longer `fault_pause`, or a shorter phase".to_owned())))
 }
 
+/// Returns the names of the drawn faults of `planned` that are not among those of the schedule.
+fn never_drawn<'p>(planned: &'p [PlannedFault], scheduled: &[PlannedFault]) -> Vec<&'p str> {
+    let is_drawn = |fault: &PlannedFault| {
+        let is_it = |one: &PlannedFault| one.drawn.is_some() && (&one.what, one.lasts) == (&fault.what, fault.lasts);
+        scheduled.iter().any(is_it)
+    };
+    planned.iter().filter(|fault| fault.drawn.is_some() && !is_drawn(fault)).map(PlannedFault::name).collect()
+}
+
 /// Returns the seed of a phase's draws, so that phases differ and stores do not.
 fn seed_of(seed: u64, phase: &str) -> u64 {
     phase.bytes().fold(seed, |state, byte| mix(state.wrapping_add(GOLDEN) ^ u64::from(byte)))
@@ -151,8 +160,13 @@ impl PlanReader<'_> {
         let scheduled = match drive.limit {
             DriveLimit::DurationNs(ns) => {
                 let within = (drive.warmup_ns, drive.warmup_ns.saturating_add(ns));
-                let seed = seed_of(seed, &phase.name);
-                scheduled(std::mem::take(&mut drive.faults), within, pause_ns.at(point), seed)
+                let planned = drive.faults.clone();
+                let faults = std::mem::take(&mut drive.faults);
+                let faults = scheduled(faults, within, pause_ns.at(point), seed_of(seed, &phase.name));
+                if let Ok(faults) = &faults {
+                    self.note_never_drawn(&planned, faults, &phase.name, seed);
+                }
+                faults
             }
             DriveLimit::OpsPerClient(_) => {
                 let help = "give the phase a duration, or the fault a time: at 10s".to_owned();
@@ -162,6 +176,19 @@ impl PlanReader<'_> {
         match scheduled {
             Ok(faults) => drive.faults = faults,
             Err((what, help)) => self.problem(span.clone(), what, help),
+        }
+    }
+
+    /// Notes the drawn faults of `planned` that are not among those of the schedule.
+    fn note_never_drawn(&self, planned: &[PlannedFault], scheduled: &[PlannedFault], phase: &str, seed: u64) {
+        let never = never_drawn(planned, scheduled).join(", ");
+        let notice = format!(
+            "phase {phase}, seed {seed}: never drawn: {never}; a longer phase, a shorter `fault_pause` or another seed \
+             may draw it"
+        );
+        let mut notices = self.notices.borrow_mut();
+        if !never.is_empty() && !notices.contains(&notice) {
+            notices.push(notice);
         }
     }
 }
@@ -257,6 +284,15 @@ mod tests {
         assert!(what.starts_with("no drawn fault fits: `kill all at "), "{what}");
         assert!(what.ends_with("s for 2s` falls into `pause all at 0s`"), "{what}");
         assert!(help.unwrap().starts_with("choose another seed"));
+    }
+
+    #[test]
+    fn faults_that_a_short_phase_never_draws_are_known() {
+        let planned = faults(&["kill primary drawn for 5s", "reset all drawn weight 1000000", "cut all at 1s for 1s"]);
+        let found = scheduled(planned.clone(), (0, 60 * S), 10 * S, 1).unwrap();
+        assert_eq!(never_drawn(&planned, &found), ["kill primary"]);
+        let found = scheduled(faults(&THREE), (0, 900 * S), 10 * S, 1).unwrap();
+        assert_eq!(never_drawn(&faults(&THREE), &found), [""; 0]);
     }
 
     #[test]

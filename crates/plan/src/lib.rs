@@ -233,7 +233,7 @@ impl<'c> PlanReader<'c> {
             source,
             trials,
             left_out,
-            notices: Vec::new(),
+            notices: self.notices.take(),
             goals,
             figures,
             samplers: samplers?,

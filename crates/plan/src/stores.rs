@@ -209,6 +209,8 @@ impl<'c> PlanReader<'c> {
             Some(node) => Some(self.text(&node)?.trim().to_owned()),
         };
         let [command, set_up, ready, reload] = [text("command")?, text("set_up")?, text("ready")?, text("reload")?];
+        // The shell is replaced in any case.
+        let command = command.strip_prefix("exec ").map_or(command.as_str(), str::trim_start).to_owned();
         let mut files = BTreeMap::new();
         if let Some(node) = section.get("files") {
             for entry in self.table(&node, "files of a server")?.entries() {

@@ -216,6 +216,9 @@ impl PlannedFault {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_time = |word: &&str| ["at", "when", "after", "for", "every", drawn::DRAWN].contains(word);
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
+        if let Some(mistake) = misplaced(named, times) {
+            return Err(mistake);
+        }
         let what = action(named)?;
         let (times, drawn) = drawn::weight(times)?;
         let (times, when) = FaultCondition::split(&times)?;
@@ -338,7 +341,8 @@ impl PlannedFault {
     /// Returns the fault without its times: `kill primary`.
     pub fn name(&self) -> &str {
         let name = self.text.split(" at ").next().unwrap_or_default();
-        name.split(" when ").next().unwrap_or_default()
+        let name = name.split(" when ").next().unwrap_or_default();
+        name.split(" drawn").next().unwrap_or_default()
     }
 
     /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` determines the beginnings of a
@@ -411,6 +415,28 @@ impl Serialize for PlannedFault {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
+}
+
+/// Returns the mistake of words in a wrong place: a size behind the times, or a condition without `when`.
+fn misplaced(named: &[&str], times: &[&str]) -> Option<Mistake> {
+    if let Some(at) = named.iter().position(|word| *word == "if") {
+        let (before, rest) = (named[..at].join(" "), named[at + 1..].iter().chain(times).copied());
+        let rest = rest.collect::<Vec<_>>().join(" ");
+        let help = format!("write \"{} when {}\"", short(&before), short(&rest));
+        return Some(("a condition begins with `when`, and not with `if`".to_owned(), Some(help)));
+    }
+    let is_size = |word: &&&str| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    };
+    if times.contains(&"when") {
+        return None;
+    }
+    let sizes: Vec<&str> = times.iter().filter(is_size).copied().collect();
+    let word = sizes.first()?;
+    let others: Vec<&str> = times.iter().filter(|word| !is_size(word)).copied().collect();
+    let help = format!("write \"{}\"", short(&[named, &sizes, &others].concat().join(" ")));
+    Some((format!("`{}` stands behind a time, and belongs before it", short(word)), Some(help)))
 }
 
 /// Parses the words of a fault before its times.

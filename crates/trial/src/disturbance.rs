@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use plimsoll_core::{Node, Servers};
+use plimsoll_core::{Node, Servers, StoreError};
 use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::ThreadNetwork;
 use plimsoll_plan::timeline::NeighbourUse;
@@ -58,25 +58,30 @@ impl Disturbances {
             match resource {
                 NeighbourUse::Disk => {
                     let count = nodes.iter().filter(|one| file_system(one) == file_system(node)).count();
-                    neighbours.push(Neighbour::writing(&node.data_dir, count)?);
+                    neighbours.push((node.number, Neighbour::writing(&node.data_dir, count)?));
                 }
                 // Nodes on one host have one link.
                 NeighbourUse::Network(_) if nodes[..at].iter().any(|other| other.address == node.address) => {}
                 NeighbourUse::Network(rate_bits_per_s) => {
                     let host = servers.namespace(node.number)?.ok_or_else(|| no_link(node))?;
                     let load = self.network.as_ref().ok_or_else(|| no_link(node))?;
-                    neighbours.push(Neighbour::sending(&host, &load.path(), rate_bits_per_s)?);
+                    neighbours.push((node.number, Neighbour::sending(&host, &load.path(), rate_bits_per_s)?));
                 }
                 NeighbourUse::Processors(busy) => {
                     let processors = processors_of(node, server_pin);
                     for _ in 0..busy {
-                        neighbours.push(Neighbour::busy(&processors)?);
+                        neighbours.push((node.number, Neighbour::busy(&processors)?));
                     }
                 }
             }
         }
         // All start together, and are waited for then.
-        neighbours.iter().try_for_each(Neighbour::begun)?;
+        for (number, neighbour) in &neighbours {
+            let named =
+                |error: StoreError| StoreError { what: format!("node {}: {}", number + 1, error.what), ..error };
+            neighbour.begun().map_err(named)?;
+        }
+        let neighbours = neighbours.into_iter().map(|(_, neighbour)| neighbour).collect();
         self.present().insert(fault, Disturbance::Neighbours(neighbours));
         Ok(())
     }

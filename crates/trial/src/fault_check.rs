@@ -22,7 +22,11 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
     for trial in &plan.trials {
         for (phase, drive) in trial.drives() {
             for fault in &drive.faults {
-                let found = fault.when.as_ref().and_then(|when| no_such_reading(when, plan, &trial.store, catalogue));
+                let Some(when) = &fault.when else { continue };
+                let found = match no_such_reading(when, plan, &trial.store, catalogue) {
+                    None => no_such_subject(when, trial, catalogue)?,
+                    found => found,
+                };
                 if let Some((what, next)) = found {
                     return Err(TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next));
                 }
@@ -219,6 +223,38 @@ fn no_such_reading(
             Some((what, format!("there are: {}", if all.is_empty() { "none".to_owned() } else { all.join(", ") })))
         }
     }
+}
+
+/// Returns the reason that the store's servers have no subject as a condition names it, and advice.
+fn no_such_subject(
+    condition: &FaultCondition,
+    trial: &PlannedTrial,
+    catalogue: &Catalogue,
+) -> Result<Option<(String, String)>, TrialError> {
+    let (store, name) = (&trial.store, &condition.name);
+    let given = condition.subject.as_deref().filter(|_| condition.source == STORE).unwrap_or_default();
+    let own = given.strip_prefix(&store.label).map_or(given, str::trim_start);
+    let adds = trial.drives().any(|(_, drive)| drive.faults.iter().any(|fault| fault.what == FaultAction::Add));
+    let lab = store.url.as_deref().and_then(|url| catalogue.lab(url));
+    let nodes = match lab {
+        Some(lab) => lab.nodes.clone(),
+        None => recipe(store, catalogue)?.map_or_else(Vec::new, |recipe| (1..=recipe.spec().nodes as u32).collect()),
+    };
+    // Nothing is known of servers that are attached.
+    if own.is_empty() || nodes.is_empty() {
+        return Ok(None);
+    }
+    let (label, alone) = (&store.label, || format!("leave `{given}` out: {name}"));
+    let number = own.strip_prefix("node ").and_then(|number| number.parse::<u32>().ok());
+    if number.is_none_or(|number| !nodes.contains(&number) && !adds) {
+        let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
+        let next = if nodes.len() == 1 { alone() } else { format!("its nodes are {}", numbers.join(", ")) };
+        return Ok(Some((format!("{label} has no {own}"), next)));
+    }
+    let counters = catalogue.store(&store.kind).map(|kind| kind.counters(&store.params)).unwrap_or_default();
+    let is_whole = |name: &str| counters.iter().any(|one| one.name == name && one.subject.is_empty());
+    let is_of_all = nodes.len() == 1 && !adds || counters.iter().any(|one| !one.subject.is_empty()) && is_whole(name);
+    Ok(is_of_all.then(|| (format!("{label} has one reading {name}, and none of each node"), alone())))
 }
 
 /// Returns a value in the unit of a series, as plans write it.

@@ -146,7 +146,7 @@ fn column(name: &str, unit: &str, value: f64) -> Reading {
     make("", name, unit, value)
 }
 
-/// Returns an example of each counter of servers, of which some may be replicas.
+/// Returns an example of each counter of servers, of which some may be replicas. Those of each replica have a subject.
 pub(crate) fn examples(has_replicas: bool) -> Vec<Reading> {
     let mut all = vec![Reading::cycle("", CHECKPOINTS, "", 0.0)];
     for (_, _, name, unit, _) in &COLUMNS {
@@ -156,7 +156,7 @@ pub(crate) fn examples(has_replicas: bool) -> Vec<Reading> {
         }
     }
     if has_replicas {
-        all.extend(behind("", 0.0, Duration::ZERO));
+        all.extend(behind("node 2", 0.0, Duration::ZERO));
     }
     all
 }

@@ -121,14 +121,14 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
     }
 }
 
-/// Makes clocks wrong, or true again.
+/// Makes clocks wrong, or true again; shows them without an error.
 fn clock(words: &[String]) -> Result<u8, TrialError> {
     let is_error = |word: &String| word.contains('=') || word == TRUE_CLOCK;
     let (errors, at): (Vec<String>, Vec<String>) = words.iter().cloned().partition(is_error);
     let change = match errors.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
-            let next = "write by=5s, by=-5s or drift=500ppm; true for the true clock";
-            return Err(TrialError::usage("the error of the clock is missing").next(next));
+            let (lab, numbers) = nodes_of(&at)?;
+            return status::clocks(&lab, &numbers);
         }
         [TRUE_CLOCK] => None,
         ref errors => Some(parse_clock(errors).map_err(|(what, next)| TrialError { next, ..TrialError::usage(what) })?),
@@ -201,7 +201,13 @@ fn nodes_of(at: &[String]) -> Result<(Lab, Vec<usize>), TrialError> {
             Err(TrialError::usage(what).next(format!("nodes: {}", known.join(", "))))
         }
     };
-    let numbers = nodes.iter().map(known).collect::<Result<_, _>>()?;
+    let mut numbers = Vec::new();
+    for word in nodes {
+        let number = known(word)?;
+        if !numbers.contains(&number) {
+            numbers.push(number);
+        }
+    }
     Ok((lab, numbers))
 }
 

@@ -203,6 +203,13 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "explode all at 1s", "unknown fault `explode`");
     drive("postgres", "kill all when lag > 1s", "postgres has no replication lag");
     drive("postgres-replicas", "kill all when replicas_behind > 1MiB", "connections, ");
+    drive("postgres-replicas", "kill primary when store.node 9.lag < 1s", "its nodes are 1, 2, 3");
+    drive(
+        "postgres-replicas",
+        "kill primary when store.node 1.connections > 1",
+        "one reading connections, and none of",
+    );
+    drive("postgres", "kill all when store.node 1.connections > 1", "leave `node 1` out: connections");
     drive("postgres", "work tidy at 1s", "there are: backup, reindex, vacuum");
     drive("postgres-replicas", "work vacuum node 2 at 1s", "there are: backup");
     let nothing = ["drive", "kv", "--on", "nats", "--for", "5s", "--fault", "work backup at 1s"];

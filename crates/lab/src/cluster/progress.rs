@@ -1,6 +1,6 @@
 //! Long-running operations of the nodes of a cluster, and waits for them that end if one hangs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -10,8 +10,10 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Progress, Servers, StoreError, Waits, shown};
+use rustix::process::Pid;
 
-use super::Running;
+use super::{Running, locked};
+use crate::orphans::stands_still;
 
 /// Time between two looks while an operation runs.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -19,6 +21,8 @@ pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const LOOK_AGE: Duration = Duration::from_millis(500);
 /// Time-out of each reply of a server.
 pub(crate) const ANSWER_BOUND: Duration = Duration::from_millis(500);
+/// Seconds by which an operation may seem older than its node: times are rounded.
+const AGE_SLACK_S: u64 = 2;
 /// Bytes of a log's end that are read for its last line.
 const LOG_END_BYTES: u64 = 2048;
 /// Most characters of a log line that are shown.
@@ -111,6 +115,10 @@ impl Running {
     /// Asks nodes for their operations, which were `before` at the latest look.
     fn look(&self, before: &[TrackedOperation], is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
         let starting = self.starting();
+        let added: BTreeMap<usize, Instant> =
+            self.members().iter().map(|member| (member.node.number, member.added)).collect();
+        let before: Vec<TrackedOperation> =
+            before.iter().filter(|known| is_of_present(known, &added)).cloned().collect();
         let answers: Vec<(usize, Vec<Progress>)> = std::thread::scope(|scope| {
             let nodes = self.nodes().into_iter().map(|node| node.number).filter(|number| is_asked(*number));
             let asked: Vec<_> = nodes
@@ -124,6 +132,8 @@ impl Running {
         let answered: BTreeSet<usize> = answers.iter().map(|(by, _)| *by).collect();
         let mut found: Vec<(usize, Progress)> =
             answers.into_iter().flat_map(|(by, all)| all.into_iter().map(move |progress| (by, progress))).collect();
+        // A sender may go on for minutes after its receiver is gone, whose number a later node may have.
+        found.retain(|(by, progress)| is_young_enough(*by, progress, &added));
         // What a node sends to one that starts stays as it was while the sender does not answer.
         let is_kept = |known: &&TrackedOperation| {
             let node = known.progress.node;
@@ -146,7 +156,7 @@ impl Running {
             let is_kept = since.is_some() && by != progress.node && !answered.contains(&by);
             let files_bytes = is_kept.then(|| self.files_bytes(progress.node));
             let one = TrackedOperation::new(by, progress, log_bytes, since, now);
-            TrackedOperation { files_bytes, ..one }.after(before)
+            TrackedOperation { files_bytes, ..one }.after(&before)
         });
         tracked.collect()
     }
@@ -203,10 +213,26 @@ impl Running {
         }
         match (done, hung) {
             (Err(_), Some((number, why))) if !self.waits.is_stopped() => {
+                let what = format!("{}{}", why.what, self.hindrances());
+                let why = StoreError { what, ..why };
                 self.on(number, |server| Err(server.end_hung(why)))
             }
             (done, _) => done,
         }
+    }
+
+    /// Returns words for the nodes that are paused or whose links are cut, which may be why an operation hangs.
+    fn hindrances(&self) -> String {
+        let words = self.members().into_iter().filter_map(|member| {
+            let pid = locked(&member.server).pid().and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+            let number = member.node.number + 1;
+            if pid.is_some_and(|pid| stands_still(pid, &[])) {
+                return Some(format!("; node {number} is paused"));
+            }
+            let is_cut = member.host.is_some_and(|host| host.link().is_cut());
+            is_cut.then(|| format!("; the link of node {number} is cut"))
+        });
+        words.collect()
     }
 
     /// Calls `act`, which does the planned work `name` on a node, and looks at its progress once a second meanwhile. If
@@ -230,6 +256,18 @@ impl Running {
             (done, _) => done,
         }
     }
+}
+
+/// Returns true for an operation of a node that is there, and not of an earlier one with its number.
+fn is_of_present(known: &TrackedOperation, added: &BTreeMap<usize, Instant>) -> bool {
+    added.get(&known.progress.node).is_some_and(|added| known.since >= *added)
+}
+
+/// Returns true if an operation that `by` reports is not older than its node, whose times are `added`.
+fn is_young_enough(by: usize, progress: &Progress, added: &BTreeMap<usize, Instant>) -> bool {
+    let most_s = |added: &Instant| added.elapsed().as_secs() + AGE_SLACK_S;
+    let age_s = progress.for_s.filter(|_| by != progress.node).unwrap_or(0);
+    added.get(&progress.node).is_some_and(|added| age_s <= most_s(added))
 }
 
 /// Calls `act`, and `look` once a second meanwhile, with the operations that it returned before. If one of them hangs,
@@ -305,6 +343,20 @@ mod tests {
             known = vec![one.clone()];
             one.is_hung(HUNG_AFTER, now).then(|| (second, one.hung("join", now).what))
         })
+    }
+
+    #[test]
+    fn operations_of_a_node_that_is_gone_are_not_those_of_a_later_one_with_its_number() {
+        let now = Instant::now();
+        let Some(long_ago) = now.checked_sub(Duration::from_secs(500)) else { return };
+        let (old, new) = (BTreeMap::from([(3, long_ago)]), BTreeMap::from([(3, now)]));
+        let seen = |by, for_s| [&old, &new].map(|added| is_young_enough(by, &backup(5).running_for(for_s), added));
+        assert_eq!(seen(0, 403), [true, false]);
+        assert_eq!(seen(0, 1), [true, true]);
+        assert_eq!(seen(3, 403), [true, true], "a node's own clock may be wrong");
+        assert!(!is_young_enough(0, &backup(5), &BTreeMap::new()), "the node was removed");
+        let known = TrackedOperation::new(0, backup(5), 0, Some(long_ago), now);
+        assert_eq!([&old, &new, &BTreeMap::new()].map(|added| is_of_present(&known, added)), [true, false, false]);
     }
 
     fn backup(done: u64) -> Progress {

@@ -17,6 +17,8 @@ use crate::supervisor::readable;
 
 /// Longest time to connect.
 const CONNECT_BOUND: Duration = Duration::from_secs(4);
+/// Longest time to connect before the neighbour counts as begun: long enough for a slow link.
+const BEGIN_BOUND: Duration = Duration::from_secs(2);
 /// Longest time without an acknowledgement, in milliseconds. Otherwise a connection would be silent for as long again
 /// after a cut.
 const SILENCE_MS_MAX: u32 = 5_000;
@@ -34,30 +36,33 @@ const LATE_MAX: Duration = Duration::from_millis(100);
 pub(super) struct Traffic {
     /// Listener in the network of the load host.
     listener: TcpListener,
-    /// End in the node's host, and end in the load host.
-    ends: [TcpStream; 2],
+    /// End in the node's host, and end in the load host; `None` while the link carries nothing.
+    ends: Option<[TcpStream; 2]>,
     /// Bits a second in each direction; 0 for as many as the link carries.
     rate_bits_per_s: u64,
 }
 
 impl Traffic {
     /// Moves the calling thread into the network namespace `node` of a host, and connects to the load host, whose
-    /// namespace is `load`.
+    /// namespace is `load`. If the link is cut, [`Traffic::run`] connects later.
     pub(super) fn begin(rate_bits_per_s: u64, node: &Path, load: &Path) -> io::Result<Self> {
         let listener = {
             let _there = enter_at(load)?;
             TcpListener::bind((LOAD, 0))?
         };
         go_into(File::open(node)?.as_fd())?;
-        Ok(Self { ends: connect(&listener)?, listener, rate_bits_per_s })
+        let ends = match connect(&listener, BEGIN_BOUND) {
+            Err(error) if is_silence(&error) => None,
+            connected => Some(connected?),
+        };
+        Ok(Self { listener, ends, rate_bits_per_s })
     }
 
     /// Sends in both directions until the process ends. A connection that breaks is made again.
     pub(super) fn run(self) {
-        let Self { listener, ends, rate_bits_per_s } = self;
-        let mut ends = Some(ends);
+        let Self { listener, mut ends, rate_bits_per_s } = self;
         loop {
-            if let Some(ends) = ends.take().or_else(|| connect(&listener).ok()) {
+            if let Some(ends) = ends.take().or_else(|| connect(&listener, CONNECT_BOUND).ok()) {
                 fill(&ends, rate_bits_per_s);
             }
             thread::sleep(AGAIN_AFTER);
@@ -65,11 +70,16 @@ impl Traffic {
     }
 }
 
-/// Connects from the calling thread's network to the listener. Returns both ends.
-fn connect(listener: &TcpListener) -> io::Result<[TcpStream; 2]> {
-    let from_node = TcpStream::connect_timeout(&listener.local_addr()?, CONNECT_BOUND)?;
+/// Returns true for the error of a connection over a link that carries nothing.
+fn is_silence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable)
+}
+
+/// Connects from the calling thread's network to the listener, within `bound`. Returns both ends.
+fn connect(listener: &TcpListener, bound: Duration) -> io::Result<[TcpStream; 2]> {
+    let from_node = TcpStream::connect_timeout(&listener.local_addr()?, bound)?;
     loop {
-        if !readable(listener, CONNECT_BOUND)? {
+        if !readable(listener, bound)? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let (from_load, peer) = listener.accept()?;

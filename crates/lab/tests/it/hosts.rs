@@ -406,8 +406,11 @@ fn a_neighbour_on_the_network_shares_the_rate_of_a_link_until_it_ends() {
 fn a_neighbour_on_the_network_keeps_its_rate_on_a_link_that_carries_more_and_connects_again() {
     let (_, two) = pair();
     let load = Network::shared().unwrap().namespace();
+    // It connects once the cut has ended.
+    two.set_link(Link::CUT).unwrap();
     let neighbour = Neighbour::sending(&two.namespace(), &load, Some(16_000_000)).unwrap();
     neighbour.begun().unwrap();
+    two.set_link(Link::default()).unwrap();
     let keeps_its_rate = || {
         (0..30).any(|_| {
             let both = traffic(&two);

@@ -318,8 +318,8 @@ impl MySession {
         .detail(error.number_and_words());
         match error.number {
             1146 => refused.next(
-                "Where it is in the database that the URL names, add --no-load: otherwise statements find the tables of \
-                 this run's own database only.",
+                "Load it first. With --no-load statements find the tables of the database that the URL names, or of a \
+                 lab; without it, only those of this run's own database.",
             ),
             1461 => refused.next("Raise max_prepared_stmt_count on the server, or use fewer clients."),
             _ => refused,

@@ -144,8 +144,8 @@ impl PgSession {
                  -M: --set substitute=text.",
             ),
             b"42P01" => refused.next(
-                "Where it is in the database that the URL names, add --no-load: otherwise statements find the tables of \
-                 this run's own schema only.",
+                "Load it first. With --no-load statements find the tables of the database that the URL names, or of a \
+                 lab; without it, only those of this run's own schema.",
             ),
             _ => refused,
         }

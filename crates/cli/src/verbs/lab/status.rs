@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use plimsoll_analysis::number;
 use plimsoll_core::{Link, Progress};
-use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus};
+use plimsoll_lab::standing::{self, Lab, LabStatus, NodeState, NodeStatus, OperationStatus, TRUE_CLOCK};
 use plimsoll_report::document::{ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
 
@@ -43,15 +43,31 @@ pub(super) fn status(name: Option<&str>, json: bool) -> Result<u8, TrialError> {
 
 /// Prints the links of the named nodes, or of all.
 pub(super) fn links(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
+    set_on(lab, numbers, ("Links", "link"), |node| node.link.to_string())
+}
+
+/// Prints the errors of the clocks of the named nodes, or of all.
+pub(super) fn clocks(lab: &Lab, numbers: &[usize]) -> Result<u8, TrialError> {
+    let error = |node: &NodeStatus| node.clock.map_or_else(|| TRUE_CLOCK.to_owned(), |clock| clock.to_string());
+    set_on(lab, numbers, ("Clocks", "clock"), error)
+}
+
+/// Prints a setting of the named nodes, or of all, with a title and the heading of its column.
+fn set_on(
+    lab: &Lab,
+    numbers: &[usize],
+    (title, heading): (&'static str, &'static str),
+    setting: impl Fn(&NodeStatus) -> String,
+) -> Result<u8, TrialError> {
     let mut nodes = lab.status()?.nodes;
     nodes.retain(|node| numbers.is_empty() || numbers.contains(&node.number));
     let columns: [ColumnOf<'_, NodeStatus>; 3] = [
         (words("node"), &|node| (node.number + 1).to_string().into()),
         (words("address"), &|node| node.address.to_string().into()),
-        (words("link"), &|node| node.link.to_string().into()),
+        (words(heading), &|node| setting(node).into()),
     ];
     let table = Table::of("", &nodes, &columns);
-    report::print_tables(&[("Links", lab.name(), table)])
+    report::print_tables(&[(title, lab.name(), table)])
 }
 
 pub(super) fn shown(all: &[LabStatus]) -> Result<u8, TrialError> {
