@@ -32,7 +32,7 @@ const TELL_BOUND: Duration = Duration::from_secs(1);
 /// Limits of the source and the target while a slot is settled after a failure or a stop.
 const SETTLE_BOUNDS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
 
-/// Progress of the reshard of a recipe's servers, by the number of the node that gives slots away. There is one at a time.
+/// Progress of the reshard of a recipe's servers, by the number of the node that gives slots away; one at a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reshards(Arc<Mutex<BTreeMap<usize, Progress>>>);
 
@@ -90,6 +90,10 @@ pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Resu
     });
     let no_other = || StoreError::usage(format!("node {number} knows no other master that runs"));
     let (target, other) = next.ok_or_else(no_other)?;
+    // A target that did not answer took them later, and the source heard of that from others.
+    for (slot, _) in own.moving.iter().filter(|(slot, _)| !own.slots.contains(slot)) {
+        source.command(&[b"CLUSTER", b"SETSLOT", slot.to_string().as_bytes(), b"STABLE"])?;
+    }
     let slots = own.movable(&other.id);
     let mut mover = Mover {
         recipe,
