@@ -194,6 +194,12 @@ pub trait Recipe: Send + Sync {
         Ok(nodes.first().map_or(0, |node| node.number))
     }
 
+    /// Returns true if a node is a replica now, false if it is none or does not answer. `None` if several nodes take
+    /// writes and all of them are alike, or one node is the [primary](Recipe::primary).
+    fn is_replica(&self, _node: &Node, _waits: &Waits) -> Option<bool> {
+        None
+    }
+
     /// Returns the published formula of failover with the time-outs of these servers; `None` if no node takes the place
     /// of a lost primary by itself.
     fn failover_time(&self) -> Option<FailoverTime> {
@@ -367,6 +373,11 @@ pub trait Recipe: Send + Sync {
     /// Empty if it has none.
     fn works(&self, _node: usize) -> &'static [&'static str] {
         &[]
+    }
+
+    /// True for planned work that the servers do one at a time: of two at once, the second one is refused.
+    fn works_alone(&self, _name: &str) -> bool {
+        false
     }
 
     /// Does one of the [`Recipe::works`] of a node that runs, or returns the program that does. The program runs beside
@@ -672,6 +683,11 @@ pub trait Servers: Send + Sync {
     ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
         let what = "these servers have no clocks that can be changed";
         Err(StoreError::usage(what).next("name a store whose servers Plimsoll starts, or leave the fault `clock` out"))
+    }
+
+    /// True if the servers outlive this process: those of a lab, where other runs may have data too.
+    fn outlive(&self) -> bool {
+        false
     }
 
     /// Announces that this process makes faults. Servers that outlive it heal those that are left when it ends.

@@ -187,6 +187,11 @@ pub trait Branches {
     /// executor tries again after a while, unless the session has withdrawn its wish.
     fn lost(&mut self, branch: usize, error: &StoreError, done: &mut dyn CompletionSink);
 
+    /// Address of the server that all operations in flight wait for; `None` if they wait for several, or for none.
+    fn awaited(&self) -> Option<&Address> {
+        None
+    }
+
     /// Bytes to send on the connection; the executor removes those that it has sent.
     fn out(&mut self, branch: usize) -> &mut Vec<u8>;
 }

@@ -21,7 +21,7 @@ impl ResolvedAddress {
     pub fn resolve(address: &Address) -> Result<ResolvedAddress, StoreError> {
         match address {
             Address::Unix(path) => {
-                let name = path.display().to_string();
+                let name = name(address);
                 let target = SocketAddrUnix::new(path.as_path()).map_err(|errno| {
                     StoreError::new(StoreErrorKind::Usage, format!("{name} cannot be a socket's path: {errno}"))
                         .next("use a directory with a shorter path (at most 107 bytes with the socket's name)")
@@ -29,7 +29,7 @@ impl ResolvedAddress {
                 Ok(ResolvedAddress { name, targets: vec![target.into()] })
             }
             Address::Tcp(host, port) => {
-                let name = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+                let name = name(address);
                 let unknown = |detail: String| {
                     StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
                         .detail(detail)
@@ -85,10 +85,14 @@ impl ResolvedAddress {
     pub fn silent(&self, waited_ns: u64) -> StoreError {
         silent(&self.name, waited_ns)
     }
+}
 
-    /// The server has not answered an operation in time.
-    pub fn unanswered(&self, waited_ns: u64) -> StoreError {
-        unanswered(&self.name, waited_ns)
+/// Returns the name of an address in messages.
+pub(crate) fn name(address: &Address) -> String {
+    match address {
+        Address::Unix(path) => path.display().to_string(),
+        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        Address::Tcp(host, port) => format!("{host}:{port}"),
     }
 }
 

@@ -252,7 +252,10 @@ impl Running {
     /// Returns the number of the node that takes all writes now; of several that take writes, the first that runs.
     fn primary(&self) -> Result<usize, StoreError> {
         if !self.recipe.has_primary() && self.members().len() > 1 {
-            let first = self.running().into_iter().find(|node| self.recipe.keeps_data(node.number));
+            let _guard = self.enter()?;
+            let takes_writes =
+                |node: &Arc<Node>| self.recipe.keeps_data(node.number) && self.is_replica(node) != Some(true);
+            let first = self.running().into_iter().find(takes_writes);
             let none = || StoreError::new(StoreErrorKind::Unreachable, format!("no node of {} runs", self.spec.name));
             return first.map(|node| node.number).ok_or_else(none);
         }
@@ -285,13 +288,23 @@ impl Running {
         self.promotion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the lowest number of a running node that holds data and is not the primary.
+    /// Returns the lowest number of a running node that is a replica. Where nodes do not say that, it holds data and is
+    /// not the primary.
     fn replica(&self) -> Result<usize, StoreError> {
         let primary = self.primary()?;
-        let mut numbers = self.running().into_iter().map(|node| node.number);
-        let replica = numbers.find(|number| *number != primary && self.recipe.keeps_data(*number));
+        let _guard = self.enter()?;
+        let is_one = |node: &Arc<Node>| {
+            let is_other = node.number != primary && self.recipe.keeps_data(node.number);
+            is_other && self.is_replica(node).unwrap_or(true)
+        };
         let no_replica = || StoreError::usage(format!("no replica of {} runs", self.spec.name));
+        let replica = self.running().into_iter().find(is_one).map(|node| node.number);
         replica.ok_or_else(|| no_replica().next("name a node by its number: node 1"))
+    }
+
+    /// Asks a node whether it is a replica now.
+    fn is_replica(&self, node: &Node) -> Option<bool> {
+        self.recipe.is_replica(node, &self.waits.with_answer(progress::ANSWER_BOUND))
     }
 
     /// Calls `act` with the server of a node.

@@ -156,6 +156,10 @@ impl Recipe for Proxied {
         self.inner.primary(&self.behind(nodes), waits)
     }
 
+    fn is_replica(&self, node: &Node, waits: &Waits) -> Option<bool> {
+        if self.is_it(node.number) { None } else { self.inner.is_replica(node, waits) }
+    }
+
     fn promotes(&self) -> Result<(), StoreError> {
         Err(StoreError::usage("the HAProxy in front has a fixed primary").next("use the store without it"))
     }
@@ -233,6 +237,10 @@ impl Recipe for Proxied {
             true => Err(StoreError::usage(format!("the HAProxy has no planned work `{name}`"))),
             false => self.of(node, |inner, node| inner.work(name, node, waits)),
         }
+    }
+
+    fn works_alone(&self, name: &str) -> bool {
+        self.inner.works_alone(name)
     }
 
     fn work_progress(&self, node: usize) -> Option<Progress> {

@@ -542,6 +542,10 @@ impl Servers for Lab {
         }
     }
 
+    fn outlive(&self) -> bool {
+        true
+    }
+
     fn lease(&self) -> Result<(), StoreError> {
         self.done(&LabRequest::Lease)
     }

@@ -38,6 +38,12 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             continue;
         }
         let recipe = recipe(&trial.store, catalogue)?;
+        for (phase, drive) in trial.drives() {
+            let found = recipe.as_deref().and_then(|recipe| at_once(&drive.faults, recipe));
+            if let Some((fault, what, next)) = found {
+                return Err(TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next));
+            }
+        }
         for (phase, fault) in of_servers {
             let refused = |(what, next): (String, String)| {
                 TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next)
@@ -139,12 +145,47 @@ fn mistake(
     }
 }
 
+/// Returns planned work that servers do one at a time and that may begin before other such work has ended, the reason,
+/// and advice.
+fn at_once<'f>(faults: &'f [PlannedFault], recipe: &dyn Recipe) -> Option<(&'f PlannedFault, String, String)> {
+    let name = |fault: &'f PlannedFault| match &fault.what {
+        FaultAction::Work(name, _) if recipe.works_alone(name) => Some(name),
+        _ => None,
+    };
+    let before = |position: usize| faults.get(position)?.after.map(|after| after.fault).filter(|at| *at < position);
+    let follows = |at: usize, other: usize| std::iter::successors(before(at), |at| before(*at)).any(|at| at == other);
+    faults.iter().enumerate().find_map(|(at, fault)| {
+        let name = name(fault)?;
+        if fault.every_ns.is_some() {
+            let what = format!("the next `{name}` may begin before this one has ended");
+            return Some((
+                fault,
+                what,
+                format!("leave `every` out, and chain others: work {name} at 0s after fault 1"),
+            ));
+        }
+        let is_same = |other: &&'f PlannedFault| matches!(&other.what, FaultAction::Work(one, _) if one == name);
+        let others = faults[..at].iter().enumerate().filter(|(_, other)| is_same(other));
+        let (other, first) = others.into_iter().find(|(other, _)| !follows(at, *other))?;
+        let what = format!("servers do one `{name}` at a time, and {first} may not have ended");
+        let next = match fault.drawn.or(first.drawn) {
+            Some(_) => format!("leave one of them out, or give both times: work {name} at 0s after fault 1"),
+            None => format!("let it begin after the other: work {name} at 0s after fault {}", other + 1),
+        };
+        Some((fault, what, next))
+    })
+}
+
 /// Returns the numbers, from 0, of the nodes that a fault names, by the roles that nodes begin with.
 fn numbers(on: NodeChoice, recipe: &dyn Recipe) -> Range<usize> {
     match on {
         NodeChoice::All => 0..recipe.spec().nodes,
         NodeChoice::Primary => 0..1,
-        NodeChoice::Replica => 1..2,
+        NodeChoice::Replica => {
+            let nodes = recipe.spec().nodes;
+            let replica = (1..nodes).find(|number| recipe.role(*number) == "replica").unwrap_or(1);
+            replica..replica + 1
+        }
         NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
     }
 }
@@ -170,8 +211,16 @@ fn no_such_work(
         }
         works if works.contains(&name) => None,
         works => {
-            let what = format!("{label} has no planned work `{name}` of `{on}`");
-            Some((what, format!("there are: {}", works.join(", "))))
+            let on = match on {
+                NodeChoice::Number(number) => format!("node {number}"),
+                on => format!("`{on}`"),
+            };
+            let what = format!("{label} has no planned work `{name}` of {on}");
+            let can = (0..recipe.spec().nodes).filter(|number| recipe.works(*number).contains(&name));
+            let can: Vec<String> = can.map(|number| format!("node {}", number + 1)).collect();
+            let elsewhere =
+                if can.is_empty() { String::new() } else { format!("; `{name}` is work of {}", can.join(", ")) };
+            Some((what, format!("there are: {}{elsewhere}", works.join(", "))))
         }
     }
 }

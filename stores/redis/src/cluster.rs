@@ -430,6 +430,12 @@ impl Branches for ClusterSession {
         self.look_whether_ready();
     }
 
+    fn awaited(&self) -> Option<&Address> {
+        let mut nodes = self.flights.all.iter().filter(|flight| !flight.is_free).map(|flight| flight.node);
+        let first = nodes.next()?;
+        nodes.all(|node| node == first).then(|| self.nodes.get(usize::from(first)).map(|node| &node.address))?
+    }
+
     fn out(&mut self, branch: usize) -> &mut Vec<u8> {
         &mut self.nodes[branch].out
     }

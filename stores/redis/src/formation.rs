@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Node, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Node, Recipe as _, StoreError, StoreErrorKind, Waits};
 
 use crate::control::Control;
-use crate::server::{RedisRecipe, WATCHED};
+use crate::server::{MASTER, RedisRecipe, WATCHED};
 use crate::slots::SLOTS;
 
 /// Between two looks whether nodes have found each other.
@@ -67,6 +67,18 @@ pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Wai
             Ok(if is_whole { Ok(()) } else { Err(format!("the private cluster has not come about ({})", said())) })
         })
     })
+}
+
+/// Returns the servers among `nodes` that are masters now; those that began as such if there are too few.
+pub(crate) fn present_masters(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Vec<Arc<Node>> {
+    let looks = waits.with_answer(ASK_BOUND);
+    let servers = || nodes.iter().filter(|node| node.number < recipe.shape.servers());
+    let is_master = |node: &&Arc<Node>| recipe.present_role(node, &looks).is_ok_and(|role| role == MASTER);
+    let present: Vec<_> = servers().filter(is_master).cloned().collect();
+    match present.len() < recipe.shape.masters {
+        true => servers().filter(|node| recipe.role(node.number) == MASTER).cloned().collect(),
+        false => present,
+    }
 }
 
 /// Returns the present master among `nodes`, according to the first Sentinel that answers; `None` if none does.

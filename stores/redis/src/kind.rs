@@ -164,7 +164,9 @@ impl StoreKind for Redis {
         let protocol = if params.text("protocol") == "3" { Protocol::Resp3 } else { Protocol::Resp2 };
         let asked = (protocol, Reads::of(&params));
         let store = match target {
-            Target::Servers(servers) => RedisStore::private(&servers, &recipe(&params)?, asked, &waits),
+            Target::Servers(servers) => {
+                RedisStore::private(&servers, &recipe(&params)?, asked, (&run_id, &waits), progress)
+            }
             target => {
                 if !params.text("settings").is_empty() {
                     return Err(StoreError::usage(

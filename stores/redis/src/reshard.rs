@@ -1,8 +1,8 @@
 //! Planned work `reshard` of a cluster: slots move with their keys from one master to the next while clients go on, as
 //! by `redis-cli --cluster reshard` (Redis documentation, "Scale with Redis Cluster").
 //!
-//! Redis has no command for that: this process moves slot after slot, and knows the progress. Nodes that take no part
-//! learn of the new owner from the others.
+//! Redis has no command for that: this process moves slot after slot, and knows the progress. All masters are told the
+//! new owner of each.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,10 +27,12 @@ const MIGRATE_TIMEOUT_MS: &[u8] = b"5000";
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Longest wait for the source's reply after a stop. It is longer than MIGRATE's time-out, so that its result is known.
 const STOP_GRACE: Duration = Duration::from_secs(7);
+/// Longest time of the reply of a master that takes no part.
+const TELL_BOUND: Duration = Duration::from_secs(1);
 /// Limits of the source and the target while a slot is settled after a failure or a stop.
 const SETTLE_BOUNDS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
 
-/// Progress of the reshards of a recipe's servers, by the numbers of the nodes that give slots away.
+/// Progress of the reshard of a recipe's servers, by the number of the node that gives slots away; one at a time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reshards(Arc<Mutex<BTreeMap<usize, Progress>>>);
 
@@ -46,9 +48,10 @@ impl Reshards {
 
     fn begin(&self, node: usize) -> Result<Noted<'_>, StoreError> {
         let mut all = self.all();
-        if all.contains_key(&node) {
-            let what = format!("another reshard of node {} has not ended", node + 1);
-            return Err(StoreError::usage(what).next("let one begin after the other: at 0s after fault 1"));
+        // Each has the target take a new epoch of the configuration, and two at once may take the same.
+        if let Some(other) = all.keys().next() {
+            let what = format!("a reshard of node {} has not ended: a cluster has one at a time", other + 1);
+            return Err(StoreError::usage(what).next("wait until it has ended: plimsoll lab status"));
         }
         all.insert(node, Progress::new(node, RESHARD));
         Ok(Noted { all: self, node })
@@ -87,6 +90,10 @@ pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Resu
     });
     let no_other = || StoreError::usage(format!("node {number} knows no other master that runs"));
     let (target, other) = next.ok_or_else(no_other)?;
+    // A target that did not answer took them later, and the source heard of that from others.
+    for (slot, _) in own.moving.iter().filter(|(slot, _)| !own.slots.contains(slot)) {
+        source.command(&[b"CLUSTER", b"SETSLOT", slot.to_string().as_bytes(), b"STABLE"])?;
+    }
     let slots = own.movable(&other.id);
     let mut mover = Mover {
         recipe,
@@ -100,7 +107,16 @@ pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Resu
         is_split: false,
         is_empty: false,
     };
-    let mut links = Links { source, target: Control::open(&recipe.endpoint(target), waits)? };
+    let is_third = |other: &&Arc<Node>| {
+        let address = other.listens_at(0).to_string();
+        let is_known = || known.iter().any(|master| master.address == address);
+        other.number != node.number && other.number != target.number && is_known()
+    };
+    let looks = waits.with_answer(TELL_BOUND);
+    let others =
+        node.nodes.iter().filter(is_third).filter_map(|other| Control::open(&recipe.endpoint(other), &looks).ok());
+    let others = others.collect();
+    let mut links = Links { source, target: Control::open(&recipe.endpoint(target), waits)?, others };
     for slot in slots {
         (mover.slot, mover.keys, mover.is_split, mover.is_empty) = (slot, 0, false, false);
         if let Err(error) = mover.move_slot(&mut links) {
@@ -163,10 +179,12 @@ fn masters(text: &str) -> Vec<Master> {
     text.lines().filter_map(master).collect()
 }
 
-/// Connections to the two masters.
+/// Connections to the masters.
 struct Links {
     source: Control,
     target: Control,
+    /// Masters that take no part.
+    others: Vec<Control>,
 }
 
 /// The move of slots from one master, the first of each pair, to another.
@@ -210,6 +228,9 @@ impl Mover<'_> {
         }
         self.set_slot(&mut links.target, 1, &[b"NODE", to.as_bytes()])?;
         self.set_slot(&mut links.source, 0, &[b"NODE", to.as_bytes()])?;
+        // One that does not answer learns it from the others.
+        let set: [&[u8]; 5] = [b"CLUSTER", b"SETSLOT", slot.as_bytes(), b"NODE", to.as_bytes()];
+        links.others.retain_mut(|other| other.command(&set).is_ok());
         links.source.waits().check()
     }
 
@@ -263,7 +284,7 @@ impl Mover<'_> {
     fn settled(&mut self) -> String {
         let ([from, to], moved) = (self.nodes.map(|node| node.number + 1), self.done);
         let (state, moved) = match self.settle() {
-            Ok(true) => (format!("slot {} has moved, too", self.slot), moved + 1),
+            Ok(true) => (format!("slot {} was the last of them", self.slot), moved + 1),
             Ok(false) => (format!("slot {} is with node {from} as before", self.slot), moved),
             Err(_) => {
                 let state = "may stay open: clients are redirected to keys that have moved";
@@ -281,7 +302,7 @@ impl Mover<'_> {
         let error = match target {
             Err(error) => error,
             Ok(target) => {
-                let mut links = Links { source, target };
+                let mut links = Links { source, target, others: Vec::new() };
                 match self.move_slot(&mut links) {
                     Ok(()) => return Ok(true),
                     Err(error) => {
@@ -330,12 +351,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_has_one_reshard_at_a_time() {
+    fn a_cluster_has_one_reshard_at_a_time() {
         let all = Reshards::default();
         let first = all.begin(0).unwrap();
-        assert!(all.begin(0).err().unwrap().what.contains("another reshard of node 1"));
-        drop(all.begin(1).unwrap_or_else(|error| panic!("{error}")));
-        assert!(all.of(1).is_none(), "its end is noted");
+        for node in [0, 1] {
+            let error = all.begin(node).err().unwrap();
+            assert!(error.what.contains("a reshard of node 1 has not ended"), "{error}");
+            assert!(error.next.unwrap().contains("plimsoll lab status"));
+        }
+        assert!(all.of(1).is_none());
         assert_eq!(all.of(0), Some(Progress::new(0, RESHARD)));
         drop(first);
         assert!(all.of(0).is_none());

@@ -159,6 +159,15 @@ impl RedisRecipe {
         Endpoint { address, tls: None, login }
     }
 
+    /// Asks a server, which is no Sentinel, for its present role.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub(crate) fn present_role(&self, node: &Node, waits: &Waits) -> Result<&'static str, StoreError> {
+        let info = Info::read(&mut Control::open(&self.endpoint(node), waits)?)?;
+        Ok(if info.text("role") == MASTER { MASTER } else { REPLICA })
+    }
+
     /// The program that checks append-only files (`aof`) or snapshots (`rdb`), where it is installed.
     pub fn check_program(&self, of: &str) -> Option<PathBuf> {
         let name = format!("{}-check-{of}", self.make.user());
@@ -208,11 +217,23 @@ impl Recipe for RedisRecipe {
 
     fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
         for node in nodes.iter().take(self.shape.servers()) {
-            if Info::read(&mut Control::open(&self.endpoint(node), waits)?)?.text("role") == "master" {
+            if self.present_role(node, waits)? == MASTER {
                 return Ok(node.number);
             }
         }
         Err(StoreError::new(StoreErrorKind::Unreachable, "no node of the private Redis is the master just now"))
+    }
+
+    fn is_replica(&self, node: &Node, waits: &Waits) -> Option<bool> {
+        self.is_cluster().then(|| self.present_role(node, waits).is_ok_and(|role| role == REPLICA))
+    }
+
+    fn own_state(&self, node: &Node, waits: &Waits) -> Result<String, StoreError> {
+        if self.shape.replicas == 0 || self.role(node.number) == SENTINEL {
+            return Ok(String::new());
+        }
+        let role = self.present_role(node, waits)?;
+        Ok(if role == self.role(node.number) { String::new() } else { format!("now {role}") })
     }
 
     fn failover_time(&self) -> Option<FailoverTime> {
@@ -248,6 +269,10 @@ impl Recipe for RedisRecipe {
             _ => works::run(&mut Control::open(&self.endpoint(&node), waits)?, name)?,
         }
         Ok(None)
+    }
+
+    fn works_alone(&self, name: &str) -> bool {
+        name == RESHARD
     }
 
     fn work_progress(&self, node: usize) -> Option<Progress> {

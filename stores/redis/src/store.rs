@@ -21,6 +21,7 @@ use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
 use crate::endpoint::{Endpoint, Found, Login};
 use crate::facts::{self, Info};
+use crate::formation::present_masters;
 use crate::member::Member;
 use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
@@ -30,10 +31,10 @@ use crate::{append_only, command, readers, removal, slots};
 
 /// Most rounds of a removal while keys move between nodes of a cluster.
 const CLEAR_ROUNDS: u32 = 10;
-/// Set in which attached servers keep the ids of runs with keys there.
+/// Set in which attached servers, and those of labs, keep the ids of runs with keys there.
 const RUNS_KEY: &[u8] = b"plimsoll:runs";
 
-/// Prefix of the keys of a run in an attached server.
+/// Prefix of the keys of a run in a server that others use too.
 pub(crate) fn prefix_of(run_id: &str) -> String {
     format!("plimsoll:{}:", plain(run_id))
 }
@@ -47,6 +48,8 @@ pub(crate) struct RedisStore {
     /// The only server, or all masters of a cluster; never empty.
     members: Vec<Member>,
     is_private: bool,
+    /// Other runs may have keys there: attached servers, or those of a lab.
+    is_shared: bool,
     /// Our own servers that Sentinels watch, the master of which is the only member.
     watched: Option<Watched>,
     /// Attached Sentinels, whose master is the only member.
@@ -58,17 +61,18 @@ pub(crate) struct RedisStore {
     cluster: Option<Arc<Redirections>>,
     login: Arc<Login>,
     protocol: Protocol,
-    /// Begins every key. Empty where the whole server is ours.
+    /// Begins every key. Empty where the whole server is this run's.
     prefix: String,
     run_id: String,
     /// The private server's file is off, and does not hold what the server does.
     file_is_off: bool,
-    /// The attached server knows of this run.
+    /// The server that others use too knows of this run.
     is_noted: bool,
     /// Private replicas that have caught up, by the numbers of their nodes.
     copies: Vec<(usize, Endpoint)>,
     /// Sessions read that one.
     copy: Option<Endpoint>,
+    waits: Waits,
 }
 
 impl RedisStore {
@@ -76,8 +80,10 @@ impl RedisStore {
         servers: &Arc<dyn Servers>,
         recipe: &RedisRecipe,
         (protocol, reads): (Protocol, Reads),
-        waits: &Waits,
+        (run_id, waits): (&str, &Waits),
+        progress: &mut dyn FnMut(&str),
     ) -> Self {
+        let is_shared = servers.outlive();
         let watched = (recipe.shape.sentinels > 0).then(|| Watched {
             servers: Arc::clone(servers),
             nodes: servers.nodes(),
@@ -86,14 +92,20 @@ impl RedisStore {
         });
         let masters: Vec<_> = match watched.as_ref().and_then(Watched::master) {
             Some(master) => vec![master],
+            None if is_shared => present_masters(recipe, &servers.nodes(), waits),
             None => servers.nodes().into_iter().filter(|node| recipe.role(node.number) == MASTER).collect(),
         };
         let member = |node: Arc<plimsoll_core::Node>| {
             Member::new(recipe.endpoint(&node), Some((Arc::clone(servers), node)), waits)
         };
-        let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, String::new(), "");
-        store.watched = watched;
+        let (prefix, run_id) = if is_shared { (prefix_of(run_id), run_id) } else { (String::new(), "") };
+        let mut store = Self::new(masters.into_iter().map(member).collect(), protocol, prefix, run_id, waits);
+        (store.watched, store.is_shared) = (watched, is_shared);
         (store.reads, store.ours) = (reads, Some((Arc::clone(servers), recipe.clone())));
+        if is_shared {
+            // Nodes of a lab may be away, which says who needs them.
+            let _ = store.tell_runs(progress);
+        }
         store
     }
 
@@ -137,24 +149,30 @@ impl RedisStore {
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(vec![Member::new(endpoint, None, waits)], protocol, prefix_of(run_id), run_id);
+        let mut store = Self::new(vec![Member::new(endpoint, None, waits)], protocol, prefix_of(run_id), run_id, waits);
         store.reads = reads;
         store.meet()?;
-        let left = match store.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY]) {
+        match store.tell_runs(progress) {
             // Not every workload makes keys, so that not every user may have those of runs.
-            Err(error) if error.kind == StoreErrorKind::Permission => return Ok(store),
-            left => left?,
-        };
-        for left in left.list() {
-            let left = left.text();
-            progress(&Removal::note(&format!("key prefix {}", prefix_of(&left)), store.removal(&left).as_ref()));
+            Err(error) if error.kind != StoreErrorKind::Permission => Err(error),
+            _ => Ok(store),
         }
-        Ok(store)
     }
 
-    fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str) -> Self {
+    /// Tells of other runs that have keys there.
+    fn tell_runs(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
+        for left in self.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
+            let left = left.text();
+            progress(&Removal::note(&format!("key prefix {}", prefix_of(&left)), self.removal(&left).as_ref()));
+        }
+        Ok(())
+    }
+
+    fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str, waits: &Waits) -> Self {
+        let is_private = members.iter().any(|member| member.data_dir().is_some());
         Self {
-            is_private: members.iter().any(|member| member.data_dir().is_some()),
+            is_private,
+            is_shared: !is_private,
             watched: None,
             sentinels: None,
             reads: Reads::Primary,
@@ -169,6 +187,7 @@ impl RedisStore {
             is_noted: false,
             copies: Vec::new(),
             copy: None,
+            waits: waits.clone(),
         }
     }
 
@@ -269,6 +288,20 @@ impl RedisStore {
         })
     }
 
+    /// Takes the present masters of a private cluster for the members.
+    fn meet_ours(&mut self) {
+        let Some((servers, recipe)) = &self.ours else { return };
+        let waits = &self.waits;
+        let masters = present_masters(recipe, &servers.nodes(), waits);
+        let members = masters.into_iter().map(|node| {
+            let endpoint = recipe.endpoint(&node);
+            let known = self.members.iter().position(|member| member.endpoint.address == endpoint.address);
+            let made = || Member::new(endpoint, Some((Arc::clone(servers), node)), waits);
+            known.map_or_else(made, |place| self.members.remove(place))
+        });
+        self.members = members.collect();
+    }
+
     /// Asks one member after the other until it is the one that has the key.
     fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
         let mut last = StoreError::broken("the cluster has no nodes");
@@ -332,7 +365,7 @@ impl RedisStore {
 
     /// Removes what we made.
     fn clear(&mut self) -> Result<(), StoreError> {
-        if self.is_private {
+        if !self.is_shared {
             for member in self.current() {
                 member.control.get()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
             }
@@ -344,8 +377,10 @@ impl RedisStore {
         let pattern = format!("{}*", self.prefix).into_bytes();
         let in_cluster = self.cluster.is_some();
         for _ in 0..CLEAR_ROUNDS {
-            if in_cluster {
-                self.meet()?;
+            match in_cluster {
+                true if self.is_private => self.meet_ours(),
+                true => self.meet()?,
+                false => {}
             }
             let mut all = true;
             for member in self.current() {
@@ -359,9 +394,9 @@ impl RedisStore {
         Err(StoreError::new(StoreErrorKind::Store, what).next("Wait until its slots stay where they are."))
     }
 
-    /// Adds this run to the ids of runs in an attached server, or removes it.
+    /// Adds this run to the ids of runs in servers that others use too, or removes it.
     fn note(&mut self, is_there: bool) -> Result<(), StoreError> {
-        if self.is_private || self.is_noted == is_there {
+        if !self.is_shared || self.is_noted == is_there {
             return Ok(());
         }
         let run_id = self.run_id.clone();

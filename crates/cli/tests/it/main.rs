@@ -36,6 +36,7 @@ mod lab;
 mod lab_acts;
 mod lab_faults;
 mod lab_join;
+mod lab_keys;
 mod lab_progress;
 mod lab_refusals;
 mod lab_reload;

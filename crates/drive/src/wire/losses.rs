@@ -5,7 +5,7 @@ use rustix::io::Errno;
 
 use super::WireWorker;
 use crate::link::{HungUp, Stage};
-use crate::place::ResolvedAddress;
+use crate::place::{ResolvedAddress, name, unanswered};
 use crate::reactor::Reactor;
 use crate::spec::StopReason;
 use crate::worker::Busy;
@@ -151,7 +151,11 @@ impl<R: Reactor> WireWorker<R> {
             Loss::Silent(waited_ns) => ("connection", link.connection.place.silent(waited_ns)),
             Loss::Session(error) => ("connection", error),
             Loss::OpTimeout if self.core.is_cancelled() => (waits::STOPPED, waits::interrupted()),
-            Loss::OpTimeout => ("timeout", link.connection.place.unanswered(self.core.settings.op_timeout_ns)),
+            Loss::OpTimeout => {
+                let awaited = link.session.branches().and_then(|branches| branches.awaited().map(name));
+                let name = awaited.as_ref().unwrap_or(&link.connection.place.name);
+                ("timeout", unanswered(name, self.core.settings.op_timeout_ns))
+            }
         };
         if link.connection.stage == Stage::Ready {
             self.not_ready += 1;

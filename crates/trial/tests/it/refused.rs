@@ -60,6 +60,10 @@ impl Recipe for Nodes {
     fn works(&self, node: usize) -> &'static [&'static str] {
         if node == 0 { &["backup", "vacuum"] } else { &["backup"] }
     }
+
+    fn works_alone(&self, name: &str) -> bool {
+        name == "vacuum"
+    }
 }
 
 fn catalogue() -> Catalogue {
@@ -239,7 +243,19 @@ fn faults_that_servers_cannot_have_are_refused() {
         ("cluster", "link all close=1s", "cluster is on this machine's own network", "several nodes"),
         ("cluster", "neighbour all network", "cluster is on this machine's own network", "several nodes"),
         ("cluster", "limit all cpus=1", "cluster has no limit `cpus` to change", "--set cpus="),
-        ("cluster", "work vacuum replica", "no planned work `vacuum` of `replica`", "there are: backup"),
+        (
+            "cluster",
+            "work vacuum replica",
+            "no planned work `vacuum` of `replica`",
+            "there are: backup; `vacuum` is work of node 1",
+        ),
+        ("cluster", "work vacuum node 2", "no planned work `vacuum` of node 2", "`vacuum` is work of node 1"),
+        (
+            "cluster",
+            "work vacuum every 2s",
+            "the next `vacuum` may begin before this one has ended",
+            "leave `every` out",
+        ),
         ("cluster", "work reindex all", "no planned work `reindex` of `all`", "there are: backup, vacuum"),
         ("toy", "work backup", "toy has no private servers", "leave `fault` out"),
     ] {
@@ -249,6 +265,14 @@ fn faults_that_servers_cannot_have_are_refused() {
     for fault in ["kill primary", "stop replica", "restart node 3", "work vacuum", "work backup all"] {
         allows("", "\"cluster\"", &format!("fault = \"{fault} at 1s\""), "");
     }
+    // Of work that servers do one at a time, each follows the one before.
+    for other in ["work vacuum all at 2s", "work vacuum at 0s after fault 2"] {
+        let faults = format!("fault = [\"work vacuum at 1s\", \"kill node 2 at 1s for 1s\", \"{other}\"]");
+        let words = format!("{other}: servers do one `vacuum` at a time, and work vacuum at 1s may not have ended");
+        refuses("", "\"cluster\"", &faults, "", &words, "work vacuum at 0s after fault 1");
+    }
+    let chain = "[\"work vacuum at 1s\", \"work backup at 0s after fault 1\", \"work vacuum at 0s after fault 2\"]";
+    allows("", "\"cluster\"", &format!("fault = {chain}"), "");
     refuses("", ATTACHED, "fault = \"kill all at 1s\"", "", "has no private servers", "name a store whose servers");
 }
 

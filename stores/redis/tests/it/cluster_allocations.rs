@@ -93,3 +93,22 @@ fn operations_on_a_cluster_allocate_nothing() {
     keys.iter().for_each(|key| theirs[owner(slot_of(format!("plimsoll:test:{key}").as_bytes()))] += ROUNDS as u32 + 1);
     assert_eq!(asked, theirs, "each where its slot is");
 }
+
+#[test]
+fn the_node_that_all_operations_in_flight_wait_for_is_known() {
+    let mut session = ready(&kinds());
+    let keys = |place: usize| {
+        let of_place = move |key: &String| owner(slot_of(format!("plimsoll:test:{key}").as_bytes())) == place;
+        (0..).map(|number| format!("key{number}")).filter(of_place)
+    };
+    assert_eq!(session.awaited(), None);
+    let mut params = ValueBuf::new();
+    for (ticket, (place, key)) in
+        keys(2).take(2).map(|key| (2, key)).chain(keys(1).take(1).map(|key| (1, key))).enumerate()
+    {
+        params.clear();
+        params.push(Value::Bytes(key.as_bytes()));
+        session.start(Ticket(ticket as u32), &Op::new(0, params.values()), &mut Vec::new());
+        assert_eq!(session.awaited(), (place == 2).then_some(&node(2)));
+    }
+}
