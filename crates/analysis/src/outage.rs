@@ -66,7 +66,7 @@ struct Silence {
     seconds: f64,
     /// Length of its empty slices, or of its part before the planned end.
     least_s: f64,
-    /// It had not ended when observation ended.
+    /// True if the outage had not ended when observation ended.
     is_open: bool,
 }
 

@@ -362,7 +362,7 @@ pub struct OutageView {
     /// Actions on servers and disks, and faults, that began in it or shortly before it; they need not be its cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-    /// Its trial and phase, where it is told with the result of another one; else empty.
+    /// Trial and phase, if the outage stands beside the result of another one; otherwise empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub place: String,
 }
