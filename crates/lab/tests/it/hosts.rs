@@ -262,6 +262,7 @@ fn a_link_that_is_cut_in_one_direction_carries_the_other() {
         // A look-up of the other's Ethernet address needs both directions.
         two.set_link(Link::default()).unwrap();
         round_trip(&mut connect(&two, &one), 3);
+        round_trip(&mut connect(&one, &two), 3);
         two.set_link(Link { ways, ..Link::CUT }).unwrap();
         assert_eq!((datagrams(&one, &two, 100).len(), datagrams(&two, &one, 100).len()), (to_two, to_one), "{ways:?}");
     }
