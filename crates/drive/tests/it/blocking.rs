@@ -141,7 +141,7 @@ fn an_operation_that_hangs_does_not_keep_the_phase() {
     assert!(driven.length() < MS * 2_000, "took {:?}", driven.length());
     assert_eq!(driven.slices[2].in_flight, 2);
     assert!(driven.slices[2].oldest_age_ns > 150_000_000);
-    assert!(driven.outcome(Outcome::Ok) > 100, "the other client went on");
+    assert!(driven.outcome(Outcome::Ok) > 20, "the other client went on");
     // When it comes back after all, its result is dropped.
     let finished = log.finished.lock().unwrap().len();
     wake.send(()).unwrap();
