@@ -1,28 +1,31 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
 mod cost;
+mod drive;
 mod faultfs;
 mod files;
+mod lab;
 mod promise;
+mod runs;
 mod smaller;
 mod sync;
 mod trace;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use cost::CostArgs;
+pub use drive::{AbArgs, DriveArgs, LineArgs};
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
+pub use lab::{LabAction, LabNode, LabUp};
 pub use promise::PromiseArgs;
+pub use runs::{CompareArgs, CompareFormat, Format, ReportArgs, RunsAction, RunsArgs, RunsList};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use trace::TraceArgs;
-
-use crate::options::Given;
 
 /// Version, commit of a release (others have none), and format of recordings.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -225,192 +228,6 @@ only one lab stands. A node that fails is started again, after a delay, unless -
     Sync(SyncArgs),
 }
 
-/// Actions of `lab`.
-#[derive(Debug, Subcommand)]
-pub enum LabAction {
-    /// Make a lab: servers of a store, each on a host of its own if the store has a use for hosts.
-    Up(LabUp),
-    /// Show the labs that stand: hosts, addresses, roles, states.
-    Status {
-        /// Only this one.
-        name: Option<String>,
-        /// Print a JSON object for each lab, one per line.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Add a node to the cluster.
-    Add {
-        /// The lab.
-        name: Option<String>,
-    },
-    /// Stop a node permanently and remove it from its cluster.
-    #[command(mut_arg("at", |at| at.help("The lab, and the number of exactly one node")))]
-    Remove(LabNode),
-    /// Print the log of a node's server.
-    Logs {
-        /// The lab and the node.
-        #[command(flatten)]
-        of: LabNode,
-        /// Number of lines, from the end.
-        #[arg(long, short = 'n', value_name = "LINES")]
-        lines: Option<usize>,
-        /// Follow the log until Ctrl-C.
-        #[arg(long, short)]
-        follow: bool,
-    },
-    /// Open a shell on a node's host, or on the host that sends operations.
-    Shell {
-        /// The lab; without it, a node's number may come first.
-        name: Option<String>,
-        /// The node's number, or `load`.
-        node: Option<String>,
-    },
-    /// Run a command on a node's host, or on the host that sends operations.
-    Exec {
-        /// The lab and the node's number, or `load`.
-        #[arg(num_args = 0..=2)]
-        at: Vec<String>,
-        /// The command.
-        #[arg(last = true, required = true)]
-        command: Vec<OsString>,
-    },
-    /// Stop nodes gracefully; they stay stopped.
-    Stop(LabNode),
-    /// Start nodes that were stopped or killed.
-    #[command(mut_arg("at", |at| at.help("The lab, and numbers of nodes; without a number every stopped node")))]
-    Start(LabNode),
-    /// Stop nodes gracefully and start them again.
-    Restart(LabNode),
-    /// Tell nodes to read their settings again, if their servers can.
-    Reload(LabNode),
-    /// Kill nodes, as a crash would; they stay stopped.
-    Kill(LabNode),
-    /// Pause the processes of nodes.
-    Pause(LabNode),
-    /// Stop the busiest thread or process that serves a client, on each node; the others continue to serve.
-    Hang(LabNode),
-    /// Resume nodes that are paused, or of which a thread hangs.
-    Resume(LabNode),
-    /// Reset the TCP connections to nodes.
-    Reset(LabNode),
-    /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
-    Promote(LabNode),
-    /// Delay, drop, damage or limit packets between a node's host and all others; without options, show the links.
-    Link {
-        /// The lab and the node.
-        #[command(flatten)]
-        of: LabNode,
-        /// Delay in one direction; adds twice this to a round trip.
-        #[arg(long, value_name = "TIME")]
-        delay: Option<String>,
-        /// Largest random deviation from the delay.
-        #[arg(long, value_name = "TIME", requires = "delay")]
-        jitter: Option<String>,
-        /// Share of packets that are lost.
-        #[arg(long, value_name = "SHARE")]
-        loss: Option<String>,
-        /// Share of packets that arrive twice.
-        #[arg(long, value_name = "SHARE")]
-        duplicate: Option<String>,
-        /// Share of packets that arrive without the delay, before earlier ones.
-        #[arg(long, value_name = "SHARE", requires = "delay")]
-        reorder: Option<String>,
-        /// Share of packets of which one bit is flipped.
-        #[arg(long, value_name = "SHARE")]
-        corrupt: Option<String>,
-        /// Further delay of packets that end a TCP connection (FIN).
-        #[arg(long, value_name = "TIME")]
-        close: Option<String>,
-        /// Most bits a second: 50Mbit, 1Gbit.
-        #[arg(long, value_name = "BITS")]
-        rate: Option<String>,
-        /// Make the link plain: remove all its properties.
-        #[arg(
-            long,
-            conflicts_with_all = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "close", "rate"]
-        )]
-        plain: bool,
-    },
-    /// Change limits of nodes while they run: processors, memory, reads and writes.
-    #[command(after_help = "\
-Examples:
-  plimsoll lab up redis --set cpus=2 --set memory=4GiB --keep
-  plimsoll lab limit redis 1 cpus=0.5 memory=1GiB
-  plimsoll lab limit redis 1 cpus=none
-
-Limits: cpus, cpuset, memory, read_bps, write_bps, read_iops, write_iops. The lab must have been made with a value of the
-same limit. Without a number the limits are those of all nodes.")]
-    Limit {
-        /// The lab, numbers of nodes, and limits: cpus=0.5, memory=1GiB; cpus=none removes the limit.
-        #[arg(value_name = "NAME] [NODE] [LIMIT=VALUE", num_args = 0..)]
-        at: Vec<String>,
-    },
-    /// Make the wall clock of nodes' programs wrong, or true again.
-    #[command(
-        after_help = "Examples:\n  plimsoll lab clock etcd 2 by=-5s drift=50ppm\n  plimsoll lab clock etcd true\n  plimsoll lab clock etcd"
-    )]
-    Clock {
-        /// The lab, numbers of nodes, and an offset (by=5s), a drift (drift=500ppm), `true` for the true clock, or nothing to show clocks.
-        #[arg(value_name = "NAME] [NODE] [ERROR", num_args = 0..)]
-        at: Vec<String>,
-    },
-    /// Make nodes reachable at ports of this machine's loopback interface, until Ctrl-C.
-    Publish {
-        /// The lab and the node.
-        #[command(flatten)]
-        of: LabNode,
-        /// Port for the first node; further nodes get the following ports [default: free ports].
-        #[arg(long)]
-        port: Option<u16>,
-    },
-    /// End a lab and remove all its files and hosts.
-    Down {
-        /// The lab.
-        name: Option<String>,
-        /// All labs.
-        #[arg(long, conflicts_with = "name")]
-        all: bool,
-    },
-}
-
-/// A lab and some of its nodes.
-#[derive(Debug, Args)]
-pub struct LabNode {
-    /// The lab, and numbers of nodes; without a number all nodes.
-    #[arg(value_name = "NAME] [NODE", num_args = 0..)]
-    pub at: Vec<String>,
-}
-
-/// Options of `lab up`.
-#[derive(Debug, Args)]
-pub struct LabUp {
-    /// The store: galera, mariadb-replicas, postgres-replicas, redis-cluster, redis-sentinel, or any other that can be
-    /// started here (see `plimsoll list stores`); or a plan (FILE.toml), for the plan's store.
-    #[arg(value_name = "STORE")]
-    pub store: String,
-    /// Number of nodes, as nodes=N in --set.
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u32>,
-    /// A parameter of the store (`buffer_pool=1GiB`).
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Name of the lab [default: name of the store].
-    #[arg(long)]
-    pub name: Option<String>,
-    /// Keep the lab after the command has ended, until `lab down`.
-    #[arg(long)]
-    pub keep: bool,
-    /// Condition for starting a node again that has ended by itself: never, on-failure, always.
-    #[arg(long, value_name = "WHEN", default_value = "on-failure")]
-    pub restart: String,
-    /// Directory for the servers' data [default: /var/tmp].
-    #[arg(long, value_name = "DIRECTORY")]
-    pub dir: Option<PathBuf>,
-    /// Marks the process that holds the lab.
-    #[arg(long, hide = true)]
-    pub held: bool,
-}
-
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
@@ -519,114 +336,6 @@ pub struct Telling {
     pub tag: Option<String>,
 }
 
-/// Options of `ab`. Those of `drive` that it always refuses are not listed.
-#[derive(Debug, Args)]
-#[command(mut_args(|option| hidden(option, &["goal", "for", "ops", "repeats"])))]
-pub struct AbArgs {
-    /// Load on both sides. The workload may be a plan file with one `drive` phase.
-    #[command(flatten)]
-    pub drive: DriveArgs,
-    /// Plan file of side B, after that of side A.
-    #[arg(value_name = "PLAN-B")]
-    pub other: Option<String>,
-    /// Side A: a setting, a store, a URL or a plan file; several may be given.
-    #[arg(long, value_name = "WHAT")]
-    pub a: Vec<String>,
-    /// Side B, likewise.
-    #[arg(long, value_name = "WHAT")]
-    pub b: Vec<String>,
-    /// Metric to decide: rate, mean, stddev, p50, p90, p95, p99, p99.9, errors or cpu (processor time of the store for an
-    /// operation); several may be given [default: rate; p99 in an open loop].
-    #[arg(long, value_name = "NUMBER")]
-    pub metric: Vec<String>,
-    /// Smallest difference that matters [default: 3%].
-    #[arg(long, value_name = "SHARE")]
-    pub difference: Option<String>,
-    /// Time for all turns [default: 5min].
-    #[arg(long, value_name = "TIME")]
-    pub budget: Option<String>,
-    /// Length of a turn, after its warm-up (--warmup, 1s) [default: 5s].
-    #[arg(long, value_name = "TIME")]
-    pub turn: Option<String>,
-    /// Fail (exit code 1) if this is decided: 'rate < -3%', 'p99 > +5%'. Several may be given; turns continue until each
-    /// is decided.
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<String>,
-    /// Permit equal sides, to test how often a difference is reported without one.
-    #[arg(long)]
-    pub same: bool,
-}
-
-/// Options of `drive`.
-#[derive(Debug, Clone, Args)]
-#[command(mut_arg("for", |option| option.conflicts_with("ops").help("Duration, instead of --ops [default: 30s]")))]
-pub struct DriveArgs {
-    /// The workload (see `plimsoll list workloads`).
-    #[arg(value_name = "WORKLOAD")]
-    pub workload: Option<String>,
-    /// A script in pgbench's language; with several, @WEIGHT is its share.
-    #[arg(long, short = 'f', value_name = "FILE[@WEIGHT]")]
-    pub file: Vec<String>,
-    /// A CSV file whose columns are variables of scripts and requests; @in-order takes its rows one after the other.
-    #[arg(long, value_name = "FILE[@in-order]")]
-    pub csv: Vec<String>,
-    /// Stores to run on: names or URLs, separated by commas.
-    #[arg(long, value_name = "STORE,…", value_delimiter = ',')]
-    pub on: Vec<String>,
-    /// Number of servers of a private store, as NAME.nodes=N in --set.
-    #[arg(long, value_name = "N")]
-    pub nodes: Option<u32>,
-    /// A parameter of the workload, or of a store (`postgres.shared_buffers=1GiB`).
-    #[arg(long, value_name = "NAME=VALUE")]
-    pub set: Vec<String>,
-    /// Keys of the plan and of its drive.
-    #[command(flatten)]
-    pub plan: Given<false>,
-    /// Goal: p99=20ms, mean=5ms, read.p99.9=50ms, errors=0.1%, status.500=0%, rate=1000/s, outage=5s, lost=0.
-    #[arg(long, value_name = "NAME=LIMIT")]
-    pub goal: Vec<String>,
-    /// Use existing tables: create and load none.
-    #[arg(long)]
-    pub no_load: bool,
-    /// Seed of all randomness.
-    #[arg(long)]
-    pub seed: Option<u64>,
-    /// File whose first line is the password for attached stores.
-    #[arg(long, value_name = "FILE")]
-    pub password_file: Option<PathBuf>,
-    /// Print the resulting plan, and run nothing.
-    #[arg(long)]
-    pub print_plan: bool,
-    /// Discard phases in which the generator was late: their numbers are omitted, and the exit code is 1.
-    #[arg(long)]
-    pub strict: bool,
-    /// Progress, output and tag.
-    #[command(flatten)]
-    pub telling: Telling,
-}
-
-/// Options of `line`. Those of `drive` that it always refuses are not listed.
-#[derive(Debug, Args)]
-#[command(mut_args(|option| hidden(option, &["rate", "stages", "think", "scenario", "for", "ops", "repeats"])))]
-#[command(mut_arg("thorough", |option| option.conflicts_with("budget")))]
-#[command(mut_arg("budget", |option| option.help("Time for the whole search [default: 5min; with --thorough 30min]")))]
-#[command(mut_arg("goal", |option| option.help("Goal of each load step: p99=20ms, read.p99.9=50ms, errors=0.1%; of all \
-    load steps: lost=0, wrong=0 [default: p99=20ms and errors=0.1%]")))]
-pub struct LineArgs {
-    /// Load. The workload may be a plan file with one `drive` phase.
-    #[command(flatten)]
-    pub drive: DriveArgs,
-    /// Bounds of the search.
-    #[command(flatten)]
-    pub line: Given<true>,
-}
-
-/// Hides `option` if it is one of `refused`.
-fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
-    let is_refused = refused.contains(&option.get_id().as_str());
-    if is_refused { option.hide(true) } else { option }
-}
-
 /// Options of `capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
@@ -654,132 +363,6 @@ pub struct CaptureArgs {
     /// File whose first line is the password.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-}
-
-/// Options of `report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
-    #[arg(default_value = "latest")]
-    pub run: String,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value = "html")]
-    pub format: Format,
-    /// Discard phases in which the generator was late: their numbers are omitted.
-    #[arg(long)]
-    pub strict: bool,
-    /// File for the report; `-` for standard output [default: for a page, a file beside the recording; for other formats,
-    /// standard output].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// Forms of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Self-contained page.
-    Html,
-    /// Every section, as `run --full` prints it.
-    Text,
-    /// For programs.
-    Json,
-    /// A summary for pull requests.
-    Md,
-    /// Every slice, comma-separated.
-    Csv,
-    /// Every slice, as an HdrHistogram interval log.
-    Hdr,
-}
-
-/// Options of `compare`.
-#[derive(Debug, Args)]
-pub struct CompareArgs {
-    /// Base run: id, unique beginning of one, `latest`, or the path of a recording.
-    pub a: String,
-    /// Run to compare with the base run.
-    #[arg(default_value = "latest")]
-    pub b: String,
-    /// Fail (exit code 1) if this is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
-    /// given.
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<String>,
-    /// Noise floor: smaller changes count as none [default: the floor in the recordings].
-    #[arg(long, value_name = "PER CENT")]
-    pub noise_floor: Option<String>,
-    /// Discard phases in which the generator was late: their numbers are omitted.
-    #[arg(long)]
-    pub strict: bool,
-    /// Format of the comparison.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: CompareFormat,
-    /// File for the comparison [default: standard output].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// File for the results of the conditions as JUnit XML.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-}
-
-/// Forms of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CompareFormat {
-    /// Aligned columns.
-    Text,
-    /// For programs.
-    Json,
-    /// For pull requests.
-    Md,
-}
-
-/// Options of `runs`.
-#[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct RunsArgs {
-    /// Action [default: list].
-    #[command(subcommand)]
-    pub action: Option<RunsAction>,
-    /// Options of the list.
-    #[command(flatten)]
-    pub list: RunsList,
-}
-
-/// Options of `runs list`.
-#[derive(Debug, Args)]
-pub struct RunsList {
-    /// List only runs with this tag.
-    #[arg(long, value_name = "WORD")]
-    pub tag: Option<String>,
-    /// Print JSON Lines: an object for each run.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Actions of `runs`.
-#[derive(Debug, Subcommand)]
-pub enum RunsAction {
-    /// List the recordings, newest first.
-    List(RunsList),
-    /// Print one run's report as text.
-    Show {
-        /// Id, unique beginning, `latest`, or path.
-        run: String,
-    },
-    /// Remove recordings and their pages for good.
-    #[command(alias = "rm")]
-    Remove {
-        /// Ids of the runs.
-        #[arg(required_unless_present_any = ["failed", "older_than"])]
-        runs: Vec<String>,
-        /// Runs that failed, were killed, or cannot be read.
-        #[arg(long)]
-        failed: bool,
-        /// Runs that began longer ago: 12h, 30d; with --failed, only those that failed.
-        #[arg(long, value_name = "TIME")]
-        older_than: Option<String>,
-        /// Print which runs they are, and remove nothing.
-        #[arg(long)]
-        dry_run: bool,
-    },
 }
 
 /// Subjects of `list`.

@@ -1,0 +1,131 @@
+//! Options of verbs that read recordings: `report`, `compare` and `runs`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
+    #[arg(default_value = "latest")]
+    pub run: String,
+    /// Format of the report.
+    #[arg(long, value_enum, default_value = "html")]
+    pub format: Format,
+    /// Discard phases in which the generator was late: their numbers are omitted.
+    #[arg(long)]
+    pub strict: bool,
+    /// File for the report; `-` for standard output [default: for a page, a file beside the recording; for other formats,
+    /// standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Self-contained page.
+    Html,
+    /// Every section, as `run --full` prints it.
+    Text,
+    /// For programs.
+    Json,
+    /// A summary for pull requests.
+    Md,
+    /// Every slice, comma-separated.
+    Csv,
+    /// Every slice, as an HdrHistogram interval log.
+    Hdr,
+}
+
+/// Options of `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Base run: id, unique beginning of one, `latest`, or the path of a recording.
+    pub a: String,
+    /// Run to compare with the base run.
+    #[arg(default_value = "latest")]
+    pub b: String,
+    /// Fail (exit code 1) if this is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
+    /// given.
+    #[arg(long, value_name = "CONDITION")]
+    pub fail_if: Vec<String>,
+    /// Noise floor: smaller changes count as none [default: the floor in the recordings].
+    #[arg(long, value_name = "PER CENT")]
+    pub noise_floor: Option<String>,
+    /// Discard phases in which the generator was late: their numbers are omitted.
+    #[arg(long)]
+    pub strict: bool,
+    /// Format of the comparison.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: CompareFormat,
+    /// File for the comparison [default: standard output].
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// File for the results of the conditions as JUnit XML.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+}
+
+/// Forms of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompareFormat {
+    /// Aligned columns.
+    Text,
+    /// For programs.
+    Json,
+    /// For pull requests.
+    Md,
+}
+
+/// Options of `runs`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct RunsArgs {
+    /// Action [default: list].
+    #[command(subcommand)]
+    pub action: Option<RunsAction>,
+    /// Options of the list.
+    #[command(flatten)]
+    pub list: RunsList,
+}
+
+/// Options of `runs list`.
+#[derive(Debug, Args)]
+pub struct RunsList {
+    /// List only runs with this tag.
+    #[arg(long, value_name = "WORD")]
+    pub tag: Option<String>,
+    /// Print JSON Lines: an object for each run.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Actions of `runs`.
+#[derive(Debug, Subcommand)]
+pub enum RunsAction {
+    /// List the recordings, newest first.
+    List(RunsList),
+    /// Print one run's report as text.
+    Show {
+        /// Id, unique beginning, `latest`, or path.
+        run: String,
+    },
+    /// Remove recordings and their pages for good.
+    #[command(alias = "rm")]
+    Remove {
+        /// Ids of the runs.
+        #[arg(required_unless_present_any = ["failed", "older_than"])]
+        runs: Vec<String>,
+        /// Runs that failed, were killed, or cannot be read.
+        #[arg(long)]
+        failed: bool,
+        /// Runs that began longer ago: 12h, 30d; with --failed, only those that failed.
+        #[arg(long, value_name = "TIME")]
+        older_than: Option<String>,
+        /// Print which runs they are, and remove nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
