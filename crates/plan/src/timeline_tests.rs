@@ -1,3 +1,7 @@
+use std::time::Duration;
+
+use plimsoll_core::LinkWays;
+
 use super::*;
 
 const S: u64 = 1_000_000_000;

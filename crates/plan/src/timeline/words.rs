@@ -1,0 +1,271 @@
+//! Words of a fault before and in its times: verbs, nodes, links, limits, and times.
+
+use std::time::Duration;
+
+use plimsoll_core::fault::Fault;
+use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+
+use super::{FaultAction, FaultTime, Mistake, VERBS};
+use crate::clock::parse_clock;
+use crate::document::short;
+use crate::quantity::{self, Dimension, show_ns};
+use crate::{disturbance, nearest, parse_count};
+
+/// Returns the mistake of words in a wrong place: a size behind the times, or a condition without `when`.
+pub(super) fn misplaced(named: &[&str], times: &[&str]) -> Option<Mistake> {
+    if let Some(at) = named.iter().position(|word| *word == "if") {
+        let (before, rest) = (named[..at].join(" "), named[at + 1..].iter().chain(times).copied());
+        let rest = rest.collect::<Vec<_>>().join(" ");
+        let help = format!("write \"{} when {}\"", short(&before), short(&rest));
+        return Some(("a condition begins with `when`, and not with `if`".to_owned(), Some(help)));
+    }
+    let is_size = |word: &&&str| {
+        let name = word.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    };
+    if times.contains(&"when") {
+        return None;
+    }
+    let sizes: Vec<&str> = times.iter().filter(is_size).copied().collect();
+    let word = sizes.first()?;
+    let others: Vec<&str> = times.iter().filter(|word| !is_size(word)).copied().collect();
+    let help = format!("write \"{}\"", short(&[named, &sizes, &others].concat().join(" ")));
+    Some((format!("`{}` stands behind a time, and belongs before it", short(word)), Some(help)))
+}
+
+/// Parses the words of a fault before its times.
+pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
+    let Some((verb, rest)) = words.split_first() else {
+        return Err(("the fault is missing".to_owned(), Some("write \"kill node 2 at 10s\"".to_owned())));
+    };
+    if !VERBS.contains(verb) {
+        return Err((format!("unknown fault `{}`", short(verb)), Some(nearest::help(verb, "faults", VERBS))));
+    }
+    match (*verb, rest) {
+        ("add", [] | ["node"]) => return Ok(FaultAction::Add),
+        ("add", _) => return Err(("`add` adds one node".to_owned(), Some("write \"add node at 10s\"".to_owned()))),
+        ("disk", words) => {
+            let words = words.join(" ");
+            let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
+            return words.parse().map(FaultAction::Disk).map_err(mistake);
+        }
+        ("work", words) => return work(words),
+        _ => {}
+    }
+    let (on, rest) = nodes(verb, rest)?;
+    match (*verb, rest) {
+        ("restart", ["rolling"]) if on == NodeChoice::All => return Ok(FaultAction::RestartInTurn),
+        ("restart", ["rolling"]) => {
+            let help = Some("write \"restart all rolling at 10s\"".to_owned());
+            return Err(("`rolling` restarts all nodes, one after the other".to_owned(), help));
+        }
+        ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
+        ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
+        ("cut", ["from", "clients"]) => return Ok(FaultAction::Link(on, Link { clients_only: true, ..Link::CUT })),
+        ("cut", [word, ..]) => {
+            let help = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), or \
+                        \"cut node 2 from clients at 10s\"";
+            let help = Some(help.to_owned());
+            return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
+        }
+        ("link" | "limit" | "clock" | "storm" | "neighbour", _) => {}
+        (verb, rest) => no_more(verb, rest)?,
+    }
+    Ok(match *verb {
+        "kill" => FaultAction::Kill(on),
+        "stop" => FaultAction::Stop(on),
+        "pause" => FaultAction::Pause(on),
+        "hang" => FaultAction::Hang(on),
+        "restart" => FaultAction::Restart(on),
+        "promote" => FaultAction::Promote(on),
+        "reset" => FaultAction::Reset(on),
+        "cut" => FaultAction::Link(on, Link::CUT),
+        "link" => FaultAction::Link(on, link(rest)?),
+        "clock" => FaultAction::Clock(on, parse_clock(rest)?),
+        "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),
+        "neighbour" => FaultAction::Neighbour(on, disturbance::neighbour(rest)?),
+        _ => match rest {
+            [one] => FaultAction::Limit(on, parse_limit(one).map_err(|error| (error.what, error.next))?),
+            _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
+        },
+    })
+}
+
+/// Parses planned work: a name, and its nodes, by default the primary.
+fn work(words: &[&str]) -> Result<FaultAction, Mistake> {
+    let Some((name, rest)) = words.split_first() else {
+        let help = Some("write \"work backup at 10s\", or \"work backup node 2 at 10s\"".to_owned());
+        return Err(("the name of the work is missing".to_owned(), help));
+    };
+    let verb = format!("work {name}");
+    let (on, rest) = if rest.is_empty() { (NodeChoice::Primary, rest) } else { nodes(&verb, rest)? };
+    no_more(&verb, rest)?;
+    Ok(FaultAction::Work((*name).to_owned(), on))
+}
+
+/// Refuses words after a complete fault.
+fn no_more(verb: &str, rest: &[&str]) -> Result<(), Mistake> {
+    rest.first().map_or(Ok(()), |word| {
+        let help = Some(format!("write \"{verb} node 2 at 10s\""));
+        Err((format!("`{}` has no meaning in `{verb}`", short(word)), help))
+    })
+}
+
+fn disk_faults() -> String {
+    format!("there are: {}", Fault::WORDS)
+}
+
+/// Splits the nodes of a fault from the words behind them.
+fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w str]), Mistake> {
+    let (choice, rest) = match words {
+        ["node", number, rest @ ..] => (number.parse().ok().filter(|number| *number > 0).map(NodeChoice::Number), rest),
+        [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
+        [] => (None, words),
+    };
+    let help = || Some(format!("write \"{verb} node 2\", or primary, replica, all"));
+    choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
+        [] => (format!("the nodes of `{verb}` are missing"), help()),
+        words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
+    })
+}
+
+/// Splits `at 5000 ops` from the times of a fault. Returns the other times, and the number.
+pub(super) fn at_ops(times: Vec<&str>) -> Result<(Vec<&str>, Option<u64>), Mistake> {
+    let Some(unit) = times.iter().position(|word| *word == "ops") else { return Ok((times, None)) };
+    let number = match &times[..unit] {
+        [.., "at", number] if times.iter().filter(|word| **word == "at").count() == 1 => parse_count(number),
+        _ => None,
+    };
+    let Some(ops) = number else {
+        let what = format!("`{}` is no number of operations", short(&times[..=unit].join(" ")));
+        return Err((what, Some("write \"at 5000 ops\", once".to_owned())));
+    };
+    Ok((times[..unit - 2].iter().chain(&times[unit + 1..]).copied().collect(), Some(ops)))
+}
+
+/// Splits `after fault 2` from the times of a fault. Returns the other times, and the position from 0.
+pub(super) fn after<'w>(times: &[&'w str]) -> Result<(Vec<&'w str>, Option<usize>), Mistake> {
+    let Some(start) = times.iter().position(|word| *word == "after") else { return Ok((times.to_vec(), None)) };
+    let (before, rest) = times.split_at(start);
+    let number = match rest {
+        [_, "fault", number, ..] => number.parse::<usize>().ok().filter(|number| *number > 0),
+        _ => None,
+    };
+    let help = || Some("write \"at 2s after fault 1\" for 2s after the first fault of the list is healed".to_owned());
+    let Some(number) = number else {
+        return Err((format!("`{}` names no fault", short(&rest.join(" "))), help()));
+    };
+    if before.last().is_none_or(|_| before.len() % 2 != 0 || before[before.len() - 2] != "at") {
+        return Err(("`after` follows a time".to_owned(), help()));
+    }
+    Ok((before.iter().chain(&rest[3..]).copied().collect(), Some(number - 1)))
+}
+
+pub(super) fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
+    let mistake = |(what, help): Mistake| (format!("`{key} {}`: {what}", short(value)), help);
+    if value.ends_with('%') {
+        let percent = quantity::parse(value, Dimension::Share).map_err(mistake)?;
+        return if percent <= 100.0 {
+            Ok(FaultTime { ns: 0, percent })
+        } else {
+            Err(mistake(("a phase has 100%".to_owned(), Some("write at 40%, or a time".to_owned()))))
+        };
+    }
+    let ns = quantity::parse(value, Dimension::Time).map_err(mistake)?;
+    if ns > quantity::TIME_NS_MAX as f64 {
+        return Err(mistake((format!("at most {}", show_ns(quantity::TIME_NS_MAX)), None)));
+    }
+    Ok(FaultTime { ns: ns.round() as u64, percent: 0.0 })
+}
+
+/// Parses the link of a fault, `delay=20ms loss=1%`.
+fn link(words: &[&str]) -> Result<Link, Mistake> {
+    let pairs = words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<Vec<_>>();
+    if pairs.is_empty() {
+        return Err(("the link is missing".to_owned(), Some("write \"link node 2 delay=20ms at 10s\"".to_owned())));
+    }
+    let link = parse_link(&pairs)?;
+    link.check().map_err(|error| (error.what, error.next))?;
+    Ok(link)
+}
+
+/// Properties of a link.
+const LINK_PROPERTIES: [&str; 8] = ["delay", "jitter", "loss", "duplicate", "reorder", "corrupt", "close", "rate"];
+
+/// Parses a link, unchecked, from its properties by name, such as `delay` or `loss`.
+///
+/// # Errors
+/// The mistake, with advice.
+pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<String>)> {
+    let mut link = Link::default();
+    for (at, (name, value)) in properties.iter().enumerate() {
+        if properties[..at].iter().any(|(other, _)| other == name) {
+            return Err((format!("`{name}` of the link is given twice"), Some("leave one of them out".to_owned())));
+        }
+        let mistake = |(what, help): Mistake| (format!("{name} {value}: {what}"), help);
+        let time =
+            || quantity::parse(value, Dimension::Time).map(|ns| Duration::from_nanos(ns as u64)).map_err(mistake);
+        match *name {
+            "delay" => link.delay = time()?,
+            "jitter" => link.jitter = time()?,
+            "close" => link.close = time()?,
+            "loss" | "duplicate" | "reorder" | "corrupt" => {
+                let wrong = || ("no share".to_owned(), Some("write 10%, or 0.1".to_owned()));
+                let share = share(value).ok_or_else(|| mistake(wrong()))?;
+                match *name {
+                    "loss" => link.loss = share,
+                    "duplicate" => link.duplicate = share,
+                    "reorder" => link.reorder = share,
+                    _ => link.corrupt = share,
+                }
+            }
+            "rate" => {
+                let wrong = || ("not a number of bits a second".to_owned(), Some("write 50Mbit, or 1Gbit".to_owned()));
+                link.rate_bits_per_s = Some(bits(value).ok_or_else(|| mistake(wrong()))?);
+            }
+            other => {
+                let help = nearest::help(other, "properties", &LINK_PROPERTIES);
+                return Err((format!("unknown property of a link `{}`", short(other)), Some(help)));
+            }
+        }
+    }
+    Ok(link)
+}
+
+/// `10%` or `0.1`.
+fn share(given: &str) -> Option<f64> {
+    let number = given.strip_suffix('%').unwrap_or(given).trim().parse::<f64>().ok()?;
+    Some(if given.ends_with('%') { number / 100.0 } else { number })
+}
+
+/// `50Mbit`, with or without `/s`.
+pub(crate) fn bits(given: &str) -> Option<u64> {
+    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
+    let (number, unit) = given.split_at(number_end);
+    let factor = match unit.trim_end_matches("/s") {
+        "" | "bit" => 1.0,
+        "kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| (number * factor) as u64)
+}
+
+/// Parses the change of a limit: `cpus=0.5`, `memory=1GiB`, `cpus=none`.
+///
+/// # Errors
+/// `Usage` for names and values that cannot be parsed.
+pub fn parse_limit(given: &str) -> Result<LimitChange, StoreError> {
+    let number = |param: &ParamSpec, value: &str| match param.param_type {
+        ParamType::Bytes => {
+            quantity::parse(value, Dimension::Size).map(|bytes| bytes as u64).map_err(|(what, next)| StoreError {
+                next,
+                ..StoreError::usage(format!("{}={value}: {what}", param.name))
+            })
+        }
+        _ => parse_count(value)
+            .ok_or_else(|| StoreError::usage(format!("{}={value}: not a whole number", param.name)).next("write 500")),
+    };
+    LimitChange::parse(given, number)
+}
