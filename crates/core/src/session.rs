@@ -1,5 +1,6 @@
 //! Connections to a store, in the shapes that `drive` supports.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -140,7 +141,7 @@ pub trait WireSession: Send {
     }
 
     /// Counts of the answers since the session was made, if the protocol has a status for each.
-    fn tally(&self) -> Option<&AnswerTally> {
+    fn tally(&self) -> Option<Cow<'_, AnswerTally>> {
         None
     }
 

@@ -243,7 +243,7 @@ impl<R: Reactor> WireWorker<R> {
         let asked_again = self.core.asked_again() + by_sessions;
         let mut answers = None::<AnswerTally>;
         let tallies = self.links.iter().filter_map(|link| link.session.tally());
-        tallies.for_each(|more| answers.get_or_insert_default().add(more));
+        tallies.for_each(|more| answers.get_or_insert_default().add(&more));
         let report = WorkerReport {
             core: self.core.report(),
             io: Some(self.io),

@@ -6,10 +6,11 @@
 //! equally well: it goes on to the next one when it has lost its connection. The session as a whole begins anew then, as a
 //! session with one connection does: what a transaction had done before is gone with it.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value,
+    AnswerTally, Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value,
     WireClient, WireSession, WireState, Wish,
 };
 
@@ -152,6 +153,23 @@ impl Branched {
         WireClient { address, session: Box::new(session) }
     }
 
+    /// Returns a session that is connected to one of `clients`, of which there is at least one: first to the first, and to
+    /// the next one after a lost connection.
+    pub fn in_turn(mut clients: Vec<WireClient>) -> WireClient {
+        if clients.len() == 1 { clients.swap_remove(0) } else { Self::client(vec![clients], Route::Only) }
+    }
+
+    fn clients(&self) -> impl Iterator<Item = &WireClient> {
+        self.sides.iter().flat_map(|side| &side.clients)
+    }
+
+    /// Notes whether all sides are ready.
+    fn progress(&mut self) {
+        if self.state == WireState::Opening && self.sides.iter().all(|side| side.is_ready) {
+            self.state = WireState::Ready;
+        }
+    }
+
     #[inline]
     fn wish_sending(&mut self, branch: usize) {
         let side = &mut self.sides[branch];
@@ -212,8 +230,18 @@ impl WireSession for Branched {
     }
 
     fn depth_max(&self) -> u32 {
-        let clients = self.sides.iter().flat_map(|side| &side.clients);
-        clients.map(|client| client.session.depth_max()).min().unwrap_or(1)
+        self.clients().map(|client| client.session.depth_max()).min().unwrap_or(1)
+    }
+
+    fn asked_again(&self) -> u64 {
+        self.clients().map(|client| client.session.asked_again()).sum()
+    }
+
+    fn tally(&self) -> Option<Cow<'_, AnswerTally>> {
+        let mut all = None::<AnswerTally>;
+        let tallies = self.clients().filter_map(|client| client.session.tally());
+        tallies.for_each(|more| all.get_or_insert_default().add(&more));
+        all.map(Cow::Owned)
     }
 
     #[inline]
@@ -272,15 +300,24 @@ impl Branches for Branched {
         side.is_connected = true;
         side.out.clear();
         side.clients[side.at].session.open(&self.kinds, &mut side.out);
+        // A protocol without a greeting is ready at once, or refuses the operation types.
+        match side.session().state() {
+            WireState::Failed(error) => self.state = WireState::Failed(error.clone()),
+            state => side.is_ready = *state == WireState::Ready,
+        }
         self.wish_sending(branch);
+        self.progress();
     }
 
     fn feed(&mut self, branch: usize, bytes: &[u8], done: &mut dyn CompletionSink) -> Result<usize, StoreError> {
+        let is_only = self.sides.len() == 1;
         let side = &mut self.sides[branch];
         let used = side.clients[side.at].session.feed(bytes, &mut side.out, done);
         match side.session().state() {
             WireState::Opening => {}
             WireState::Ready => side.is_ready = true,
+            // As for a session with one connection: another one to the same server.
+            WireState::Ended if is_only => self.state = WireState::Ended,
             WireState::Ended => {
                 let what = "the server ended the connection";
                 return Err(StoreError::new(StoreErrorKind::Unreachable, what));
@@ -288,9 +325,7 @@ impl Branches for Branched {
             WireState::Failed(error) => return Err(error.clone()),
         }
         self.wish_sending(branch);
-        if self.state == WireState::Opening && self.sides.iter().all(|side| side.is_ready) {
-            self.state = WireState::Ready;
-        }
+        self.progress();
         Ok(used)
     }
 

@@ -46,7 +46,7 @@ pub use password::Password;
 pub use reader::Reader;
 pub use socket::{Cause, Encrypted, SessionSocket, Socket};
 pub use tls::{Endpoint, TlsFiles};
-pub use url::{Url, decode, host_and_port, one_host, port, shown_host};
+pub use url::{Url, decode, each_host, host_and_port, one_host, port, shown_host};
 
 use plimsoll_core::{Address, StoreError};
 

@@ -143,6 +143,21 @@ pub fn one_host(host: String) -> Result<String, StoreError> {
     Ok(host)
 }
 
+/// Returns a URL for each host of `url`, whose hosts are separated by commas.
+///
+/// # Errors
+/// `Usage` if one of several hosts is empty.
+pub fn each_host(url: &str) -> Result<Vec<String>, StoreError> {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?']).map_or(url.len(), |at| start + at);
+    let start = url[start..end].rfind('@').map_or(start, |at| start + at + 1);
+    let (before, hosts, after) = (&url[..start], &url[start..end], &url[end..]);
+    if hosts.contains(',') && hosts.split(',').any(str::is_empty) {
+        return Err(usage("the URL has a comma without a host beside it", "Write a host on each side: a:1,b:2."));
+    }
+    Ok(hosts.split(',').map(|host| format!("{before}{host}{after}")).collect())
+}
+
 /// A host as a URL shows it: an IPv6 address in brackets.
 pub fn shown_host(host: &str) -> Cow<'_, str> {
     if host.contains(':') { Cow::Owned(format!("[{host}]")) } else { Cow::Borrowed(host) }
@@ -175,6 +190,20 @@ mod tests {
             assert!(error.what.contains("`@`") && !format!("{error:?}").contains("cret"), "{error:?}");
         }
         assert!(Url::split("a://h?secret", &["a"], FORM).unwrap().parameters().unwrap_err().what.contains("no value"));
+    }
+
+    #[test]
+    fn a_url_with_several_hosts_is_one_url_for_each() {
+        let each = |url: &str| each_host(url).unwrap();
+        let two = ["x://u,v:p,q@a:1/p,q?r=s,t", "x://u,v:p,q@[::1]:2/p,q?r=s,t"];
+        assert_eq!(each("x://u,v:p,q@a:1,[::1]:2/p,q?r=s,t"), two);
+        assert_eq!(each("x://a,b"), ["x://a", "x://b"]);
+        for alone in ["x://", "x:///p,q", "x://a?b,c@d", "none"] {
+            assert_eq!(each(alone), [alone]);
+        }
+        for url in ["x://a,", "x://,a/p", "x://u@a,,b"] {
+            assert!(each_host(url).unwrap_err().what.contains("comma"), "{url}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! TLS around a session of any protocol: from the first byte on, or when the server has said yes to it.
 
+use std::borrow::Cow;
+
 use plimsoll_core::{Address, AnswerTally, CompletionSink, Op, OpKind, StoreError, Ticket, WireSession, WireState};
 
 use crate::client::TlsClient;
@@ -210,7 +212,7 @@ impl<S: WireSession, U: Upgrade<S>> WireSession for TlsSession<S, U> {
         self.inner.asked_again()
     }
 
-    fn tally(&self) -> Option<&AnswerTally> {
+    fn tally(&self) -> Option<Cow<'_, AnswerTally>> {
         self.inner.tally()
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod hpack;
 mod huffman;
 mod stream;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -398,8 +399,8 @@ impl WireSession for Http2Session {
         self.asked_again
     }
 
-    fn tally(&self) -> Option<&AnswerTally> {
-        Some(&self.client.tally)
+    fn tally(&self) -> Option<Cow<'_, AnswerTally>> {
+        Some(Cow::Borrowed(&self.client.tally))
     }
 
     fn close(&mut self, out: &mut Vec<u8>) {

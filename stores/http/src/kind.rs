@@ -4,11 +4,11 @@ use plimsoll_core::{
     ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Recipe, SessionShape, SessionSpec, Store, StoreError,
     StoreKind, StoreSpec, Target, with_limits,
 };
-use plimsoll_endpoint::TlsFiles;
+use plimsoll_endpoint::{TlsFiles, each_host};
 
 use crate::endpoint::{self, Endpoint, Version};
 use crate::server::{NGINX, NginxRecipe};
-use crate::store::HttpStore;
+use crate::store::{HttpStore, places};
 
 const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::flag("access_log", "a private server writes a line for each request").of_private(),
@@ -52,10 +52,10 @@ impl StoreKind for Http {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let endpoint = resolve(&options.target, &options.params)?;
-        endpoint.tls_client()?;
+        let endpoints = resolve(&options.target, &options.params)?;
+        endpoints[0].tls_client()?;
         Ok(vec![
-            format!("attaches to {} and speaks {}", endpoint.login.place, endpoint.login.version.name()),
+            format!("attaches to {} and speaks {}", places(&endpoints), version(&options.params).name()),
             "asks once for what the URL names (GET), and sends the workload's requests; makes nothing there itself"
                 .to_owned(),
         ])
@@ -74,9 +74,11 @@ impl StoreKind for Http {
     }
 }
 
-fn resolve(target: &Target, params: &Params) -> Result<Endpoint, StoreError> {
+/// Returns the servers of the target's URL: one for each of its hosts.
+fn resolve(target: &Target, params: &Params) -> Result<Vec<Endpoint>, StoreError> {
     let (url, password) = target.url()?;
-    endpoint::resolve(url, password, tls_files(params), version(params))
+    let server = |url: &String| endpoint::resolve(url, password, tls_files(params), version(params));
+    each_host(url)?.iter().map(server).collect()
 }
 
 fn version(params: &Params) -> Version {

@@ -6,6 +6,7 @@
 //! HTTP has no greeting: sessions begin with operations. One that asks for the server instead sends one request for the
 //! URL's path, to find out if the server speaks HTTP and accepts the user, and ends with the head of its answer.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -366,8 +367,8 @@ impl WireSession for HttpSession {
         if self.is_over() { bytes.len() } else { at }
     }
 
-    fn tally(&self) -> Option<&AnswerTally> {
-        Some(&self.client.tally)
+    fn tally(&self) -> Option<Cow<'_, AnswerTally>> {
+        Some(Cow::Borrowed(&self.client.tally))
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {

@@ -4,10 +4,11 @@ use plimsoll_core::{
     ErrorCodes, Interface, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec, Store,
     StoreError, StoreKind, StoreSpec, Target, WriteKind, with_limits,
 };
+use plimsoll_endpoint::each_host;
 
-use crate::endpoint;
+use crate::endpoint::{self, Endpoint};
 use crate::server::{SLAPD, SlapdRecipe};
-use crate::store::{LdapStore, unit_of};
+use crate::store::{LdapStore, places, unit_of};
 
 const PARAMS: [ParamSpec; 20] = with_limits([
     ParamSpec::int("threads", 2..=1024, "16", "threads of a private server that work on operations").of_private(),
@@ -80,11 +81,10 @@ impl StoreKind for Ldap {
     }
 
     fn announce(&self, options: &OpenOptions) -> Result<Vec<String>, StoreError> {
-        let (url, password) = options.target.url()?;
-        let endpoint = endpoint::resolve(url, password)?;
-        endpoint.tls_client()?;
+        let endpoints = resolve(&options.target)?;
+        endpoints[0].tls_client()?;
         Ok(vec![
-            format!("attaches to {}", endpoint.login.place),
+            format!("attaches to {}", places(&endpoints)),
             format!(
                 "adds entries below {} under its base there, and deletes them afterwards",
                 unit_of(&options.run_id)
@@ -109,12 +109,17 @@ impl StoreKind for Ldap {
                     "no" => Some(false),
                     _ => None,
                 };
-                let (url, password) = target.url()?;
-                LdapStore::attach(endpoint::resolve(url, password)?, &run_id, syncs, &waits, progress)?
+                LdapStore::attach(resolve(&target)?, &run_id, syncs, &waits, progress)?
             }
         };
         Ok(Box::new(store))
     }
+}
+
+/// Returns the servers of the target's URL: one for each of its hosts.
+fn resolve(target: &Target) -> Result<Vec<Endpoint>, StoreError> {
+    let (url, password) = target.url()?;
+    each_host(url)?.iter().map(|url| endpoint::resolve(url, password)).collect()
 }
 
 fn slapd(params: &Params) -> SlapdRecipe {

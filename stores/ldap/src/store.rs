@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use plimsoll_core::{
     CacheSize, Durability, Footprint, KindId, Layout, LdapCall, LdapChange, LdapChangeKind, LdapScope, Nodes, OpKind,
-    Outcome, Probe, Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, Value, ValueBuf,
-    Waits, WireClient, WireSession, is_run_id,
+    Outcome, Probe, Reading, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind,
+    Value, ValueBuf, Waits, WireClient, WireSession, is_run_id,
 };
-use plimsoll_endpoint::Link;
+use plimsoll_endpoint::{Branched, Link};
 
 use crate::control::{Control, refused};
 use crate::dn;
@@ -47,7 +47,9 @@ fn is_of_run(dn: &str) -> bool {
 pub(crate) struct LdapStore {
     /// The private server, and what it was told; `None` when attached.
     own: Option<(Arc<dyn Servers>, SlapdRecipe)>,
-    endpoint: Endpoint,
+    /// Servers of one directory, which sessions are dealt to in turn; a private one alone.
+    endpoints: Vec<Endpoint>,
+    /// Login at the first.
     login: Arc<Login>,
     control: Link<Control>,
     /// The directory's base.
@@ -67,17 +69,17 @@ pub(crate) struct LdapStore {
 impl LdapStore {
     pub fn private(server: Arc<dyn Servers>, settings: SlapdRecipe, loads_offline: bool, waits: &Waits) -> Self {
         let endpoint = settings.endpoint(&server.first());
-        Self { loads_offline, ..Self::new(Some((server, settings)), endpoint, String::new(), waits) }
+        Self { loads_offline, ..Self::new(Some((server, settings)), vec![endpoint], String::new(), waits) }
     }
 
     pub fn attach(
-        endpoint: Endpoint,
+        endpoints: Vec<Endpoint>,
         run_id: &str,
         syncs: Option<bool>,
         waits: &Waits,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self, StoreError> {
-        let mut store = Self::new(None, endpoint, unit_of(run_id), waits);
+        let mut store = Self::new(None, endpoints, unit_of(run_id), waits);
         store.syncs = syncs;
         let place = store.login.place.clone();
         store.control.get()?;
@@ -98,17 +100,23 @@ impl LdapStore {
         Ok(store)
     }
 
-    fn new(own: Option<(Arc<dyn Servers>, SlapdRecipe)>, endpoint: Endpoint, unit: String, waits: &Waits) -> Self {
-        let login = Arc::new(endpoint.login.clone());
+    /// `endpoints` are not empty.
+    fn new(
+        own: Option<(Arc<dyn Servers>, SlapdRecipe)>,
+        endpoints: Vec<Endpoint>,
+        unit: String,
+        waits: &Waits,
+    ) -> Self {
+        let login = Arc::new(endpoints[0].login.clone());
         let base = login.base.clone();
         let connect = {
-            let (endpoint, waits) = (endpoint.clone(), waits.clone());
-            move || Control::open(&endpoint, &waits)
+            let (endpoints, waits) = (endpoints.clone(), waits.clone());
+            move || open_first(&endpoints, &waits)
         };
         Self {
             control: Link::new(own.as_ref().map(|(server, _)| (Arc::clone(server), Nodes::All)), connect),
             own,
-            endpoint,
+            endpoints,
             login,
             base,
             unit,
@@ -228,6 +236,23 @@ impl LdapStore {
     }
 }
 
+/// Returns the addresses of servers for messages.
+pub(crate) fn places(endpoints: &[Endpoint]) -> String {
+    endpoints.iter().map(|endpoint| endpoint.login.place.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Connects to the first server that can be reached.
+fn open_first(endpoints: &[Endpoint], waits: &Waits) -> Result<Control, StoreError> {
+    let (last, others) = endpoints.split_last().ok_or_else(|| StoreError::usage("the URL names no host"))?;
+    for endpoint in others {
+        match Control::open(endpoint, waits) {
+            Err(error) if error.kind == StoreErrorKind::Unreachable => {}
+            opened => return opened,
+        }
+    }
+    Control::open(last, waits)
+}
+
 /// Reports whether the private server syncs each write for `durability`, as by its default.
 fn is_synced(durability: Durability) -> bool {
     matches!(durability, Durability::Durable | Durability::AsConfigured)
@@ -255,7 +280,7 @@ fn unit(dn: String, name: &str) -> LdapCall {
 impl Store for LdapStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         let is_private = self.own.is_some();
-        let place = if is_private { "private server".to_owned() } else { self.login.place.clone() };
+        let place = if is_private { "private server".to_owned() } else { places(&self.endpoints) };
         let control = self.control.get()?;
         let root = control.entry("", &["vendorName", "vendorVersion", "monitorContext"])?.unwrap_or_default();
         let of = |at: usize| root.get(at).cloned().unwrap_or_default();
@@ -367,15 +392,22 @@ impl Store for LdapStore {
                 known => known.is_some(),
             }
         };
-        let tls = self.endpoint.tls_client()?;
+        let tls = self.endpoints[0].tls_client()?;
         let base = self.operations_base();
-        let client = |_| {
-            let plain = LdapSession::new(Arc::clone(&self.login), base.as_str(), may_write);
+        let logins: Vec<_> = self.endpoints.iter().map(|endpoint| Arc::new(endpoint.login.clone())).collect();
+        let to = |at: usize| -> Result<WireClient, StoreError> {
+            let endpoint = &self.endpoints[at];
+            let plain = LdapSession::new(Arc::clone(&logins[at]), base.as_str(), may_write);
             let session: Box<dyn WireSession> = match &tls {
                 None => Box::new(plain),
-                tls => Box::new(start_tls::around(plain, tls.clone(), &self.endpoint)?),
+                tls => Box::new(start_tls::around(plain, tls.clone(), endpoint)?),
             };
-            Ok(WireClient { address: self.endpoint.address.clone(), session })
+            Ok(WireClient { address: endpoint.address.clone(), session })
+        };
+        let servers = self.endpoints.len();
+        let client = |number: u32| {
+            let clients = (0..servers).map(|at| to((number as usize + at) % servers));
+            clients.collect::<Result<Vec<_>, StoreError>>().map(Branched::in_turn)
         };
         Ok(Sessions::Wire((0..count).map(client).collect::<Result<_, StoreError>>()?))
     }

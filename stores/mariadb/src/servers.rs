@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{Address, Layout, StoreError, StoreErrorKind, Waits, WireClient};
-use plimsoll_endpoint::{Branched, Reads, Route};
+use plimsoll_endpoint::{Branched, Reads};
 
 use crate::connection::{Connection, connect};
 use crate::wire::{Login, MySession};
@@ -83,7 +83,7 @@ impl SessionServers {
                 }
                 _ => {
                     let clients = (0..servers).map(|at| plan.client(&self.all[(first + at) % servers]));
-                    Branched::client(vec![clients.collect()], Route::Only)
+                    Branched::in_turn(clients.collect())
                 }
             }
         };

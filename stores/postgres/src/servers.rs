@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::random::{GOLDEN, mix};
 use plimsoll_core::{Address, Layout, StoreError, Waits, WireClient, WireSession};
-use plimsoll_endpoint::{Branched, Reads, Route};
+use plimsoll_endpoint::{Branched, Reads};
 
 use crate::connection::Connection;
 use crate::reach::Endpoint;
@@ -105,7 +105,7 @@ impl SessionServers {
             let count = self.all.len();
             let first = drawn(number, count);
             let clients = (0..count).map(|at| self.all[(first + at) % count].client(plan, &self.turns));
-            return Ok(Branched::client(vec![clients.collect::<Result<_, _>>()?], Route::Only));
+            return clients.collect::<Result<_, _>>().map(Branched::in_turn);
         };
         only.client(plan, &self.turns)
     }

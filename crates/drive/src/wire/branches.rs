@@ -93,6 +93,10 @@ impl<R: Reactor> WireWorker<R> {
                 let error = error.clone();
                 self.lose(slot, now_ns, Loss::Session(error));
             }
+            WireState::Ended => {
+                self.ended_connections += 1;
+                self.open_again(slot, now_ns);
+            }
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use plimsoll_store_http::kind;
 use plimsoll_testkit::ask::{Script, ask};
 use plimsoll_testkit::opening::Opening;
 
-use crate::fixture::{GET, LOOK, Server, kinds, open};
+use crate::fixture::{GET, LOOK, Server, kept, kinds, open};
 
 #[test]
 fn a_user_is_let_in_with_the_password_and_not_without() {
@@ -52,4 +52,43 @@ fn what_is_not_ours_is_neither_stopped_nor_filled() {
     let port = plimsoll_testkit::process::free_port();
     let error = open(&format!("http://127.0.0.1:{port}"), None).err().unwrap();
     assert_eq!(error.kind, StoreErrorKind::Unreachable);
+}
+
+#[test]
+fn sessions_with_several_hosts_go_on_at_the_next_one_after_a_loss_and_stay_after_an_ordinary_end() {
+    let [first, second] = ["first", "second"].map(|name| {
+        Server::listening("", "", |place| {
+            let more = "location /gone { return 444; } location /once { keepalive_timeout 0; return 200; }\n";
+            std::fs::write(place.join("more"), more).unwrap();
+            std::fs::write(place.join("files/which"), name).unwrap();
+        })
+    });
+    let asked = |url: &str, targets: &[&'static str]| {
+        let mut store = open(url, None).unwrap();
+        let mut script = Script::new();
+        for target in targets {
+            script.op(GET, [Value::Text(target)]);
+        }
+        let replies = ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap();
+        let said = |answer| kept(answer).map(|(_, body)| String::from_utf8(body).unwrap()).unwrap_or_default();
+        replies.iter().map(|reply| (reply.outcome, said(&reply.answer))).collect::<Vec<_>>()
+    };
+    let ok = |body: &str| (Outcome::Ok, body.to_owned());
+    let both = format!("{},127.0.0.1:{}/", first.url(), second.port);
+    assert_eq!(
+        asked(&both, &["/which", "/once", "/which", "/gone", "/which"]),
+        [ok("first"), ok(""), ok("first"), (Outcome::Unknown, String::new()), ok("second")]
+    );
+    let place = open(&both, None).unwrap().describe().unwrap().place;
+    assert_eq!(place, format!("{}, {}", first.url(), second.url()));
+
+    let dead = format!("http://127.0.0.1:{}", plimsoll_testkit::process::free_port());
+    let one_alive = format!("{dead},127.0.0.1:{}", second.port);
+    let mut said = Vec::new();
+    drop(Opening::attached(kind, &one_alive, None).open_saying(&mut said).unwrap());
+    assert_eq!(said, [format!("{dead} does not answer; sessions try it after the others")]);
+    assert_eq!(asked(&one_alive, &["/which"]), [ok("second")]);
+    let error = open(&format!("{dead},127.0.0.1:1"), None).err().unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Unreachable);
+    assert_eq!(open("http://a,,b", None).err().unwrap().kind, StoreErrorKind::Usage);
 }

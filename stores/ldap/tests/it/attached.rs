@@ -143,3 +143,23 @@ fn the_base_is_asked_for_where_the_url_has_none() {
     let store = open(&format!("ldap://{ADMIN}@127.0.0.1:{}", server.port), Some(PASSWORD), "ask").unwrap();
     store.close().unwrap();
 }
+
+#[test]
+fn with_several_hosts_sessions_and_preparations_go_to_the_next_one_when_the_first_is_gone() {
+    let (mut first, second) = (Server::start(""), Server::start(""));
+    let url = format!("ldap://{ADMIN}@127.0.0.1:{},127.0.0.1:{}/{BASE}", first.port, second.port);
+    let mut store = open(&url, Some(PASSWORD), "ask").unwrap();
+    let place = store.describe().unwrap().place;
+    assert_eq!(place, format!("ldap://127.0.0.1:{}/{BASE}, ldap://127.0.0.1:{}/{BASE}", first.port, second.port));
+    let mut script = Script::new();
+    script.op(ADD, [Value::Int(1), Value::Int(1)]).op(LOOK, [Value::Int(1)]);
+    let mut outcomes = || {
+        let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();
+        replies.iter().map(|reply| reply.outcome).collect::<Vec<_>>()
+    };
+    assert_eq!(outcomes(), [Outcome::Ok, Outcome::Ok]);
+    assert_eq!(first.entries().len(), 2, "the first session goes to the first host");
+    first.kill();
+    assert_eq!(outcomes(), [Outcome::Ok, Outcome::Ok]);
+    assert_eq!(second.entries().len(), 2);
+}
