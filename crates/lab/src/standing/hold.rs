@@ -183,7 +183,7 @@ impl Holder {
                 self.is_ending.store(true, Ordering::SeqCst);
                 return;
             }
-            Ok(Sent { request, process }) => {
+            Ok(Sent { request, process }) => self.unclaimed(process, &request).and_then(|()| {
                 self.leases.before(process, &request, &self.cluster);
                 let answered = match self.command(&request) {
                     Some(command) => self.log.logged(process, command, || self.answer(process, &request, &socket)),
@@ -191,11 +191,23 @@ impl Holder {
                 };
                 self.leases.after(process, &request, answered.is_ok());
                 answered
-            }
+            }),
             Err(error) => Err(StoreError::usage(format!("the lab received a malformed request: {error}"))
                 .next("a lab and its commands are of one release: end it with `plimsoll lab down`, and make it anew")),
         };
         say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
+    }
+
+    /// Refuses a run's change of a link, limit or clock that another run has changed, until that one has set it back.
+    fn unclaimed(&self, process: u32, request: &LabRequest) -> Result<(), StoreError> {
+        let Some((other, number)) = self.leases.clash(process, request) else { return Ok(()) };
+        let thing = match request {
+            LabRequest::Link { .. } => "link",
+            LabRequest::Limit { .. } => "limit",
+            _ => "clock",
+        };
+        let what = format!("node {} of lab {} has a {thing} of another run (process {other})", number + 1, self.name);
+        Err(StoreError::usage(what).next("begin this fault when that run has healed its own, or name another node"))
     }
 
     /// Returns the command of a request that does something to servers, or words in the style of a command.

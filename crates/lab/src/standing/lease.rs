@@ -47,6 +47,15 @@ impl Leases {
         Ok(())
     }
 
+    /// Returns a process other than `process` that has changed a link, limit or clock of the request and not set it back, and
+    /// the node. Each would set the value back to one of the other.
+    pub(super) fn clash(&self, process: u32, request: &LabRequest) -> Option<(u32, usize)> {
+        let all = self.all();
+        all.get(&process)?;
+        let mut others = all.iter().filter(|(other, _)| **other != process);
+        others.find_map(|(other, lease)| Some((*other, lease.changed(request)?)))
+    }
+
     /// Notes the state that a request is about to change, if its process has a lease. Each call is followed by one of
     /// [`Leases::after`].
     pub(super) fn before(&self, process: u32, request: &LabRequest, cluster: &ClusterHandle) {
@@ -144,6 +153,19 @@ impl Lease {
         self.down.is_empty() && self.links.is_empty() && self.clocks.is_empty() && self.limits.is_empty()
     }
 
+    /// Returns a node whose link, limit or clock the request would change, and the process has changed.
+    fn changed(&self, request: &LabRequest) -> Option<usize> {
+        match request {
+            LabRequest::Link { nodes, .. } => self.links.keys().copied().find(|number| nodes.has(*number)),
+            LabRequest::Clock { nodes, .. } => self.clocks.keys().copied().find(|number| nodes.has(*number)),
+            LabRequest::Limit { nodes, change, .. } => {
+                let mut limits = self.limits.keys().copied();
+                limits.find(|(number, name)| nodes.has(*number) && *name == change.name()).map(|(number, _)| number)
+            }
+            _ => None,
+        }
+    }
+
     /// Forgets a node that was removed: its number may be given to another.
     fn forget(&mut self, number: usize) {
         self.down.remove(&number);
@@ -185,4 +207,39 @@ impl Lease {
 fn numbers(cluster: &ClusterHandle, nodes: Nodes) -> impl Iterator<Item = usize> {
     let numbers = cluster.nodes().into_iter().map(|node| node.number);
     numbers.filter(move |number| nodes.has(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_second_process_does_not_change_what_the_first_has_to_set_back() {
+        let mut other = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let (leases, first, second) = (Leases::default(), std::process::id(), other.id());
+        [first, second].into_iter().for_each(|process| leases.give(process).unwrap());
+        let change = |by_ns| Some(ClockChange { by_ns, drift_ppm: 0 });
+        let clock = |nodes| LabRequest::Clock { nodes, change: change(7) };
+        let limit = |change| LabRequest::Limit { nodes: Nodes::All, change, given: String::new() };
+        let is_refused = |process, request: LabRequest| leases.clash(process, &request).is_some();
+        assert!(!is_refused(second, clock(Nodes::All)));
+        if let Some(lease) = leases.all().get_mut(&first) {
+            lease.clocks.insert(1, None);
+            lease.links.insert(2, Link::default());
+            lease.limits.insert((0, LimitChange::Memory(None).name()), LimitChange::Memory(None));
+        }
+        assert_eq!(leases.clash(second, &clock(Nodes::All)), Some((first, 1)));
+        assert!(!is_refused(second, clock(Nodes::One(2))) && !is_refused(first, clock(Nodes::All)));
+        assert!(!is_refused(1, clock(Nodes::All)), "a command by hand has no lease, and sets nothing back");
+        assert!(is_refused(second, LabRequest::Link { nodes: Nodes::One(2), link: Link::CUT }));
+        assert!(is_refused(second, limit(LimitChange::Memory(Some(1)))));
+        assert!(!is_refused(second, limit(LimitChange::Cpus(None))));
+        // Set back to what it was.
+        leases.after(first, &LabRequest::Clock { nodes: Nodes::One(1), change: None }, true);
+        assert!(!is_refused(second, clock(Nodes::All)));
+        drop(other.stdin.take());
+        other.wait().unwrap();
+    }
 }
