@@ -171,6 +171,19 @@ pub trait Recipe: Send + Sync {
         "server"
     }
 
+    /// Returns true if the role of the node may change other than by [`Recipe::promote`].
+    fn changes_role(&self, _node: usize) -> bool {
+        false
+    }
+
+    /// Returns the present role of a node that is ready and [changes it](Recipe::changes_role).
+    ///
+    /// # Errors
+    /// If the node does not answer.
+    fn present_role(&self, node: &Node, _waits: &Waits) -> Result<&'static str, StoreError> {
+        Ok(self.role(node.number))
+    }
+
     /// True if the node holds data that is lost with its disk. A proxy only has its configuration.
     fn keeps_data(&self, _node: usize) -> bool {
         true

@@ -100,6 +100,15 @@ pub struct ServerState {
     pub clock: Option<ClockChange>,
 }
 
+/// Answers of a node that is ready.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeAnswer {
+    /// Present role.
+    pub role: &'static str,
+    /// State in the words of the node's own cluster; empty if it has none.
+    pub own_state: String,
+}
+
 /// A node with its server, host and files.
 #[derive(Clone)]
 struct ClusterMember {

@@ -156,6 +156,14 @@ impl Recipe for Proxied {
         self.inner.primary(&self.behind(nodes), waits)
     }
 
+    fn changes_role(&self, node: usize) -> bool {
+        !self.is_it(node) && self.inner.changes_role(node)
+    }
+
+    fn present_role(&self, node: &Node, waits: &Waits) -> Result<&'static str, StoreError> {
+        self.inner.present_role(node, waits)
+    }
+
     fn is_replica(&self, node: &Node, waits: &Waits) -> Option<bool> {
         if self.is_it(node.number) { None } else { self.inner.is_replica(node, waits) }
     }

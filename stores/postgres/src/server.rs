@@ -276,6 +276,15 @@ impl Recipe for PostgresRecipe {
         }
     }
 
+    fn changes_role(&self, _: usize) -> bool {
+        self.patroni.is_some()
+    }
+
+    fn present_role(&self, node: &Node, waits: &Waits) -> Result<&'static str, StoreError> {
+        let mut connection = self.by_socket(node).open(Arc::default(), "", &[], waits)?;
+        Ok(if connection.value(IN_RECOVERY)? == "f" { "primary" } else { "replica" })
+    }
+
     fn keeps_data(&self, node: usize) -> bool {
         !self.is_pooler(node)
     }
@@ -442,14 +451,6 @@ impl Recipe for PostgresRecipe {
         let is_pooler = self.is_pooler(node.number);
         let endpoint = if is_pooler { self.endpoint(node) } else { self.by_socket(node) };
         endpoint.open(Arc::default(), "", &[], waits).map(drop)
-    }
-
-    fn own_state(&self, node: &Node, waits: &Waits) -> Result<String, StoreError> {
-        if self.patroni.is_none() {
-            return Ok(String::new());
-        }
-        let mut connection = self.by_socket(node).open(Arc::default(), "", &[], waits)?;
-        connection.value("SELECT CASE WHEN pg_is_in_recovery() THEN 'replica' ELSE 'primary' END")
     }
 
     fn progress(&self, node: Member<'_>, waits: &Waits) -> Result<Vec<Progress>, StoreError> {

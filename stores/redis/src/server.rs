@@ -159,15 +159,6 @@ impl RedisRecipe {
         Endpoint { address, tls: None, login }
     }
 
-    /// Asks a server, which is no Sentinel, for its present role.
-    ///
-    /// # Errors
-    /// If it does not answer.
-    pub(crate) fn present_role(&self, node: &Node, waits: &Waits) -> Result<&'static str, StoreError> {
-        let info = Info::read(&mut Control::open(&self.endpoint(node), waits)?)?;
-        Ok(if info.text("role") == MASTER { MASTER } else { REPLICA })
-    }
-
     /// The program that checks append-only files (`aof`) or snapshots (`rdb`), where it is installed.
     pub fn check_program(&self, of: &str) -> Option<PathBuf> {
         let name = format!("{}-check-{of}", self.make.user());
@@ -195,6 +186,15 @@ impl Recipe for RedisRecipe {
             _ if node < self.shape.servers() => REPLICA,
             _ => SENTINEL,
         }
+    }
+
+    fn changes_role(&self, node: usize) -> bool {
+        self.shape.replicas > 0 && self.role(node) != SENTINEL
+    }
+
+    fn present_role(&self, node: &Node, waits: &Waits) -> Result<&'static str, StoreError> {
+        let info = Info::read(&mut Control::open(&self.endpoint(node), waits)?)?;
+        Ok(if info.text("role") == MASTER { MASTER } else { REPLICA })
     }
 
     fn ports(&self, node: usize) -> &'static [u16] {
@@ -226,14 +226,6 @@ impl Recipe for RedisRecipe {
 
     fn is_replica(&self, node: &Node, waits: &Waits) -> Option<bool> {
         self.is_cluster().then(|| self.present_role(node, waits).is_ok_and(|role| role == REPLICA))
-    }
-
-    fn own_state(&self, node: &Node, waits: &Waits) -> Result<String, StoreError> {
-        if self.shape.replicas == 0 || self.role(node.number) == SENTINEL {
-            return Ok(String::new());
-        }
-        let role = self.present_role(node, waits)?;
-        Ok(if role == self.role(node.number) { String::new() } else { format!("now {role}") })
     }
 
     fn failover_time(&self) -> Option<FailoverTime> {

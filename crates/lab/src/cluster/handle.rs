@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, Waits};
 
 use super::progress::TrackedOperation;
-use super::{ClusterHandle, ServerState};
+use super::{ClusterHandle, NodeAnswer, ServerState};
 use crate::hosts::{NamespaceGuard, Network};
 
 impl ClusterHandle {
@@ -18,9 +18,14 @@ impl ClusterHandle {
         Arc::clone(&self.0) as Arc<dyn Servers>
     }
 
-    /// Returns the node's role in the cluster: as it was made, or since a replica was promoted.
+    /// Returns the node's role in the cluster: as it was made, or since a replica was promoted by command.
     pub fn role(&self, number: usize) -> &'static str {
         self.0.recipe.role(self.0.position(number))
+    }
+
+    /// Returns true if the cluster itself may have given the node another role.
+    pub(crate) fn changes_role(&self, number: usize) -> bool {
+        self.0.recipe.changes_role(number)
     }
 
     /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
@@ -120,15 +125,19 @@ impl ClusterHandle {
         self.0.starting()
     }
 
-    /// Asks a node, as a client, if it is ready, and for its state in its own words. Each reply may take `bound`.
+    /// Asks a node, as a client, if it is ready, and for its role and state. Each reply may take `bound`.
     ///
     /// # Errors
     /// `Usage` if there is no such node; an error if it is not ready.
-    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<String, StoreError> {
+    pub(crate) fn ready(&self, number: usize, bound: Duration) -> Result<NodeAnswer, StoreError> {
         let (nodes, _guard) = (self.0.nodes(), self.0.enter()?);
         let (node, waits) = (self.0.member(&nodes, number, false)?, self.0.waits.with_answer(bound));
         self.0.recipe.ready(&node, &waits)?;
-        self.0.recipe.own_state(&node, &waits)
+        let role = match self.changes_role(number) {
+            true => self.0.recipe.present_role(&node, &waits)?,
+            false => self.role(number),
+        };
+        Ok(NodeAnswer { role, own_state: self.0.recipe.own_state(&node, &waits)? })
     }
 
     /// Asks the nodes that `is_asked` selects for their long-running operations.

@@ -482,7 +482,12 @@ impl Holder {
         let number = node.number;
         let own = said.and_then(|said| said.get(&number));
         let not_ready = own.and_then(|own| own.as_ref().err());
-        let own_state = own.and_then(|own| own.as_ref().ok()).cloned().unwrap_or_default();
+        let answer = own.and_then(|own| own.as_ref().ok());
+        let role = match (answer, self.cluster.role(number)) {
+            (Some(answer), _) => answer.role.to_owned(),
+            (None, role) if self.cluster.changes_role(number) => format!("initially {role}"),
+            (None, role) => role.to_owned(),
+        };
         let is_left =
             self.needed_by().get(&number).is_some_and(|process| readable(process, Duration::ZERO).unwrap_or(false));
         let kept = self.kept().get(&number).cloned().unwrap_or_default();
@@ -512,7 +517,7 @@ impl Holder {
         let (processor_s, memory_bytes) = used_by(&directory);
         Ok(NodeStatus {
             number,
-            role: self.cluster.role(number).to_owned(),
+            role,
             address: node.address,
             ports: node.ports.clone(),
             namespace: self.cluster.namespace(number)?,
@@ -522,7 +527,7 @@ impl Holder {
             process,
             state,
             reason: kept.given_up.or(ended).or(of_state),
-            own_state,
+            own_state: answer.map(|answer| answer.own_state.clone()).unwrap_or_default(),
             is_left,
             restarts: kept.restart_count,
             processor_s,

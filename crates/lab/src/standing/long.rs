@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Progress, StoreError};
 
 use super::request::OperationStatus;
-use crate::cluster::ClusterHandle;
+use crate::cluster::{ClusterHandle, NodeAnswer};
 use crate::cluster::progress::{ANSWER_BOUND, LOOK_INTERVAL, TrackedOperation};
 
 /// Longest time that a request waits for a look: several replies of a slow server.
 pub(super) const ASK_BOUND: Duration = Duration::from_secs(3);
 
-/// States of ready nodes in their own words, and the reasons of those that are not ready, by their numbers.
-pub(super) type Said = BTreeMap<usize, Result<String, String>>;
+/// Answers of ready nodes, and the reasons of those that are not ready, by their numbers.
+pub(super) type Said = BTreeMap<usize, Result<NodeAnswer, String>>;
 
 /// Shared state of the thread that looks, and of the requests.
 #[derive(Default)]
@@ -109,7 +109,7 @@ impl Long {
     }
 }
 
-/// Asks all nodes together if they are ready. Returns their states in their own words, or why they are not ready.
+/// Asks all nodes together if they are ready. Returns their answers, or why they are not ready.
 fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Said {
     let starting = cluster.starting();
     let nodes = cluster.nodes().into_iter().map(|node| node.number);
@@ -117,7 +117,7 @@ fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Said {
     std::thread::scope(|scope| {
         let ask = |number| (number, scope.spawn(move || cluster.ready(number, ANSWER_BOUND)));
         let asked: Vec<_> = nodes.map(ask).collect();
-        let told = |asked: Result<String, StoreError>| asked.map_err(|error| error.line());
+        let told = |asked: Result<NodeAnswer, StoreError>| asked.map_err(|error| error.line());
         asked.into_iter().filter_map(|(number, asked)| Some((number, told(asked.join().ok()?)))).collect()
     })
 }

@@ -166,7 +166,7 @@ pub struct HostStatus {
 pub struct NodeStatus {
     /// Number of the node, from 0.
     pub number: usize,
-    /// Role in the cluster when it was made.
+    /// Present role; `initially` and the first one if the node may have another and cannot be asked.
     pub role: String,
     /// Address and ports on which the node listens.
     pub address: Ipv4Addr,
