@@ -408,48 +408,56 @@ impl WorkerCore {
                 }
             };
             self.idle.pop();
-            let lane = &mut self.lanes[index];
-            self.params.clear();
-            let cycle = lane.cycle;
-            let kind = match cycle < lane.end_cycle {
-                true => self.stream.op(lane.client, cycle, &mut self.params),
-                false => None,
-            };
-            let Some(kind) = kind else {
-                // A client that is done comes back when its connection was lost and opened again, and is still done.
-                if cycle != DONE {
-                    let reason = if cycle < lane.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
-                    lane.cycle = DONE;
-                    self.client_is_done(now_ns, reason);
-                }
-                continue;
-            };
-            lane.busy = Busy::Op as u64;
-            lane.kind = u32::from(kind);
-            lane.cycle = cycle + 1;
-            lane.scheduled_ns = scheduled_ns;
-            lane.sent_ns = now_ns;
-            self.in_flight += 1;
-            self.started += 1;
-            self.board.started.store(self.started, Relaxed);
-            if self.is_open {
-                self.held_ns = None;
-                lane.could_ns = scheduled_ns.max(lane.free_ns);
-                self.board.tally(self.slice).lag.record(now_ns.saturating_sub(lane.could_ns));
-            }
-            let op = Op::new(kind, self.params.values());
-            if let Some(observer) = &mut self.observer {
-                observer.sent(Ticket(index as u32), now_ns, lane.client, cycle, &op);
-            }
+            let Some((cycle, kind)) = self.begin_op(index, scheduled_ns, now_ns) else { continue };
             if let Some(tracks) = &mut self.tracks
                 && tracks.is_steps(kind)
             {
-                lane.busy = Busy::Steps as u64;
-                tracks.begin(index, cycle, kind, op.params);
+                self.lanes[index].busy = Busy::Steps as u64;
+                tracks.begin(index, cycle, kind, self.params.values());
                 return Next::Steps { lane: index };
             }
             return Next::Send { lane: index, cycle, scheduled_ns, kind };
         }
+    }
+
+    /// Begins the next operation of the client of a lane, due at `scheduled_ns`. Returns its number and type, or `None` if
+    /// the client is done.
+    #[inline(always)]
+    fn begin_op(&mut self, index: usize, scheduled_ns: u64, now_ns: u64) -> Option<(u64, KindId)> {
+        let lane = &mut self.lanes[index];
+        self.params.clear();
+        let cycle = lane.cycle;
+        let kind = match cycle < lane.end_cycle {
+            true => self.stream.op(lane.client, cycle, &mut self.params),
+            false => None,
+        };
+        let Some(kind) = kind else {
+            // A client that is done comes back when its connection was lost and opened again, and is still done.
+            if cycle != DONE {
+                let reason = if cycle < lane.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
+                lane.cycle = DONE;
+                self.client_is_done(now_ns, reason);
+            }
+            return None;
+        };
+        lane.busy = Busy::Op as u64;
+        lane.kind = u32::from(kind);
+        lane.cycle = cycle + 1;
+        lane.scheduled_ns = scheduled_ns;
+        lane.sent_ns = now_ns;
+        self.in_flight += 1;
+        self.started += 1;
+        self.board.started.store(self.started, Relaxed);
+        if self.is_open {
+            self.held_ns = None;
+            lane.could_ns = scheduled_ns.max(lane.free_ns);
+            self.board.tally(self.slice).lag.record(now_ns.saturating_sub(lane.could_ns));
+        }
+        let op = Op::new(kind, self.params.values());
+        if let Some(observer) = &mut self.observer {
+            observer.sent(Ticket(index as u32), now_ns, lane.client, cycle, &op);
+        }
+        Some((cycle, kind))
     }
 
     /// The operation of `kind` that [`WorkerCore::next`] said to send last.

@@ -6,12 +6,11 @@
 //! operations that failed.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::pace::Breaker;
-use plimsoll_core::{Answer, Op, Outcome, Ticket};
+use plimsoll_core::{Answer, Outcome};
 
-use super::{Busy, DONE, Lane, Next, WorkerCore};
+use super::{Busy, Lane, Next, WorkerCore};
 use crate::schedule::NEVER_NS;
 use crate::spec::{BreakerCounts, StopReason};
 
@@ -158,38 +157,11 @@ impl WorkerCore {
     /// The client of a lane, whose circuit is open, takes an operation that is due, and does not send it.
     #[cold]
     fn reject(&mut self, index: usize, scheduled_ns: u64, now_ns: u64) {
-        let lane = &mut self.lanes[index];
-        let (client, cycle) = (lane.client, lane.cycle);
-        self.params.clear();
-        let kind = match cycle < lane.end_cycle {
-            true => self.stream.op(client, cycle, &mut self.params),
-            false => None,
-        };
-        let Some(kind) = kind else {
+        if self.begin_op(index, scheduled_ns, now_ns).is_none() {
             if let Some(rests) = &mut self.rests {
                 rests.take(index as u32);
             }
-            if cycle != DONE {
-                let reason = if cycle < lane.end_cycle { StopReason::Exhausted } else { StopReason::Limit };
-                lane.cycle = DONE;
-                self.client_is_done(now_ns, reason);
-            }
             return;
-        };
-        lane.busy = Busy::Op as u64;
-        lane.kind = u32::from(kind);
-        lane.cycle = cycle + 1;
-        lane.scheduled_ns = scheduled_ns;
-        lane.sent_ns = now_ns;
-        lane.could_ns = scheduled_ns.max(lane.free_ns);
-        let lag_ns = now_ns.saturating_sub(lane.could_ns);
-        self.held_ns = None;
-        self.in_flight += 1;
-        self.started += 1;
-        self.board.started.store(self.started, Relaxed);
-        self.board.tally(self.slice).lag.record(lag_ns);
-        if let Some(observer) = &mut self.observer {
-            observer.sent(Ticket(index as u32), now_ns, client, cycle, &Op::new(kind, self.params.values()));
         }
         let answer = self.circuits().map(|circuits| std::mem::take(&mut circuits.answer)).unwrap_or_default();
         self.finish(index, now_ns, Outcome::Rejected, &answer);

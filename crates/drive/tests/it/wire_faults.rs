@@ -1,6 +1,7 @@
 //! The wire executor when the server or the network fails.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use plimsoll_core::pace::ThinkTime;
@@ -34,6 +35,20 @@ over_both! {
 
 fn error_count(driven: &Driven, code: &str) -> u64 {
     driven.result.errors.iter().filter(|error| error.code == code).map(|error| error.count).sum()
+}
+
+/// Leaves connections to `server` without a greeting for 0.9 s, from its tenth answer on. Returns its answers by then.
+fn silence(server: &Server) -> JoinHandle<u64> {
+    let manner = server.manner.clone();
+    std::thread::spawn(move || {
+        while manner.answered.load(SeqCst) < 10 {
+            std::thread::sleep(MS);
+        }
+        manner.silent.store(true, SeqCst);
+        std::thread::sleep(MS * 900);
+        manner.silent.store(false, SeqCst);
+        manner.answered.load(SeqCst)
+    })
 }
 
 fn a_lost_connection_leaves_its_operation_unknown_and_is_opened_again(io: Io) {
@@ -183,16 +198,7 @@ fn a_server_that_goes_away_while_its_clients_think_is_lost(io: Io) {
 fn a_connection_that_is_not_greeted_is_given_up_in_time_and_begun_again_after_a_wait(io: Io) {
     // Each connection is lost after 40 requests.
     let server = Server::unix(|_, request, _| if request == 40 { Act::Close } else { Act::Answer });
-    let manner = server.manner.clone();
-    let silencer = std::thread::spawn(move || {
-        while manner.answered.load(SeqCst) < 10 {
-            std::thread::sleep(MS);
-        }
-        manner.silent.store(true, SeqCst);
-        std::thread::sleep(MS * 900);
-        manner.silent.store(false, SeqCst);
-        manner.answered.load(SeqCst)
-    });
+    let silencer = silence(&server);
     let backoff = Backoff::Constant(100_000_000);
     let spec = DriveSpec { connect_timeout: Some(MS * 100), backoff, ..for_ms(io, 2_000) };
     let (driven, _) = drive(&spec, server.clients(2), endless());
@@ -226,16 +232,7 @@ fn an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one(io: Io)
 fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
     // The connection is lost after 40 requests, which is 200 ms, and others are not greeted until 0.9 s.
     let server = Server::unix(|_, request, _| if request == 40 { Act::Close } else { Act::Answer });
-    let manner = server.manner.clone();
-    let silencer = std::thread::spawn(move || {
-        while manner.answered.load(SeqCst) < 10 {
-            std::thread::sleep(MS);
-        }
-        manner.silent.store(true, SeqCst);
-        std::thread::sleep(MS * 900);
-        manner.silent.store(false, SeqCst);
-        manner.answered.load(SeqCst)
-    });
+    let silencer = silence(&server);
     let breaker = Some(Breaker { failures: 2, wait_ns: 300_000_000 });
     let spec = DriveSpec { connect_timeout: Some(MS * 100), breaker, pace: Pace::even(200.0), ..for_ms(io, 2_000) };
     let (driven, log) = drive(&spec, server.clients(1), endless());
