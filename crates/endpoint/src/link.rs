@@ -1,8 +1,10 @@
 //! A connection that is made when it is needed, and made again when it has ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use plimsoll_core::{Nodes, Probe, Reading, Servers, StoreError};
+use plimsoll_core::waits::TICK;
+use plimsoll_core::{Nodes, Probe, Reading, Servers, StoreError, StoreErrorKind, Waits};
 
 /// A connection that can tell whether it may be used again.
 pub trait Connected: Send + 'static {
@@ -14,6 +16,8 @@ pub trait Connected: Send + 'static {
 pub struct Link<C> {
     server: Option<(Arc<dyn Servers>, Nodes)>,
     connect: Arc<dyn Fn() -> Result<C, StoreError> + Send + Sync>,
+    /// Limits of the wait for a server that can be reached; `None` without such a wait.
+    patience: Option<Waits>,
     open: Option<C>,
 }
 
@@ -23,7 +27,7 @@ impl<C: Connected> Link<C> {
         server: Option<(Arc<dyn Servers>, Nodes)>,
         connect: impl Fn() -> Result<C, StoreError> + Send + Sync + 'static,
     ) -> Self {
-        Self { server, connect: Arc::new(connect), open: None }
+        Self { server, connect: Arc::new(connect), patience: None, open: None }
     }
 
     /// Returns the link with a connection that is open already.
@@ -32,10 +36,30 @@ impl<C: Connected> Link<C> {
         Self { open, ..self }
     }
 
-    /// Makes another link to the same server, with a separate connection.
+    /// Returns the link with a wait of up to one [answer](Waits::answer) while no server can be reached: one of several may be
+    /// about to take the place of another.
+    #[must_use]
+    pub fn waiting(self, waits: Option<Waits>) -> Self {
+        Self { patience: waits, ..self }
+    }
+
+    /// Makes another link to the same server, with a separate connection and without a wait.
     #[must_use]
     pub fn another(&self) -> Self {
-        Self { server: self.server.clone(), connect: Arc::clone(&self.connect), open: None }
+        Self { server: self.server.clone(), connect: Arc::clone(&self.connect), patience: None, open: None }
+    }
+
+    fn connected(&self) -> Result<C, StoreError> {
+        let Some(waits) = &self.patience else { return (self.connect)() };
+        let began = Instant::now();
+        loop {
+            match (self.connect)() {
+                Err(error) if error.kind == StoreErrorKind::Unreachable && began.elapsed() < waits.answer() => {
+                    waits.pause(TICK)?;
+                }
+                made => return made,
+            }
+        }
     }
 
     /// The connection. Between two uses the server may have been restarted, or have ended a connection that was idle.
@@ -52,7 +76,7 @@ impl<C: Connected> Link<C> {
                 if let Some((server, nodes)) = &self.server {
                     server.check(*nodes)?;
                 }
-                (self.connect)()?
+                self.connected()?
             }
         };
         Ok(self.open.insert(open))
@@ -85,8 +109,7 @@ impl<C: Connected> Link<C> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
-
-    use plimsoll_core::StoreErrorKind;
+    use std::time::Duration;
 
     use super::*;
 
@@ -129,5 +152,27 @@ mod tests {
         });
         assert_eq!(probe().unwrap()[0].number(), 1.0);
         assert_eq!(made(), 4, "a probe has its own");
+    }
+
+    #[test]
+    fn a_link_that_waits_connects_once_another_server_takes_the_place_of_a_lost_one() {
+        let tries = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&tries);
+        let connect = move || match count.fetch_add(1, Ordering::Relaxed) {
+            0..4 => Err(StoreError::new(StoreErrorKind::Unreachable, "no primary")),
+            _ => Ok(Brief { left: 2 }),
+        };
+        let waits = |answer| Some(Waits::default().with_answer(answer));
+        let mut link = Link::new(None, connect).waiting(waits(Duration::from_secs(20)));
+        let mut probe = link.probe(|_| Ok(Vec::new()));
+        assert_eq!(probe().unwrap_err().what, "no primary");
+        assert!(link.get().is_ok());
+        assert_eq!(tries.load(Ordering::Relaxed), 5, "a probe does not wait");
+        let refused = || Err::<Brief, _>(StoreError::new(StoreErrorKind::Authentication, "no"));
+        let mut link = Link::new(None, refused).waiting(waits(Duration::from_secs(20)));
+        assert_eq!(link.get().err().unwrap().what, "no");
+        let gone = || Err::<Brief, _>(StoreError::new(StoreErrorKind::Unreachable, "gone"));
+        let mut link = Link::new(None, gone).waiting(waits(Duration::from_millis(50)));
+        assert_eq!(link.get().err().unwrap().what, "gone", "after the longest time of an answer");
     }
 }

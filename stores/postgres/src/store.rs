@@ -3,7 +3,6 @@
 use std::fs::Metadata;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use plimsoll_core::{
     Address, BlockingSession, CacheSize, Cycle, Dialect, Durability, Footprint, IndexMode, Layout, Node, Nodes, Op,
@@ -118,7 +117,10 @@ impl PostgresStore {
         let (server, ours) = server.unzip();
         let (endpoint, primary_at) = (endpoints[0].clone(), Arc::new(AtomicUsize::new(0)));
         // Of several, one may be away: the primary is asked for, and their state is of interest only without it.
-        let checked = server.clone().filter(|_| endpoints.len() == 1).map(|server| (server, Nodes::All));
+        let is_only = endpoints.len() == 1;
+        let checked = server.clone().filter(|_| is_only).map(|server| (server, Nodes::All));
+        // Nodes close connections while another one becomes the primary, as under Patroni.
+        let patience = Some(waits.clone()).filter(|_| !is_only);
         let connect = {
             let (connecting, waits) = (connecting.clone(), waits.clone());
             let (settings, primary_at) = (control_settings(&run_id), Arc::clone(&primary_at));
@@ -133,7 +135,7 @@ impl PostgresStore {
             control.set_waits(waits.clone());
             control
         });
-        let control = Link::new(checked, connect).holding(control);
+        let control = Link::new(checked, connect).holding(control).waiting(patience);
         PostgresStore {
             server,
             instance: None,
@@ -406,20 +408,7 @@ impl Store for PostgresStore {
     }
 
     fn sessions(&mut self, count: u32, durability: Durability) -> Result<Sessions, StoreError> {
-        let until = Instant::now() + self.waits.answer();
-        let settings = loop {
-            match self.session_settings(durability) {
-                // Nodes close connections while another one becomes the primary, as under Patroni.
-                Err(error)
-                    if error.kind == StoreErrorKind::Unreachable
-                        && self.sessions_at.are_several()
-                        && Instant::now() < until =>
-                {
-                    self.waits.pause(waits::TICK)?;
-                }
-                settings => break settings?,
-            }
-        };
+        let settings = self.session_settings(durability)?;
         let Some(records) = &self.records else {
             if self.copy.is_none() && self.sessions_at.are_several() {
                 if self.has_schema {
