@@ -36,8 +36,8 @@ impl<C: Connected> Link<C> {
         Self { open, ..self }
     }
 
-    /// Returns the link with a wait of up to one [answer](Waits::answer) while no server can be reached: one of several may be
-    /// about to take the place of another.
+    /// Returns the link with a wait of up to one [answer](Waits::answer) while no server can be reached: one of several
+    /// may be about to take the place of another.
     #[must_use]
     pub fn waiting(self, waits: Option<Waits>) -> Self {
         Self { patience: waits, ..self }
@@ -162,7 +162,7 @@ mod tests {
             0..4 => Err(StoreError::new(StoreErrorKind::Unreachable, "no primary")),
             _ => Ok(Brief { left: 2 }),
         };
-        let waits = |answer| Some(Waits::default().with_answer(answer));
+        let waits = |answer: Duration| Some(Waits::default().with_answer(answer));
         let mut link = Link::new(None, connect).waiting(waits(Duration::from_secs(20)));
         let mut probe = link.probe(|_| Ok(Vec::new()));
         assert_eq!(probe().unwrap_err().what, "no primary");

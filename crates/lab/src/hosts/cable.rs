@@ -33,6 +33,7 @@ const ETHERNET_BYTES: usize = 14;
 /// Types of frames (`linux/if_ether.h`).
 const IPV4: u16 = libc::ETH_P_IP as u16;
 const IPV6: u16 = libc::ETH_P_IPV6 as u16;
+const ARP: u16 = libc::ETH_P_ARP as u16;
 /// Bits of an IPv4 header that are set in fragments: more of them follow, and the offset.
 const IPV4_FRAGMENT: u16 = 0x3fff;
 /// Length of an IPv6 header, and the headers that may stand between it and TCP's: options and routing.
@@ -162,7 +163,7 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => {
                         let frame = &buffer[..length];
-                        let link = if link.clients_only && !is_of_load(frame) { Link::default() } else { link };
+                        let link = if passes(frame, &link) { Link::default() } else { link };
                         way.take(frame, &link, Instant::now(), &mut chance);
                     }
                     Err(rustix::io::Errno::AGAIN) => break,
@@ -175,13 +176,25 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     }
 }
 
+/// Returns true for a frame that the link does not affect. With a cut in one direction these are ARP's: a look-up needs both
+/// directions, so that otherwise the kernel's cache would decide whether the other direction works.
+fn passes(frame: &[u8], link: &Link) -> bool {
+    (link.clients_only && !is_of_load(frame)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
+}
+
+/// Returns the type of a frame.
+fn ethernet_type(frame: &[u8]) -> Option<u16> {
+    let at = OFFLOAD_BYTES + ETHERNET_BYTES;
+    Some(u16::from_be_bytes(frame.get(at - 2..at)?.try_into().ok()?))
+}
+
 /// Returns true for a frame from or to the load host, by the addresses of IPv4 or those that ARP looks up.
 fn is_of_load(frame: &[u8]) -> bool {
     let packet = frame.get(OFFLOAD_BYTES..).unwrap_or_default();
     // Places of the two addresses behind the Ethernet header, by its type.
-    let places: [usize; 2] = match packet.get(12..ETHERNET_BYTES) {
-        Some([0x08, 0x00]) => [12, 16],
-        Some([0x08, 0x06]) => [14, 24],
+    let places: [usize; 2] = match ethernet_type(frame) {
+        Some(IPV4) => [12, 16],
+        Some(ARP) => [14, 24],
         _ => return false,
     };
     places.into_iter().any(|place| {
@@ -264,7 +277,7 @@ fn has_fin(frame: &[u8]) -> bool {
 fn tcp_header(frame: &[u8]) -> Option<usize> {
     let ip = OFFLOAD_BYTES + ETHERNET_BYTES;
     let number = |at: usize| Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?));
-    let (protocol, at) = match number(ip - 2)? {
+    let (protocol, at) = match ethernet_type(frame)? {
         IPV4 if number(ip + 6)? & IPV4_FRAGMENT == 0 => {
             let words = frame.get(ip)? & 0xf;
             (*frame.get(ip + 9)?, ip + usize::from(words) * 4)
@@ -326,6 +339,17 @@ mod tests {
     use super::*;
 
     const LINK: Link = Link { loss: 0.0, ..Link::CUT };
+
+    #[test]
+    fn look_ups_of_addresses_pass_a_cut_in_one_direction_and_no_other_cut() {
+        let frame = |kind: u16| [&[0_u8; OFFLOAD_BYTES + 12][..], &kind.to_be_bytes(), &[0; 46]].concat();
+        let is_let_through = |kind, ways| passes(&frame(kind), &Link { ways, ..Link::CUT });
+        for ways in [LinkWays::In, LinkWays::Out] {
+            assert!(is_let_through(ARP, ways) && !is_let_through(IPV4, ways), "{ways:?}");
+        }
+        assert!(!is_let_through(ARP, LinkWays::Both));
+        assert!(!passes(&[0; 5], &Link { ways: LinkWays::In, ..Link::CUT }), "a frame without a type");
+    }
 
     /// Returns the frames in transit after `count` frames of 60 bytes, which begin with their numbers.
     fn underway(link: Link, count: u8) -> Vec<Box<[u8]>> {

@@ -256,13 +256,9 @@ fn packets_are_duplicated_reordered_and_corrupted_by_their_shares() {
 
 #[test]
 fn a_link_that_is_cut_in_one_direction_carries_the_other() {
-    let (one, two) = pair();
-    round_trip(&mut connect(&one, &two), 3);
     for (ways, [to_two, to_one]) in [(LinkWays::In, [0, 100]), (LinkWays::Out, [100, 0])] {
-        // A look-up of the other's Ethernet address needs both directions.
-        two.set_link(Link::default()).unwrap();
-        round_trip(&mut connect(&two, &one), 3);
-        round_trip(&mut connect(&one, &two), 3);
+        // New hosts know no Ethernet addresses yet.
+        let (one, two) = pair();
         two.set_link(Link { ways, ..Link::CUT }).unwrap();
         assert_eq!((datagrams(&one, &two, 100).len(), datagrams(&two, &one, 100).len()), (to_two, to_one), "{ways:?}");
     }
