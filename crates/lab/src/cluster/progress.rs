@@ -130,8 +130,11 @@ impl Running {
             asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).collect()
         });
         let answered: BTreeSet<usize> = answers.iter().map(|(by, _)| *by).collect();
-        let mut found: Vec<(usize, Progress)> =
-            answers.into_iter().flat_map(|(by, all)| all.into_iter().map(move |progress| (by, progress))).collect();
+        let of_node = |(by, all): (usize, Vec<Progress>)| {
+            let is_clock_true = self.has_true_clock(by);
+            all.into_iter().map(move |progress| (by, timed(progress, is_clock_true)))
+        };
+        let mut found: Vec<(usize, Progress)> = answers.into_iter().flat_map(of_node).collect();
         // A sender may go on for minutes after its receiver is gone, whose number a later node may have.
         found.retain(|(by, progress)| is_young_enough(*by, progress, &added));
         // What a node sends to one that starts stays as it was while the sender does not answer.
@@ -164,6 +167,12 @@ impl Running {
     fn progress_of(&self, number: usize) -> Result<Vec<Progress>, StoreError> {
         let (nodes, _guard) = (self.nodes(), self.enter()?);
         self.recipe.progress(self.member(&nodes, number, false)?, &self.waits.with_answer(ANSWER_BOUND))
+    }
+
+    /// Returns true if the wall clock of a node is known to be true.
+    fn has_true_clock(&self, number: usize) -> bool {
+        // A change in progress may be one of the clock.
+        self.find(number).is_ok_and(|member| member.server.try_lock().is_ok_and(|server| server.clock().is_none()))
     }
 
     fn log_bytes(&self, number: usize) -> u64 {
@@ -303,6 +312,12 @@ fn watched<T>(
     })
 }
 
+/// Returns the progress without its duration if the node that told it has a wrong clock: after a jump, an operation that
+/// has just begun would seem older than the node that it is for.
+fn timed(progress: Progress, is_clock_true: bool) -> Progress {
+    Progress { for_s: progress.for_s.filter(|_| is_clock_true), ..progress }
+}
+
 /// Returns the bytes of all files below `directory`.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -357,6 +372,15 @@ mod tests {
         assert!(!is_young_enough(0, &backup(5), &BTreeMap::new()), "the node was removed");
         let known = TrackedOperation::new(0, backup(5), 0, Some(long_ago), now);
         assert_eq!([&old, &new, &BTreeMap::new()].map(|added| is_of_present(&known, added)), [true, false, false]);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_does_not_hide_the_copy_of_a_node_that_joins() {
+        let added = BTreeMap::from([(3, Instant::now())]);
+        let after_jump = backup(5).running_for(3_600);
+        let is_seen = |is_clock_true| is_young_enough(0, &timed(after_jump.clone(), is_clock_true), &added);
+        assert!(is_seen(false) && !is_seen(true));
+        assert_eq!(timed(backup(5).running_for(4), true).for_s, Some(4));
     }
 
     fn backup(done: u64) -> Progress {
