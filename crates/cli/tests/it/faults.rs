@@ -423,3 +423,12 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
     assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
     assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
 }
+
+#[test]
+fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change() {
+    let place = Place::new();
+    let load = ["drive", "kv", "--set", "records=200", "--on", "redis", "--clients", "2", "--rate", "500/s"];
+    let fault = ["--for", "6s", "--backlog", "500ms", "-q", "--fault", "pause all at 2s for 3s"];
+    let ran = place.run(&[&load[..], &fault].concat()).expect(11);
+    ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
+}

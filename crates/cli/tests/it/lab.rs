@@ -205,11 +205,20 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
         assert!(counts.len() == 2 && counts.iter().all(|(_, count)| *count > 100), "{counts:?}");
     }
     assert_eq!(counts(&place)[0].0, "redis-sentinel node 1");
+    let roles = || -> Vec<String> {
+        let status = lab.status();
+        let nodes = status["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["role"].as_str().unwrap().to_owned()).collect()
+    };
+    let found = roles();
+    assert_eq!(found[0], "initially master", "it does not run, and cannot be asked");
+    assert_eq!(found.iter().filter(|role| *role == "master").count(), 1, "{found:?}");
     // The new master is driven alone, and then with the old one as its replica.
     let kv = "kv:a --set records=500 --for 1s";
     lab.drive(kv).expect(0).says("kept every promise … node 1 of lab redis-sentinel is killed");
     lab.does("start", "");
     lab.drive(kv).expect(0).says("kept every promise");
+    wait_for("the former master to follow", SEEN, || roles()[0] == "replica");
     lab.down();
 }
 

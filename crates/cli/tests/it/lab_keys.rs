@@ -1,7 +1,8 @@
-//! Keys in a lab of Redis: each run has its own, and removes these only.
+//! Labs of Redis: each run has keys of its own, and removes these only; roles are those after a failover.
 
-use crate::bench::Place;
+use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
+use crate::lab_progress::SEEN;
 
 #[test]
 fn runs_on_one_lab_keep_out_of_each_others_keys_and_remove_their_own() {
@@ -22,5 +23,30 @@ fn runs_on_one_lab_keep_out_of_each_others_keys_and_remove_their_own() {
         assert!(keys.lines().all(|key| key.trim().is_empty() || key.trim() == "mine"), "{keys}");
     }
     assert_eq!(ask(&["GET", "mine"]).trim(), "1");
+    lab.down();
+}
+
+#[test]
+fn faults_and_the_status_of_a_cluster_go_by_the_roles_after_a_failover() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-cluster", &["--set", "replicas=1"]);
+    let roles = || -> Vec<String> {
+        let status = lab.status();
+        let nodes = status["nodes"].as_array().unwrap().iter();
+        nodes.map(|node| node["role"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(roles(), ["master", "master", "master", "replica", "replica", "replica"]);
+    let address = lab.status()["nodes"][3]["address"].as_str().unwrap().to_owned();
+    lab.exec("4", &["redis-cli", "-h", &address, "CLUSTER", "FAILOVER"]).expect(0).says("OK");
+    wait_for("the failover", SEEN, || {
+        let roles = roles();
+        roles[3] == "master" && roles.iter().filter(|role| *role == "replica").count() == 3
+    });
+    let former = roles().iter().position(|role| role == "replica").unwrap() + 1;
+    let load = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-cluster", "--clients", "2", "--for", "5s"];
+    let fault = ["--goal", "errors=100%", "--json", "-q", "--fault", "kill replica at 1s for 1s"];
+    let report = place.run(&[&load[..], &fault].concat()).last_json();
+    let name = report["report"]["faults"][0]["name"].as_str().unwrap().to_owned();
+    assert!(former <= 3 && name.contains(&format!("node {former}")), "{name}: {former}");
     lab.down();
 }

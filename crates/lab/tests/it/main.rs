@@ -5,6 +5,7 @@
 mod cluster;
 mod death;
 mod hosts;
+mod hung;
 mod limits;
 mod page_cache;
 mod power;
