@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    AnswerTally, Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind, Ticket, Value,
-    WireClient, WireSession, WireState, Wish,
+    AnswerTally, Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind,
+    Ticket, Value, WireClient, WireSession, WireState, Wish,
 };
 
 /// Attempts for a server that a side has not been connected to: a name may have two addresses.
@@ -153,8 +153,8 @@ impl Branched {
         WireClient { address, session: Box::new(session) }
     }
 
-    /// Returns a session that is connected to one of `clients`, of which there is at least one: first to the first, and to
-    /// the next one after a lost connection.
+    /// Returns a session that is connected to one of `clients`, of which there is at least one. Each lost connection is
+    /// followed by one to the next.
     pub fn in_turn(mut clients: Vec<WireClient>) -> WireClient {
         if clients.len() == 1 { clients.swap_remove(0) } else { Self::client(vec![clients], Route::Only) }
     }

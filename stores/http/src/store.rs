@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind,
-    Waits, WireClient,
+    Durability, Footprint, Layout, Nodes, Servers, Sessions, Setting, Store, StoreDescription, StoreError,
+    StoreErrorKind, Waits, WireClient,
 };
 use plimsoll_endpoint::Branched;
 

@@ -312,8 +312,8 @@ fn watched<T>(
     })
 }
 
-/// Returns the progress without its duration if the node that told it has a wrong clock: after a jump, an operation that
-/// has just begun would seem older than the node that it is for.
+/// Returns the progress without its duration if the node that told it has a wrong clock. After a jump, an operation
+/// that has just begun would seem older than the node that it is for.
 fn timed(progress: Progress, is_clock_true: bool) -> Progress {
     Progress { for_s: progress.for_s.filter(|_| is_clock_true), ..progress }
 }

@@ -176,8 +176,8 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     }
 }
 
-/// Returns true for a frame that the link does not affect. With a cut in one direction these are ARP's: a look-up needs both
-/// directions, so that otherwise the kernel's cache would decide whether the other direction works.
+/// Returns true for a frame that the link does not affect. With a cut in one direction these are ARP's: a look-up needs
+/// both directions, so that otherwise the kernel's cache would decide whether the other direction works.
 fn passes(frame: &[u8], link: &Link) -> bool {
     (link.clients_only && !is_of_load(frame)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
 }

@@ -47,8 +47,8 @@ impl Leases {
         Ok(())
     }
 
-    /// Returns a process other than `process` that has changed a link, limit or clock of the request and not set it back, and
-    /// the node. Each would set the value back to one of the other.
+    /// Returns a process other than `process` that has to set back a link, limit or clock of the request, and the node.
+    /// Each of the two would set it back to a value of the other.
     pub(super) fn clash(&self, process: u32, request: &LabRequest) -> Option<(u32, usize)> {
         let all = self.all();
         all.get(&process)?;
