@@ -427,8 +427,11 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
 #[test]
 fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change() {
     let place = Place::new();
-    let load = ["drive", "kv", "--set", "records=200", "--on", "redis", "--clients", "2", "--rate", "500/s"];
-    let fault = ["--for", "6s", "--backlog", "500ms", "-q", "--fault", "pause all at 2s for 3s"];
-    let ran = place.run(&[&load[..], &fault].concat()).expect(11);
+    let plan = place.plan(
+        "stores = [\"redis\"]\nworkload = { name = \"kv\", records = 200 }\n[[phase]]\ndo = \"load\"\n[[phase]]\n\
+         do = \"drive\"\nclients = 2\nrate = \"500/s\"\nfor = \"6s\"\nbacklog = \"500ms\"\nmix = { read = 1 }\n\
+         fault = \"pause all at 2s for 3s\"\n",
+    );
+    let ran = place.run(&["run", &plan, "-q"]).expect(11);
     ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
 }

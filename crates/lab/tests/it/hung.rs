@@ -59,7 +59,7 @@ fn the_error_of_a_join_that_hangs_names_a_paused_node() {
     cluster.pause(Nodes::One(0)).unwrap();
     let error = adding.join().unwrap().unwrap_err();
     assert!(error.what.contains("join of node 2 hung at 48 %: copy; no progress for "), "{error}");
-    assert!(error.what.ends_with("; node 1 is paused"), "{error}");
+    assert!(error.what.contains("; node 1 is paused"), "{error}");
     cluster.resume(Nodes::One(0)).unwrap();
     assert_eq!(cluster.nodes().len(), 1, "the node that hung is gone");
     cluster.close().unwrap();
