@@ -6,6 +6,8 @@
 //! | `https://…` | TLS; the store's parameters say whom to trust, and who we are |
 //! | `http+unix:///path/to.sock?base=/base` | a Unix socket |
 //!
+//! Of a URL with several hosts each is a server of its own: [`plimsoll_endpoint::each_host`].
+//!
 //! A password is taken from where the caller has it (`--password-file`, or out of the URL). No error shows one, or a
 //! part of a URL that may be a piece of one.
 

@@ -7,6 +7,8 @@
 //! | `ldaps://…` | TLS from the first byte on |
 //! | `ldapi://%2Fpath%2Fto%2Fsocket/dc=example,dc=com` | a Unix socket |
 //!
+//! Of a URL with several hosts each is a server of its own: [`plimsoll_endpoint::each_host`].
+//!
 //! With TLS, `cacert=FILE` says whom to trust instead of this machine's roots, `cert=FILE&key=FILE` who we are,
 //! `insecure=yes` that nothing is checked. `auth=external` binds as whom the socket or the certificate says (SASL
 //! EXTERNAL). Without a user and without that, the bind is anonymous.

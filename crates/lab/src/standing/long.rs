@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{Progress, StoreError};
 
 use super::request::OperationStatus;
-use crate::cluster::{ClusterHandle, NodeAnswer};
 use crate::cluster::progress::{ANSWER_BOUND, LOOK_INTERVAL, TrackedOperation};
+use crate::cluster::{ClusterHandle, NodeAnswer};
 
 /// Longest time that a request waits for a look: several replies of a slow server.
 pub(super) const ASK_BOUND: Duration = Duration::from_secs(3);
