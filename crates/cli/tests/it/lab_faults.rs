@@ -255,3 +255,20 @@ fn a_node_of_mariadb_that_cannot_follow_keeps_its_data_until_it_can() {
     assert!(has("1", "kept") && has("1", "later"));
     lab.down();
 }
+
+#[test]
+fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let plain = each(&lab, "link");
+    let first = breaking(&place, &lab, &["link node 2 delay=5ms at 500ms"]);
+    wait_for("the first fault", SEEN, || each(&lab, "link")[1] != plain[1]);
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--for", "3s", "-q"];
+    let second = |fault: &str| place.run(&[&line[..], &["--fault", fault]].concat());
+    second("link node 2 delay=9ms at 500ms").says("node 2 of lab postgres-replicas has a link of another run");
+    second("link node 1 delay=1ms at 500ms for 1s").expect(0);
+    first.signal(Signal::INT);
+    first.ended().expect(130);
+    assert_eq!(each(&lab, "link"), plain);
+    lab.down();
+}
