@@ -30,11 +30,7 @@ impl HttpStore {
     }
 
     /// Attaches to `endpoints`, of which there is at least one and one has to answer. Sessions try the others again.
-    pub fn attach(
-        endpoints: Vec<Endpoint>,
-        waits: Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
+    pub fn attach(endpoints: Vec<Endpoint>, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
         let (mut first, mut miss) = (None::<Greeting>, None);
         for endpoint in &endpoints {
             let place = &endpoint.login.place;

@@ -381,9 +381,8 @@ fn end_migrate(target: &mut Control, host: &str) -> Result<(), StoreError> {
     let clients = target.command(&[b"CLIENT", b"LIST", b"TYPE", b"NORMAL"])?.text();
     let mut senders = senders(&clients, host).into_iter();
     // One may have ended by itself.
-    senders.try_for_each(|id| {
-        target.commands(&[vec![&b"CLIENT"[..], &b"KILL"[..], &b"ID"[..], id.as_bytes()]]).map(drop)
-    })
+    senders
+        .try_for_each(|id| target.commands(&[vec![&b"CLIENT"[..], &b"KILL"[..], &b"ID"[..], id.as_bytes()]]).map(drop))
 }
 
 /// Returns the ids of clients at `host` whose requests are arriving, of the reply to CLIENT LIST.
