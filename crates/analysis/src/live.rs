@@ -1,5 +1,5 @@
-//! Figures of a run in progress, in bounded memory: sums and newest slices of the running phase, its goals and faults, the
-//! newest value of each series.
+//! Figures of a run in progress, in bounded memory: sums and newest slices of the running phase, its goals and
+//! faults, the newest value of each series.
 //!
 //! The sums are those of the report, which alone knows a warm-up that is found afterwards
 //! ([`PhaseHeader::finds_warmup`]): until then its slices count.
@@ -172,8 +172,8 @@ impl LiveGoal {
         }
     }
 
-    /// Returns the distance of the value from the limit, as a share of the limit: negative if the goal is missed. `None`
-    /// without a value, and for a limit of 0.
+    /// Returns the distance of the value from the limit, as a share of the limit: negative if the goal is missed.
+    /// `None` without a value, and for a limit of 0.
     pub fn margin(&self) -> Option<f64> {
         let seen = self.seen.filter(|_| self.limit > 0.0)?;
         let room = if self.at_least { seen - self.limit } else { self.limit - seen };

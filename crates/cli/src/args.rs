@@ -94,8 +94,7 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
 The search climbs from rate to rate, bisects, and repeats the rate that holds and the one that does not until both are
 decided, at most 10 % apart (--precision). Without a goal: p99=20ms and errors=0.1%.
 
-Exit codes: 0 both rates were found, or every goal held at the highest rate; 1 no rate keeps the goals, or the search
-failed; 11 undecided.")]
+Exit codes: 0 both rates were found, or all goals held at the highest; 1 no rate keeps them, or an error; 11 undecided.")]
     Line(Box<LineArgs>),
     /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]
@@ -195,8 +194,7 @@ only one lab stands. A node that fails is started again, after a delay, unless -
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory.
-    #[command(after_help = "Examples:
-  plimsoll man ~/.local/share/man/man1")]
+    #[command(after_help = "Examples:\n  plimsoll man ~/.local/share/man/man1")]
     Man {
         /// Directory for the pages; created if missing.
         directory: PathBuf,
@@ -517,6 +515,9 @@ pub struct Telling {
     /// Tag of the run, a word that `plimsoll runs` shows and finds.
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
+    /// Serve the newest figures over HTTP: a page, /metrics, JSON, XML [without an address: 127.0.0.1:8417].
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = crate::listen::DEFAULT_ADDRESS)]
+    pub listen: Option<String>,
 }
 
 /// Options of `ab`. Those of `drive` that it always refuses are not listed.
@@ -623,8 +624,7 @@ pub struct LineArgs {
 
 /// Hides `option` if it is one of `refused`.
 fn hidden(option: clap::Arg, refused: &[&str]) -> clap::Arg {
-    let is_refused = refused.contains(&option.get_id().as_str());
-    if is_refused { option.hide(true) } else { option }
+    if refused.contains(&option.get_id().as_str()) { option.hide(true) } else { option }
 }
 
 /// Options of `capture`.

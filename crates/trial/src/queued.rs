@@ -11,8 +11,8 @@ use crate::sink::{Sink, Told};
 /// Most events that wait for a sink.
 const WAITING_MAX: usize = 512;
 
-/// Sink behind a bounded queue, with a thread of its own. It never delays the sender: of a full queue the oldest reading is
-/// lost, and the sink receives the number of losses ([`Told::Lost`]).
+/// Sink behind a bounded queue, with a thread of its own. It never delays the sender: of a full queue the oldest
+/// reading is lost, and the sink receives the number of losses ([`Told::Lost`]).
 #[derive(Debug)]
 pub struct QueuedSink(Arc<Shared>);
 

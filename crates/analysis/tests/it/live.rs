@@ -86,7 +86,8 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
         assert!(is_near(shown.seen.unwrap(), judged.got.unwrap()), "{shown:?}, {judged:?}");
     }
     let holds: Vec<_> = goals.iter().map(|goal| goal.holds).collect();
-    assert_eq!(holds, [Some(true), Some(false), Some(true), Some(true), None, None], "steps and ledgers are the report's");
+    let later = "the report judges steps and ledgers";
+    assert_eq!(holds, [Some(true), Some(false), Some(true), Some(true), None, None], "{later}");
     let margins: Vec<_> = goals.iter().map(|goal| goal.margin()).collect();
     assert!((margins[0].unwrap() - 0.5).abs() < 0.01 && margins[1].unwrap() < 0.0, "{margins:?}");
     assert!(is_near(margins[2].unwrap(), 1.0 / 399.0), "{margins:?}");
