@@ -115,7 +115,9 @@ fn phase(out: &mut Metrics, run: &WatchedRun) {
     out.begin("plimsoll_fault_active", "gauge", "1 while a fault of the phase is in effect, 0 after it.");
     for span in &phase.faults {
         let is_active = span.taken_ns.is_some() && span.healed_ns.is_none();
-        let fault = [("fault", span.fault.as_str()), ("subject", span.subject.as_str())];
+        // A fault may be repeated, with equal words.
+        let number = span.ordinal.to_string();
+        let fault = [("fault", span.fault.as_str()), ("subject", span.subject.as_str()), ("number", &*number)];
         out.add("", &[&of[..], &fault].concat(), f64::from(u8::from(is_active)));
     }
 }

@@ -38,8 +38,10 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Page with the newest figures.
 const PAGE: &str = include_str!("page.html");
+/// Dashboard of Grafana with the names of `metrics`.
+const DASHBOARD: &str = include_str!("grafana.json");
 /// Paths, for the reply to others.
-const PATHS: &str = "paths: / /events /figures.json /figures.xml /metrics\n";
+const PATHS: &str = "paths: / /events /figures.json /figures.xml /grafana.json /metrics\n";
 /// Media type of texts for people.
 const PLAIN: &str = "text/plain; charset=utf-8";
 /// Rules for the page: nothing from elsewhere.
@@ -132,6 +134,7 @@ fn reply(request: &Request<Incoming>, door: &Door) -> Response<ReplyBody> {
         }
         "/figures.json" => found("application/json", format!("{}\n", figures::tree(&watched.read()))),
         "/figures.xml" => found("application/xml", figures::xml(&figures::tree(&watched.read()))),
+        "/grafana.json" => found("application/json", DASHBOARD.to_owned()),
         "/metrics" => found("text/plain; version=0.0.4; charset=utf-8", metrics::text(&watched.read())),
         _ => plain(StatusCode::NOT_FOUND, PATHS),
     }
