@@ -128,10 +128,11 @@ fn goals(out: &mut Metrics, of: &[Label<'_>], goals: &[LiveGoal]) {
     let value = |goal: &LiveGoal| goal.seen.map(|seen| seen * scale(goal));
     let holds = |goal: &LiveGoal| goal.holds.map(|holds| f64::from(u8::from(holds)));
     type Column<'a> = (&'a str, &'a str, &'a dyn Fn(&LiveGoal) -> Option<f64>);
+    let margin_about = "Distance from the limit as a share of it; negative if missed.";
     let columns: [Column<'_>; 4] = [
         ("plimsoll_goal_limit", "Limit of a goal.", &|goal| Some(goal.limit * scale(goal))),
         ("plimsoll_goal_value", "Value of a goal's quantity since the phase began.", &value),
-        ("plimsoll_goal_margin_ratio", "Distance from the limit as a share of it; negative if missed.", &LiveGoal::margin),
+        ("plimsoll_goal_margin_ratio", margin_about, &LiveGoal::margin),
         ("plimsoll_goal_held", "1 if the goal holds so far, 0 if not.", &holds),
     ];
     for (name, about, column) in columns {

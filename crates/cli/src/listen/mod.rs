@@ -100,9 +100,8 @@ fn permitted(given: &str, token: Option<&str>) -> Result<SocketAddr, TrialError>
     let is_strong = |token: &str| token.len() >= TOKEN_MIN && token.bytes().all(|byte| byte.is_ascii_graphic());
     match token {
         Some(token) if !is_strong(token) => {
-            Err(TrialError::usage(format!("{TOKEN} is not a token")).next(format!(
-                "a token has at least {TOKEN_MIN} characters of ASCII without blanks, for example of: openssl rand -hex 16"
-            )))
+            let next = format!("write {TOKEN_MIN} or more ASCII characters without blanks: openssl rand -hex 16");
+            Err(TrialError::usage(format!("{TOKEN} is not a token")).next(next))
         }
         None if !address.ip().is_loopback() => {
             let what = format!("--listen {address}: other machines can read the figures there, without a token");

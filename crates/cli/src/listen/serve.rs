@@ -155,8 +155,8 @@ fn response(status: StatusCode, kind: &'static str, body: ReplyBody) -> Response
     response
 }
 
-/// Returns true if a request has the token. Without one it must name this machine by an address or as localhost: a page of
-/// another site, whose name leads here, gets no figures.
+/// Returns true if a request has the token. Without one it must name this machine by an address or as localhost: a
+/// page of another site, whose name leads here, gets no figures.
 fn is_permitted(headers: &HeaderMap, token: Option<&str>) -> bool {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(token) = token else {

@@ -146,6 +146,40 @@ fn prometheus_own_tool_finds_no_fault_and_the_book_lists_every_metric() {
     }
 }
 
+/// Returns the value of the only sample that a Prometheus answers a query with.
+fn queried(prometheus: &str, query: &str) -> Option<f64> {
+    let (_, text) = ask(prometheus, &format!("GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n"))?;
+    let answer: Value = serde_json::from_str(&text).ok()?;
+    answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+}
+
+#[test]
+fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
+    let place = Place::new();
+    let run = Listening::start(&place, "--for 60s --slice 100ms --listen 127.0.0.1:0");
+    let config = place.path().join("prometheus.yml");
+    let text = format!(
+        "global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\n\
+         scrape_configs: [{{job_name: plimsoll, static_configs: [{{targets: [\"{}\"]}}]}}]\n",
+        run.address
+    );
+    std::fs::write(&config, text).unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let prometheus = Command::new("prometheus")
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", place.path().join("prometheus").display()))
+        .arg(format!("--web.listen-address={address}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("prometheus is not installed: apt-get install prometheus (or run `cargo xtask test`)");
+    let _prometheus = Guarded(prometheus);
+    let limit = Duration::from_secs(30);
+    wait_for("a scrape", limit, || queried(&address, "sum(plimsoll_operations_total)").is_some_and(|sum| sum > 0.0));
+    let median = "histogram_quantile(0.5,sum+by(le)(plimsoll_response_seconds_bucket))";
+    assert!(queried(&address, median).is_some_and(|median| median > 0.0 && median < 1.0));
+}
+
 #[test]
 fn a_page_and_figures_for_programs_are_at_their_paths_and_nothing_is_changed() {
     let place = Place::new();
