@@ -80,7 +80,7 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
   plimsoll drive select --on postgres://me@db/shop --rate 5000/s --arrivals poisson --goal p99=5ms
   plimsoll drive oltp_read_write --on mariadb --clients 8,16,32 --repeats 3
   plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
-  plimsoll drive kv:b --on redis --clients 32 --depth 16
+  plimsoll drive kv:b --on redis --clients 32 --depth 16 --for 10min --listen
 
 Values between commas are swept: each combination is a trial. `--print-plan` shows the resulting plan.")]
     Drive(Box<DriveArgs>),
