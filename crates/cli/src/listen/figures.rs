@@ -15,18 +15,18 @@ const FORMAT: u32 = 1;
 /// Returns all figures of the run.
 pub fn tree(run: &WatchedRun) -> Value {
     let live = &run.live;
-    let totals = run.totals.iter().map(|(of, done)| {
-        with_sums(json!({"store": of.store, "phase": of.phase, "op": of.op}), done)
-    });
+    let totals =
+        run.totals.iter().map(|(of, done)| with_sums(json!({"store": of.store, "phase": of.phase, "op": of.op}), done));
     let series = live.values().map(|(series, value)| {
         json!({
             "source": series.source, "subject": series.subject, "name": series.name, "unit": series.unit,
             "value": value,
         })
     });
-    let events = live.events().map(|event| {
-        json!({"at_s": event.from_ns as f64 / 1e9, "level": event.level.name(), "text": event.text})
-    });
+    let at_s = |ns: u64| ns as f64 / 1e9;
+    let events = live
+        .events()
+        .map(|event| json!({"at_s": at_s(event.from_ns), "level": event.level.name(), "text": event.text}));
     json!({
         "format": FORMAT,
         "run": run.header.as_ref().map(|header| json!({

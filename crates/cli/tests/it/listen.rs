@@ -233,11 +233,12 @@ fn clients_that_read_slowly_or_say_nothing_do_not_slow_the_run() {
     let mut byte_by_byte = slow[0].try_clone().unwrap();
     let reader = std::thread::spawn(move || {
         let mut byte = [0];
-        (0..3).filter(|_| {
-            std::thread::sleep(Duration::from_secs(1));
-            byte_by_byte.read(&mut byte).is_ok_and(|read| read == 1)
-        })
-        .count()
+        (0..3)
+            .filter(|_| {
+                std::thread::sleep(Duration::from_secs(1));
+                byte_by_byte.read(&mut byte).is_ok_and(|read| read == 1)
+            })
+            .count()
     });
     assert_eq!(run.get("/metrics").unwrap().0, 200, "others are served meanwhile");
     assert_eq!(run.code(), Some(0));
