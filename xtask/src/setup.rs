@@ -20,7 +20,7 @@ struct Need {
 /// Paths of a browser.
 pub const CHROMIUM: &[&str] = &["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
@@ -36,6 +36,11 @@ const NEEDS: [Need; 8] = [
         any_of: &["/usr/bin/sqlite3"],
         package: "sqlite3",
         why: "crash images are looked at by a program of others",
+    },
+    Need {
+        any_of: &["/usr/bin/promtool"],
+        package: "prometheus",
+        why: "metrics of a run are checked by Prometheus' own tool",
     },
     Need {
         any_of: &["/usr/bin/etcdctl"],

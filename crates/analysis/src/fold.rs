@@ -69,14 +69,15 @@ impl Fold {
         trial.faults.sort_by_key(|span| span.ordinal);
     }
 
-    /// A slice of the phase that began last: what all kinds of operation came to in it together. `None` before any phase.
-    pub fn slice(&mut self, slice: Slice<Distribution>, measured: bool) -> Option<SliceRow> {
+    /// Takes a slice of the phase that began last. Returns the row of all operation types together, and the row of each
+    /// type; `None` before any phase.
+    pub fn slice(&mut self, slice: Slice<Distribution>, measured: bool) -> Option<(SliceRow, Vec<SliceRow>)> {
         let trial = self.trial.as_ref()?;
-        let row = slices::of_slice(trial, trial.phases.last()?, &slice);
+        let rows = slices::of_slice(trial, trial.phases.last()?, &slice);
         if self.keeps && measured {
             self.phase()?.slices.push(slice);
         }
-        Some(row)
+        Some(rows)
     }
 
     /// A series, and the position by which samples name it. They come in the order of their positions; again, they change

@@ -20,6 +20,7 @@
 //! | `name` | what trials and phases are called |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
 //! | [`fold`] | a run as it goes on |
+//! | [`live`] | the report's figures of a run in progress, in bounded memory |
 //! | `step` | statements of a transaction: timed, and no operations |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | `host` | the samplers' series, grouped into panels |
@@ -69,6 +70,7 @@ mod kept;
 mod known;
 mod latency;
 pub mod line;
+pub mod live;
 mod meanwhile;
 mod name;
 mod nodes;

@@ -1,12 +1,15 @@
 //! Rows of every slice of a run, for calculations in other programs.
 
-use plimsoll_core::{Outcome, Slice};
+use plimsoll_core::{KindId, Outcome, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Phase, PhaseKind, Run, Trial};
 
 use crate::latency::SHOWN;
 use crate::name;
 use crate::phase::{PhaseFacts, has_response};
+
+/// Name of all operation types together in rows of slices.
+pub const ALL: &str = "all";
 
 /// The operations of one kind (or of all) that ended in one slice.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,13 +26,15 @@ pub struct SliceRow {
     pub slice: u32,
     /// True when it counts for nothing.
     pub warmup: bool,
+    /// True after the planned end of the phase: its operations are in no rate.
+    pub drain: bool,
     /// Start on the run's clock.
     pub start_s: f64,
     /// End.
     pub end_s: f64,
     /// Wall time at the end, nanoseconds since 1970.
     pub wall_ns: i64,
-    /// Kind of operation; `all` for all together.
+    /// Kind of operation; [`ALL`] for all together.
     pub op: String,
     /// `response` or `service`.
     pub measure: &'static str,
@@ -91,11 +96,15 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
     })
 }
 
-/// Returns the row of all operation types together, of a slice of `phase` in progress.
-pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> SliceRow {
+/// Returns the row of all operation types together of a slice of `phase` in progress, and the row of each type.
+pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> (SliceRow, Vec<SliceRow>) {
     let mut facts = PhaseFacts::begun(trial, phase);
     facts.open_loop = has_response(slice);
-    row(&facts, slice, None)
+    let mut kinds: Vec<KindId> = facts.ended(slice).map(|one| one.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let types = kinds.into_iter().map(|kind| row(&facts, slice, Some(facts.op_name(kind))));
+    (row(&facts, slice, None), types.collect())
 }
 
 fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> SliceRow {
@@ -113,10 +122,11 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         phase_kind: facts.phase.header.kind,
         slice: slice.ordinal,
         warmup: facts.is_warmup(slice),
+        drain: slice.drain,
         start_s: slice.start_ns as f64 / 1e9,
         end_s: slice.end_ns as f64 / 1e9,
         wall_ns: slice.wall_ns,
-        op: op.unwrap_or("all").to_string(),
+        op: op.unwrap_or(ALL).to_string(),
         measure: facts.measure().name(),
         count: count(|_| true),
         rejected: count(|outcome| outcome == Outcome::Rejected),

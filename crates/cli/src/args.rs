@@ -83,7 +83,7 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
   plimsoll drive select --on postgres://me@db/shop --rate 5000/s --arrivals poisson --goal p99=5ms
   plimsoll drive oltp_read_write --on mariadb --clients 8,16,32 --repeats 3
   plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
-  plimsoll drive kv:b --on redis --clients 32 --depth 16
+  plimsoll drive kv:b --on redis --clients 32 --depth 16 --for 10min --listen
 
 Values between commas are swept: each combination is a trial. `--print-plan` shows the resulting plan.")]
     Drive(Box<DriveArgs>),
@@ -97,8 +97,7 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
 The search climbs from rate to rate, bisects, and repeats the rate that holds and the one that does not until both are
 decided, at most 10 % apart (--precision). Without a goal: p99=20ms and errors=0.1%.
 
-Exit codes: 0 both rates were found, or every goal held at the highest rate; 1 no rate keeps the goals, or the search
-failed; 11 undecided.")]
+Exit codes: 0 both rates were found, or all goals held at the highest; 1 no rate keeps them, or an error; 11 undecided.")]
     Line(Box<LineArgs>),
     /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]
@@ -198,8 +197,7 @@ only one lab stands. A node that fails is started again, after a delay, unless -
         shell: clap_complete::Shell,
     },
     /// Write the manual pages into a directory.
-    #[command(after_help = "Examples:
-  plimsoll man ~/.local/share/man/man1")]
+    #[command(after_help = "Examples:\n  plimsoll man ~/.local/share/man/man1")]
     Man {
         /// Directory for the pages; created if missing.
         directory: PathBuf,
@@ -334,6 +332,9 @@ pub struct Telling {
     /// Tag of the run, a word that `plimsoll runs` shows and finds.
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
+    /// Serve the newest figures over HTTP: a page, /metrics, JSON, XML [without an address: 127.0.0.1:8417].
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = crate::listen::DEFAULT_ADDRESS)]
+    pub listen: Option<String>,
 }
 
 /// Options of `capture`.

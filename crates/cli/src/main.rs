@@ -10,7 +10,7 @@
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
 //! | `smaller` | a plan's text with other values, as options ask |
-//! | `progress`, `interrupt` | progress and JSON Lines; Ctrl-C |
+//! | `progress`, `listen/`, `interrupt` | progress and JSON Lines; the newest figures over HTTP; Ctrl-C |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
@@ -22,6 +22,7 @@ mod environment;
 mod error;
 mod habits;
 mod interrupt;
+mod listen;
 mod measure;
 mod memory;
 mod options;

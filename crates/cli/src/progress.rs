@@ -164,7 +164,7 @@ impl Progress {
                 "type": "phase", "trial": self.shown().trial, "phase": header.name, "kind": header.kind.name(),
                 "takes_s": takes.map(|takes| takes.as_secs_f64()),
             }),
-            Told::Slice { row, measured: true } => return self.line(&plimsoll_report::json_slice(row)),
+            Told::Slice { row, measured: true, .. } => return self.line(&plimsoll_report::json_slice(row)),
             Told::Loading(done, of) if *done > 0 => json!({"type": "loading", "done": done, "of": of}),
             Told::Event(event) => json!({
                 "type": "event", "at_s": event.from_ns as f64 / 1e9, "level": event.level.name(), "text": event.text,

@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `run`, `open` | a run from start to end; stores: announcements and refusals, opening, leaving |
-//! | `sink` | events of a run, for the recording and a [`Sink`] |
+//! | `sink`, `queued` | events of a run, for the recording and a [`Sink`]; sinks that may be slow |
 //! | `cells` | independent trials: several at once, over after a loss |
 //! | `again` | continuation of a run that was killed or stopped |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
@@ -50,6 +50,7 @@ mod phase;
 mod pin;
 mod power;
 mod precheck;
+mod queued;
 mod readings;
 mod run;
 mod scenarios;
@@ -68,6 +69,7 @@ pub use cells::Cells;
 pub use error::{TrialError, io_error, write_error};
 pub use needs::{Needs, bound_sessions, needs};
 pub use open::{possible, record_count};
+pub use queued::{ForkedSink, QueuedSink};
 pub use run::{Ended, RunSpec, remove_data, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;

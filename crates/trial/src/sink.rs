@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::live::Live;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_core::Slice;
 use plimsoll_drive::Clock;
@@ -16,7 +17,7 @@ use plimsoll_record::{RecordError, Recorder, packed};
 use crate::readings::NewestReadings;
 
 /// Event of a run. Times are nanoseconds since the run's start; trials and phases are named by their positions.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Told {
     /// The run begins.
     BeginRun(Box<RunHeader>),
@@ -32,11 +33,12 @@ pub enum Told {
     BeginPhase(PhaseHeader, Option<Duration>),
     /// A phase of a trial ends.
     EndPhase(u32, u32, PhaseEnd),
-    /// A slice of the phase that began last: what all kinds of operation came to in it together. Not measured are those of
-    /// reading back: they are recorded nowhere.
+    /// A slice of the phase that began last. Not measured are those of reading back: they are recorded nowhere.
     Slice {
-        /// Figures of the slice.
+        /// Figures of all operation types together.
         row: Box<SliceRow>,
+        /// Figures of each operation type of which operations ended.
+        types: Vec<SliceRow>,
         /// True if the slice counts.
         measured: bool,
     },
@@ -63,6 +65,29 @@ pub enum Told {
     Remark(String),
     /// Notice that a person must read: a warning, or a change of the user's data.
     Notice(String),
+    /// Number of events that this receiver lost just before, because it was slow.
+    Lost(u64),
+}
+
+impl Told {
+    /// Passes the event to the figures of a run in progress. Events without figures change nothing.
+    pub fn add_to(&self, live: &mut Live) {
+        match self {
+            Told::BeginRun(header) => live.begin_run(header),
+            Told::BeginTrial(header) => live.begin_trial(header),
+            Told::BeginPhase(header, takes) => live.begin_phase(header, *takes),
+            Told::EndPhase(_, _, end) => live.end_phase(end),
+            Told::Slice { row, types, measured } => {
+                live.slice(row, *measured);
+                types.iter().for_each(|of_type| live.slice(of_type, *measured));
+            }
+            Told::Series(position, series) => live.series(*position, series),
+            Told::Sample(sample) => live.sample(sample),
+            Told::Fault(span) => live.fault(span),
+            Told::Event(event) => live.event(event),
+            _ => {}
+        }
+    }
 }
 
 /// Progress of cells.
@@ -143,6 +168,8 @@ impl Sinks<'_> {
             Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) | Told::Cells(_) => {
                 Ok(())
             }
+            // Each receiver has its own losses.
+            Told::Lost(_) => Ok(()),
         }
     }
 
@@ -152,8 +179,10 @@ impl Sinks<'_> {
     /// As [`Sinks::tell`].
     pub fn slice(&self, trial: u32, phase: u32, slice: Slice, measured: bool) -> Result<(), RecordError> {
         let seen = packed(&slice);
-        let row = self.fold().slice(seen, measured);
-        row.into_iter().for_each(|row| self.show(&Told::Slice { row: Box::new(row), measured }));
+        let rows = self.fold().slice(seen, measured);
+        if let Some((row, types)) = rows {
+            self.show(&Told::Slice { row: Box::new(row), types, measured });
+        }
         if measured { self.recorder.slice(trial, phase, slice) } else { Ok(()) }
     }
 

@@ -21,7 +21,7 @@ fn told(run: &Run, fold: &mut Fold, search: &mut LineFold) -> Vec<SliceRow> {
         let (start_ns, end_ns) = (phase.header.start_ns, phase.end.end_ns);
         fold.begin_trial(TrialHeader { start_ns, ..trial.header.clone() });
         fold.begin_phase(phase.header.clone());
-        rows.extend(phase.slices.iter().filter_map(|slice| fold.slice(slice.clone(), true)));
+        rows.extend(phase.slices.iter().filter_map(|slice| Some(fold.slice(slice.clone(), true)?.0)));
         let inside = |at_ns: u64| at_ns > before_ns && at_ns <= end_ns;
         // Threads tell of what they read when they come to it.
         run.samples.iter().rev().filter(|sample| inside(sample.at_ns)).for_each(|sample| fold.sample(sample));

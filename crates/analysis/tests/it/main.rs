@@ -17,6 +17,7 @@ mod goals;
 mod kinds_of_run;
 mod late;
 mod line;
+mod live;
 mod nodes;
 mod noisy;
 mod outage;

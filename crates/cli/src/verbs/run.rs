@@ -1,6 +1,7 @@
 //! `plimsoll run`: plan, run, report.
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,12 +12,13 @@ use plimsoll_core::{Catalogue, shown};
 use plimsoll_drive::RealTime;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
-use plimsoll_trial::{Cells, RunSpec, TrialError};
+use plimsoll_trial::{Cells, ForkedSink, RunSpec, TrialError};
 
 use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
 use crate::interrupt;
+use crate::listen::{self, Listening};
 use crate::options;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
@@ -117,6 +119,7 @@ pub fn run_plan(
         return Err(TrialError::usage(what).next(format!("a tag is one word of at most {TAG_MAX} characters")));
     }
     let runs_dir = plimsoll_record::default_runs_dir()?;
+    let listening = listen::start(telling.listen.as_deref())?;
     let stop = interrupt::of_run();
     honesty::sweep(&runs_dir);
     let spec = RunSpec {
@@ -134,9 +137,12 @@ pub fn run_plan(
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
-    let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
+    let queued = listening.as_ref().map(|listening| slice::from_ref(&listening.queued)).unwrap_or_default();
+    let ended = plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct: &progress, queued })?;
     let interrupted = stop.load(Ordering::SeqCst);
-    match conclude(&ended.recording, ended.result, telling)? {
+    let concluded = conclude(&ended.recording, ended.result, telling);
+    listening.into_iter().for_each(Listening::end);
+    match concluded? {
         (state, None) => Ok(code_of(state, interrupted)),
         // Cells are independent: a broken promise outweighs an error.
         (VerdictState::Fail, Some(error)) if how.cells.is_some() => {

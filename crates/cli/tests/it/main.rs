@@ -42,6 +42,7 @@ mod lab_refusals;
 mod lab_reload;
 mod labels;
 mod line;
+mod listen;
 mod live;
 mod marked;
 mod needs;

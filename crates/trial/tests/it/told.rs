@@ -70,6 +70,7 @@ impl Sink for Seen {
             | Told::Note(_)
             | Told::Remark(_)
             | Told::Notice(_)
+            | Told::Lost(_)
             | Told::Cells(_) => {
                 return;
             }

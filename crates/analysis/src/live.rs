@@ -1,0 +1,322 @@
+//! Figures of a run in progress, in bounded memory: sums and newest slices of the running phase, its goals and
+//! faults, the newest value of each series.
+//!
+//! The sums are those of the report, which alone knows a warm-up that is found afterwards
+//! ([`PhaseHeader::finds_warmup`]): until then its slices count.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use plimsoll_core::study::is_of_operation;
+use plimsoll_record::data::{
+    Event, FaultSpan, Goal, GoalKind, PhaseEnd, PhaseHeader, PhaseKind, PhaseState, ResultName, RunHeader, Sample,
+    Series, TrialHeader,
+};
+
+use crate::latency::Times;
+use crate::slices::{ALL, SliceRow};
+
+/// Number of newest events that are kept.
+const EVENTS_KEPT: usize = 20;
+
+/// State of a run in progress. It receives events in order.
+#[derive(Debug, Default)]
+pub struct Live {
+    kept: usize,
+    goals: Vec<Goal>,
+    trial: Option<TrialHeader>,
+    phase: Option<LivePhase>,
+    series: BTreeMap<u32, (Series, Option<f64>)>,
+    events: VecDeque<Event>,
+}
+
+/// Phase that began last.
+#[derive(Debug)]
+pub struct LivePhase {
+    /// Header of the phase.
+    pub header: PhaseHeader,
+    /// Planned duration; `None` if it is not known.
+    pub takes: Option<Duration>,
+    /// State at the end; `None` while the phase is in progress.
+    pub ended: Option<PhaseState>,
+    /// Sums of all operation types together.
+    pub done: LiveSums,
+    /// Newest slices, the newest last: rows of all operation types together, also of the warm-up.
+    pub newest: VecDeque<SliceRow>,
+    /// Operation types by name, once one of their operations has ended.
+    pub types: BTreeMap<String, LiveType>,
+    /// Faults of the phase, in the order in which they began. A fault without `healed_ns` is in progress.
+    pub faults: Vec<FaultSpan>,
+    /// Goals; empty unless the phase is a drive.
+    pub goals: Vec<LiveGoal>,
+}
+
+/// Operation type of a phase.
+#[derive(Debug, Default)]
+pub struct LiveType {
+    /// Sums of the type.
+    pub done: LiveSums,
+    /// Newest slices in which operations of the type ended, the newest last.
+    pub newest: VecDeque<SliceRow>,
+}
+
+/// Sums over slices that count.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LiveSums {
+    /// Operations that ended.
+    pub count: u64,
+    /// Operations that count as errors: rejected, unknown or never sent.
+    pub failed: u64,
+    /// Number of rejected ones among those that ended.
+    pub rejected: u64,
+    /// Number of unknown ones among those that ended.
+    pub unknown: u64,
+    /// Operations that were due and never sent when the phase ended; not in `count`.
+    pub unfinished: u64,
+    /// Seconds in which operations were started.
+    pub seconds: f64,
+    /// Times as the report merges them: without rejected operations, with those that were never sent.
+    pub times: Times,
+    /// Operations that did not fail and ended after the planned end: they are in no rate.
+    drained: u64,
+}
+
+/// Goal of a phase and its value so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveGoal {
+    /// Name of the goal: `p99`, `read.p99.9`, `errors`.
+    pub name: String,
+    /// The limit, in `unit`.
+    pub limit: f64,
+    /// `ns`, `%`, `1/s` or empty for counts.
+    pub unit: String,
+    /// True for a lower limit.
+    pub at_least: bool,
+    /// Value since the beginning of the phase; `None` before there is one, and for goals that only the report judges.
+    pub seen: Option<f64>,
+    /// True if the value holds the goal; `None` without a value.
+    pub holds: Option<bool>,
+}
+
+impl LiveSums {
+    /// Adds a slice. A slice of the warm-up changes nothing.
+    pub fn add(&mut self, row: &SliceRow) {
+        if row.warmup {
+            return;
+        }
+        self.count += row.count;
+        self.failed += row.rejected + row.unknown + row.unfinished;
+        self.rejected += row.rejected;
+        self.unknown += row.unknown;
+        self.unfinished += row.unfinished;
+        if row.drain {
+            self.drained += row.count.saturating_sub(row.rejected + row.unknown);
+        } else {
+            self.seconds += row.end_s - row.start_s;
+        }
+        self.times.add(&row.times_ns);
+    }
+
+    /// Adds the sums of another operation type of the same phase.
+    fn join(&mut self, other: &LiveSums) {
+        self.count += other.count;
+        self.failed += other.failed;
+        self.rejected += other.rejected;
+        self.unknown += other.unknown;
+        self.unfinished += other.unfinished;
+        self.seconds = self.seconds.max(other.seconds);
+        self.times.add(other.times.counts());
+        self.drained += other.drained;
+    }
+
+    /// Number of operations that ended and did not fail.
+    pub fn ok(&self) -> u64 {
+        self.count.saturating_sub(self.rejected + self.unknown)
+    }
+
+    /// Operations that did not fail, a second; `None` before any time has passed.
+    pub fn rate_per_s(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.ok().saturating_sub(self.drained) as f64 / self.seconds)
+    }
+
+    /// Share of failed operations in per cent; `None` before any has ended.
+    pub fn error_percent(&self) -> Option<f64> {
+        let n = self.count + self.unfinished;
+        (n > 0).then(|| self.failed as f64 * 100.0 / n as f64)
+    }
+
+    /// Value of the quantity that a goal limits, in the goal's unit.
+    fn quantity(&self, what: GoalKind) -> Option<f64> {
+        match what {
+            GoalKind::Percentile(percentile) => self.times.percentile(&percentile.name()).ok().map(|ns| ns as f64),
+            GoalKind::Mean => (!self.times.is_empty()).then(|| self.times.mean_ns()),
+            GoalKind::Errors => self.error_percent(),
+            GoalKind::Rate => self.rate_per_s(),
+            GoalKind::Lost | GoalKind::Wrong | GoalKind::Status | GoalKind::Outage | GoalKind::Recovery => None,
+        }
+    }
+}
+
+impl LiveGoal {
+    /// Judges `goal` by the sums of its operations.
+    fn judged(goal: &Goal, done: Option<&LiveSums>) -> Self {
+        let seen = done.and_then(|done| done.quantity(goal.what));
+        let at_least = goal.what == GoalKind::Rate;
+        LiveGoal {
+            name: goal.name(),
+            limit: goal.limit,
+            unit: goal.unit.clone(),
+            at_least,
+            seen,
+            holds: seen.map(|seen| if at_least { seen >= goal.limit } else { seen <= goal.limit }),
+        }
+    }
+
+    /// Returns the distance of the value from the limit, as a share of the limit: negative if the goal is missed.
+    /// `None` without a value, and for a limit of 0.
+    pub fn margin(&self) -> Option<f64> {
+        let seen = self.seen.filter(|_| self.limit > 0.0)?;
+        let room = if self.at_least { seen - self.limit } else { self.limit - seen };
+        Some(room / self.limit)
+    }
+}
+
+impl LivePhase {
+    /// Sums of the operation types that `of` names: a type, a scenario, or that type in any scenario. `None` before one
+    /// of their operations has ended.
+    fn sums_of(&self, of: &str) -> Option<LiveSums> {
+        let all = self.types.iter().filter(|(name, _)| is_of_operation(of, name)).map(|(_, of_type)| &of_type.done);
+        let mut sums: Option<LiveSums> = None;
+        all.for_each(|one| sums.get_or_insert_default().join(one));
+        sums
+    }
+
+    fn judge(&mut self, goals: &[Goal]) {
+        // The rate of a type is over the whole time, also without its operations.
+        self.types.values_mut().for_each(|of_type| of_type.done.seconds = self.done.seconds);
+        if self.header.kind != PhaseKind::Drive {
+            return;
+        }
+        let judged = goals.iter().map(|goal| match goal.of.as_deref() {
+            None => LiveGoal::judged(goal, Some(&self.done)),
+            Some(of) => LiveGoal::judged(goal, self.sums_of(of).as_ref()),
+        });
+        self.goals = judged.collect();
+    }
+}
+
+impl Live {
+    /// Makes a state before any event. `kept` is the number of newest slices that are kept, of all operation types
+    /// together and of each.
+    pub fn new(kept: usize) -> Self {
+        Live { kept, ..Live::default() }
+    }
+
+    /// The run begins.
+    pub fn begin_run(&mut self, header: &RunHeader) {
+        self.goals.clone_from(&header.goals);
+    }
+
+    /// A trial begins.
+    pub fn begin_trial(&mut self, header: &TrialHeader) {
+        (self.trial, self.phase) = (Some(header.clone()), None);
+    }
+
+    /// A phase of the trial begins, which will take so long if that is known.
+    pub fn begin_phase(&mut self, header: &PhaseHeader, takes: Option<Duration>) {
+        let mut phase = LivePhase {
+            header: header.clone(),
+            takes,
+            ended: None,
+            done: LiveSums::default(),
+            newest: VecDeque::new(),
+            types: BTreeMap::new(),
+            faults: Vec::new(),
+            goals: Vec::new(),
+        };
+        phase.judge(&self.goals);
+        self.phase = Some(phase);
+    }
+
+    /// Adds a row of a slice of the phase: of all operation types together, or of one type. Only a measured slice is in
+    /// the sums.
+    pub fn slice(&mut self, row: &SliceRow, measured: bool) {
+        let Some(phase) = &mut self.phase else { return };
+        let (done, newest) = if row.op == ALL {
+            (&mut phase.done, &mut phase.newest)
+        } else {
+            let of_type = phase.types.entry(row.op.clone()).or_default();
+            (&mut of_type.done, &mut of_type.newest)
+        };
+        if newest.len() >= self.kept.max(1) {
+            newest.pop_front();
+        }
+        newest.push_back(row.clone());
+        if measured {
+            done.add(row);
+            phase.judge(&self.goals);
+        }
+    }
+
+    /// Ends the phase.
+    pub fn end_phase(&mut self, end: &PhaseEnd) {
+        let Some(phase) = &mut self.phase else { return };
+        phase.ended = Some(end.state.clone());
+        // As in the report: the last slice may end a moment after the planned end.
+        if let Some(planned) = end.result(ResultName::PlannedSeconds) {
+            phase.done.seconds = phase.done.seconds.min(planned.value);
+        }
+        phase.judge(&self.goals);
+    }
+
+    /// Takes a series and the position by which samples name it.
+    pub fn series(&mut self, position: u32, series: &Series) {
+        self.series.entry(position).or_insert_with(|| (series.clone(), None));
+    }
+
+    /// Takes the values of a sample. A value that is not a number changes nothing.
+    pub fn sample(&mut self, sample: &Sample) {
+        for (position, value) in sample.values.iter().filter(|(_, value)| value.is_finite()) {
+            if let Some((_, newest)) = self.series.get_mut(position) {
+                *newest = Some(*value);
+            }
+        }
+    }
+
+    /// Takes the newest state of a fault.
+    pub fn fault(&mut self, span: &FaultSpan) {
+        let Some(phase) = &mut self.phase else { return };
+        match phase.faults.iter_mut().find(|known| known.ordinal == span.ordinal) {
+            Some(known) => known.clone_from(span),
+            None => phase.faults.push(span.clone()),
+        }
+    }
+
+    /// Takes an event of the run.
+    pub fn event(&mut self, event: &Event) {
+        if self.events.len() >= EVENTS_KEPT {
+            self.events.pop_front();
+        }
+        self.events.push_back(event.clone());
+    }
+
+    /// Returns the header of the trial that began last.
+    pub fn trial(&self) -> Option<&TrialHeader> {
+        self.trial.as_ref()
+    }
+
+    /// Returns the phase that began last.
+    pub fn phase(&self) -> Option<&LivePhase> {
+        self.phase.as_ref()
+    }
+
+    /// Iterates over the series that have a value, with the newest.
+    pub fn values(&self) -> impl Iterator<Item = (&Series, f64)> {
+        self.series.values().filter_map(|(series, value)| Some((series, (*value)?)))
+    }
+
+    /// Iterates over the newest events, oldest first.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.events.iter()
+    }
+}

@@ -1,0 +1,110 @@
+//! Tests that the figures of a run in progress are those of its report.
+
+use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::live::Live;
+use plimsoll_analysis::view;
+use plimsoll_core::Outcome;
+use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Sample};
+
+use crate::driven::{driven, sampled};
+use crate::recorded;
+
+/// Tells of the run's first trial up to the phase at `last`.
+fn told(run: &Run, last: usize, kept: usize) -> Live {
+    let (mut fold, mut live) = (Fold::new(false), Live::new(kept));
+    live.begin_run(&run.header);
+    let trial = &run.trials[0];
+    fold.begin_trial(trial.header.clone());
+    live.begin_trial(&trial.header);
+    (0..).zip(&run.series).for_each(|(position, series)| live.series(position, series));
+    run.samples.iter().for_each(|sample| live.sample(sample));
+    for phase in &trial.phases[..=last] {
+        fold.begin_phase(phase.header.clone());
+        live.begin_phase(&phase.header, None);
+        for slice in &phase.slices {
+            let (all, types) = fold.slice(slice.clone(), true).unwrap();
+            live.slice(&all, true);
+            types.iter().for_each(|row| live.slice(row, true));
+        }
+        fold.end_phase(phase.end.clone());
+        live.end_phase(&phase.end);
+    }
+    live
+}
+
+fn goal(what: &str, of: Option<&str>, limit: f64, unit: &str) -> Goal {
+    Goal { what: GoalKind::named(what).unwrap(), of: of.map(str::to_owned), limit, unit: unit.into() }
+}
+
+fn is_near(one: f64, other: f64) -> bool {
+    (one - other).abs() <= other.abs() * 1e-9
+}
+
+#[test]
+fn the_sums_of_a_phase_are_those_of_its_report() {
+    let mut refused = recorded::transactions();
+    let slice = refused.trials[0].phases[0].slices.last_mut().unwrap();
+    slice.drain = true;
+    slice.histograms[0].outcome = Outcome::Unknown;
+    slice.histograms[5].outcome = Outcome::Rejected;
+    for run in [driven(&[1_000; 20]), recorded::transactions(), refused] {
+        let reported = view(&run);
+        for (at, phase) in reported.trials[0].phases.iter().enumerate() {
+            let (Some(ops), PhaseKind::Drive) = (&phase.ops, phase.kind) else { continue };
+            let live = told(&run, at, 3);
+            let shown = live.phase().unwrap();
+            let done = &shown.done;
+            let counts = (done.count, done.rejected, done.unknown, done.unfinished);
+            assert_eq!(counts, (ops.count, ops.rejected, ops.unknown, ops.unfinished));
+            assert!(is_near(done.seconds, ops.seconds) && is_near(done.rate_per_s().unwrap(), ops.rate_per_s));
+            assert!(is_near(done.error_percent().unwrap(), ops.error_percent));
+            assert_eq!(done.times.percentiles(), phase.latencies[0].percentiles);
+            assert_eq!(shown.types.values().map(|of_type| of_type.done.count).sum::<u64>(), done.count);
+            assert_eq!(shown.ended, Some(PhaseState::Complete));
+            let newest: Vec<u32> = shown.newest.iter().map(|row| row.slice).collect();
+            let slices = &run.trials[0].phases[at].slices;
+            assert_eq!(newest, slices[slices.len() - 3..].iter().map(|slice| slice.ordinal).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
+fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
+    let mut run = recorded::transactions();
+    run.header.goals = vec![
+        goal("p99", Some("transfer"), 2e6, "ns"),
+        goal("mean", None, 8e5, "ns"),
+        goal("rate", Some("look"), 399.0, "1/s"),
+        goal("errors", None, 0.0, "%"),
+        goal("errors", Some("update"), 10.0, "%"),
+        goal("lost", None, 0.0, ""),
+    ];
+    let reported = view(&run).goals;
+    let live = told(&run, 0, 1);
+    let goals = &live.phase().unwrap().goals;
+    for (shown, judged) in goals.iter().zip(&reported).take(4) {
+        assert!(is_near(shown.seen.unwrap(), judged.got.unwrap()), "{shown:?}, {judged:?}");
+    }
+    let holds: Vec<_> = goals.iter().map(|goal| goal.holds).collect();
+    let later = "the report judges steps and ledgers";
+    assert_eq!(holds, [Some(true), Some(false), Some(true), Some(true), None, None], "{later}");
+    let margins: Vec<_> = goals.iter().map(|goal| goal.margin()).collect();
+    assert!((margins[0].unwrap() - 0.5).abs() < 0.01 && margins[1].unwrap() < 0.0, "{margins:?}");
+    assert!(is_near(margins[2].unwrap(), 1.0 / 399.0), "{margins:?}");
+    assert_eq!(margins[3..], [None, None, None]);
+}
+
+#[test]
+fn what_is_not_measured_and_a_warm_up_are_shown_and_in_no_sum() {
+    let mut run = driven(&[1_000; 4]);
+    run.trials[0].phases[0].slices[0].warmup = true;
+    sampled(&mut run, "cpu", "", "user", "%", &[20.0, 30.0, 40.0, 50.0]);
+    run.samples.push(Sample { at_ns: 1, values: vec![(0, f64::NAN), (9, 1.0)], ..Sample::default() });
+    let mut live = told(&run, 0, 10);
+    assert_eq!((live.phase().unwrap().done.count, live.phase().unwrap().newest.len()), (3_000, 4));
+    let row = live.phase().unwrap().newest[3].clone();
+    live.slice(&row, false);
+    assert_eq!((live.phase().unwrap().done.count, live.phase().unwrap().newest.len()), (3_000, 5));
+    let values: Vec<_> = live.values().map(|(series, value)| (series.name.as_str(), value)).collect();
+    assert_eq!(values, [("user", 50.0)]);
+}
