@@ -11,12 +11,14 @@ use plimsoll_core::{Catalogue, shown};
 use plimsoll_drive::RealTime;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
-use plimsoll_trial::{Cells, RunSpec, TrialError};
+use plimsoll_trial::{Cells, RunSpec, Sink, TrialError};
 
 use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
+use crate::browser;
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
 use crate::interrupt;
+use crate::live::LiveDisplay;
 use crate::options;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
@@ -134,7 +136,15 @@ pub fn run_plan(
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
-    let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
+    let ended = {
+        // At the end of this block the terminal is the report's, also after an error.
+        let display = telling.live.then(|| LiveDisplay::new(&progress));
+        let sink: &dyn Sink = match &display {
+            Some(display) => display,
+            None => &progress,
+        };
+        plimsoll_trial::run(plan, catalogue, &spec, sink)?
+    };
     let interrupted = stop.load(Ordering::SeqCst);
     match conclude(&ended.recording, ended.result, telling)? {
         (state, None) => Ok(code_of(state, interrupted)),
@@ -187,6 +197,9 @@ fn conclude(
                 report::print_short(&view)?;
             }
             crate::print(&format!("page       {}\nrecording  {}\n", page.display(), path.display()))?;
+        }
+        if telling.open {
+            browser::open(&page);
         }
         Ok(view.verdict.state)
     });
