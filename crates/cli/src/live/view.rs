@@ -19,8 +19,10 @@ use super::panels::{LivePanel, WHOLE, panels};
 use super::state::LiveFrame;
 use crate::progress;
 
-/// Columns for labels, to the left of plots and percentiles.
+/// Columns for labels to the left of plots.
 const LABELS: u16 = 9;
+/// Columns for labels to the left of percentiles.
+const ROW_LABELS: usize = 6;
 /// Most columns of a percentile.
 const PERCENTILE_MAX: usize = 14;
 /// Below these columns, lines are shortened.
@@ -42,6 +44,9 @@ enum Emphasis {
 /// Draws `run` on the whole of `frame`; in colours if `colour` is true.
 pub fn draw(frame: &mut Frame<'_>, run: &LiveFrame<'_>, keys: &LiveKeys, colour: bool) {
     let area = frame.area();
+    if area.is_empty() {
+        return;
+    }
     let (panels, is_cut) = panels(run, keys, area.height);
     let mut canvas = Canvas { buffer: frame.buffer_mut(), area, colour };
     let mut y = area.y;
@@ -168,7 +173,7 @@ impl Canvas<'_> {
         for ((y, at), goal) in (place.y..).zip(1..=rows).zip(goals) {
             let (mut text, emphasis) = goal_line(goal);
             if at == rows && hidden > 0 {
-                text.push_str(&format!(" · and {}", number::plural(hidden as u64, "more goal", "more goals")));
+                text.push_str(&format!(" · +{hidden}{}", if self.is_narrow() { "" } else { " more" }));
             }
             self.line(y, &text, emphasis);
         }
@@ -201,9 +206,9 @@ impl Canvas<'_> {
 
     fn percentiles(&mut self, y: u16, run: &LiveFrame<'_>) {
         let (Some(row), Some(done)) = (run.newest.and_then(|newest| newest.back()), run.done) else { return };
-        let width = usize::from(self.area.width.saturating_sub(LABELS)) / (PERCENTILES.len() + 1);
+        let labels = ROW_LABELS;
+        let width = usize::from(self.area.width).saturating_sub(labels) / (PERCENTILES.len() + 1);
         let width = width.min(PERCENTILE_MAX);
-        let labels = usize::from(LABELS);
         let max = |ns: u64, count: u64| Some(ns).filter(|_| count > 0);
         let of_slice = PERCENTILES.map(|name| row.percentile_ns(name)).into_iter().chain([max(row.max_ns, row.count)]);
         let of_phase = PERCENTILES.map(|name| done.times.percentile(name).ok());

@@ -43,6 +43,7 @@ mod lab_reload;
 mod labels;
 mod line;
 mod live;
+mod live_terminal;
 mod marked;
 mod needs;
 mod pgbench_errors;
