@@ -44,8 +44,8 @@ impl Columns {
         sums.iter().map(mean).collect()
     }
 
-    /// Returns at most `height` rows of the heat map from the longest response times to the shortest: the least response
-    /// time of the row as text, and a shade for each column.
+    /// Returns at most `height` rows of the heat map, from the longest response times to the shortest: the least
+    /// response time of the row as text, and a shade for each column.
     pub fn heat(self, newest: &VecDeque<SliceRow>, height: usize) -> Vec<(String, String)> {
         let mut counts = vec![[0u64; BUCKETS]; self.width];
         let mut all = [0u64; BUCKETS];

@@ -1,7 +1,7 @@
 //! Live display of a run in the terminal (`--live`).
 //!
-//! A [`LiveDisplay`] is the run's sink: it adds each event to its state and returns. A thread of its own draws the state
-//! and reads keys, so that a slow terminal never delays the run.
+//! A [`LiveDisplay`] is the run's sink: it adds each event to its state and returns. A thread of its own draws the
+//! state and reads keys, so that a slow terminal never delays the run.
 //!
 //! | file | content |
 //! |---|---|
@@ -75,7 +75,7 @@ impl<'p> LiveDisplay<'p> {
         Self { progress, shared: Arc::new(shared), thread: Mutex::new(None) }
     }
 
-    /// Takes the terminal and starts the drawing thread. Without a terminal, or without a thread, progress lines remain.
+    /// Takes the terminal and starts the drawing thread. If there is no terminal or no thread, progress lines remain.
     fn begin(&self) {
         let Some(terminal) = screen::enter() else { return };
         let shared = Arc::clone(&self.shared);

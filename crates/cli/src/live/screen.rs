@@ -76,8 +76,8 @@ pub fn enter() -> Option<LiveTerminal> {
     Some(terminal)
 }
 
-/// Gives the terminal back: its modes and its normal screen. Allocates nothing; does nothing if the display does not have
-/// the terminal.
+/// Gives the terminal back: its modes and its normal screen. Allocates nothing; does nothing if the display does not
+/// have the terminal.
 pub fn restore() {
     if !ON.swap(false, Ordering::SeqCst) {
         return;

@@ -63,10 +63,11 @@ impl UnusualSeries {
         }
     }
 
-    /// Returns up to `most` series whose newest value is unusual, the most unusual first: `cpu iowait 41 %, usually 2 %`.
+    /// Returns up to `most` series whose newest value is unusual, the most unusual first: `cpu iowait 41 %, usually
+    /// 2 %`.
     pub fn lines(&self, most: usize) -> Vec<String> {
-        let mut unusual: Vec<&Course> =
-            self.series.values().filter(|course| course.of.source != ANSWERS && course.distance >= DEVIATIONS).collect();
+        let is_unusual = |course: &&Course| course.of.source != ANSWERS && course.distance >= DEVIATIONS;
+        let mut unusual: Vec<&Course> = self.series.values().filter(is_unusual).collect();
         unusual.sort_by(|a, b| b.distance.total_cmp(&a.distance));
         let line = |course: &&Course| {
             let unit = &course.of.unit;

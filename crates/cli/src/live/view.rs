@@ -145,7 +145,8 @@ impl Canvas<'_> {
         }
     }
 
-    /// Returns the style of an emphasis. Green and red of the terminal's own sixteen colours are legible on light and dark.
+    /// Returns the style of an emphasis. Green and red of the terminal's own sixteen colours are legible on light and
+    /// dark.
     fn style(&self, emphasis: Emphasis) -> Style {
         let colour = |colour: Color| if self.colour { Style::new().fg(colour) } else { Style::new() };
         match emphasis {

@@ -3,19 +3,22 @@
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::bench::{Guarded, Place, wait_for};
+use crate::bench::{Guarded, Place, Ran, wait_for};
 
 /// Beginning and end of the alternate screen.
 const ENTER: &str = "\u{1b}[?1049h";
 const LEAVE: &str = "\u{1b}[?1049l";
+/// Kind of terminal.
+const TERM: &str = "xterm-256color";
 /// Longest wait for anything on the screen.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -28,11 +31,10 @@ struct Pty {
 
 impl Pty {
     fn new(columns: u16, rows: u16) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&master).unwrap();
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let master = openpt(flags).unwrap();
         unlockpt(&master).unwrap();
-        let name = ptsname(&master, Vec::new()).unwrap();
-        let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+        let terminal = ioctl_tiocgptpeer(&master, flags).unwrap();
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&terminal, size).unwrap();
         let keys = File::from(master);
@@ -46,15 +48,15 @@ impl Pty {
                 to.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        Self { keys, terminal: terminal.into(), written }
+        Self { keys, terminal, written }
     }
 
-    /// Starts the program with this as its terminal.
-    fn start(&self, place: &Place, args: &[&str]) -> Guarded {
+    /// Starts the program with this as its terminal, of a kind called `term`.
+    fn start(&self, place: &Place, term: &str, args: &[&str]) -> Guarded {
         // `setsid` of util-linux gives the program a session with this terminal, and becomes the program.
         let mut command = place.program("setsid");
         command.args(["--ctty", env!("CARGO_BIN_EXE_plimsoll")]).args(args);
-        command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+        command.env("TERM", term).env_remove("NO_COLOR");
         let terminal = || Stdio::from(self.terminal.try_clone().unwrap());
         Guarded(command.stdin(terminal()).stdout(terminal()).stderr(terminal()).spawn().expect("setsid of util-linux"))
     }
@@ -70,29 +72,34 @@ impl Pty {
     /// Lines of the screen, as a terminal would show them that knows positions and clearing.
     fn screen(&self) -> Vec<String> {
         let text = self.text();
-        let mut cells = vec![vec![' '; 200]; 60];
-        let (mut x, mut y) = (0, 0);
+        let empty = || vec![vec![' '; 200]; 60];
+        let (mut cells, mut x, mut y) = (empty(), 0, 0);
         let mut letters = text.chars();
         while let Some(letter) = letters.next() {
             match letter {
                 '\u{1b}' => {
-                    let sequence: String = letters.by_ref().skip(1).take_while(|c| !is_final(*c)).collect();
-                    // The final letter was taken: it stands before the rest of the text.
-                    let rest = letters.as_str();
-                    let last = text[..text.len() - rest.len()].chars().next_back();
+                    // `[`, numbers, and a letter.
+                    let _ = letters.next();
+                    let mut numbers = String::new();
+                    let last = loop {
+                        match letters.next() {
+                            Some(letter) if !letter.is_ascii_alphabetic() => numbers.push(letter),
+                            last => break last,
+                        }
+                    };
                     match last {
                         Some('H') => {
-                            let mut at = sequence.split(';').map(|number| number.parse().unwrap_or(1));
+                            let mut at = numbers.split(';').map(|number| number.parse::<usize>().unwrap_or(1));
                             (y, x) = (at.next().unwrap_or(1) - 1, at.next().unwrap_or(1) - 1);
                         }
-                        Some('J') => cells = vec![vec![' '; 200]; 60],
+                        Some('J') => cells = empty(),
                         _ => {}
                     }
                 }
                 '\r' => x = 0,
                 '\n' => y += 1,
                 letter => {
-                    if let Some(cell) = cells.get_mut(y).and_then(|row: &mut Vec<char>| row.get_mut(x)) {
+                    if let Some(cell) = cells.get_mut(y).and_then(|row| row.get_mut(x)) {
                         *cell = letter;
                     }
                     x += 1;
@@ -102,22 +109,23 @@ impl Pty {
         cells.iter().map(|row| row.iter().collect::<String>().trim_end().to_owned()).collect()
     }
 
-    /// Waits for a percentile of the newest slice.
+    /// Waits for a percentile of the newest slice, and returns the screen with it.
     #[track_caller]
-    fn wait_for_a_percentile(&self) {
-        let is_time = |word: &str| ["ns", "µs", "ms", "s"].contains(&word);
-        let has_one = |line: &String| line.starts_with("slice") && line.split_whitespace().any(is_time);
-        wait_for("a percentile", LIMIT, || self.screen().iter().any(has_one));
+    fn wait_for_a_percentile(&self) -> Vec<String> {
+        let is_unit = |word: &str| ["ns", "µs", "ms", "s"].contains(&word);
+        let has_one = |line: &String| line.starts_with("slice") && line.split_whitespace().any(is_unit);
+        let mut screen = Vec::new();
+        wait_for("a percentile", LIMIT, || {
+            screen = self.screen();
+            screen.iter().any(has_one)
+        });
+        screen
     }
 
     /// Returns true if the terminal reads lines and shows what is typed, as a shell leaves it.
     fn is_restored(&self) -> bool {
         tcgetattr(&self.terminal).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
-}
-
-fn is_final(letter: char) -> bool {
-    letter.is_ascii_alphabetic()
 }
 
 const DRIVE: [&str; 8] = ["drive", "nothing", "--on", "null", "--no-load", "--rate", "1000/s", "--live"];
@@ -127,11 +135,10 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
     let (place, pty) = (Place::new(), Pty::new(80, 24));
     assert!(pty.is_restored());
     let begun = Instant::now();
-    let mut child = pty.start(&place, &[&DRIVE[..], &["--for", "2s", "--goal", "p99=1s"]].concat());
-    pty.wait_for_a_percentile();
+    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "2s", "--goal", "p50=1s"]].concat());
+    let screen = pty.wait_for_a_percentile();
     assert!(!pty.is_restored(), "keys come at once while it is shown");
-    let screen = pty.screen();
-    assert!(screen.iter().any(|line| line.starts_with("p99 ") && line.contains(" % left · ≤ 1.00 s")), "{screen:?}");
+    assert!(screen.iter().any(|line| line.starts_with("p50 ") && line.contains(" % left · ≤ 1.00 s")), "{screen:?}");
     println!("first percentile after {:?}, with the start of the program", begun.elapsed());
     wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
@@ -145,7 +152,7 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
 #[test]
 fn q_leaves_the_display_and_the_run_goes_on_with_progress_lines() {
     let (place, pty) = (Place::new(), Pty::new(80, 24));
-    let mut child = pty.start(&place, &[&DRIVE[..], &["--for", "60s"]].concat());
+    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "60s"]].concat());
     pty.wait_for_a_percentile();
     pty.press("?");
     wait_for("help", LIMIT, || pty.screen().iter().any(|line| line.contains("next operation type")));
@@ -164,7 +171,7 @@ fn q_leaves_the_display_and_the_run_goes_on_with_progress_lines() {
 fn signals_end_the_run_and_restore_the_terminal() {
     for (signal, key) in [(Some(Signal::TERM), ""), (None, "\u{3}")] {
         let (place, pty) = (Place::new(), Pty::new(80, 24));
-        let mut child = pty.start(&place, &[&DRIVE[..], &["--for", "60s"]].concat());
+        let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "60s"]].concat());
         pty.wait_for_a_percentile();
         signal.into_iter().for_each(|signal| child.signal(signal));
         pty.press(key);
@@ -179,7 +186,10 @@ fn signals_end_the_run_and_restore_the_terminal() {
 
 #[test]
 fn without_a_terminal_and_on_a_dumb_one_there_are_progress_lines() {
-    let place = Place::new();
+    let (place, pty) = (Place::new(), Pty::new(80, 24));
+    let mut child = pty.start(&place, "dumb", &[&DRIVE[..], &["--for", "2s"]].concat());
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    assert!(pty.text().contains("1/1 null · drive · ") && !pty.text().contains(ENTER), "{}", pty.text());
     let ran = place.run(&[&DRIVE[..], &["--for", "1s", "--progress", "300ms"]].concat()).expect(0);
     assert!(ran.err.contains("1/1 null · drive · ") && !ran.err.contains('\u{1b}'), "{}", ran.err);
     place.refuses(&[
@@ -193,8 +203,8 @@ fn a_page_that_cannot_be_opened_is_named() {
     let place = Place::new();
     let without = |args: &[&str]| {
         let mut command = place.command(args);
-        ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"].iter().for_each(|name| drop(command.env_remove(name)));
-        crate::bench::Ran::of(&command.output().unwrap())
+        command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env_remove("BROWSER");
+        Ran::of(&command.output().unwrap())
     };
     let drive = ["drive", "nothing", "--on", "null", "--no-load", "--for", "300ms", "--quiet", "--open"];
     without(&drive).expect(0).says("cannot open the page: there is no display … report.html yourself");
@@ -204,11 +214,11 @@ fn a_page_that_cannot_be_opened_is_named() {
     let opener = place.path().join("xdg-open");
     let script = format!("#!/bin/sh\necho \"$1 $PGPASSWORD\" > {}/opened\n", place.path().display());
     std::fs::write(&opener, script).unwrap();
-    std::fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", place.path().display(), std::env::var("PATH").unwrap());
     let mut command = place.command(&["report", "latest", "--open"]);
     command.env("DISPLAY", ":1").env("PATH", path).env("PGPASSWORD", "s3cret");
-    crate::bench::Ran::of(&command.output().unwrap()).expect(0);
+    Ran::of(&command.output().unwrap()).expect(0);
     let opened = std::fs::read_to_string(place.path().join("opened")).unwrap();
     assert!(opened.trim_end().ends_with("report.html") && !opened.contains("s3cret"), "{opened}");
 }
