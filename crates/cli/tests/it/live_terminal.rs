@@ -185,6 +185,20 @@ fn signals_end_the_run_and_restore_the_terminal() {
 }
 
 #[test]
+fn an_error_of_the_run_stands_on_the_normal_screen() {
+    let (place, pty) = (Place::new(), Pty::new(80, 24));
+    let drive = ["drive", "kv", "--on", "redis://127.0.0.1:1/", "--mix", "read=1", "--for", "1s", "--live"];
+    let mut child = pty.start(&place, TERM, &drive);
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    assert_eq!(child.0.wait().unwrap().code(), Some(3));
+    wait_for("the error", LIMIT, || pty.text().contains("error: "));
+    let text = pty.text();
+    let after = text.split_once(LEAVE).map_or(text.as_str(), |(_, after)| after);
+    assert!(after.contains("error: ") && pty.is_restored(), "{text}");
+    assert_eq!(text.matches(ENTER).count(), text.matches(LEAVE).count(), "{text}");
+}
+
+#[test]
 fn without_a_terminal_and_on_a_dumb_one_there_are_progress_lines() {
     let (place, pty) = (Place::new(), Pty::new(80, 24));
     let mut child = pty.start(&place, "dumb", &[&DRIVE[..], &["--for", "2s"]].concat());
