@@ -17,8 +17,6 @@ mod keys;
 mod panels;
 mod screen;
 mod state;
-#[cfg(test)]
-mod tests;
 mod unusual;
 mod view;
 
@@ -175,3 +173,6 @@ fn wait_for_keys(reads_keys: &mut bool) -> Vec<char> {
     thread::sleep(KEY_WAIT);
     Vec::new()
 }
+
+#[cfg(test)]
+mod tests;
