@@ -128,6 +128,19 @@ impl Pty {
     }
 }
 
+/// Processor time of a thread called `name` of a process.
+fn cpu_of(process: u32, name: &str) -> Duration {
+    let mut tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten().map(|task| task.path());
+    let named = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|known| known.trim_end() == name)
+    };
+    let task = tasks.find(named).expect("the thread");
+    // The first number is the time on a processor.
+    let times = std::fs::read_to_string(task.join("schedstat")).unwrap();
+    Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Drive without data, shown live.
 const DRIVE: [&str; 8] = ["drive", "nothing", "--on", "null", "--no-load", "--rate", "1000/s", "--live"];
 
 #[test]
@@ -139,7 +152,9 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
     let screen = pty.wait_for_a_percentile();
     assert!(!pty.is_restored(), "keys come at once while it is shown");
     assert!(screen.iter().any(|line| line.starts_with("p50 ") && line.contains(" % left · ≤ 1.00 s")), "{screen:?}");
-    println!("first percentile after {:?}, with the start of the program", begun.elapsed());
+    let (first, cpu) = (begun.elapsed(), cpu_of(child.0.id(), "live"));
+    println!("first percentile {first:?} after the start of the program; the display took {cpu:?} until then");
+    assert!(cpu < first / 20, "{cpu:?} of {first:?}");
     wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     wait_for("the report", LIMIT, || pty.text().contains("recording  "));
