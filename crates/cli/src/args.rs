@@ -9,6 +9,7 @@ mod promise;
 mod runs;
 mod smaller;
 mod sync;
+mod telling;
 mod trace;
 
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ pub use promise::PromiseArgs;
 pub use runs::{CompareArgs, CompareFormat, Format, ReportArgs, RunsAction, RunsArgs, RunsList};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
+pub use telling::Telling;
 pub use trace::TraceArgs;
 
 /// Version, commit of a release (others have none), and format of recordings.
@@ -84,6 +86,7 @@ A password is taken from PGPASSWORD, PGPASSFILE or ~/.pgpass, a service file, or
   plimsoll drive oltp_read_write --on mariadb --clients 8,16,32 --repeats 3
   plimsoll drive -f transfer.sql@9 -f report.sql@1 --on postgres --clients 16
   plimsoll drive kv:b --on redis --clients 32 --depth 16 --for 10min --listen
+  plimsoll drive kv:b --on redis --for 10min --live --open
 
 Values between commas are swept: each combination is a trial. `--print-plan` shows the resulting plan.")]
     Drive(Box<DriveArgs>),
@@ -137,6 +140,7 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
     /// Make the report of a run from its recording.
     #[command(after_help = "Examples:
   plimsoll report latest                       writes the page beside the recording
+  plimsoll report latest --open                and opens it in the browser
   plimsoll report 20261121-2104 --format text  any unique beginning of an id will do
   plimsoll report /mnt/other/run.sqlite --format json > run.json")]
     Report(ReportArgs),
@@ -314,27 +318,6 @@ pub struct RunArgs {
     pub telling: Telling,
 }
 
-/// Progress and output of a run, and the run's tag.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Telling {
-    /// No progress on stderr.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Interval of progress lines [default: 10s; in a terminal, a line that is rewritten].
-    #[arg(long, value_name = "TIME")]
-    pub progress: Option<String>,
-    /// Print every section of the report, and not just the 40 lines that say most.
-    #[arg(long, conflicts_with = "json")]
-    pub full: bool,
-    /// Print JSON Lines on standard output instead of the report: an object for each slice, and the report as the last.
-    #[arg(long)]
-    pub json: bool,
-    /// Tag of the run, a word that `plimsoll runs` shows and finds.
-    #[arg(long, value_name = "WORD")]
-    pub tag: Option<String>,
-    /// Serve the newest figures over HTTP: a page, /metrics, JSON, XML [without an address: 127.0.0.1:8417].
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = crate::listen::DEFAULT_ADDRESS)]
-    pub listen: Option<String>,
 }
 
 /// Options of `capture`.

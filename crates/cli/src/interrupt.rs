@@ -33,6 +33,7 @@ pub fn handle_signals() {
                 // SAFETY: ends the process; nothing runs after it.
                 unsafe { libc::_exit(i32::from(exit::INTERRUPTED)) };
             }
+            crate::live::leave();
             crate::say("\naborted");
             // A thread of its own, so that a third signal is seen meanwhile.
             if thread::Builder::new().name("abort".into()).spawn(abort).is_err() {

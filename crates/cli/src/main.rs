@@ -11,10 +11,13 @@
 //! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
 //! | `smaller` | a plan's text with other values, as options ask |
 //! | `progress`, `listen/`, `interrupt` | progress and JSON Lines; the newest figures over HTTP; Ctrl-C |
+//! | `live/` | the live display in the terminal |
+//! | `browser` | opening a page |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
 mod args;
+mod browser;
 mod calibration;
 mod catalogue;
 mod completion;
@@ -23,6 +26,7 @@ mod error;
 mod habits;
 mod interrupt;
 mod listen;
+mod live;
 mod measure;
 mod memory;
 mod options;
@@ -177,9 +181,12 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
     }
 }
 
-/// Writes a line to standard error. Continues if standard error is closed.
+/// Writes a line to standard error; after the live display if that has the terminal. Continues if standard error is
+/// closed.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    if !live::hold(text) {
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
 }
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.

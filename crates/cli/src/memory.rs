@@ -56,6 +56,7 @@ fn none_left(bytes: usize) -> ! {
          (`plimsoll check` says what a plan takes), or raise the limit: free memory, ulimit -v, or the control group's\n"
     );
     let length = 320 - rest.len();
+    crate::live::restore();
     // SAFETY: it reads so many bytes of the text; and ending the process needs nothing.
     unsafe {
         libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), length);

@@ -12,6 +12,8 @@ use plimsoll_record::data::PhaseKind;
 use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
 
+use crate::live;
+
 /// Interval of lines without a terminal, by default.
 pub const EVERY: Duration = Duration::from_secs(10);
 
@@ -73,6 +75,7 @@ impl Sink for Progress {
             }
             Told::Cells(cells) => self.step(cells_line(cells)),
             Told::Note(text) => self.note(text),
+            // The live display holds texts until it ends.
             Told::Remark(text) if self.mode != Mode::Quiet => self.say(text),
             Told::Notice(text) => self.say(text),
             Told::EndRun(..) => self.clear(),
@@ -103,13 +106,18 @@ impl Progress {
         Self { mode, stop, shown: Mutex::new(shown) }
     }
 
+    /// Mode of progress lines: none while the live display has the terminal.
+    fn mode(&self) -> Mode {
+        if live::is_on() { Mode::Quiet } else { self.mode }
+    }
+
     fn shown(&self) -> MutexGuard<'_, Shown> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Shows the position if the interval is over.
     fn show(&self, shown: &mut Shown) {
-        match self.mode {
+        match self.mode() {
             Mode::Rewritten if shown.told.elapsed() >= Duration::from_millis(100) => rewrite(&shown.line()),
             // A slice that ends a moment early is that line's still.
             Mode::Lines(every) if shown.told.elapsed() + every / 20 >= every => crate::say(&shown.line()),
@@ -121,7 +129,7 @@ impl Progress {
     pub fn step(&self, line: String) {
         let mut shown = self.shown();
         shown.trial = line;
-        match self.mode {
+        match self.mode() {
             Mode::Rewritten => rewrite(&shown.trial),
             Mode::Lines(every) if shown.told.elapsed() >= every => {
                 shown.told = Instant::now();
@@ -133,7 +141,7 @@ impl Progress {
 
     /// Shows a line at once.
     pub fn note(&self, text: &str) {
-        match self.mode {
+        match self.mode() {
             Mode::Quiet => {}
             Mode::Lines(_) => crate::say(text),
             Mode::Rewritten => rewrite(text),
@@ -148,7 +156,7 @@ impl Progress {
 
     /// Removes the rewritten line.
     pub fn clear(&self) {
-        if self.mode == Mode::Rewritten {
+        if self.mode() == Mode::Rewritten {
             rewrite("");
         }
     }
@@ -220,16 +228,8 @@ impl Shown {
     fn line(&mut self) -> String {
         let since = std::mem::take(&mut self.since);
         self.told = Instant::now();
-        let taken = self.started.elapsed();
-        let mut parts = vec![self.trial.clone(), self.phase.clone(), format!("{:.0} s", taken.as_secs_f64())];
-        let share = self.loaded.filter(|(_, of)| *of > 0).map(|(done, of)| done.min(of) as f64 / of as f64);
-        parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
-        let left = match (share, self.ends) {
-            (Some(share), _) if share > 0.0 => Some(taken.mul_f64((1.0 - share) / share)),
-            (None, Some(ends)) => Some(ends.saturating_sub(taken)),
-            _ => None,
-        };
-        parts.extend(left.map(|left| format!("{} s left", left.as_secs_f64().ceil())));
+        let mut parts = vec![self.trial.clone(), self.phase.clone()];
+        parts.extend(course(self.started.elapsed(), self.loaded, self.ends));
         if since.seconds > 0.0 {
             parts.push(format!("{}/s", number::count((since.done / since.seconds).round() as u64)));
             let shown =
@@ -241,13 +241,32 @@ impl Shown {
     }
 }
 
+/// Returns the position in a phase: elapsed time, share of a load, remaining time. `loaded` is the number of ended
+/// operations of a load, and their total; `ends` is the planned time.
+pub fn course(taken: Duration, loaded: Option<(u64, u64)>, ends: Option<Duration>) -> Vec<String> {
+    let mut parts = vec![format!("{:.0} s", taken.as_secs_f64())];
+    let share = loaded.filter(|(_, of)| *of > 0).map(|(done, of)| done.min(of) as f64 / of as f64);
+    parts.extend(share.map(|share| format!("{:.0} %", share * 100.0)));
+    let left = match (share, ends) {
+        (Some(share), _) if share > 0.0 => Some(taken.mul_f64((1.0 - share) / share)),
+        (None, Some(ends)) => Some(ends.saturating_sub(taken)),
+        _ => None,
+    };
+    parts.extend(left.map(|left| format!("{} s left", left.as_secs_f64().ceil())));
+    parts
+}
+
 /// Returns the position of runs of cells: `12/36 · 2 broken · 4 min left · postgres: drive | sqlite: check`.
 fn cells_line(cells: &CellsSoFar) -> String {
+    let now: Vec<String> = cells.now.iter().map(|(name, step)| format!("{name}: {step}")).collect();
+    format!("{} · {}", cells_head(cells), now.join(" | "))
+}
+
+/// Returns the position of runs of cells without their steps: `12/36 cuts · 2 broken · 4 min left`.
+pub fn cells_head(cells: &CellsSoFar) -> String {
     let mut parts = vec![format!("{}/{} cuts", cells.done, cells.of)];
     parts.extend((cells.broken > 0).then(|| format!("{} broken", cells.broken)));
     parts.extend(cells.left.map(|left| format!("{} left", length(left))));
-    let now: Vec<String> = cells.now.iter().map(|(name, step)| format!("{name}: {step}")).collect();
-    parts.push(now.join(" | "));
     parts.join(" · ")
 }
 

@@ -20,6 +20,9 @@ pub struct ReportArgs {
     /// standard output].
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Open the page in the browser.
+    #[arg(long)]
+    pub open: bool,
 }
 
 /// Forms of a report.

@@ -12,12 +12,17 @@ use plimsoll_report::document::Table;
 use plimsoll_trial::{TrialError, write_error};
 
 use crate::args::{Format, ReportArgs};
+use crate::browser;
 
 /// Lines of a short report. With the command for the others and the paths of page and recording it has 40.
 const SHORT_LINES: usize = 34;
 
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
+    if args.open && (args.format != Format::Html || args.output.as_deref() == Some(Path::new("-"))) {
+        return Err(TrialError::usage("--open opens a page in a file, and this report is none")
+            .next("leave --open, --format or --output out"));
+    }
     let (recording, loaded) = load(&args.run, args.strict)?;
     let view = plimsoll_analysis::view(&loaded);
     let text = match args.format {
@@ -32,7 +37,11 @@ pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
     let beside = (args.format == Format::Html).then_some(&*page);
     let output = args.output.as_deref().or(beside);
     must_not_overwrite(&[&*recording], &[("--output", output)])?;
-    deliver(output, &text)
+    let code = deliver(output, &text)?;
+    if let Some(page) = output.filter(|_| args.open) {
+        browser::open(page);
+    }
+    Ok(code)
 }
 
 /// Refuses outputs, each with its option, that are a file of `recordings` or the same file, by whatever path.

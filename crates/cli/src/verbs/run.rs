@@ -12,13 +12,15 @@ use plimsoll_core::{Catalogue, shown};
 use plimsoll_drive::RealTime;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
-use plimsoll_trial::{Cells, ForkedSink, RunSpec, TrialError};
+use plimsoll_trial::{Cells, ForkedSink, RunSpec, Sink, TrialError};
 
 use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
+use crate::browser;
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
 use crate::interrupt;
 use crate::listen::{self, Listening};
+use crate::live::LiveDisplay;
 use crate::options;
 use crate::plans::{self, Passwords};
 use crate::progress::Progress;
@@ -138,7 +140,15 @@ pub fn run_plan(
     };
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
     let queued = listening.as_ref().map(|listening| slice::from_ref(&listening.queued)).unwrap_or_default();
-    let ended = plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct: &progress, queued })?;
+    let ended = {
+        // At the end of this block the terminal is the report's, also after an error.
+        let display = telling.live.then(|| LiveDisplay::new(&progress));
+        let direct: &dyn Sink = match &display {
+            Some(display) => display,
+            None => &progress,
+        };
+        plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct, queued })?
+    };
     let interrupted = stop.load(Ordering::SeqCst);
     let concluded = conclude(&ended.recording, ended.result, telling);
     listening.into_iter().for_each(Listening::end);
@@ -193,6 +203,9 @@ fn conclude(
                 report::print_short(&view)?;
             }
             crate::print(&format!("page       {}\nrecording  {}\n", page.display(), path.display()))?;
+        }
+        if telling.open {
+            browser::open(&page);
         }
         Ok(view.verdict.state)
     });

@@ -44,6 +44,7 @@ mod labels;
 mod line;
 mod listen;
 mod live;
+mod live_terminal;
 mod marked;
 mod needs;
 mod pgbench_errors;
