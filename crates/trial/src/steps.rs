@@ -335,8 +335,8 @@ impl TrialRun<'_, '_> {
 
     /// Updates the sampled processes, and their pinning, after a restart of the server.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
-        self.context.server.set(self.store.processes());
-        pin::server(&self.store.processes(), &self.context.plan.server_pin)
+        self.context.server.set(self.store.sites());
+        pin::server(&self.store.sites(), &self.context.plan.server_pin)
     }
 
     /// Returns the parameters that all phases of a run share.
