@@ -133,7 +133,7 @@ pub use session::{
 pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram, TICK_NS, Tick};
 pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,
-    Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
+    Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target, read_probes,
 };
 pub use tally::AnswerTally;
 pub use value::{Value, ValueBuf, ValueType, Values};

@@ -79,7 +79,7 @@ pub fn run(
     }
     let mut run = TrialRun {
         context,
-        probe: store.probe(),
+        probes: store.probes(),
         store,
         trial,
         workload,

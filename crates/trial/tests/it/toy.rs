@@ -200,7 +200,7 @@ impl Store for Toy {
         Ok(self.state.integrity.lock().unwrap().clone())
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let state = Arc::clone(&self.state);
         let read = move || {
             let is_beside = std::thread::current().name() == Some("counters");
@@ -210,7 +210,7 @@ impl Store for Toy {
             let writes = state.writes.load(Ordering::SeqCst) as f64;
             Ok(vec![Reading::cycle("", "flushes", "", writes), Reading::level("", "dust", "B", 7.0)])
         };
-        self.state.counts.load(Ordering::SeqCst).then(|| -> Probe { Box::new(read) })
+        self.state.counts.load(Ordering::SeqCst).then(|| -> Probe { Box::new(read) }).into_iter().collect()
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {
