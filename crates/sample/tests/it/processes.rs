@@ -2,9 +2,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::Series;
 use plimsoll_sample::ServerProcesses;
 
 use crate::read::Read;
+use crate::site;
 
 /// A shell that runs `script`, says a line whenever something is done, and waits to be told to go on.
 struct Shell {
@@ -66,7 +68,10 @@ impl Server {
         let elapsed = self.last.elapsed();
         self.last = Instant::now();
         let all = self.read.next(elapsed);
-        let found = names.map(|name| all.iter().find(|(series, _)| series.name == name).map(|(_, value)| *value));
+        let found = names.map(|name| {
+            let is_its = |(series, _): &&(Series, f64)| series.subject.is_empty() && series.name == name;
+            all.iter().find(is_its).map(|(_, value)| *value)
+        });
         (found, elapsed.as_secs_f64())
     }
 }
@@ -85,7 +90,7 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
     assert_eq!(server.read(["processes", "user"]).0, [None, None], "there is no server yet");
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     // The second child may be about to start its own.
     let deadline = Instant::now() + Duration::from_secs(10);
     while server.read(["processes"]).0 != [Some(4.0)] {
@@ -103,7 +108,7 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     assert!((0.02..30.0).contains(&used_s), "{used_s} s");
     assert_eq!(processes, Some(4.0));
     // Another server with the same pid begins anew.
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     assert_eq!(server.read(["user", "processes"]).0, [None, Some(4.0)]);
     server.processes.set(Vec::new());
     assert_eq!(server.read(["user", "processes"]).0, [None, None]);
@@ -119,7 +124,7 @@ fn a_servers_processes_that_share_a_processor_wait_for_it() {
     let mut shell = Shell::start(&script, place.path());
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     assert_eq!(server.read(["run_queue_delay"]).0, [None], "there is nothing to subtract from yet");
     std::thread::sleep(Duration::from_millis(500));
     let ([delay, processes], _) = server.read(["run_queue_delay", "processes"]);
@@ -134,7 +139,7 @@ fn a_server_that_dies_gives_no_more_values() {
     let mut shell = Shell::start("echo up; read line", place.path());
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     server.read([]);
     assert_eq!(server.read(["processes"]).0, [Some(1.0)]);
     shell.go_on();
@@ -148,9 +153,8 @@ fn what_children_wrote_is_counted_while_they_live_and_after() {
     let script = "read line; dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
                   (dd if=/dev/zero of=two bs=1M count=4 2>/dev/null; echo two; read line); echo end; read line";
     let mut shell = Shell::start(script, place.path());
-    let pids = [shell.child.id()];
     let mut server = Server::open();
-    server.processes.set(pids.to_vec());
+    server.processes.set(vec![site(0, shell.child.id())]);
     server.read([]);
     shell.go_on();
     assert_eq!(shell.hear(), "one");
@@ -187,7 +191,7 @@ fn syncs_of_the_servers_processes_are_counted_and_timed() {
         |count: u32| format!("read _; for i in $(seq {count}); do sync -d {}; done; echo done; ", file.display());
     std::fs::write(&file, "x").unwrap();
     let mut shell = Shell::start(&format!("{}{}read _", sync(3), sync(5)), place.path());
-    server.set(vec![shell.child.id()]);
+    server.set(vec![site(0, shell.child.id())]);
     let mut counts = || {
         let read = sampler.sample();
         let [flushes, lost, times] = &read[..] else { panic!("{read:?}") };
