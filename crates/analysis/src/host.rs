@@ -130,8 +130,8 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
     marks
 }
 
-/// Share of a slice within which readings of one source have the same place on the time axis: nodes are asked at moments
-/// of their own.
+/// Share of a slice within which readings of one source have the same place on the time axis: nodes are asked at
+/// moments of their own.
 const TOGETHER: f64 = 0.5;
 
 /// Times of each source's readings, and every series' values at these times.

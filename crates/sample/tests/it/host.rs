@@ -3,7 +3,7 @@ use std::io::Write;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use plimsoll_sample::{ServerProcesses, open, specs};
+use plimsoll_sample::{ServerProcesses, groups, open, specs};
 
 use crate::read::Read;
 
@@ -34,6 +34,27 @@ fn each_name_opens_or_says_why_not() {
     }
     let (opened, unavailable) = open(&["weather".to_owned()], &ServerProcesses::default());
     assert_eq!((opened.len(), unavailable[0].1.to_string()), (0, "there is no sampler of this name".into()));
+}
+
+#[test]
+fn samplers_that_may_take_long_are_groups_of_their_own_and_all_others_are_read_together() {
+    let names = ["cpu", "tcp", "generator", "interrupts"].map(str::to_owned);
+    let (opened, _) = open(&names, &ServerProcesses::default());
+    let groups: Vec<Vec<&str>> = groups(opened).iter().map(|all| all.iter().map(|(name, _)| *name).collect()).collect();
+    assert_eq!(groups, [vec!["cpu", "generator", "interrupts"], vec!["tcp"]]);
+}
+
+#[test]
+fn retransmits_and_segments_of_this_host_are_counted() {
+    let mut tcp = one("tcp");
+    tcp.next(Duration::ZERO);
+    let start = Instant::now();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let found = tcp.next(start.elapsed());
+    let of = |name: &str| found.iter().find(|(series, _)| series.name == name).unwrap().1;
+    assert!(of("sent_segments") > 0.0 && of("connections") >= 1.0 && of("retransmits") >= 0.0, "{found:?}");
+    drop(client);
 }
 
 #[test]

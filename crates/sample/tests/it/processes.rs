@@ -115,6 +115,35 @@ fn a_server_is_the_whole_tree_of_its_processes() {
 }
 
 #[test]
+fn each_node_has_its_own_figures_and_one_with_a_new_server_leaves_the_others_theirs() {
+    let place = tempfile::tempdir().unwrap();
+    let script = format!("echo up; read line; {COUNT}; echo done; read line");
+    let mut shells = [(); 3].map(|()| Shell::start(&script, place.path()));
+    assert!(shells.iter_mut().all(|shell| shell.hear() == "up"));
+    let pids = shells.each_ref().map(|shell| shell.child.id());
+    let mut server = Server::open();
+    server.processes.set(vec![site(0, pids[0]), site(1, pids[1])]);
+    server.read([]);
+    shells[1].go_on();
+    assert_eq!(shells[1].hear(), "done");
+    let read = |server: &mut Server| {
+        let all = server.read.next(server.last.elapsed());
+        server.last = Instant::now();
+        move |subject: &str| {
+            let its = |(series, _): &&(Series, f64)| series.subject == subject && series.name == "user";
+            all.iter().find(its).map(|(_, value)| *value)
+        }
+    };
+    let user = read(&mut server);
+    let [all, one, two] = ["", "node 1", "node 2"].map(|subject| user(subject).unwrap());
+    assert!(two > one && (all - one - two).abs() < 1e-6, "{all} % are {one} % and {two} %");
+    server.processes.set(vec![site(0, pids[0]), site(1, pids[2])]);
+    let user = read(&mut server);
+    assert!(user("node 1").is_some());
+    assert_eq!((user(""), user("node 2")), (None, None), "they begin anew");
+}
+
+#[test]
 fn a_servers_processes_that_share_a_processor_wait_for_it() {
     let place = tempfile::tempdir().unwrap();
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
