@@ -449,7 +449,7 @@ pub trait StoreKind: Send + Sync {
         Ok(None)
     }
 
-    /// Returns an example of each counter that [`Store::probe`] may read from stores with these parameters. The values
+    /// Returns an example of each counter that [`Store::probes`] may read from stores with these parameters. The values
     /// are 0.
     fn counters(&self, _params: &Params) -> Vec<Reading> {
         Vec::new()

@@ -217,7 +217,7 @@ fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
     let clocked = Simulated::new(|_| StoreModel::default());
     let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
     let recorder = Recorder::create(place.path(), &header).unwrap();
-    let clock = clocked.clock(0);
+    let clock = plimsoll_drive::Clock::start();
     let sinks =
         Sinks { clock, recorder: &recorder, sink: &Deaf, fold: Mutex::default(), readings: Default::default() };
     let [quick, slow] = [(); 2].map(|()| Arc::<AtomicU64>::default());
