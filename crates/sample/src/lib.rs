@@ -11,7 +11,7 @@
 //! | `memory` | used, available, page cache, dirty, being written back |
 //! | `disk` | per device: reads, writes, flushes, bytes, times, in flight, share of time busy |
 //! | `network` | per interface: bytes, packets, drops, errors |
-//! | `tcp` | segments, retransmits, time-outs, connections, of this host and of each node's |
+//! | `tcp` | segments, retransmits, time-outs, queues, of this host and of each node's |
 //! | `interrupts` | work that the kernel does after interrupts |
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
 //! | `cgroup` | control groups: limits that were met, memory, I/O, waits |
@@ -113,6 +113,9 @@ const TCP: Names = &[
     ("listen_drops", "1/s"),
     ("connections", "sockets"),
     ("time_wait", "sockets"),
+    ("unacknowledged", "B"),
+    ("unread", "B"),
+    ("not_accepted", "sockets"),
 ];
 const INTERRUPTS: Names =
     &[("net_rx", "1/s"), ("net_tx", "1/s"), ("timer", "1/s"), ("block", "1/s"), ("sched", "1/s")];
@@ -177,7 +180,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
         boxed(network::Network::open(processes.clone()))
     }),
     (
-        spec("tcp", "TCP of this machine and of each node's host: segments, retransmits, time-outs, connections", TCP),
+        spec("tcp", "TCP of this machine and of each node's host: segments, retransmits, time-outs, queues", TCP),
         |processes| boxed(tcp::Tcp::open(processes.clone())),
     ),
     (spec("interrupts", "work that the kernel does after interrupts: network, timer, block devices", INTERRUPTS), |_| {

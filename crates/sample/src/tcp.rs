@@ -1,9 +1,9 @@
-//! TCP of this network namespace and of those of nodes, from `/proc/net/snmp`, `netstat` and `sockstat`
-//! (proc_pid_net(5), the kernel's networking/snmp_counter).
+//! TCP of this network namespace and of those of nodes, from `/proc/net/snmp`, `netstat`, `sockstat`, `tcp` and `tcp6`
+//! (proc_pid_net(5), the kernel's networking/snmp_counter and networking/proc_net_tcp).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
-use crate::namespaces::NodeNetworks;
+use crate::namespaces::{NodeNetworks, short_text};
 use crate::proc_file::ProcFile;
 use crate::server::ServerProcesses;
 
@@ -36,6 +36,35 @@ fn sockets(text: &str, name: &str) -> Option<u64> {
     fields.next()?.parse().ok()
 }
 
+/// State of a listening socket in the lists of sockets.
+const LISTENS: &str = "0A";
+/// Lists of sockets, of both families.
+const LISTS: [&str; 2] = ["tcp", "tcp6"];
+
+/// Returns the readings of the queues of all sockets in two lists: bytes that the peers have not acknowledged, bytes
+/// that the programs have not read, and connections that they have not accepted. None if a list is too long.
+fn queues(subject: &str, lists: [Option<String>; 2]) -> Vec<Reading> {
+    let [mut unsent, mut unread, mut waiting] = [0u64; 3];
+    for list in lists {
+        let Some(list) = list else { return Vec::new() };
+        for line in list.lines().skip(1) {
+            let mut fields = line.split_ascii_whitespace().skip(3);
+            let (Some(state), Some((sent, received))) =
+                (fields.next(), fields.next().and_then(|both| both.split_once(':')))
+            else {
+                continue;
+            };
+            let [sent, received] = [sent, received].map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
+            match state {
+                LISTENS => waiting = waiting.saturating_add(received),
+                _ => (unsent, unread) = (unsent.saturating_add(sent), unread.saturating_add(received)),
+            }
+        }
+    }
+    let level = |name, unit, value: u64| Reading::level(subject, name, unit, value as f64);
+    vec![level("unacknowledged", "B", unsent), level("unread", "B", unread), level("not_accepted", "sockets", waiting)]
+}
+
 /// Returns the readings of a namespace from the texts of its files.
 fn readings(subject: &str, texts: [&str; 3]) -> Vec<Reading> {
     let total = |(file, section, name, series): (usize, &str, &str, &str)| {
@@ -64,9 +93,11 @@ impl Sampler for Tcp {
     fn sample(&mut self) -> Vec<Reading> {
         let texts = self.own.each_mut().map(|file| file.read().unwrap_or_default());
         let mut all = readings("", texts.each_ref().map(|text| &**text));
+        all.extend(queues("", LISTS.map(|name| short_text(&format!("/proc/self/net/{name}")))));
         for node in self.nodes.now() {
             let texts = FILES.map(|name| node.read(name).unwrap_or_default());
             all.extend(readings(&node.subject, texts.each_ref().map(String::as_str)));
+            all.extend(queues(&node.subject, LISTS.map(|name| node.read(name))));
         }
         all
     }
@@ -94,8 +125,27 @@ mod tests {
         assert_eq!(readings("", ["", "TcpExt: TCPTimeouts\n", "TCP: inuse\n"]), []);
     }
 
+    const SOCKETS: &str =
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+        0: 0100007F:A4B1 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0        0 1 1 0\n   \
+        1: 0100007F:A4B1 0100007F:8F2C 01 00000010:00000200 00:00000000 00000000     0        0 2 1 0\n   \
+        2: 0100007F:8F2C 0100007F:A4B1 01 00000001:00000000 00:00000000 00000000     0        0 3 1 0\n";
+
+    #[test]
+    fn queues_are_sums_over_all_sockets_and_those_that_listen_have_connections_in_theirs() {
+        let named = |one: &Reading| (one.name.clone(), one.number());
+        let found = |lists| queues("", lists).iter().map(named).collect::<Vec<_>>();
+        let wanted = [("unacknowledged", 17.0), ("unread", 512.0), ("not_accepted", 3.0)];
+        let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(found([Some(SOCKETS.to_owned()), Some(String::new())]), wanted);
+        assert_eq!(found([Some(SOCKETS.to_owned()), None]), [], "a part would be taken for the whole");
+    }
+
     #[test]
     fn garbled_text_is_taken() {
+        for text in garbled(SOCKETS) {
+            assert_eq!(queues("", [Some(text.clone()), Some(text)]).len(), 3);
+        }
         for text in garbled(SNMP).chain(garbled(NETSTAT)).chain(garbled(SOCKSTAT)) {
             assert!(readings("", [&text, &text, &text]).len() <= 8);
         }
