@@ -243,7 +243,8 @@ impl Sampler for ServerSampler {
             return Vec::new();
         }
         let mut readings: Vec<Reading> = all.readings("", self.change).collect();
-        let is_alone = self.nodes.len() == 1;
+        // The only node that runs may be one of a cluster.
+        let is_alone = self.nodes.iter().all(|node| node.site.node == 0);
         for node in self.nodes.iter_mut().filter(|node| node.last.processes > 0) {
             let name = node_name(&node.site);
             if !is_alone {
