@@ -164,7 +164,12 @@ fn readings(run: &Run) -> Readings<'_> {
 
 /// A panel's title: the sampler and what it is of.
 fn title(sampler: &str, subject: &str) -> String {
-    let name = if sampler == "cpu" { "CPU".to_string() } else { number::capital(sampler) };
+    let name = match sampler {
+        "cpu" => "CPU".to_string(),
+        "tcp" => "TCP".to_string(),
+        "cgroup" => "Control group".to_string(),
+        other => number::capital(other),
+    };
     // `cpu0` of the sampler `cpu` is CPU 0.
     let subject = subject.strip_prefix(sampler).unwrap_or(subject);
     if subject.is_empty() { name } else { format!("{name} {subject}") }
