@@ -140,9 +140,8 @@ impl Store for Caught {
         let name = self.name;
         let Some(store) = self.store.as_mut() else { return Vec::new() };
         let probes = panics::caught(|| store.probes()).unwrap_or_default();
-        let guarded = |mut probe: Probe| -> Probe {
-            Box::new(move || caught(name, "reading its counters", &mut probe))
-        };
+        let guarded =
+            |mut probe: Probe| -> Probe { Box::new(move || caught(name, "reading its counters", &mut probe)) };
         probes.into_iter().map(guarded).collect()
     }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, ColdStart, DiskSpec, Layout, Limits, Node, NodeSite, Nodes, OpenOptions, Removal, Servers, Setting,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
+    Address, ColdStart, DiskSpec, Layout, Limits, Node, NodeSite, Nodes, OpenOptions, Removal, Servers, Setting, Store,
+    StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
 };
 
 use crate::caught;

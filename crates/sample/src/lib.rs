@@ -117,8 +117,7 @@ const TCP: Names = &[
     ("unread", "B"),
     ("not_accepted", "sockets"),
 ];
-const INTERRUPTS: Names =
-    &[("net_rx", "1/s"), ("net_tx", "1/s"), ("timer", "1/s"), ("block", "1/s"), ("sched", "1/s")];
+const INTERRUPTS: Names = &[("net_rx", "1/s"), ("net_tx", "1/s"), ("timer", "1/s"), ("block", "1/s"), ("sched", "1/s")];
 const CGROUP: Names = &[
     ("throttled", "%"),
     ("throttles", "1/s"),
@@ -183,9 +182,10 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
         spec("tcp", "TCP of this machine and of each node's host: segments, retransmits, time-outs, queues", TCP),
         |processes| boxed(tcp::Tcp::open(processes.clone())),
     ),
-    (spec("interrupts", "work that the kernel does after interrupts: network, timer, block devices", INTERRUPTS), |_| {
-        boxed(interrupts::Interrupts::open())
-    }),
+    (
+        spec("interrupts", "work that the kernel does after interrupts: network, timer, block devices", INTERRUPTS),
+        |_| boxed(interrupts::Interrupts::open()),
+    ),
     (spec("pressure", "share of time in which some or all tasks waited for CPU, memory, I/O", PRESSURE), |_| {
         boxed(pressure::Pressure::open())
     }),

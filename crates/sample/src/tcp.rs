@@ -125,8 +125,7 @@ mod tests {
         assert_eq!(readings("", ["", "TcpExt: TCPTimeouts\n", "TCP: inuse\n"]), []);
     }
 
-    const SOCKETS: &str =
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+    const SOCKETS: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n   \
         0: 0100007F:A4B1 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0        0 1 1 0\n   \
         1: 0100007F:A4B1 0100007F:8F2C 01 00000010:00000200 00:00000000 00000000     0        0 2 1 0\n   \
         2: 0100007F:8F2C 0100007F:A4B1 01 00000001:00000000 00:00000000 00000000     0        0 3 1 0\n";

@@ -218,8 +218,7 @@ fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
     let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
     let recorder = Recorder::create(place.path(), &header).unwrap();
     let clock = plimsoll_drive::Clock::start();
-    let sinks =
-        Sinks { clock, recorder: &recorder, sink: &Deaf, fold: Mutex::default(), readings: Default::default() };
+    let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold: Mutex::default(), readings: Default::default() };
     let [quick, slow] = [(); 2].map(|()| Arc::<AtomicU64>::default());
     let source = |reads: &Arc<AtomicU64>, waits_for: Option<&Arc<AtomicU64>>| -> Box<dyn Sampler> {
         Box::new(Counting { reads: Arc::clone(reads), waits_for: waits_for.map(Arc::clone) })
