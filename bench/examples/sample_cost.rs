@@ -2,17 +2,19 @@
 //!
 //!     cargo run --release --manifest-path bench/Cargo.toml --example sample_cost -- [PID ...]
 //!
-//! PIDs are a server's; without them the sampler of that name has nothing to read.
+//! PIDs are those of servers, each of which is a node; without them the sampler `server` has nothing to read.
 
 #![allow(clippy::print_stdout, reason = "what is printed is what it is for")]
 
 use std::time::{Duration, Instant};
 
+use plimsoll_core::NodeSite;
 use plimsoll_sample::{ServerProcesses, environment, open, specs};
 
 fn main() {
     let server = ServerProcesses::default();
-    server.set(std::env::args().skip(1).filter_map(|pid| pid.parse().ok()).collect());
+    let pids = std::env::args().skip(1).filter_map(|pid| pid.parse().ok());
+    server.set(pids.enumerate().map(|(node, pid)| NodeSite { node, pid, directory: "/".into() }).collect());
     for (name, value) in environment(std::path::Path::new(".")) {
         println!("{name}: {value}");
     }

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE};
 use plimsoll_record::data::{Run, Series, SeriesKind};
 
 use crate::latency::Times;
@@ -65,7 +64,7 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
                 source: series.source.clone(),
                 steps: false,
                 primary: primary(&series.source, &series.subject, &series.unit, busiest.as_deref()),
-                t_s: times.get(clock_of(&series.source)).cloned().unwrap_or_default(),
+                t_s: times.get(series.source.as_str()).cloned().unwrap_or_default(),
                 lines: vec![line],
             }),
         }
@@ -131,21 +130,26 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
     marks
 }
 
-/// Times of readings, and every series' values at these times. A store is asked at moments of its own, so that its
-/// series have times of their own: first those of the host's samplers, then those of stores, then those of what
-/// servers answered, then those of nodes that join.
-type Readings = ([Vec<f64>; 4], Vec<Vec<Option<f64>>>);
+/// Share of a slice within which readings of one source have the same place on the time axis: nodes are asked at
+/// moments of their own.
+const TOGETHER: f64 = 0.5;
 
-fn readings(run: &Run) -> Readings {
-    let of = |series: u32| run.series.get(series as usize).map(|series| clock_of(&series.source));
-    let mut times: [Vec<f64>; 4] = Default::default();
+/// Times of each source's readings, and every series' values at these times.
+type Readings<'r> = (BTreeMap<&'r str, Vec<f64>>, Vec<Vec<Option<f64>>>);
+
+fn readings(run: &Run) -> Readings<'_> {
+    let together_s = run.header.slice_ns as f64 / 1e9 * TOGETHER;
+    let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     for sample in &run.samples {
         let at_s = sample.at_ns as f64 / 1e9;
-        for (series, value) in &sample.values {
-            let (Some(place), Some(line)) = (of(*series), values.get_mut(*series as usize)) else { continue };
-            let Some(times) = times.get_mut(place) else { continue };
-            if times.last() != Some(&at_s) {
+        for (position, value) in &sample.values {
+            let position = *position as usize;
+            let (Some(series), Some(line)) = (run.series.get(position), values.get_mut(position)) else { continue };
+            let times = times.entry(&series.source).or_default();
+            // A series has one value at a time.
+            let is_later = line.len() >= times.len() || times.last().is_none_or(|last| at_s - last > together_s);
+            if is_later {
                 times.push(at_s);
             }
             line.resize(times.len() - 1, None);
@@ -153,25 +157,19 @@ fn readings(run: &Run) -> Readings {
         }
     }
     for (line, series) in values.iter_mut().zip(&run.series) {
-        line.resize(times.get(clock_of(&series.source)).map_or(0, Vec::len), None);
+        line.resize(times.get(series.source.as_str()).map_or(0, Vec::len), None);
     }
     (times, values)
 }
 
-/// Returns the index of the times of `source`: 1 for a store's counters, 2 for servers' answers, 3 for nodes that join
-/// or start, 0 for samplers of this machine.
-fn clock_of(source: &str) -> usize {
-    match source {
-        STORE => 1,
-        ANSWERS => 2,
-        PROGRESS => 3,
-        _ => 0,
-    }
-}
-
 /// A panel's title: the sampler and what it is of.
 fn title(sampler: &str, subject: &str) -> String {
-    let name = if sampler == "cpu" { "CPU".to_string() } else { number::capital(sampler) };
+    let name = match sampler {
+        "cpu" => "CPU".to_string(),
+        "tcp" => "TCP".to_string(),
+        "cgroup" => "Control group".to_string(),
+        other => number::capital(other),
+    };
     // `cpu0` of the sampler `cpu` is CPU 0.
     let subject = subject.strip_prefix(sampler).unwrap_or(subject);
     if subject.is_empty() { name } else { format!("{name} {subject}") }
@@ -189,7 +187,7 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
         "cpu" => subject.is_empty(),
         "disk" => Some(subject) == busiest_disk && matches!(unit, "B/s" | "1/s" | "ms" | "%"),
         "tasks" => unit == "tasks",
-        "generator" | "server" => unit == "%",
+        "generator" | "server" => unit == "%" && subject.is_empty(),
         "pressure" | "fsync" => true,
         _ => false,
     }

@@ -123,7 +123,8 @@ pub use progress::Progress;
 pub use removal::{Removal, is_run_id, shell_word};
 pub use sampler::{Reading, SampleValue, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{
-    Launch, Member, Node, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal, no_promotion,
+    Launch, Member, Node, NodeSite, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal,
+    no_promotion,
 };
 pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,
@@ -132,7 +133,7 @@ pub use session::{
 pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram, TICK_NS, Tick};
 pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,
-    Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target,
+    Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target, read_probes,
 };
 pub use tally::AnswerTally;
 pub use value::{Value, ValueBuf, ValueType, Values};

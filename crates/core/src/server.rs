@@ -107,6 +107,17 @@ impl Node {
     }
 }
 
+/// Place of a node's running server on this machine. Its network namespace and control groups are those of its process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeSite {
+    /// Number of the node, from 0.
+    pub node: usize,
+    /// Id of the server's first process.
+    pub pid: u32,
+    /// A directory on the disk that has the node's data.
+    pub directory: PathBuf,
+}
+
 /// A node, and the cluster that it is in.
 #[derive(Clone, Copy)]
 pub struct Member<'a> {
@@ -528,8 +539,13 @@ pub trait Servers: Send + Sync {
         self.first().limits.settings()
     }
 
+    /// Returns the places of the running servers on this machine.
+    fn sites(&self) -> Vec<NodeSite>;
+
     /// Process ids of the running servers' roots.
-    fn pids(&self) -> Vec<u32>;
+    fn pids(&self) -> Vec<u32> {
+        self.sites().into_iter().map(|site| site.pid).collect()
+    }
 
     /// Fails if one of the nodes does not run.
     ///

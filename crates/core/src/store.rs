@@ -449,7 +449,7 @@ pub trait StoreKind: Send + Sync {
         Ok(None)
     }
 
-    /// Returns an example of each counter that [`Store::probe`] may read from stores with these parameters. The values
+    /// Returns an example of each counter that [`Store::probes`] may read from stores with these parameters. The values
     /// are 0.
     fn counters(&self, _params: &Params) -> Vec<Reading> {
         Vec::new()
@@ -482,6 +482,24 @@ pub trait StoreKind: Send + Sync {
 /// servers: while a server is away it returns an error. Called once a slice while sessions are at work, so it must be
 /// quick.
 pub type Probe = Box<dyn FnMut() -> Result<Vec<Reading>, StoreError> + Send>;
+
+/// Reads all `probes` in turn. A probe that fails beside others that do not is left out: its node may be away.
+///
+/// # Errors
+/// The last error, if no probe reads anything.
+pub fn read_probes(probes: &mut [Probe]) -> Result<Vec<Reading>, StoreError> {
+    let (mut all, mut failure) = (Vec::new(), None);
+    for probe in probes {
+        match probe() {
+            Ok(read) => all.extend(read),
+            Err(error) => failure = Some(error),
+        }
+    }
+    match failure {
+        Some(error) if all.is_empty() => Err(error),
+        _ => Ok(all),
+    }
+}
 
 /// An open store. These calls belong to the control plane: they may take long, and no session is open during them,
 /// except for [`Store::describe`] and [`Store::sync`].
@@ -596,9 +614,10 @@ pub trait Store: Send {
         Ok(None)
     }
 
-    /// Returns a reader of the store's counters that works from any thread; `None` if the store has none.
-    fn probe(&mut self) -> Option<Probe> {
-        None
+    /// Returns the readers of the store's counters, which work from any thread: one for each server that is asked, so
+    /// that a silent server delays no other. None if the store has no counters.
+    fn probes(&mut self) -> Vec<Probe> {
+        Vec::new()
     }
 
     /// Longest duration of the store's maintenance cycle, by its settings and, if work triggers it, by its counters

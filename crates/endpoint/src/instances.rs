@@ -154,18 +154,13 @@ impl Store for Instances {
         Ok((!said.is_empty()).then(|| said.join("; ")))
     }
 
-    fn probe(&mut self) -> Option<Probe> {
-        let mut all: Vec<(usize, Probe)> =
-            self.all.iter_mut().enumerate().filter_map(|(at, store)| Some((at + 1, store.probe()?))).collect();
-        // One may be away.
-        Some(Box::new(move || {
-            let mut read = Vec::new();
-            for (number, probe) in &mut all {
-                let own = probe().unwrap_or_default().into_iter();
-                read.extend(own.map(|reading| Reading { subject: format!("node {number}"), ..reading }));
-            }
-            Ok(read)
-        }))
+    fn probes(&mut self) -> Vec<Probe> {
+        let of_node = |number: usize, mut probe: Probe| -> Probe {
+            let named = move |reading| Reading { subject: format!("node {number}"), ..reading };
+            Box::new(move || Ok(probe()?.into_iter().map(named).collect()))
+        };
+        let all = self.all.iter_mut().zip(1..);
+        all.flat_map(|(store, number)| store.probes().into_iter().map(move |probe| of_node(number, probe))).collect()
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

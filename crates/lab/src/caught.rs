@@ -136,11 +136,13 @@ impl Store for Caught {
         self.call("its integrity check", |store| store.check_integrity())
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let name = self.name;
-        let store = self.store.as_mut()?;
-        let mut probe = panics::caught(|| store.probe()).ok().flatten()?;
-        Some(Box::new(move || caught(name, "reading its counters", &mut probe)))
+        let Some(store) = self.store.as_mut() else { return Vec::new() };
+        let probes = panics::caught(|| store.probes()).unwrap_or_default();
+        let guarded =
+            |mut probe: Probe| -> Probe { Box::new(move || caught(name, "reading its counters", &mut probe)) };
+        probes.into_iter().map(guarded).collect()
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

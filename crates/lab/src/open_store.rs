@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Address, ColdStart, DiskSpec, Layout, Limits, Node, Nodes, OpenOptions, Removal, Servers, Setting, Store,
+    Address, ColdStart, DiskSpec, Layout, Limits, Node, NodeSite, Nodes, OpenOptions, Removal, Servers, Setting, Store,
     StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target,
 };
 
@@ -170,13 +170,18 @@ impl OpenStore {
         self.store.create(layout)
     }
 
-    /// Returns the ids of its servers' first processes; none if the store is embedded or attached.
-    pub fn processes(&self) -> Vec<u32> {
+    /// Returns the places of its servers on this machine; none if the store is embedded or attached.
+    pub fn sites(&self) -> Vec<NodeSite> {
         match &self.location {
-            Location::Cluster { cluster, .. } => cluster.pids(),
-            Location::Lab { servers, .. } => servers.pids(),
+            Location::Cluster { cluster, .. } => cluster.sites(),
+            Location::Lab { servers, .. } => servers.sites(),
             _ => Vec::new(),
         }
+    }
+
+    /// Returns the ids of its servers' first processes, as [`OpenStore::sites`].
+    pub fn processes(&self) -> Vec<u32> {
+        self.sites().into_iter().map(|site| site.pid).collect()
     }
 
     /// Returns the name of the server at `address`: `node 2` for a private one, otherwise its address.

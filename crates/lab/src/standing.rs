@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span,
-    StoreError, StoreErrorKind, Waits, waits,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, Progress, Servers,
+    Setting, Span, StoreError, StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
 
@@ -414,9 +414,14 @@ impl Servers for Lab {
         }
     }
 
-    fn pids(&self) -> Vec<u32> {
-        let status = self.status();
-        status.map(|status| status.nodes.iter().filter_map(|node| node.process).collect()).unwrap_or_default()
+    fn sites(&self) -> Vec<NodeSite> {
+        let site = |node: NodeStatus| {
+            let known = self.nodes.iter().find(|known| known.number == node.number);
+            let directory = known.map_or(node.directory, |known| known.data_dir.clone());
+            Some(NodeSite { node: node.number, pid: node.process?, directory })
+        };
+        // A lab that does not answer reports an error on its next use.
+        self.status().map(|status| status.nodes.into_iter().filter_map(site).collect()).unwrap_or_default()
     }
 
     fn settings(&self) -> Vec<Setting> {

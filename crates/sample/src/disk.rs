@@ -1,10 +1,12 @@
 //! Activity of the host's block devices, from `/proc/diskstats` (the kernel's admin-guide/iostats).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
+use crate::server::{ServerProcesses, node_name};
 
 /// The kernel's sectors, whatever the device's are.
 const SECTOR_BYTES: f64 = 512.0;
@@ -72,21 +74,38 @@ fn readings(device: &str, now: &Counts, before: Option<&Counts>) -> Vec<Reading>
     readings
 }
 
+/// Returns true for a device that lives in memory or in another device's file, by its name.
+fn is_made_up(name: &str) -> bool {
+    MADE_UP.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
 /// True for whole devices that can be of interest here. `size_sectors` gives the size of a whole device.
 fn is_wanted(name: &str, counts: &Counts, size_sectors: impl Fn(&str) -> Option<u64>) -> bool {
-    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let used = counts.reads > 0 || counts.writes > 0;
-    (used || !MADE_UP.contains(&kind)) && size_sectors(name).is_some_and(|sectors| sectors > 0)
+    (used || !is_made_up(name)) && size_sectors(name).is_some_and(|sectors| sectors > 0)
+}
+
+/// A device that is read.
+struct Device {
+    name: String,
+    /// Subject of its series: its name, for the own disk of a node after the node's.
+    subject: String,
+    /// Counts at the last reading.
+    before: Option<Counts>,
 }
 
 pub(crate) struct Disk {
     diskstats: ProcFile,
-    /// Name, and counts at the last reading.
-    before: Vec<(String, Option<Counts>)>,
+    processes: ServerProcesses,
+    /// Change that the disks of nodes are of.
+    change: u64,
+    /// Devices of the host, and those of nodes behind them.
+    devices: Vec<Device>,
+    host_count: usize,
 }
 
 impl Disk {
-    pub(crate) fn open() -> Result<Self, Unavailable> {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
         let (diskstats, text) = ProcFile::open_and_read("/proc/diskstats")?;
         // Partitions have no directory of their own there; a slash in a device's name becomes an exclamation mark.
         // Without a medium, or without a file behind it, a device has no size.
@@ -95,21 +114,46 @@ impl Disk {
             std::fs::read_to_string(path).ok()?.trim().parse().ok()
         };
         let wanted = parse(&text).into_iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
-        let before: Vec<_> = wanted.map(|(name, _)| (name.to_owned(), None)).collect();
-        if before.is_empty() {
+        let device = |name: &str| Device { name: name.to_owned(), subject: name.to_owned(), before: None };
+        let devices: Vec<_> = wanted.map(|(name, _)| device(name)).collect();
+        if devices.is_empty() {
             return Err(Unavailable("/proc/diskstats lists no block device".into()));
         }
-        Ok(Self { diskstats, before })
+        let host_count = devices.len();
+        Ok(Self { diskstats, processes, change: 0, devices, host_count })
     }
+
+    /// Takes the disks that were made for nodes: those of the host are read anyway.
+    fn take_sites(&mut self) {
+        let Some(sites) = self.processes.since(self.change) else { return };
+        self.change = sites.change;
+        self.devices.truncate(self.host_count);
+        for site in &sites.all {
+            let Some(name) = device_of(&site.directory).filter(|name| is_made_up(name)) else { continue };
+            if self.devices.iter().all(|known| known.name != name) {
+                let subject = format!("{} {name}", node_name(site));
+                self.devices.push(Device { name, subject, before: None });
+            }
+        }
+    }
+}
+
+/// Returns the name of the device with the file system of `directory`; `None` if it is on no block device.
+fn device_of(directory: &Path) -> Option<String> {
+    let device = std::fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    Some(link.file_name()?.to_str()?.replace('!', "/"))
 }
 
 impl Sampler for Disk {
     fn sample(&mut self) -> Vec<Reading> {
+        self.take_sites();
         let mut all = Vec::new();
         let Ok(text) = self.diskstats.read() else { return all };
         for (name, counts) in parse(&text) {
-            let Some((_, last)) = self.before.iter_mut().find(|(known, _)| known == name) else { continue };
-            all.extend(readings(name, &counts, last.replace(counts).as_ref()));
+            let Some(device) = self.devices.iter_mut().find(|known| known.name == name) else { continue };
+            all.extend(readings(&device.subject, &counts, device.before.replace(counts).as_ref()));
         }
         all
     }

@@ -3,7 +3,7 @@
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::ProcFile;
-use crate::run_queue::RunQueue;
+use crate::threads::Threads;
 use crate::tree::{parse_stat, parse_statm};
 
 /// Since the process began, all threads together.
@@ -34,13 +34,13 @@ fn counts() -> Counts {
 pub(crate) struct Generator {
     stat: ProcFile,
     statm: ProcFile,
-    run_queue: RunQueue,
+    threads: Threads,
 }
 
 impl Generator {
     pub(crate) fn open() -> Result<Self, Unavailable> {
         let (stat, statm) = (ProcFile::open("/proc/self/stat")?, ProcFile::open("/proc/self/statm")?);
-        Ok(Self { stat, statm, run_queue: RunQueue::default() })
+        Ok(Self { stat, statm, threads: Threads::default() })
     }
 }
 
@@ -48,7 +48,7 @@ impl Sampler for Generator {
     fn sample(&mut self) -> Vec<Reading> {
         let now = counts();
         let threads = self.stat.read().ok().and_then(|text| parse_stat(&text)).map(|stat| stat.threads);
-        let waited_s = threads.and_then(|threads| self.run_queue.waited_s(&[(std::process::id(), threads)]));
+        let waited_s = threads.and_then(|threads| self.threads.waited_s(&[(std::process::id(), threads)]));
         let resident = self.statm.read().ok().and_then(|text| parse_statm(&text));
         let memory = resident.map(|(pages, _)| pages as f64 * rustix::param::page_size() as f64);
         let all = [

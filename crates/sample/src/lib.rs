@@ -1,8 +1,8 @@
-//! Samplers: figures of the host, of the generator and of the server, read once a slice.
+//! Samplers: figures of the host, of the generator and of the servers, read once a slice.
 //!
-//! Everything comes from `/proc`, is read with files that stay open and buffers that are kept, on the control
-//! thread, never on a worker's. A sampler keeps no history and judges nothing; what a host does not have is
-//! said once, by [`open`].
+//! Everything comes from `/proc` and `/sys`, mostly read with files that stay open and buffers that are kept, on
+//! separate threads ([`groups`]), never on a worker's. A sampler keeps no history and judges nothing; what a host does
+//! not have is said once, by [`open`].
 //!
 //! | file | what |
 //! |---|---|
@@ -11,11 +11,15 @@
 //! | `memory` | used, available, page cache, dirty, being written back |
 //! | `disk` | per device: reads, writes, flushes, bytes, times, in flight, share of time busy |
 //! | `network` | per interface: bytes, packets, drops, errors |
+//! | `tcp` | segments, retransmits, time-outs, queues, of this host and of each node's |
+//! | `interrupts` | work that the kernel does after interrupts |
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
+//! | `cgroup` | control groups: limits that were met, memory, I/O, waits |
 //! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
-//! | `server` | the server's processes, [`ServerProcesses`], with all their descendants |
-//! | `fsync` | flushes of the server's processes, and the duration of each |
-//! | `run_queue` | time that threads were ready to run while others had the processor |
+//! | `server` | the servers' processes, [`ServerProcesses`], with all their descendants: all together and each node |
+//! | `fsync` | flushes of the servers' processes, and the duration of each |
+//! | `namespaces` | network namespaces of nodes that have a host of their own |
+//! | `threads` | threads: the time that they waited for a processor, and the names of those that ran most |
 //! | [`STORE`] | a store's counters of its own work, read by the owner of the store |
 //! | `tree` | processes and their descendants, with their I/O |
 //! | [`mod@environment`] | facts that are constant during a run: CPU, kernel, clock source, file system … |
@@ -26,19 +30,23 @@
 //! anew and builds whole structures at every reading, one per process with 52 fields. Once a slice that would not
 //! hurt; but what is needed here is eight short parsers, which is less than what would have to be known of it.
 
+mod cgroup;
 mod cpu;
 mod disk;
 pub mod environment;
 mod fsync;
 mod generator;
+mod interrupts;
 mod memory;
+mod namespaces;
 mod network;
 mod pressure;
 mod proc_file;
 pub mod room;
-mod run_queue;
 mod server;
 mod tasks;
+mod tcp;
+mod threads;
 mod tree;
 
 use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
@@ -96,6 +104,34 @@ const NETWORK: Names = &[
     ("drops", "1/s"),
     ("errors", "1/s"),
 ];
+const TCP: Names = &[
+    ("received_segments", "1/s"),
+    ("sent_segments", "1/s"),
+    ("retransmits", "1/s"),
+    ("resets", "1/s"),
+    ("timeouts", "1/s"),
+    ("listen_drops", "1/s"),
+    ("connections", "sockets"),
+    ("time_wait", "sockets"),
+    ("unacknowledged", "B"),
+    ("unread", "B"),
+    ("not_accepted", "sockets"),
+];
+const INTERRUPTS: Names = &[("net_rx", "1/s"), ("net_tx", "1/s"), ("timer", "1/s"), ("block", "1/s"), ("sched", "1/s")];
+const CGROUP: Names = &[
+    ("throttled", "%"),
+    ("throttles", "1/s"),
+    ("memory", "B"),
+    ("limit_hits", "1/s"),
+    ("kills", "1/s"),
+    ("reads", "1/s"),
+    ("writes", "1/s"),
+    ("read", "B/s"),
+    ("written", "B/s"),
+    ("cpu_wait", "%"),
+    ("memory_wait", "%"),
+    ("io_wait", "%"),
+];
 const PRESSURE: Names = &[("some", "%"), ("all", "%")];
 const GENERATOR: Names = &[
     ("user", "%"),
@@ -115,7 +151,12 @@ const SERVER: Names = &[
     ("read", "B/s"),
     ("written", "B/s"),
     ("run_queue_delay", "%"),
+    ("busy", "%"),
 ];
+
+/// Samplers that are read on a thread of their own: they take longer, or may wait. The others are read at one moment,
+/// because reports compare their values.
+const APART: [&str; 3] = ["tcp", "cgroup", "fsync"];
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 
@@ -132,12 +173,26 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
     }),
     (
         spec("disk", "per device: reads, writes, flushes, bytes, times, requests in flight, share of time busy", DISK),
-        |_| boxed(disk::Disk::open()),
+        |processes| boxed(disk::Disk::open(processes.clone())),
     ),
-    (spec("network", "per interface: bytes, packets, drops and errors", NETWORK), |_| boxed(network::Network::open())),
+    (spec("network", "per interface: bytes, packets, drops and errors", NETWORK), |processes| {
+        boxed(network::Network::open(processes.clone()))
+    }),
+    (
+        spec("tcp", "TCP of this machine and of each node's host: segments, retransmits, time-outs, queues", TCP),
+        |processes| boxed(tcp::Tcp::open(processes.clone())),
+    ),
+    (
+        spec("interrupts", "work that the kernel does after interrupts: network, timer, block devices", INTERRUPTS),
+        |_| boxed(interrupts::Interrupts::open()),
+    ),
     (spec("pressure", "share of time in which some or all tasks waited for CPU, memory, I/O", PRESSURE), |_| {
         boxed(pressure::Pressure::open())
     }),
+    (
+        spec("cgroup", "control groups of this process and of nodes: limits that were met, memory, I/O, waits", CGROUP),
+        |processes| boxed(cgroup::Cgroup::open(processes.clone())),
+    ),
     (
         spec(
             "generator",
@@ -149,7 +204,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
     (
         spec(
             "server",
-            "the server's processes: CPU (100 % is one core), run-queue delay, memory, bytes to and from devices",
+            "the servers' processes, all and each node: CPU (100 % is one core), also by thread, memory, device bytes",
             SERVER,
         ),
         |processes| boxed(server::ServerSampler::open(processes.clone())),
@@ -169,8 +224,15 @@ pub fn specs() -> Vec<SamplerSpec> {
 /// Samplers, each with its name as in plans, which is the source of its series: `cpu`, `disk`.
 pub type Named<'a> = Vec<(&'static str, Box<dyn Sampler + 'a>)>;
 
+/// Splits samplers into groups, each to be read on a thread of its own.
+pub fn groups(samplers: Named<'_>) -> Vec<Named<'_>> {
+    let (apart, together): (Named<'_>, Named<'_>) = samplers.into_iter().partition(|(name, _)| APART.contains(name));
+    let together = Some(together).filter(|group| !group.is_empty());
+    together.into_iter().chain(apart.into_iter().map(|sampler| vec![sampler])).collect()
+}
+
 /// Opens the samplers of these names, and says of the others why they have nothing to read here. `server`
-/// tells the one of that name which processes to look at; it may be changed at any time. [`STORE`] is passed over.
+/// tells samplers which servers to look at; it may be changed at any time. [`STORE`] is passed over.
 pub fn open(names: &[String], server: &ServerProcesses) -> (Named<'static>, Vec<(String, Unavailable)>) {
     let (mut opened, mut unavailable) = (Vec::new(), Vec::new());
     for name in names.iter().filter(|name| **name != STORE.name) {

@@ -1,8 +1,10 @@
-//! Traffic of the network interfaces of this namespace, from `/proc/net/dev` (proc_pid_net(5)).
+//! Traffic of the network interfaces of this namespace and of those of nodes, from `/proc/net/dev` (proc_pid_net(5)).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
+use crate::namespaces::NodeNetworks;
 use crate::proc_file::{ProcFile, numbers};
+use crate::server::ServerProcesses;
 
 /// Counters of an interface: name and unit.
 const NAMES: [(&str, &str); 6] =
@@ -32,10 +34,18 @@ pub(crate) struct Network {
     dev: ProcFile,
     /// Interfaces that were up when the sampler was opened.
     interfaces: Vec<String>,
+    nodes: NodeNetworks,
+}
+
+/// Returns the readings of the interface `subject`.
+fn readings(subject: &str, counts: Counts) -> impl Iterator<Item = Reading> + use<> {
+    let counted = NAMES.into_iter().zip(counts);
+    let subject = subject.to_owned();
+    counted.map(move |((what, unit), n)| Reading::total(&subject, what, unit, n as f64))
 }
 
 impl Network {
-    pub(crate) fn open() -> Result<Self, Unavailable> {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
         let (dev, text) = ProcFile::open_and_read("/proc/self/net/dev")?;
         let is_down = |name: &str| {
             let state = std::fs::read_to_string(format!("/sys/class/net/{name}/operstate"));
@@ -46,19 +56,25 @@ impl Network {
         if interfaces.is_empty() {
             return Err(Unavailable("no network interface is up".into()));
         }
-        Ok(Self { dev, interfaces })
+        Ok(Self { dev, interfaces, nodes: NodeNetworks::new(processes) })
     }
 }
 
 impl Sampler for Network {
     fn sample(&mut self) -> Vec<Reading> {
-        let mut readings = Vec::new();
-        let Ok(text) = self.dev.read() else { return readings };
+        let mut all = Vec::new();
+        let text = self.dev.read().unwrap_or_default();
         for (name, counts) in parse(&text).into_iter().filter(|(name, _)| self.interfaces.iter().any(|up| up == name)) {
-            let counted = NAMES.into_iter().zip(counts);
-            readings.extend(counted.map(|((what, unit), n)| Reading::total(name, what, unit, n as f64)));
+            all.extend(readings(name, counts));
         }
-        readings
+        for node in self.nodes.now() {
+            let text = node.read("dev").unwrap_or_default();
+            // Each host has a loopback interface, which most never use.
+            for (name, counts) in parse(&text).into_iter().filter(|(_, counts)| *counts != Counts::default()) {
+                all.extend(readings(&format!("{} {name}", node.subject), counts));
+            }
+        }
+        all
     }
 }
 

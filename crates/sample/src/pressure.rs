@@ -5,7 +5,7 @@ use plimsoll_core::{Reading, Sampler, Unavailable};
 use crate::proc_file::ProcFile;
 
 /// Microseconds in which some task waited, and in which all did.
-fn parse(text: &str) -> [Option<u64>; 2] {
+pub(crate) fn parse(text: &str) -> [Option<u64>; 2] {
     let total = |kind: &str| {
         let line = text.lines().find(|line| line.split_ascii_whitespace().next() == Some(kind))?;
         line.split_ascii_whitespace().find_map(|field| field.strip_prefix("total="))?.parse().ok()

@@ -1,46 +1,53 @@
-//! Resource use of the server's processes, all descendants included.
+//! Resource use of the server's processes, all descendants included: of all nodes together, and of each.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use plimsoll_core::{Reading, SampleValue, Sampler, Unavailable};
+use plimsoll_core::{NodeSite, Reading, SampleValue, Sampler, Unavailable};
 use plimsoll_trace::with_descendants;
 
 use crate::proc_file::ProcFile;
-use crate::run_queue::RunQueue;
+use crate::threads::Threads;
 use crate::tree::{TreeIo, TreeProcess, Usage};
 
 /// Members are looked for again after so many readings, whatever the signs say.
 const LOOK_AGAIN: u32 = 16;
 
-/// Processes of the server. Shared: the owner of a server sets it, the sampler reads it.
+/// Places of the servers' processes. Shared: the owner of the servers sets them, samplers read them.
 #[derive(Debug, Clone, Default)]
 pub struct ServerProcesses {
-    roots: Arc<Mutex<Roots>>,
+    sites: Arc<Mutex<Sites>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Roots {
-    pub(crate) pids: Vec<u32>,
-    /// Grows with each change, so that the same pids set again are another server.
+pub(crate) struct Sites {
+    pub(crate) all: Vec<NodeSite>,
+    /// Grows with each change, so that the same sites set again are another server.
     pub(crate) change: u64,
 }
 
 impl ServerProcesses {
-    /// Names the processes at the root of the server; none for embedded stores.
-    pub fn set(&self, pids: Vec<u32>) {
-        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
-        roots.pids = pids;
-        roots.change += 1;
+    /// Sets the places of the servers that run; none for embedded stores.
+    pub fn set(&self, sites: Vec<NodeSite>) {
+        let mut now = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        now.all = sites;
+        now.change += 1;
     }
 
-    pub(crate) fn now(&self) -> Roots {
-        self.roots.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the sites, unless they are those of this `change`.
+    pub(crate) fn since(&self, change: u64) -> Option<Sites> {
+        let now = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        (now.change != change).then(|| now.clone())
     }
 }
 
+/// Returns a node's name as the subject of series.
+pub(crate) fn node_name(site: &NodeSite) -> String {
+    format!("node {}", site.node + 1)
+}
+
 /// Sums over all members.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 struct Sum {
     user_ticks: u64,
     system_ticks: u64,
@@ -50,6 +57,23 @@ struct Sum {
     shared_pages_max: u64,
     /// Sum of the I/O; `None` when one process may not be read.
     io: Option<TreeIo>,
+    /// Time that threads waited for a processor, in seconds; `None` if it is not known.
+    waited_s: Option<f64>,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Self {
+            user_ticks: 0,
+            system_ticks: 0,
+            processes: 0,
+            threads: 0,
+            own_pages: 0,
+            shared_pages_max: 0,
+            io: Some(TreeIo::default()),
+            waited_s: Some(0.0),
+        }
+    }
 }
 
 impl Sum {
@@ -64,60 +88,75 @@ impl Sum {
         self.shared_pages_max = self.shared_pages_max.max(usage.shared_pages);
         self.io = self.io.zip(usage.io).map(|(sum, one)| sum.and(one));
     }
-}
 
-pub(crate) struct ServerSampler {
-    processes: ServerProcesses,
-    load: ProcFile,
-    roots: Roots,
-    members: Vec<TreeProcess>,
-    /// The number of the newest process or thread of the host when the members were looked for.
-    newest: Option<String>,
-    readings: u32,
-    run_queue: RunQueue,
-    /// Members that live, with their numbers of threads.
-    alive: Vec<(u32, u64)>,
-}
-
-impl ServerSampler {
-    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
-        let children = format!("/proc/self/task/{}/children", std::process::id());
-        if !std::path::Path::new(&children).exists() {
-            return Err(Unavailable(
-                "this kernel does not list a process's children: it needs CONFIG_PROC_CHILDREN".into(),
-            ));
+    /// Returns the sum of two nodes.
+    fn and(self, other: &Sum) -> Sum {
+        Sum {
+            user_ticks: self.user_ticks.saturating_add(other.user_ticks),
+            system_ticks: self.system_ticks.saturating_add(other.system_ticks),
+            processes: self.processes + other.processes,
+            threads: self.threads + other.threads,
+            own_pages: self.own_pages + other.own_pages,
+            shared_pages_max: self.shared_pages_max.max(other.shared_pages_max),
+            io: self.io.zip(other.io).map(|(sum, one)| sum.and(one)),
+            waited_s: self.waited_s.zip(other.waited_s).map(|(sum, one)| sum + one),
         }
-        let load = ProcFile::open("/proc/loadavg")?;
-        let (roots, members) = (Roots::default(), Vec::new());
-        Ok(Self {
-            processes,
-            load,
-            roots,
-            members,
-            newest: None,
-            readings: 0,
-            run_queue: RunQueue::default(),
-            alive: Vec::new(),
-        })
     }
 
-    /// Looks for the members again if some may have started or ended.
-    fn find_members(&mut self, look: bool) {
-        // The last field is the number that was given out last: while it is unchanged no process was created.
-        let newest = self.load.read().ok().and_then(|text| text.split_ascii_whitespace().last().map(str::to_owned));
-        self.readings += 1;
-        if !look && newest.is_some() && newest == self.newest && !self.readings.is_multiple_of(LOOK_AGAIN) {
-            return;
-        }
-        let now = with_descendants(&self.roots.pids);
+    /// Returns what remains of a node that has ended: its counters, so that sums over all nodes do not fall.
+    fn ended(self) -> Sum {
+        Sum { processes: 0, threads: 0, own_pages: 0, shared_pages_max: 0, ..self }
+    }
+
+    /// Returns the readings of `subject`, whose counters began with the change `since`.
+    fn readings(&self, subject: &str, since: u64) -> impl Iterator<Item = Reading> + use<> {
+        let level = |name, unit, value| Some(Reading::level(subject, name, unit, value));
+        let total = |name, unit, value: f64| Some(Reading::new(subject, name, unit, SampleValue::Total(value, since)));
+        let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+        // Pages that several share are counted once, as many as the one with most of them has.
+        let memory = (self.own_pages + self.shared_pages_max) as f64 * rustix::param::page_size() as f64;
+        let all = [
+            total("user", "s", seconds(self.user_ticks)),
+            total("system", "s", seconds(self.system_ticks)),
+            level("memory", "B", memory),
+            level("processes", "tasks", self.processes as f64),
+            level("threads", "tasks", self.threads as f64),
+            self.io.and_then(|io| total("read", "B", io.read_bytes as f64)),
+            self.io.and_then(|io| total("written", "B", io.write_bytes as f64)),
+            self.waited_s.and_then(|waited_s| total("run_queue_delay", "s", waited_s)),
+        ];
+        all.into_iter().flatten()
+    }
+}
+
+/// Processes of a node.
+struct NodeTree {
+    site: NodeSite,
+    /// Change that brought its server.
+    since: u64,
+    members: Vec<TreeProcess>,
+    threads: Threads,
+    /// Members that live, with their numbers of threads.
+    alive: Vec<(u32, u64)>,
+    last: Sum,
+}
+
+impl NodeTree {
+    fn new(site: NodeSite, since: u64) -> Self {
+        let (members, threads) = (Vec::new(), Threads::default());
+        Self { site, since, members, threads, alive: Vec::new(), last: Sum::default() }
+    }
+
+    fn find_members(&mut self) {
+        let now = with_descendants(&[self.site.pid]);
         self.members.retain(|member| now.contains(&member.pid));
         let known: BTreeSet<u32> = self.members.iter().map(|member| member.pid).collect();
         self.members.extend(now.difference(&known).filter_map(|&pid| TreeProcess::open(pid).ok()));
-        self.newest = newest;
     }
 
-    fn look(&mut self) -> Sum {
-        let mut sum = Sum { io: Some(TreeIo::default()), ..Sum::default() };
+    /// Reads all members. Returns false if one has ended since they were looked for.
+    fn look(&mut self) -> bool {
+        let mut sum = Sum::default();
         let before = self.members.len();
         self.alive.clear();
         self.members.retain_mut(|member| {
@@ -129,47 +168,93 @@ impl ServerSampler {
                 true
             })
         });
-        if self.members.len() < before {
-            // Its number may have been given to another already.
-            self.newest = None;
+        self.last = if self.alive.is_empty() {
+            self.last.ended()
+        } else {
+            Sum { waited_s: self.threads.waited_s(&self.alive), ..sum }
+        };
+        self.members.len() == before
+    }
+}
+
+pub(crate) struct ServerSampler {
+    processes: ServerProcesses,
+    load: ProcFile,
+    nodes: Vec<NodeTree>,
+    /// Change that the nodes are of.
+    change: u64,
+    /// The number of the newest process or thread of the host when the members were looked for.
+    newest: Option<String>,
+    readings: u32,
+}
+
+impl ServerSampler {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
+        let children = format!("/proc/self/task/{}/children", std::process::id());
+        if !std::path::Path::new(&children).exists() {
+            return Err(Unavailable(
+                "this kernel does not list a process's children: it needs CONFIG_PROC_CHILDREN".into(),
+            ));
         }
-        sum
+        let load = ProcFile::open("/proc/loadavg")?;
+        Ok(Self { processes, load, nodes: Vec::new(), change: 0, newest: None, readings: 0 })
+    }
+
+    /// Takes the present sites. A node whose process is the one before goes on.
+    fn take_sites(&mut self) {
+        let Some(sites) = self.processes.since(self.change) else { return };
+        self.change = sites.change;
+        self.newest = None;
+        let mut before = std::mem::take(&mut self.nodes);
+        for site in sites.all {
+            let known = before.iter().position(|tree| (tree.site.node, tree.site.pid) == (site.node, site.pid));
+            self.nodes.push(known.map_or_else(|| NodeTree::new(site, sites.change), |at| before.swap_remove(at)));
+        }
+    }
+
+    /// Looks for the members again if some may have started or ended.
+    fn find_members(&mut self) {
+        // The last field is the number that was given out last: while it is unchanged no process was created.
+        let newest = self.load.read().ok().and_then(|text| text.split_ascii_whitespace().last().map(str::to_owned));
+        self.readings += 1;
+        if newest.is_some() && newest == self.newest && !self.readings.is_multiple_of(LOOK_AGAIN) {
+            return;
+        }
+        self.nodes.iter_mut().for_each(NodeTree::find_members);
+        self.newest = newest;
     }
 }
 
 impl Sampler for ServerSampler {
     fn sample(&mut self) -> Vec<Reading> {
-        let roots = self.processes.now();
-        let changed = roots.change != self.roots.change;
-        if changed {
-            self.roots = roots;
-            self.members.clear();
-            self.run_queue = RunQueue::default();
-        }
-        if self.roots.pids.is_empty() {
+        self.take_sites();
+        if self.nodes.is_empty() {
             return Vec::new();
         }
-        self.find_members(changed);
-        let now = self.look();
-        if now.processes == 0 {
+        self.find_members();
+        for node in &mut self.nodes {
+            if !node.look() {
+                // Its number may have been given to another already.
+                self.newest = None;
+            }
+        }
+        let all = self.nodes.iter().fold(Sum::default(), |sum, node| sum.and(&node.last));
+        if all.processes == 0 {
             return Vec::new();
         }
-        let level = |name, unit, value| Some(Reading::level("", name, unit, value));
-        let total =
-            |name, unit, value: f64| Some(Reading::new("", name, unit, SampleValue::Total(value, self.roots.change)));
-        let seconds = |ticks: u64| ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-        // Pages that several share are counted once, as many as the one with most of them has.
-        let memory = (now.own_pages + now.shared_pages_max) as f64 * rustix::param::page_size() as f64;
-        let all = [
-            total("user", "s", seconds(now.user_ticks)),
-            total("system", "s", seconds(now.system_ticks)),
-            level("memory", "B", memory),
-            level("processes", "tasks", now.processes as f64),
-            level("threads", "tasks", now.threads as f64),
-            now.io.and_then(|io| total("read", "B", io.read_bytes as f64)),
-            now.io.and_then(|io| total("written", "B", io.write_bytes as f64)),
-            self.run_queue.waited_s(&self.alive).and_then(|waited_s| total("run_queue_delay", "s", waited_s)),
-        ];
-        all.into_iter().flatten().collect()
+        let mut readings: Vec<Reading> = all.readings("", self.change).collect();
+        // The only node that runs may be one of a cluster.
+        let is_alone = self.nodes.iter().all(|node| node.site.node == 0);
+        for node in self.nodes.iter_mut().filter(|node| node.last.processes > 0) {
+            let name = node_name(&node.site);
+            if !is_alone {
+                readings.extend(node.last.readings(&name, node.since));
+            }
+            for (thread, share) in node.threads.busiest() {
+                let subject = if is_alone { thread } else { format!("{name} {thread}") };
+                readings.push(Reading::level(&subject, "busy", "%", share));
+            }
+        }
+        readings
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Reading, Store, Stream, Ticket, Value, ValueBuf,
+    read_probes,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 
@@ -21,13 +22,14 @@ pub struct Reply {
     pub answer: Answer,
 }
 
-/// Reads the counters of `store` through a separate probe.
+/// Reads the counters of `store` through probes of their own.
 ///
 /// # Panics
 /// When it counts nothing, or cannot be asked.
 pub fn counters(store: &mut dyn Store) -> Vec<Reading> {
-    let mut probe = store.probe().expect("the store has counters");
-    probe().expect("its counters are read")
+    let read = read_probes(&mut store.probes()).expect("its counters are read");
+    assert!(!read.is_empty(), "the store has no counters");
+    read
 }
 
 /// Operations to be asked one after the other.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Durability, Layout, Nodes, OpenOptions, ParamValue, Probe, Sessions, Store, StoreError, StoreKind, Target, Waits,
+    read_probes,
 };
 
 use crate::advice::{command, of_error};
@@ -127,14 +128,14 @@ impl Suite {
         assert_eq!(store.describe().expect("a description").place, "private cluster of 3 servers");
         assert_eq!(store.processes().len(), 3);
         store.create(&Layout::default()).expect("an empty store");
-        let mut probe = store.probe().expect("a probe");
-        assert_eq!(subjects(&mut probe), 3);
+        let mut probes = store.probes();
+        assert_eq!(subjects(&mut probes), 3);
         store.restart().expect("a restart");
         let sessions = store.sessions(4, Durability::AsConfigured).expect("sessions");
         let Sessions::Async(sessions) = sessions else { panic!("they are {:?}", sessions.shape()) };
         let servers: BTreeSet<String> = sessions.iter().map(|session| format!("{:?}", session.address())).collect();
         assert_eq!(servers.len(), 3, "four sessions of three servers: {servers:?}");
-        assert_eq!(subjects(&mut probe), 3, "after a restart");
+        assert_eq!(subjects(&mut probes), 3, "after a restart");
         store.servers().expect("private servers").kill(Nodes::One(0)).expect("a kill");
         store.describe().expect("the answer of another server");
         store.close().expect("a clean end");
@@ -184,8 +185,8 @@ impl Suite {
     }
 }
 
-/// Reads `probe`. Returns the number of subjects.
-fn subjects(probe: &mut Probe) -> usize {
-    let readings = probe().expect("readings");
+/// Reads `probes`. Returns the number of subjects.
+fn subjects(probes: &mut [Probe]) -> usize {
+    let readings = read_probes(probes).expect("readings");
     readings.iter().map(|reading| &reading.subject).collect::<BTreeSet<_>>().len()
 }

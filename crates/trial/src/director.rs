@@ -598,7 +598,7 @@ pub(crate) fn take_back(
             Err(error) => tell(Level::Warning, format!("node {} could not be removed: {error}", number + 1))?,
         }
     }
-    context.server.set(servers.pids());
+    context.server.set(servers.sites());
     Ok(())
 }
 

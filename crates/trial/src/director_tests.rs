@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use plimsoll_core::{ClockChange, Launch, LimitChange, Limits, Link, Span, StoreError};
+use plimsoll_core::{ClockChange, Launch, LimitChange, Limits, Link, NodeSite, Span, StoreError};
 use plimsoll_plan::timeline::chained;
 
 use super::*;
@@ -83,7 +83,7 @@ impl Servers for Noted {
         Ok(self.some_nodes(if self.has_joined { 4 } else { 3 }))
     }
 
-    fn pids(&self) -> Vec<u32> {
+    fn sites(&self) -> Vec<NodeSite> {
         Vec::new()
     }
 

@@ -130,7 +130,8 @@ pub(crate) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 
 /// Work of the threads beside a drive.
 struct Attendants<'a> {
-    counters: Option<(ReadingRecorder<'a>, StoreCounters<'a>)>,
+    /// Counters of the store, one source for each server that is asked.
+    counters: Vec<StoreCounters<'a>>,
     ledger: Option<&'a mut Ledger>,
     power: Option<Power<'a>>,
     alive: Option<Alive<'a>>,
@@ -153,7 +154,7 @@ struct Attended {
 }
 
 impl<'a> Attendants<'a> {
-    /// Prepares the threads beside `driven`. `readers` are the probe and the ledger, if they follow the drive.
+    /// Prepares the threads beside `driven`. `readers` are the probes and the ledger, if they follow the drive.
     /// `directed` is taken if the drive has faults.
     ///
     /// # Errors
@@ -162,7 +163,7 @@ impl<'a> Attendants<'a> {
         context: &'a RunContext<'a>,
         store: &OpenStore,
         trial: &'a model::PlannedTrial,
-        readers: (Option<&'a mut Probe>, Option<&'a mut Ledger>),
+        readers: (&'a mut [Probe], Option<&'a mut Ledger>),
         directed: &mut Directed,
         driven: &mut Driven,
     ) -> Result<Self, TrialError> {
@@ -175,9 +176,9 @@ impl<'a> Attendants<'a> {
         let watched = store.servers().filter(|_| !is_hurt);
         let director = has_faults.then(|| Director::of(context, trial, driven, store, std::mem::take(directed)));
         director.as_ref().map_or(Ok(()), Director::lease)?;
-        let (probe, ledger) = readers;
+        let (probes, ledger) = readers;
         Ok(Self {
-            counters: probe.and_then(|probe| counters(context, trial, probe)),
+            counters: counters(context, trial, probes),
             ledger,
             power,
             alive: watched.map(|servers| Alive::of(servers, store.is_in_lab(), stop)),
@@ -205,7 +206,8 @@ impl<'a> Attendants<'a> {
         let result = std::thread::scope(|scope| {
             // `longer` ends with the scope, `during` with the drive.
             let (mut longer, mut during) = (Beside::new(scope), Beside::new(scope));
-            if let Some((watch, counters)) = counters {
+            for counters in counters {
+                let watch = counters.watch;
                 let follow = move |over: &Receiver<()>| watch.follow(vec![(STORE.name, Box::new(counters))], over);
                 longer.start("counters", "the thread that reads counters", follow)?;
             }
@@ -255,9 +257,10 @@ impl TrialRun<'_, '_> {
         if driven.faults.0.iter().any(|fault| fault.at_ops.is_some()) {
             observers = ended_ops::counting(observers, driven.spec.worker_count(&sessions), &driven.ended_ops);
         }
-        let Self { context, probe, ledger, workload, trial, store, directed, .. } = self;
+        let Self { context, probes, ledger, workload, trial, store, directed, .. } = self;
         let (context, store, trial) = (&**context, &**store, *trial);
-        let readers = (probe.as_mut().filter(|_| driven.measured), ledger.as_mut().filter(|_| driven.keeps_books()));
+        let probes: &mut [Probe] = if driven.measured { &mut probes[..] } else { &mut [] };
+        let readers = (probes, ledger.as_mut().filter(|_| driven.keeps_books()));
         let attendants = Attendants::of(context, store, trial, readers, directed, &mut driven)?;
         let loads = driven.spec.limit == Limit::Exhausted;
         let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
@@ -362,16 +365,18 @@ fn longest(spec: &DriveSpec) -> Option<Duration> {
     }
 }
 
-/// Returns the reader of a store's counters, if the plan samples them.
+/// Returns the readers of a store's counters, if the plan samples them.
 fn counters<'a>(
     context: &RunContext<'a>,
     trial: &'a model::PlannedTrial,
-    probe: &'a mut Probe,
-) -> Option<(ReadingRecorder<'a>, StoreCounters<'a>)> {
-    context.plan.samplers.iter().any(|name| name == STORE.name).then(|| {
-        let watch = ReadingRecorder { sinks: context.sinks, label: &trial.store.label, slice: context.slice() };
-        (watch, StoreCounters { watch, probe, trial: trial.ordinal, has_failed: false })
-    })
+    probes: &'a mut [Probe],
+) -> Vec<StoreCounters<'a>> {
+    if !context.plan.samplers.iter().any(|name| name == STORE.name) {
+        return Vec::new();
+    }
+    let watch = ReadingRecorder { sinks: context.sinks, label: &trial.store.label, slice: context.slice() };
+    let (trial, is_alone) = (trial.ordinal, probes.len() == 1);
+    probes.iter_mut().map(|probe| StoreCounters { watch, probe, trial, is_alone, has_failed: false }).collect()
 }
 
 /// Drains the ledger every 20 ms, before any worker can fill its pages, until `closed` closes.

@@ -281,29 +281,39 @@ fn no_such_subject(
     catalogue: &Catalogue,
 ) -> Result<Option<(String, String)>, TrialError> {
     let (store, name) = (&trial.store, &condition.name);
-    let given = condition.subject.as_deref().filter(|_| condition.source == STORE).unwrap_or_default();
-    let own = given.strip_prefix(&store.label).map_or(given, str::trim_start);
+    let (given, is_counter) = (condition.subject.as_deref().unwrap_or_default(), condition.source == STORE);
+    let own = given.strip_prefix(&store.label).filter(|_| is_counter).map_or(given, str::trim_start);
     let adds = trial.drives().any(|(_, drive)| drive.faults.iter().any(|fault| fault.what == FaultAction::Add));
     let lab = store.url.as_deref().and_then(|url| catalogue.lab(url));
     let nodes = match lab {
         Some(lab) => lab.nodes.clone(),
         None => recipe(store, catalogue)?.map_or_else(Vec::new, |recipe| (1..=recipe.spec().nodes as u32).collect()),
     };
-    // Nothing is known of servers that are attached.
-    if own.is_empty() || nodes.is_empty() {
+    // Nothing is known of servers that are attached, nor of devices, cores and threads.
+    if own.is_empty() || nodes.is_empty() || !is_counter && !own.starts_with("node ") {
         return Ok(None);
     }
-    let (label, alone) = (&store.label, || format!("leave `{given}` out: {name}"));
-    let number = own.strip_prefix("node ").and_then(|number| number.parse::<u32>().ok());
+    let source = if is_counter { String::new() } else { format!("{}.", condition.source) };
+    let (label, alone) = (&store.label, || format!("leave `{given}` out: {source}{name}"));
+    // Samplers have parts of nodes: `node 2 eth0`.
+    let number = own.strip_prefix("node ").map(|rest| if is_counter { rest } else { first_word(rest) });
+    let number = number.and_then(|number| number.parse::<u32>().ok());
     if number.is_none_or(|number| !nodes.contains(&number) && !adds) {
         let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
         let next = if nodes.len() == 1 { alone() } else { format!("its nodes are {}", numbers.join(", ")) };
         return Ok(Some((format!("{label} has no {own}"), next)));
     }
+    if !is_counter {
+        return Ok(None);
+    }
     let counters = catalogue.store(&store.kind).map(|kind| kind.counters(&store.params)).unwrap_or_default();
     let is_whole = |name: &str| counters.iter().any(|one| one.name == name && one.subject.is_empty());
     let is_of_all = nodes.len() == 1 && !adds || counters.iter().any(|one| !one.subject.is_empty()) && is_whole(name);
     Ok(is_of_all.then(|| (format!("{label} has one reading {name}, and none of each node"), alone())))
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
 }
 
 /// Returns a value in the unit of a series, as plans write it.

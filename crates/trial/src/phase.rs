@@ -73,8 +73,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) context: &'a mut RunContext<'b>,
     /// The store, open.
     pub(crate) store: &'a mut OpenStore,
-    /// Probe of the store's counters; `None` if it has none.
-    pub(crate) probe: Option<Probe>,
+    /// Probes of the store's counters.
+    pub(crate) probes: Vec<Probe>,
     /// Planned trial.
     pub(crate) trial: &'a model::PlannedTrial,
     /// Workload of the trial.

@@ -21,11 +21,28 @@ pub(crate) struct SeenReading {
 /// Returns the newest reading of a condition, if it was read at a time of the run's clock or later.
 pub(crate) type NewestOf<'a> = Box<dyn Fn(&FaultCondition, u64) -> Option<SeenReading> + Sync + Send + 'a>;
 
-/// Series with the time and the value of its newest reading.
+/// Series with its newest reading.
 #[derive(Debug)]
 struct Newest {
     series: Series,
-    reading: Option<(u64, f64)>,
+    reading: Option<TimedReading>,
+}
+
+/// Value that was read at a time of the run's clock.
+#[derive(Debug, Clone, Copy)]
+struct TimedReading {
+    at_ns: u64,
+    /// Time since the reading before; 0 for the first.
+    after_ns: u64,
+    value: f64,
+}
+
+impl TimedReading {
+    /// Returns true if `other`, which is not newer, stands until its next reading. Nodes of a store are read at moments
+    /// of their own.
+    fn is_with(&self, other: &TimedReading) -> bool {
+        (self.at_ns - other.at_ns) * 4 <= self.after_ns.max(other.after_ns) * 5
+    }
 }
 
 /// Newest readings of all series of a run, by the positions of the series.
@@ -43,30 +60,32 @@ impl NewestReadings {
         let mut all = self.locked();
         for (position, value) in &sample.values {
             if let Some(newest) = all.get_mut(position) {
-                newest.reading = Some((sample.at_ns, *value));
+                let after_ns = newest.reading.map_or(0, |before| sample.at_ns.saturating_sub(before.at_ns));
+                newest.reading = Some(TimedReading { at_ns: sample.at_ns, after_ns, value: *value });
             }
         }
     }
 
-    /// Returns the reading of a condition in the newest round of its source. `None` for a round before `since_ns`.
+    /// Returns the reading of a condition among the newest of its source. `None` if it was read before `since_ns`.
     /// `label` is that of the store, which its counters have before their own subjects.
     pub(crate) fn of(&self, condition: &FaultCondition, label: &str, since_ns: u64) -> Option<SeenReading> {
         let all = self.locked();
         let of_source = all.values().filter_map(|Newest { series, reading }| {
             let subject = own_subject(series, label).filter(|_| series.source == condition.source)?;
-            reading.map(|(at_ns, value)| (series, subject, at_ns, value))
+            reading.map(|reading| (series, subject, reading))
         });
         let of_source: Vec<_> = of_source.collect();
-        // A node that is away keeps its last reading, which is old.
-        let round_ns = of_source.iter().map(|(_, _, at_ns, _)| *at_ns).max().filter(|at_ns| *at_ns >= since_ns)?;
-        let is_meant = |(series, subject, at_ns, _): &&(&Series, &str, u64, f64)| {
+        let newest = of_source.iter().map(|(.., reading)| *reading).max_by_key(|reading| reading.at_ns)?;
+        let is_meant = |(series, subject, reading): &&(&Series, &str, TimedReading)| {
             let is_its = condition.subject.as_deref().is_none_or(|own| own == *subject || own == series.subject);
-            is_its && *at_ns == round_ns && series.name == condition.name && condition.compares(&series.unit)
+            // A node that is away keeps its last reading, which is old.
+            let is_new = reading.at_ns >= since_ns && newest.is_with(reading);
+            is_its && is_new && series.name == condition.name && condition.compares(&series.unit)
         };
         let meant = || of_source.iter().filter(is_meant);
-        let whole = meant().find(|(_, subject, ..)| subject.is_empty());
-        let found = whole.or_else(|| meant().max_by(|(.., one), (.., other)| one.total_cmp(other)));
-        found.map(|(series, _, _, value)| SeenReading { value: *value, unit: series.unit.clone() })
+        let whole = meant().find(|(_, subject, _)| subject.is_empty());
+        let found = whole.or_else(|| meant().max_by(|(.., one), (.., other)| one.value.total_cmp(&other.value)));
+        found.map(|(series, _, reading)| SeenReading { value: reading.value, unit: series.unit.clone() })
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<u32, Newest>> {

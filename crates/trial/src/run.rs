@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use crate::ab;
 use crate::again;
 use crate::cells::{self, Cells};
 use crate::data::{self, RunData};
-use crate::error::{TrialError, io_error};
+use crate::error::TrialError;
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
@@ -117,16 +116,10 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     };
     let mut context = RunContext { witness, ..RunContext::new((plan, catalogue, spec), &sinks, &server, io) };
     let result = std::thread::scope(|scope| {
-        let (stop, stopped) = channel::<()>();
         let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_nanos(plan.slice_ns) };
-        let sampling = std::thread::Builder::new()
-            .name("sampler".to_owned())
-            .spawn_scoped(scope, move || watch.follow(samplers, &stopped))
-            .map_err(|error| io_error("the sampling thread", &error))?;
+        let sampling = watch.follow_each(scope, plimsoll_sample::groups(samplers))?;
         let result = trials(&mut context);
-        drop(stop);
-        // A sampler that panicked has already said so on stderr.
-        let _ = sampling.join();
+        sampling.end();
         result
     });
     let state = match &result {

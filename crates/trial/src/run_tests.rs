@@ -1,6 +1,9 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
 use plimsoll_analysis::line::lines;
 use plimsoll_analysis::view::{Ending, LineState, LineView};
-use plimsoll_core::StoreErrorKind;
+use plimsoll_core::{Reading, Sampler, StoreErrorKind};
 use plimsoll_drive::Limit;
 use plimsoll_record::data::{FaultKind, FaultSpan};
 use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
@@ -163,11 +166,11 @@ fn a_search_whose_faults_did_not_take_place_decides_nothing() {
 fn an_error_of_the_recordings_disk_ends_the_drive_at_its_next_slice() {
     let text = plan("p50 = \"60s\"", "budget = \"10min\"\nfrom = \"30/s\"")
         .replace("fault = \"kill all at 40% for 2s\"\n", "");
-    let began_ns = std::sync::atomic::AtomicU64::new(0);
+    let began_ns = AtomicU64::new(0);
     let simulation = Simulation::of(&text, |sinks, drive| {
         // The load, and a load step.
         if drive.number == 2 {
-            began_ns.store(drive.start_ns, std::sync::atomic::Ordering::SeqCst);
+            began_ns.store(drive.start_ns, Ordering::SeqCst);
             let again = sinks.fold().trial().unwrap().0.phases.last().unwrap().header.clone();
             sinks.recorder.begin_phase(again).unwrap();
             sinks.recorder.flush().unwrap_err();
@@ -180,4 +183,64 @@ fn an_error_of_the_recordings_disk_ends_the_drive_at_its_next_slice() {
     let took_ns = simulation.end_ns - began_ns.into_inner();
     assert!(took_ns < 3_000_000_000, "{took_ns} ns of a load step of 20 s");
     assert!(simulation.recording.is_err());
+}
+
+/// Source that counts its readings. A slow one does not end its first before another source has been read five times.
+struct Counting {
+    reads: Arc<AtomicU64>,
+    waits_for: Option<Arc<AtomicU64>>,
+}
+
+impl Sampler for Counting {
+    fn sample(&mut self) -> Vec<Reading> {
+        let began = Instant::now();
+        let is_early = |others: &Arc<AtomicU64>| others.load(Ordering::SeqCst) < 5;
+        while self.waits_for.as_ref().is_some_and(is_early) && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let reads = self.reads.fetch_add(1, Ordering::SeqCst) + 1;
+        vec![Reading::level("", "reads", "", reads as f64)]
+    }
+}
+
+#[test]
+fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
+    let (place, stop) = (tempfile::tempdir().unwrap(), Arc::default());
+    let catalogue = Catalogue {
+        labs: Vec::new(),
+        stores: vec![plimsoll_store_null::kind()],
+        workloads: plimsoll_workload::all(),
+        samplers: plimsoll_sample::specs(),
+    };
+    let plan = plan("p50 = \"60s\"", "budget = \"10min\"\nfrom = \"30/s\"");
+    let plan = plimsoll_plan::parse("paced", &plan, &catalogue, &Default::default()).unwrap();
+    let clocked = Simulated::new(|_| StoreModel::default());
+    let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
+    let recorder = Recorder::create(place.path(), &header).unwrap();
+    let clock = plimsoll_drive::Clock::start();
+    let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold: Mutex::default(), readings: Default::default() };
+    let [quick, slow] = [(); 2].map(|()| Arc::<AtomicU64>::default());
+    let source = |reads: &Arc<AtomicU64>, waits_for: Option<&Arc<AtomicU64>>| -> Box<dyn Sampler> {
+        Box::new(Counting { reads: Arc::clone(reads), waits_for: waits_for.map(Arc::clone) })
+    };
+    std::thread::scope(|scope| {
+        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_millis(10) };
+        let groups = vec![vec![("slow", source(&slow, Some(&quick)))], vec![("quick", source(&quick, None))]];
+        let following = watch.follow_each(scope, groups).unwrap();
+        let began = Instant::now();
+        while slow.load(Ordering::SeqCst) == 0 && began.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        following.end();
+    });
+    drop(sinks);
+    let run = Run::load(&recorder.finish(RunState::Complete, clock.now_ns()).unwrap()).unwrap();
+    let times = |source: &str| -> Vec<u64> {
+        let position = run.series.iter().position(|series| series.source == source).unwrap();
+        run.samples.iter().filter(|sample| sample.value(position).is_some()).map(|sample| sample.at_ns).collect()
+    };
+    let first_slow_ns = times("slow")[0];
+    let before = times("quick").into_iter().filter(|at_ns| *at_ns <= first_slow_ns).count();
+    // The fifth reading may be handed over after the slow source has seen it.
+    assert!(before >= 4, "{before} readings of the quick source before the first of the slow one");
 }

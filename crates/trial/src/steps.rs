@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
     AnswerTally, Call, ColdStart, CutMoment, Durability, OpKind, SeriesKind, SessionShape, Sessions, Stream,
-    StreamSpec, ValueBuf, Workload, waits,
+    StreamSpec, ValueBuf, Workload, read_probes, waits,
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
@@ -335,8 +335,8 @@ impl TrialRun<'_, '_> {
 
     /// Updates the sampled processes, and their pinning, after a restart of the server.
     pub(crate) fn server_is_new(&mut self) -> Result<(), TrialError> {
-        self.context.server.set(self.store.processes());
-        pin::server(&self.store.processes(), &self.context.plan.server_pin)
+        self.context.server.set(self.store.sites());
+        pin::server(&self.store.sites(), &self.context.plan.server_pin)
     }
 
     /// Returns the parameters that all phases of a run share.
@@ -349,7 +349,7 @@ impl TrialRun<'_, '_> {
     /// Returns the counters of work that the store puts off under load, summed over its nodes.
     fn cycles(&mut self) -> Result<BTreeMap<String, f64>, TrialError> {
         let mut sums = BTreeMap::new();
-        let read = self.probe.as_mut().map_or(Ok(Vec::new()), |read| read())?;
+        let read = read_probes(&mut self.probes)?;
         for reading in read.into_iter().filter(|reading| reading.kind() == SeriesKind::Cycle) {
             *sums.entry(reading.name.clone()).or_default() += reading.number();
         }

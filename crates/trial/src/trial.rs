@@ -38,8 +38,8 @@ pub fn run(
     mut found: TrialStart,
 ) -> Result<(), TrialError> {
     let keeps_data = store.spec().keeps_data;
-    context.server.set(store.processes());
-    pin::server(&store.processes(), &context.plan.server_pin)?;
+    context.server.set(store.sites());
+    pin::server(&store.sites(), &context.plan.server_pin)?;
     let mut description = store.describe()?;
     if let Some(in_force) = settings_in_force(&mut **store, trial)? {
         description.settings = in_force;
@@ -79,7 +79,7 @@ pub fn run(
     }
     let mut run = TrialRun {
         context,
-        probe: store.probe(),
+        probes: store.probes(),
         store,
         trial,
         workload,

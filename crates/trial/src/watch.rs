@@ -1,14 +1,16 @@
-//! Readings of the machine's samplers and of a store's counters: once a slice, on a separate thread, so that a slow
-//! source does not delay slices.
+//! Readings of the machine's samplers and of a store's counters: once a slice, each group on a separate thread, so that
+//! a slow source delays neither slices nor other sources.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use plimsoll_core::{Probe, Reading, SampleValue, Sampler};
+use plimsoll_core::{Probe, Reading, SampleValue, Sampler, StoreErrorKind};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
 use plimsoll_sample::Named;
 
+use crate::error::{TrialError, io_error};
 use crate::sink::{Sinks, Told};
 
 /// Turns what is read into what is recorded.
@@ -30,6 +32,31 @@ struct Round {
 }
 
 impl ReadingRecorder<'_> {
+    /// Starts a thread for each of `groups`, which follows it.
+    ///
+    /// # Errors
+    /// A thread cannot be started. Those that were started end.
+    pub fn follow_each<'scope>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        groups: Vec<Named<'scope>>,
+    ) -> Result<Following<'scope>, TrialError>
+    where
+        Self: 'scope,
+    {
+        let mut following = Following { stops: Vec::new(), threads: Vec::new() };
+        for group in groups {
+            let (stop, stopped) = channel();
+            let thread = std::thread::Builder::new()
+                .name("sampler".to_owned())
+                .spawn_scoped(scope, move || self.follow(group, &stopped))
+                .map_err(|error| io_error("a sampling thread", &error))?;
+            following.stops.push(stop);
+            following.threads.push(thread);
+        }
+        Ok(following)
+    }
+
     /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent.
     pub fn follow(&self, mut sources: Named<'_>, stopped: &Receiver<()>) {
         let clock = &self.sinks.clock;
@@ -102,6 +129,21 @@ impl ReadingRecorder<'_> {
     }
 }
 
+/// Threads that follow groups of sources.
+pub struct Following<'scope> {
+    stops: Vec<Sender<()>>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl Following<'_> {
+    /// Ends the threads after a last reading, and waits for them.
+    pub fn end(self) {
+        drop(self.stops);
+        // A sampler that panicked has already said so on stderr.
+        self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
 /// Counters of a store, as a source. A failure to read them is reported once.
 pub struct StoreCounters<'a> {
     /// Receiver of the readings, with the name of the store.
@@ -110,6 +152,8 @@ pub struct StoreCounters<'a> {
     pub probe: &'a mut Probe,
     /// Position of the trial.
     pub trial: u32,
+    /// True without counters of other servers beside these. One of several servers may be away.
+    pub is_alone: bool,
     /// True after the failure was reported.
     pub has_failed: bool,
 }
@@ -118,7 +162,8 @@ impl Sampler for StoreCounters<'_> {
     fn sample(&mut self) -> Vec<Reading> {
         let ReadingRecorder { sinks, label, .. } = self.watch;
         let read = (self.probe)().inspect_err(|error| {
-            if !std::mem::replace(&mut self.has_failed, true) {
+            let is_away = error.kind == StoreErrorKind::Unreachable && !self.is_alone;
+            if !is_away && !std::mem::replace(&mut self.has_failed, true) {
                 let text = format!("the counters of {label} could not be read: {error}");
                 // A recording that cannot take it says so itself.
                 let _ = sinks.event(Some(self.trial), Level::Info, EventClass::Sampler, label, text);

@@ -280,8 +280,8 @@ impl Store for EtcdStore {
         Ok(Some(said.join("; ")).filter(|said| !said.is_empty()))
     }
 
-    fn probe(&mut self) -> Option<Probe> {
-        Some(self.cluster.probe(Scope::Servers, |control, subject| {
+    fn probes(&mut self) -> Vec<Probe> {
+        self.cluster.probes(Scope::Servers, |control, subject| {
             let status = control.status()?;
             Ok(vec![
                 Reading::total(subject, "raft_applied", "", status.applied as f64),
@@ -289,7 +289,7 @@ impl Store for EtcdStore {
                 Reading::level(subject, "db_size", "B", status.db_bytes as f64),
                 Reading::level(subject, "db_size_in_use", "B", status.in_use_bytes as f64),
             ])
-        }))
+        })
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

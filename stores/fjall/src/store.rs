@@ -216,9 +216,9 @@ impl Store for FjallStore {
         self.records.check(&mut self.kv(Durability::Buffered)?).map(Some)
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let flushes = Arc::clone(&self.flushes);
-        Some(Box::new(move || locked(&flushes).counters()))
+        vec![Box::new(move || locked(&flushes).counters())]
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

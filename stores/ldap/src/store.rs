@@ -475,8 +475,8 @@ impl Store for LdapStore {
         self.own.as_ref().map(|(servers, _)| offline::read_all(&**servers)).transpose()
     }
 
-    fn probe(&mut self) -> Option<Probe> {
-        self.own.as_ref().map(|_| self.control.probe(read_counters))
+    fn probes(&mut self) -> Vec<Probe> {
+        self.own.iter().map(|_| self.control.probe(read_counters)).collect()
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

@@ -13,9 +13,10 @@ use crate::sql::Flavor;
 type Make = fn(&str, &str, &str, f64) -> Reading;
 
 /// Status variables that are worth plotting: MariaDB's name, MySQL's where it is another, ours, unit, and what they are.
-const COUNTERS: [(&str, &str, &str, &str, Make); 20] = {
+const COUNTERS: [(&str, &str, &str, &str, Make); 22] = {
     const LEVEL: Make = Reading::level;
     const TOTAL: Make = Reading::total;
+    const MILLISECONDS: Make = |node, name, unit, ms| Reading::total(node, name, unit, ms / 1e3);
     [
         ("Innodb_buffer_pool_pages_dirty", "", "dirty_pages", "", LEVEL),
         ("Innodb_buffer_pool_pages_flushed", "", "flushed_pages", "", TOTAL),
@@ -27,6 +28,8 @@ const COUNTERS: [(&str, &str, &str, &str, Make); 20] = {
         ("Innodb_data_fsyncs", "", "fsyncs", "", TOTAL),
         ("Innodb_history_list_length", "", "history_length", "", LEVEL),
         ("Innodb_row_lock_waits", "", "row_lock_waits", "", TOTAL),
+        ("Innodb_row_lock_current_waits", "", "waiting_for_row_locks", "", LEVEL),
+        ("Innodb_row_lock_time", "", "row_lock_time", "s", MILLISECONDS),
         ("Innodb_deadlocks", "", "deadlocks", "", TOTAL),
         ("Handler_read_key", "", "rows_read_by_key", "", TOTAL),
         ("Handler_write", "", "rows_inserted", "", TOTAL),

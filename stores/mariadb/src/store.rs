@@ -647,9 +647,9 @@ impl Store for MariadbStore {
         self.tidy(control::check_integrity)
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let Some((servers, recipe)) = self.server.as_ref().filter(|_| self.nodes().len() > 1) else {
-            return Some(probe_over(&self.control, self.flavor, Topology::Alone, String::new()));
+            return vec![probe_over(&self.control, self.flavor, Topology::Alone, String::new())];
         };
         let topology = recipe.topology;
         let of_node = |node: Arc<Node>| {
@@ -658,9 +658,7 @@ impl Store for MariadbStore {
             let link = Link::new(Some((Arc::clone(servers), Nodes::One(number))), move || recipe.open(&node, &waits));
             probe_over(&link, self.flavor, topology, name)
         };
-        let mut nodes: Vec<Probe> = self.nodes().into_iter().map(of_node).collect();
-        // One node may be away.
-        Some(Box::new(move || Ok(nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect())))
+        self.nodes().into_iter().map(of_node).collect()
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

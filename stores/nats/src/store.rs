@@ -305,9 +305,9 @@ impl Store for NatsStore {
         Ok(Some(CacheSize::PageCache))
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let what = self.bucket_in_use().map(|bucket| format!("STREAM.INFO.{}", stream(bucket)));
-        Some(self.cluster.probe(Scope::Cluster, move |control, _| {
+        self.cluster.probes(Scope::Cluster, move |control, _| {
             let number = |value: &Value| value.as_f64().unwrap_or(0.0);
             let account = control.api("INFO", &Value::Null)?;
             let mut readings = vec![
@@ -327,7 +327,7 @@ impl Store for NatsStore {
                 readings.push(Reading::level(&subject, "lag", "", number(&replica["lag"])));
             }
             Ok(readings)
-        }))
+        })
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

@@ -52,7 +52,7 @@ impl Counters {
         };
         let expressions: Vec<&str> = self.columns.iter().map(|(.., expression)| *expression).collect();
         self.question = format!(
-            "SELECT {began}, {} FROM pg_stat_database base, pg_stat_bgwriter writer{}{} \
+            "SELECT {began}, {} FROM pg_stat_database base, pg_stat_bgwriter writer, {WAITING} waiting{}{} \
              WHERE base.datname = current_database()",
             expressions.join(", "),
             if version >= HAS_PG_STAT_CHECKPOINTER { ", pg_stat_checkpointer checkpointer" } else { "" },
@@ -142,7 +142,7 @@ fn behind(node: &str, bytes: f64, lag: Duration) -> [Reading; 2] {
 
 /// Returns the reading of a column.
 fn column(name: &str, unit: &str, value: f64) -> Reading {
-    let make = if name == CONNECTIONS { Reading::level } else { Reading::total };
+    let make = if LEVELS.contains(&name) { Reading::level } else { Reading::total };
     make("", name, unit, value)
 }
 
@@ -170,11 +170,25 @@ const NONE: u32 = u32::MAX;
 const CHECKPOINTS: &str = "checkpoints";
 /// Maximum of kept readings of the log's end: an hour of seconds.
 const READINGS_MAX: usize = 3_600;
-/// Name of the only column that does not only grow.
+/// Names of the columns that do not only grow.
+const LEVELS: [&str; 5] = [CONNECTIONS, WAITING_FOR_LOCKS, WAITING_FOR_INTERNAL_LOCKS, WAITING_FOR_IO, IDLE];
 const CONNECTIONS: &str = "connections";
+/// Sessions that wait for another's transaction; for a structure in shared memory; for a file.
+const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
+const WAITING_FOR_INTERNAL_LOCKS: &str = "waiting_for_internal_locks";
+const WAITING_FOR_IO: &str = "waiting_for_io";
+/// Sessions whose client is silent inside a transaction, which keeps its locks.
+const IDLE: &str = "idle_in_transaction";
+
+/// Sessions of this database by the class of event that they wait for. A role without `pg_read_all_stats` sees its own.
+const WAITING: &str = "(SELECT count(*) FILTER (WHERE wait_event_type = 'Lock') AS locks, \
+                       count(*) FILTER (WHERE wait_event_type LIKE 'LWLock%') AS internal_locks, \
+                       count(*) FILTER (WHERE wait_event_type = 'IO') AS io, \
+                       count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle \
+                       FROM pg_stat_activity WHERE datname = current_database())";
 
 /// Counters of servers.
-const COLUMNS: [Column; 21] = [
+const COLUMNS: [Column; 25] = [
     (0, NONE, "commits", "", "base.xact_commit"),
     (0, NONE, "rollbacks", "", "base.xact_rollback"),
     (0, NONE, "deadlocks", "", "base.deadlocks"),
@@ -182,6 +196,10 @@ const COLUMNS: [Column; 21] = [
     (0, NONE, "blocks_hit", "", "base.blks_hit"),
     (0, NONE, "temporary_files", "B", "base.temp_bytes"),
     (0, NONE, CONNECTIONS, "", "base.numbackends"),
+    (0, NONE, WAITING_FOR_LOCKS, "", "waiting.locks"),
+    (0, NONE, WAITING_FOR_INTERNAL_LOCKS, "", "waiting.internal_locks"),
+    (0, NONE, WAITING_FOR_IO, "", "waiting.io"),
+    (0, NONE, IDLE, "", "waiting.idle"),
     (0, NONE, "blocks_written_by_writer", "", "writer.buffers_clean"),
     (0, NONE, "log_written", "B", LOG_WRITTEN),
     (0, NONE, "autovacuums", "", AUTOVACUUMS),

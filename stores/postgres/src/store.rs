@@ -495,11 +495,11 @@ impl Store for PostgresStore {
         self.tidy(|control, schema| control::check_integrity(control, schema, private))
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let sessions_at = self.sessions_at.clone();
         let (mut counters, mut replay) = (Counters::default(), Replay::default());
         let has_replicas = self.nodes().len() > 1;
-        Some(self.control.probe(move |control| {
+        vec![self.control.probe(move |control| {
             // While sessions are at work no other thread does it.
             sessions_at.cancel_given_up();
             let mut all = counters.read(control)?;
@@ -507,7 +507,7 @@ impl Store for PostgresStore {
                 all.extend(replay.read(control)?);
             }
             Ok(all)
-        }))
+        })]
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

@@ -639,29 +639,26 @@ impl Store for RedisStore {
         Ok(Some(said.join("; ")))
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let redirections = self.cluster.clone();
         // Replicas too, where one of them may become the master.
         let watched = self.watched.as_ref().map(Watched::members);
         let members = watched.as_deref().unwrap_or(&self.members);
         if let Some(sentinels) = self.sentinels.clone() {
-            return Some(sentinels.probe(&members[0].endpoint));
+            return vec![sentinels.probe(&members[0].endpoint)];
         }
         if redirections.is_none() && members.len() == 1 {
-            return members.first().map(|only| only.probe(String::new()));
+            return vec![members[0].probe(String::new())];
         }
         let nodes = members.iter().zip(1..);
-        let mut nodes: Vec<Probe> = nodes.map(|(member, number)| member.probe(format!("node {number}"))).collect();
-        Some(Box::new(move || {
-            // One node may be away.
-            let mut all: Vec<Reading> = nodes.iter_mut().filter_map(|read| read().ok()).flatten().collect();
-            let total = |name, of: &AtomicU64| Reading::total("", name, "", of.load(Ordering::Relaxed) as f64);
-            if let Some(redirections) = &redirections {
-                all.push(total("cluster_moved", &redirections.moved));
-                all.push(total("cluster_ask", &redirections.asked));
-            }
-            Ok(all)
-        }))
+        let mut probes: Vec<Probe> = nodes.map(|(member, number)| member.probe(format!("node {number}"))).collect();
+        let total = |name, of: &AtomicU64| Reading::total("", name, "", of.load(Ordering::Relaxed) as f64);
+        if let Some(redirections) = redirections {
+            probes.push(Box::new(move || {
+                Ok(vec![total("cluster_moved", &redirections.moved), total("cluster_ask", &redirections.asked)])
+            }));
+        }
+        probes
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

@@ -75,6 +75,12 @@ fn named(series: &Series, cores: f64) -> Option<Resource> {
         "cpu" => return None,
         // The first lags behind what it averages; the second counts what is started, mostly elsewhere.
         "tasks" if matches!(series.name.as_str(), "load" | "forks") => return None,
+        // Use by thread, segments and interrupts are parts of what others measure, and grow with the work.
+        "server" if series.name == "busy" => return None,
+        "interrupts" => return None,
+        "tcp" if matches!(series.name.as_str(), "sent_segments" | "received_segments") => return None,
+        "server" if !subject.is_empty() && is_use => (format!("the CPU of {subject}"), Some(100.0 * cores)),
+        "server" if !subject.is_empty() => (format!("{subject}: {name}"), None),
         "server" if series.name == "run_queue_delay" => ("the server's wait for a processor".to_string(), None),
         "server" if series.unit == "%" && is_use => (SERVER_CPU.to_string(), Some(100.0 * cores)),
         "disk" if series.name == "busy" => (format!("disk {subject}"), Some(100.0)),

@@ -152,13 +152,13 @@ impl<C: Connected> Equals<C> {
         self.servers.iter_mut().for_each(|server| server.control.hang_up());
     }
 
-    /// Returns a probe over connections of its own. `read` is told the subject of a server's own readings.
-    /// The probe fails if no server answers.
-    pub fn probe(
+    /// Returns probes over connections of their own: one for each server, or one that asks the servers in turn for the
+    /// readings of the cluster. `read` is told the subject of a server's own readings.
+    pub fn probes(
         &self,
         scope: Scope,
         read: impl Fn(&mut C, &str) -> Result<Vec<Reading>, StoreError> + Clone + Send + 'static,
-    ) -> Probe {
+    ) -> Vec<Probe> {
         let is_alone = self.count() == 1;
         let probe = |(server, number): (&Server<C>, usize)| {
             let subject = if is_alone { String::new() } else { format!("node {number}") };
@@ -166,21 +166,19 @@ impl<C: Connected> Equals<C> {
             server.control.probe(move |control| read(control, &subject))
         };
         let mut probes: Vec<Probe> = self.servers.iter().zip(1..).map(probe).collect();
-        Box::new(move || {
-            let (mut all, mut failure) = (Vec::new(), None);
+        if scope == Scope::Servers {
+            return probes;
+        }
+        vec![Box::new(move || {
+            let mut failure = None;
             for probe in &mut probes {
                 match probe() {
-                    Ok(read) => all.extend(read),
+                    Ok(read) if read.is_empty() => {}
                     Err(error) => failure = Some(error),
-                }
-                if scope == Scope::Cluster && !all.is_empty() {
-                    break;
+                    read => return read,
                 }
             }
-            match failure {
-                Some(error) if all.is_empty() => Err(error),
-                _ => Ok(all),
-            }
-        })
+            failure.map_or(Ok(Vec::new()), Err)
+        })]
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, Nodes, Progress, Servers, Setting, Span,
-    StoreError,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, Progress, Servers,
+    Setting, Span, StoreError,
 };
 
 use super::faults::set_each;
 use super::progress::LOOK_AGE;
-use super::{Promotion, Running, STOP_BOUND, locked, provisions};
+use super::{ClusterMember, Promotion, Running, STOP_BOUND, locked, provisions};
 use crate::private_server::PrivateServer;
 use crate::proxy;
 
@@ -26,8 +26,12 @@ impl Servers for Running {
         self.limits.settings().into_iter().chain(proxy::setting(roles.into_iter())).collect()
     }
 
-    fn pids(&self) -> Vec<u32> {
-        self.members().iter().filter_map(|member| locked(&member.server).pid()).collect()
+    fn sites(&self) -> Vec<NodeSite> {
+        let site = |member: ClusterMember| {
+            let pid = locked(&member.server).pid()?;
+            Some(NodeSite { node: member.node.number, pid, directory: member.node.data_dir.clone() })
+        };
+        self.members().into_iter().filter_map(site).collect()
     }
 
     fn check(&self, nodes: Nodes) -> Result<(), StoreError> {

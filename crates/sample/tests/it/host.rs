@@ -3,7 +3,7 @@ use std::io::Write;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use plimsoll_sample::{ServerProcesses, open, specs};
+use plimsoll_sample::{ServerProcesses, groups, open, specs};
 
 use crate::read::Read;
 
@@ -24,22 +24,44 @@ fn burn(time: Duration) -> Duration {
 #[test]
 fn each_name_opens_or_says_why_not() {
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 10);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 13);
     let (opened, unavailable) = open(&names, &ServerProcesses::default());
     // The counters of a store are read by the owner of the store.
-    assert_eq!(opened.len() + unavailable.len(), 9);
+    assert_eq!(opened.len() + unavailable.len(), 12);
     for (name, reason) in &unavailable {
-        assert!(matches!(name.as_str(), "pressure" | "disk" | "network" | "server" | "fsync"), "{name}: {reason}");
+        let may_be_away = matches!(name.as_str(), "pressure" | "disk" | "network" | "server" | "fsync" | "cgroup");
+        assert!(may_be_away, "{name}: {reason}");
     }
     let (opened, unavailable) = open(&["weather".to_owned()], &ServerProcesses::default());
     assert_eq!((opened.len(), unavailable[0].1.to_string()), (0, "there is no sampler of this name".into()));
 }
 
 #[test]
+fn samplers_that_may_take_long_are_groups_of_their_own_and_all_others_are_read_together() {
+    let names = ["cpu", "tcp", "generator", "interrupts"].map(str::to_owned);
+    let (opened, _) = open(&names, &ServerProcesses::default());
+    let groups: Vec<Vec<&str>> = groups(opened).iter().map(|all| all.iter().map(|(name, _)| *name).collect()).collect();
+    assert_eq!(groups, [vec!["cpu", "generator", "interrupts"], vec!["tcp"]]);
+}
+
+#[test]
+fn retransmits_and_segments_of_this_host_are_counted() {
+    let mut tcp = one("tcp");
+    tcp.next(Duration::ZERO);
+    let start = Instant::now();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let found = tcp.next(start.elapsed());
+    let of = |name: &str| found.iter().find(|(series, _)| series.name == name).unwrap().1;
+    assert!(of("sent_segments") > 0.0 && of("connections") >= 1.0 && of("retransmits") >= 0.0, "{found:?}");
+    drop(client);
+}
+
+#[test]
 fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
     let server = ServerProcesses::default();
-    server.set(vec![std::process::id()]);
+    server.set(vec![crate::site(0, std::process::id())]);
     for mut read in open(&names, &server).0.into_iter().map(Read::new) {
         let source = read.name;
         for reading_number in 0..3 {
@@ -50,7 +72,7 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
             assert!(reading_number == 0 || !found.is_empty(), "{source} reads nothing");
             for (series, value) in found {
                 assert!(value.is_finite() && value >= 0.0, "{series:?}: {value}");
-                if series.unit == "%" && !matches!(source, "generator" | "server") {
+                if series.unit == "%" && !matches!(source, "generator" | "server" | "cgroup") {
                     // A clock that ticks every 4 ms has seen two of them too many in 60 ms, and pressure is added up later.
                     let most = if source == "pressure" { 200.0 } else { 115.0 };
                     assert!(value <= most, "{series:?}: {value}");

@@ -8,6 +8,11 @@ mod host;
 mod processes;
 mod read;
 
+/// Returns the place of a node's server.
+fn site(node: usize, pid: u32) -> plimsoll_core::NodeSite {
+    plimsoll_core::NodeSite { node, pid, directory: "/".into() }
+}
+
 /// A directory on a device: what lies in memory only is written nowhere.
 fn directory_on_a_device() -> tempfile::TempDir {
     let prefix = format!("sample-test-{}-", std::process::id());

@@ -2,9 +2,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::Series;
 use plimsoll_sample::ServerProcesses;
 
 use crate::read::Read;
+use crate::site;
 
 /// A shell that runs `script`, says a line whenever something is done, and waits to be told to go on.
 struct Shell {
@@ -66,7 +68,10 @@ impl Server {
         let elapsed = self.last.elapsed();
         self.last = Instant::now();
         let all = self.read.next(elapsed);
-        let found = names.map(|name| all.iter().find(|(series, _)| series.name == name).map(|(_, value)| *value));
+        let found = names.map(|name| {
+            let is_its = |(series, _): &&(Series, f64)| series.subject.is_empty() && series.name == name;
+            all.iter().find(is_its).map(|(_, value)| *value)
+        });
         (found, elapsed.as_secs_f64())
     }
 }
@@ -85,7 +90,7 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
     assert_eq!(server.read(["processes", "user"]).0, [None, None], "there is no server yet");
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     // The second child may be about to start its own.
     let deadline = Instant::now() + Duration::from_secs(10);
     while server.read(["processes"]).0 != [Some(4.0)] {
@@ -103,10 +108,39 @@ fn a_server_is_the_whole_tree_of_its_processes() {
     assert!((0.02..30.0).contains(&used_s), "{used_s} s");
     assert_eq!(processes, Some(4.0));
     // Another server with the same pid begins anew.
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     assert_eq!(server.read(["user", "processes"]).0, [None, Some(4.0)]);
     server.processes.set(Vec::new());
     assert_eq!(server.read(["user", "processes"]).0, [None, None]);
+}
+
+#[test]
+fn each_node_has_its_own_figures_and_one_with_a_new_server_leaves_the_others_theirs() {
+    let place = tempfile::tempdir().unwrap();
+    let script = format!("echo up; read line; {COUNT}; echo done; read line");
+    let mut shells = [(); 3].map(|()| Shell::start(&script, place.path()));
+    assert!(shells.iter_mut().all(|shell| shell.hear() == "up"));
+    let pids = shells.each_ref().map(|shell| shell.child.id());
+    let mut server = Server::open();
+    server.processes.set(vec![site(0, pids[0]), site(1, pids[1])]);
+    server.read([]);
+    shells[1].go_on();
+    assert_eq!(shells[1].hear(), "done");
+    let read = |server: &mut Server| {
+        let all = server.read.next(server.last.elapsed());
+        server.last = Instant::now();
+        move |subject: &str| {
+            let its = |(series, _): &&(Series, f64)| series.subject == subject && series.name == "user";
+            all.iter().find(its).map(|(_, value)| *value)
+        }
+    };
+    let user = read(&mut server);
+    let [all, one, two] = ["", "node 1", "node 2"].map(|subject| user(subject).unwrap());
+    assert!(two > one && (all - one - two).abs() < 1e-6, "{all} % are {one} % and {two} %");
+    server.processes.set(vec![site(0, pids[0]), site(1, pids[2])]);
+    let user = read(&mut server);
+    assert!(user("node 1").is_some());
+    assert_eq!((user(""), user("node 2")), (None, None), "they begin anew");
 }
 
 #[test]
@@ -119,7 +153,7 @@ fn a_servers_processes_that_share_a_processor_wait_for_it() {
     let mut shell = Shell::start(&script, place.path());
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     assert_eq!(server.read(["run_queue_delay"]).0, [None], "there is nothing to subtract from yet");
     std::thread::sleep(Duration::from_millis(500));
     let ([delay, processes], _) = server.read(["run_queue_delay", "processes"]);
@@ -134,7 +168,7 @@ fn a_server_that_dies_gives_no_more_values() {
     let mut shell = Shell::start("echo up; read line", place.path());
     assert_eq!(shell.hear(), "up");
     let mut server = Server::open();
-    server.processes.set(vec![shell.child.id()]);
+    server.processes.set(vec![site(0, shell.child.id())]);
     server.read([]);
     assert_eq!(server.read(["processes"]).0, [Some(1.0)]);
     shell.go_on();
@@ -148,9 +182,8 @@ fn what_children_wrote_is_counted_while_they_live_and_after() {
     let script = "read line; dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
                   (dd if=/dev/zero of=two bs=1M count=4 2>/dev/null; echo two; read line); echo end; read line";
     let mut shell = Shell::start(script, place.path());
-    let pids = [shell.child.id()];
     let mut server = Server::open();
-    server.processes.set(pids.to_vec());
+    server.processes.set(vec![site(0, shell.child.id())]);
     server.read([]);
     shell.go_on();
     assert_eq!(shell.hear(), "one");
@@ -187,7 +220,7 @@ fn syncs_of_the_servers_processes_are_counted_and_timed() {
         |count: u32| format!("read _; for i in $(seq {count}); do sync -d {}; done; echo done; ", file.display());
     std::fs::write(&file, "x").unwrap();
     let mut shell = Shell::start(&format!("{}{}read _", sync(3), sync(5)), place.path());
-    server.set(vec![shell.child.id()]);
+    server.set(vec![site(0, shell.child.id())]);
     let mut counts = || {
         let read = sampler.sample();
         let [flushes, lost, times] = &read[..] else { panic!("{read:?}") };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Access, ColdStart, Dialect, Durability, Footprint, IndexMode, Layout, Nodes, OpenOptions, Outcome, Params, Probe,
-    Reading, Store, StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits,
+    Reading, Store, StoreError, StoreErrorKind, StoreKind, StreamSpec, Target, Value, ValueBuf, Waits, read_probes,
 };
 use plimsoll_lab::{Cluster, FALLBACK_BASES};
 
@@ -244,8 +244,11 @@ pub(super) fn selects(subject: &mut Subject<'_>) -> Result<(), String> {
 /// Counters are read on a thread of their own while the store is at work, and by the same probe after a restart.
 pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), String> {
     subject.store.create(&Layout::default()).map_err(said("create"))?;
-    let Some(mut probe) = subject.store.probe() else { return Ok(()) };
-    let readings = probe().map_err(said("counters"))?;
+    let mut probes = subject.store.probes();
+    if probes.is_empty() {
+        return Ok(());
+    }
+    let readings = read_probes(&mut probes).map_err(said("counters"))?;
     let is_known =
         |one: &Reading, examples: &[Reading]| examples.iter().any(|known| known.series("", "") == one.series("", ""));
     if let Some(examples) = &subject.counters
@@ -257,10 +260,10 @@ pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), 
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
-                reads(&mut probe)?;
+                reads(&mut probes)?;
                 std::thread::sleep(Duration::from_millis(1));
             }
-            reads(&mut probe)
+            reads(&mut probes)
         });
         let worked = subject.store.settle().and_then(|()| subject.store.footprint()).map_err(said("settle"));
         done.store(true, Ordering::SeqCst);
@@ -271,10 +274,10 @@ pub(super) fn counters_are_read_beside(subject: &mut Subject<'_>) -> Result<(), 
         Err(error) if error.kind == StoreErrorKind::Usage => {}
         restarted => restarted.map_err(said("restart"))?,
     }
-    reads(&mut probe)
+    reads(&mut probes)
 }
 
-/// A probe says that its servers are away, and reads again when they are back.
+/// Probes say that their servers are away, and read again when they are back.
 pub(super) fn a_probe_outlives_servers(
     kind: &dyn StoreKind,
     params: &Params,
@@ -282,17 +285,18 @@ pub(super) fn a_probe_outlives_servers(
     log_dir: &Path,
 ) -> Result<(), String> {
     let Some((cluster, mut store)) = on_servers(kind, params, data_dir, log_dir)? else { return Ok(()) };
-    if let Some(mut probe) = store.probe() {
-        reads(&mut probe)?;
+    let mut probes = store.probes();
+    if !probes.is_empty() {
+        reads(&mut probes)?;
         cluster.kill(Nodes::All).map_err(said("kill"))?;
         for _ in 0..2 {
-            match probe() {
+            match read_probes(&mut probes) {
                 Err(error) if error.kind == StoreErrorKind::Unreachable => {}
                 other => return Err(format!("its servers are dead, and the probe says {other:?}")),
             }
         }
         cluster.start(Nodes::All).map_err(said("start"))?;
-        reads(&mut probe)?;
+        reads(&mut probes)?;
     }
     drop(store);
     cluster.close().map_err(said("close"))
@@ -334,9 +338,9 @@ fn on_servers(
     Ok(Some((cluster, store)))
 }
 
-/// Checks that a probe reads every series once, without negative values.
-fn reads(probe: &mut Probe) -> Result<(), String> {
-    let readings = probe().map_err(said("counters"))?;
+/// Checks that probes read every series once, without negative values.
+fn reads(probes: &mut [Probe]) -> Result<(), String> {
+    let readings = read_probes(probes).map_err(said("counters"))?;
     let names: BTreeSet<_> = readings.iter().map(|reading| (&reading.subject, &reading.name)).collect();
     let is_sound = names.len() == readings.len() && readings.iter().all(|reading| reading.number() >= 0.0);
     if is_sound && !names.is_empty() { Ok(()) } else { Err(format!("counters: {readings:?}")) }

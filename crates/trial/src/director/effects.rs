@@ -182,9 +182,9 @@ impl Director<'_> {
 
     /// Updates the sampled processes, and their pinning, after a server was started.
     pub(super) fn servers_are_new(&self) -> Result<(), TrialError> {
-        let pids = self.servers()?.pids();
-        self.processes.set(pids.clone());
-        pin::server(&pids, self.server_pin)
+        let sites = self.servers()?.sites();
+        self.processes.set(sites.clone());
+        pin::server(&sites, self.server_pin)
     }
 }
 

@@ -13,6 +13,7 @@ mod refused;
 mod resumed;
 mod runs;
 mod simulation;
+mod sites;
 mod starts;
 mod told;
 mod toy;

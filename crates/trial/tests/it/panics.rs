@@ -110,9 +110,9 @@ impl Store for FragileStore {
         self.sound.footprint()
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let is_fragile = self.at == "reading its counters";
-        is_fragile.then(|| -> Probe { Box::new(|| panic!("a bug in reading its counters")) })
+        is_fragile.then(|| -> Probe { Box::new(|| panic!("a bug in reading its counters")) }).into_iter().collect()
     }
 
     fn close(&mut self) -> Result<(), StoreError> {

@@ -256,6 +256,18 @@ fn a_stores_own_work_is_counted_in_each_drive_and_its_counters_are_read_beside_i
 }
 
 #[test]
+fn a_silent_node_does_not_delay_the_counters_of_another() {
+    let prepare = |toy: &ToyState| {
+        toy.counts.store(true, Ordering::SeqCst);
+        toy.has_silent_node.store(true, Ordering::SeqCst);
+    };
+    let text = plan(&TOY.replace("samplers = []", "samplers = [\"store\"]"), &["load", "drive; mix = { update = 1 }"]);
+    let ran = ran(prepare, &text);
+    ran.whole();
+    assert!(!ran.simulation.toy.was_waited_for.load(Ordering::SeqCst));
+}
+
+#[test]
 fn counters_that_cannot_be_read_are_named_once_a_phase_and_fail_nothing() {
     let text = plan(&TOY.replace("samplers = []", "samplers = [\"store\"]"), &["load", "drive"]);
     let ran = ran(

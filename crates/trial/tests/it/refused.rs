@@ -193,6 +193,7 @@ fn faults_at_times_that_a_phase_never_reaches_or_that_exclude_each_other_are_ref
 #[test]
 fn conditions_on_readings_that_are_not_read_are_refused() {
     let read = "samplers = [\"store\", \"tasks\", \"fsync\"]";
+    let nodes = "samplers = [\"server\", \"network\"]";
     for (top, store, condition, words, next) in [
         (
             read,
@@ -220,6 +221,9 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
         ("", "cluster", "lag > 1s", "the plan does not read lag: its `samplers` have no store", "add \"store\""),
         (read, "cluster", "lag > 64MiB", "lag is measured in another unit", "write a value such as 5s"),
         (read, "cluster", "connections > 5s", "connections is measured in another unit", "such as 100"),
+        (nodes, "cluster", "server.node 4.user > 50%", "cluster has no node 4", "its nodes are 1, 2, 3"),
+        (nodes, "single", "server.node 2.user > 50%", "single has no node 2", "leave `node 2` out: server.user"),
+        (nodes, "cluster", "network.node 4 eth0.drops > 0/s", "cluster has no node 4 eth0", "its nodes are 1, 2, 3"),
     ] {
         let drive = format!("fault = \"kill all when {condition}\"");
         refuses(top, &format!("\"{store}\""), &drive, "", words, next);
@@ -227,6 +231,9 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
     for condition in ["lag < 1s", "store.node 2.lag >= 500ms", "connections > 100", "tasks.running > 8"] {
         allows(read, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
         allows(read, "\"cluster\"", &format!("ops = 10\nfault = \"kill primary when {condition} for 1s\""), "");
+    }
+    for condition in ["server.node 3.user > 50%", "server.checkpointer.busy > 50%", "network.node 2 eth0.drops > 0/s"] {
+        allows(nodes, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Answer, BlockingSession, CacheSize, Call, Cycle, Durability, Footprint, KindId, KvCall, Layout, Op, OpKind,
@@ -39,6 +40,12 @@ pub struct ToyState {
     pub counts: AtomicBool,
     /// Cannot read its counters while it is driven.
     pub counts_badly: AtomicBool,
+    /// Another node is silent until the counters of this one were read while it was driven.
+    pub has_silent_node: AtomicBool,
+    /// Number of readings of its counters while it was driven.
+    pub reads_beside: AtomicU64,
+    /// The silent node gave up.
+    pub was_waited_for: AtomicBool,
     /// Tells settings of sessions, which depend on the durability.
     pub has_settings: AtomicBool,
     /// Cycle of its own work.
@@ -200,17 +207,31 @@ impl Store for Toy {
         Ok(self.state.integrity.lock().unwrap().clone())
     }
 
-    fn probe(&mut self) -> Option<Probe> {
+    fn probes(&mut self) -> Vec<Probe> {
         let state = Arc::clone(&self.state);
         let read = move || {
             let is_beside = std::thread::current().name() == Some("counters");
             if is_beside && state.counts_badly.load(Ordering::SeqCst) {
                 return Err(StoreError::broken("the toy cannot count"));
             }
+            state.reads_beside.fetch_add(u64::from(is_beside), Ordering::SeqCst);
             let writes = state.writes.load(Ordering::SeqCst) as f64;
             Ok(vec![Reading::cycle("", "flushes", "", writes), Reading::level("", "dust", "B", 7.0)])
         };
-        self.state.counts.load(Ordering::SeqCst).then(|| -> Probe { Box::new(read) })
+        let state = Arc::clone(&self.state);
+        let silent = move || -> Result<Vec<Reading>, StoreError> {
+            let (began, is_beside) = (Instant::now(), std::thread::current().name() == Some("counters"));
+            let is_first = || state.reads_beside.load(Ordering::SeqCst) == 0;
+            while is_beside && is_first() && began.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            state.was_waited_for.fetch_or(is_beside && is_first(), Ordering::SeqCst);
+            Ok(Vec::new())
+        };
+        // The silent one first, for which the other would have to wait if they were asked in turn.
+        let silent = self.state.has_silent_node.load(Ordering::SeqCst).then(|| -> Probe { Box::new(silent) });
+        let own = self.state.counts.load(Ordering::SeqCst).then(|| -> Probe { Box::new(read) });
+        silent.into_iter().chain(own).collect()
     }
 
     fn cycle(&mut self) -> Result<Option<Cycle>, StoreError> {

@@ -16,7 +16,7 @@ fn nothing_is_added_without_a_load_and_everything_goes_with_the_store() {
         "{description:?}"
     );
     assert_eq!(store.cache_bytes().unwrap(), None, "which database it has is not asked");
-    assert!(store.probe().is_none());
+    assert!(store.probes().is_empty());
     let mut script = Script::new();
     script.op(LOOK, [Value::Int(1)]).op(ADD, [Value::Int(1), Value::Int(1)]).op(LOOK, [Value::Int(1)]);
     let replies = ask(&mut *store, &kinds(), Durability::Durable, &script).unwrap();

@@ -212,7 +212,7 @@ fn the_servers_own_work_is_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut store = Server::DIALECT.private(dir.path()).open().expect("a private server");
     store.create(&layout(IndexMode::None)).expect("created");
-    let mut probe = store.probe().expect("it counts");
+    let mut probe = store.probes().pop().expect("it counts");
     let counters = probe().expect("counters");
     let cycles = counters.iter().filter(|counter| counter.kind() == SeriesKind::Cycle);
     assert_eq!(cycles.map(|counter| counter.name.as_str()).collect::<Vec<_>>(), ["checkpoints"]);
@@ -277,7 +277,7 @@ fn what_a_session_gave_up_is_cancelled_and_nothing_else() {
     until("2");
     // As an executor does after a timeout: it closes the socket, and opens the session again.
     let given_up = wires.remove(0).give_up(&sleep);
-    store.probe().expect("it counts")().expect("counters");
+    store.probes().pop().expect("it counts")().expect("counters");
     until("1");
     drop(given_up);
     drop(wires);

@@ -1,0 +1,152 @@
+//! TCP of this network namespace and of those of nodes, from `/proc/net/snmp`, `netstat`, `sockstat`, `tcp` and `tcp6`
+//! (proc_pid_net(5), the kernel's networking/snmp_counter and networking/proc_net_tcp).
+
+use plimsoll_core::{Reading, Sampler, Unavailable};
+
+use crate::namespaces::{NodeNetworks, short_text};
+use crate::proc_file::ProcFile;
+use crate::server::ServerProcesses;
+
+/// Files, in the order in which they are read.
+const FILES: [&str; 3] = ["snmp", "netstat", "sockstat"];
+
+/// Counters: file, section, the kernel's name, and that of the series.
+const COUNTERS: [(usize, &str, &str, &str); 6] = [
+    (0, "Tcp:", "InSegs", "received_segments"),
+    (0, "Tcp:", "OutSegs", "sent_segments"),
+    (0, "Tcp:", "RetransSegs", "retransmits"),
+    (0, "Tcp:", "OutRsts", "resets"),
+    (1, "TcpExt:", "TCPTimeouts", "timeouts"),
+    (1, "TcpExt:", "ListenDrops", "listen_drops"),
+];
+
+/// Returns the value of `name` in a text whose sections have a line of names and a line of values.
+fn counter(text: &str, section: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter(|line| line.split_ascii_whitespace().next() == Some(section));
+    let (names, values) = (lines.next()?, lines.next()?);
+    let position = names.split_ascii_whitespace().position(|one| one == name)?;
+    values.split_ascii_whitespace().nth(position)?.parse().ok()
+}
+
+/// Returns the number behind `name` in the line of TCP of a `sockstat` file.
+fn sockets(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
+    let mut fields = line.split_ascii_whitespace();
+    fields.find(|field| *field == name)?;
+    fields.next()?.parse().ok()
+}
+
+/// State of a listening socket in the lists of sockets.
+const LISTENS: &str = "0A";
+/// Lists of sockets, of both families.
+const LISTS: [&str; 2] = ["tcp", "tcp6"];
+
+/// Returns the readings of the queues of all sockets in two lists: bytes that the peers have not acknowledged, bytes
+/// that the programs have not read, and connections that they have not accepted. None if a list is too long.
+fn queues(subject: &str, lists: [Option<String>; 2]) -> Vec<Reading> {
+    let [mut unsent, mut unread, mut waiting] = [0u64; 3];
+    for list in lists {
+        let Some(list) = list else { return Vec::new() };
+        for line in list.lines().skip(1) {
+            let mut fields = line.split_ascii_whitespace().skip(3);
+            let (Some(state), Some((sent, received))) =
+                (fields.next(), fields.next().and_then(|both| both.split_once(':')))
+            else {
+                continue;
+            };
+            let [sent, received] = [sent, received].map(|hex| u64::from_str_radix(hex, 16).unwrap_or(0));
+            match state {
+                LISTENS => waiting = waiting.saturating_add(received),
+                _ => (unsent, unread) = (unsent.saturating_add(sent), unread.saturating_add(received)),
+            }
+        }
+    }
+    let level = |name, unit, value: u64| Reading::level(subject, name, unit, value as f64);
+    vec![level("unacknowledged", "B", unsent), level("unread", "B", unread), level("not_accepted", "sockets", waiting)]
+}
+
+/// Returns the readings of a namespace from the texts of its files.
+fn readings(subject: &str, texts: [&str; 3]) -> Vec<Reading> {
+    let total = |(file, section, name, series): (usize, &str, &str, &str)| {
+        let value = counter(texts.get(file)?, section, name)?;
+        Some(Reading::total(subject, series, "", value as f64))
+    };
+    let [.., sockstat] = texts;
+    let level = |(name, series)| Some(Reading::level(subject, series, "sockets", sockets(sockstat, name)? as f64));
+    let levels = [("inuse", "connections"), ("tw", "time_wait")];
+    COUNTERS.into_iter().filter_map(total).chain(levels.into_iter().filter_map(level)).collect()
+}
+
+pub(crate) struct Tcp {
+    own: [ProcFile; 3],
+    nodes: NodeNetworks,
+}
+
+impl Tcp {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
+        let [snmp, netstat, sockstat] = FILES.map(|name| ProcFile::open(&format!("/proc/self/net/{name}")));
+        Ok(Self { own: [snmp?, netstat?, sockstat?], nodes: NodeNetworks::new(processes) })
+    }
+}
+
+impl Sampler for Tcp {
+    fn sample(&mut self) -> Vec<Reading> {
+        let texts = self.own.each_mut().map(|file| file.read().unwrap_or_default());
+        let mut all = readings("", texts.each_ref().map(|text| &**text));
+        all.extend(queues("", LISTS.map(|name| short_text(&format!("/proc/self/net/{name}")))));
+        for node in self.nodes.now() {
+            let texts = FILES.map(|name| node.read(name).unwrap_or_default());
+            all.extend(readings(&node.subject, texts.each_ref().map(String::as_str)));
+            all.extend(queues(&node.subject, LISTS.map(|name| node.read(name))));
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proc_file::garbled;
+
+    const SNMP: &str = "Ip: Forwarding DefaultTTL\nIp: 1 64\n\
+        Tcp: RtoAlgorithm RtoMin RtoMax MaxConn InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\n\
+        Tcp: 1 200 120000 -1 127 126 14 0 12 0\nUdp: InDatagrams\nUdp: 7\n";
+    const NETSTAT: &str = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 0 2 3 9\n";
+    const SOCKSTAT: &str = "sockets: used 96\nTCP: inuse 8 orphan 0 tw 2 alloc 12 mem 3\nUDP: inuse 1 mem 0\n";
+
+    #[test]
+    fn values_are_found_by_the_names_above_them() {
+        let all = readings("node 2", [SNMP, NETSTAT, SOCKSTAT]);
+        assert!(all.iter().all(|one| one.subject == "node 2"));
+        let all: Vec<_> = all.iter().map(|one| (&*one.name, one.number())).collect();
+        let counters = [("received_segments", 127.0), ("sent_segments", 126.0), ("retransmits", 14.0)];
+        let others = [("resets", 12.0), ("timeouts", 9.0), ("listen_drops", 3.0)];
+        assert_eq!(all, [&counters[..], &others, &[("connections", 8.0), ("time_wait", 2.0)]].concat());
+        assert_eq!(readings("", ["", "TcpExt: TCPTimeouts\n", "TCP: inuse\n"]), []);
+    }
+
+    const SOCKETS: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n   \
+        0: 0100007F:A4B1 00000000:0000 0A 00000000:00000003 00:00000000 00000000     0        0 1 1 0\n   \
+        1: 0100007F:A4B1 0100007F:8F2C 01 00000010:00000200 00:00000000 00000000     0        0 2 1 0\n   \
+        2: 0100007F:8F2C 0100007F:A4B1 01 00000001:00000000 00:00000000 00000000     0        0 3 1 0\n";
+
+    #[test]
+    fn queues_are_sums_over_all_sockets_and_those_that_listen_have_connections_in_theirs() {
+        let named = |one: &Reading| (one.name.clone(), one.number());
+        let found = |lists| queues("", lists).iter().map(named).collect::<Vec<_>>();
+        let wanted = [("unacknowledged", 17.0), ("unread", 512.0), ("not_accepted", 3.0)];
+        let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
+        assert_eq!(found([Some(SOCKETS.to_owned()), Some(String::new())]), wanted);
+        assert_eq!(found([Some(SOCKETS.to_owned()), None]), [], "a part would be taken for the whole");
+    }
+
+    #[test]
+    fn garbled_text_is_taken() {
+        for text in garbled(SOCKETS) {
+            assert_eq!(queues("", [Some(text.clone()), Some(text)]).len(), 3);
+        }
+        for text in garbled(SNMP).chain(garbled(NETSTAT)).chain(garbled(SOCKSTAT)) {
+            assert!(readings("", [&text, &text, &text]).len() <= 8);
+        }
+    }
+}
