@@ -1,6 +1,9 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
+mod ask;
+mod compare;
 mod cost;
+mod explain;
 mod faultfs;
 mod files;
 mod promise;
@@ -14,7 +17,10 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use ask::{AskArgs, Question};
+pub use compare::{CompareArgs, CompareFormat};
 pub use cost::CostArgs;
+pub use explain::{ExplainArgs, SelectionArgs};
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use promise::PromiseArgs;
@@ -140,11 +146,17 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
     Report(ReportArgs),
     /// Compare two runs: differences of configuration, then every number with its change, and whether the change exceeds
     /// the noise.
-    #[command(after_help = "Examples:
-  plimsoll compare 20261121-2104 latest
-  plimsoll compare base.sqlite new.sqlite --fail-if 'p99 > +5%' --fail-if 'rate < -3%' --junit compare.xml
-  plimsoll compare base.sqlite latest --format md >> $GITHUB_STEP_SUMMARY")]
+    #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),
+    /// Compare a time, or the slow operations, of a run with the rest of its phases: which shares and series differ.
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Answer a question about a recording for a program: JSON with stable names.
+    #[command(after_help = ask::EXAMPLES)]
+    Ask(AskArgs),
+    /// Answer the same questions as a server of the Model Context Protocol, on standard input and output.
+    #[command(after_help = ask::MCP_EXAMPLES)]
+    Mcp,
     /// List, show or remove recordings.
     #[command(after_help = "Examples:
   plimsoll runs
@@ -689,46 +701,6 @@ pub enum Format {
     Csv,
     /// Every slice, as an HdrHistogram interval log.
     Hdr,
-}
-
-/// Options of `compare`.
-#[derive(Debug, Args)]
-pub struct CompareArgs {
-    /// Base run: id, unique beginning of one, `latest`, or the path of a recording.
-    pub a: String,
-    /// Run to compare with the base run.
-    #[arg(default_value = "latest")]
-    pub b: String,
-    /// Fail (exit code 1) if this is met: 'p99 > +5%', 'mixed.rate < -3%', 'p99[op=read] > 20ms'. Several may be
-    /// given.
-    #[arg(long, value_name = "CONDITION")]
-    pub fail_if: Vec<String>,
-    /// Noise floor: smaller changes count as none [default: the floor in the recordings].
-    #[arg(long, value_name = "PER CENT")]
-    pub noise_floor: Option<String>,
-    /// Discard phases in which the generator was late: their numbers are omitted.
-    #[arg(long)]
-    pub strict: bool,
-    /// Format of the comparison.
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: CompareFormat,
-    /// File for the comparison [default: standard output].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// File for the results of the conditions as JUnit XML.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-}
-
-/// Forms of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CompareFormat {
-    /// Aligned columns.
-    Text,
-    /// For programs.
-    Json,
-    /// For pull requests.
-    Md,
 }
 
 /// Options of `runs`.
