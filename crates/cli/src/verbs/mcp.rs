@@ -19,9 +19,9 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 /// Most messages of a batch.
 const BATCH_MAX: usize = 100;
 /// Advice for programs that use the tools.
-const INSTRUCTIONS: &str = "Plimsoll measures data stores under load and keeps each run in a recording. Begin with `list` \
-    and `describe`. `figures` has every number with its unit and n; `faults` has outages; `explain` compares a time, or \
-    the slow operations, with the rest. All times of a run are on its own clock.";
+const INSTRUCTIONS: &str = "Plimsoll measures data stores under load and keeps each run in a recording. Begin with \
+    `list` and `describe`. `figures` has every number with its unit and n; `faults` has outages; `explain` compares a \
+    time, or the slow operations, with the rest. All times of a run are on its own clock.";
 
 /// Code of a line that is not JSON.
 const PARSE_ERROR: i64 = -32_700;
@@ -54,7 +54,7 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write, call: &Call<'_>) -> 
             if line.last() != Some(&b'\n') {
                 input.skip_until(b'\n').map_err(failed)?;
             }
-            Some(failure(Value::Null, INVALID_REQUEST, &format!("a line has {LINE_BYTES_MAX} bytes at most")))
+            Some(failure(&Value::Null, INVALID_REQUEST, &format!("a line has {LINE_BYTES_MAX} bytes at most")))
         } else {
             reply(&line, call)
         };
@@ -71,10 +71,10 @@ fn reply(line: &[u8], call: &Call<'_>) -> Option<Value> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
-    match serde_json::from_slice(line) {
-        Err(error) => Some(failure(Value::Null, PARSE_ERROR, &format!("the line is not JSON: {error}"))),
+    match serde_json::from_slice::<Value>(line) {
+        Err(error) => Some(failure(&Value::Null, PARSE_ERROR, &format!("the line is not JSON: {error}"))),
         Ok(Value::Array(batch)) if batch.is_empty() || batch.len() > BATCH_MAX => {
-            Some(failure(Value::Null, INVALID_REQUEST, &format!("a batch has 1 to {BATCH_MAX} messages")))
+            Some(failure(&Value::Null, INVALID_REQUEST, &format!("a batch has 1 to {BATCH_MAX} messages")))
         }
         Ok(Value::Array(batch)) => {
             let replies: Vec<Value> = batch.into_iter().filter_map(|one| message(one, call)).collect();
@@ -87,7 +87,7 @@ fn reply(line: &[u8], call: &Call<'_>) -> Option<Value> {
 /// Returns the answer to a message; `None` for notifications, and for answers, which this server never asks for.
 fn message(message: Value, call: &Call<'_>) -> Option<Value> {
     let Value::Object(mut message) = message else {
-        return Some(failure(Value::Null, INVALID_REQUEST, "a message is an object"));
+        return Some(failure(&Value::Null, INVALID_REQUEST, "a message is an object"));
     };
     let is_answer = message.contains_key("result") || message.contains_key("error");
     let is_current = message.get("jsonrpc").is_some_and(|version| version == "2.0");
@@ -99,7 +99,7 @@ fn message(message: Value, call: &Call<'_>) -> Option<Value> {
         (_, id) => {
             let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
             let what = "a request has \"jsonrpc\": \"2.0\", a method, and an id that is a string or a number";
-            return Some(failure(id, INVALID_REQUEST, what));
+            return Some(failure(&id, INVALID_REQUEST, what));
         }
     };
     let params = match message.remove("params") {
@@ -109,7 +109,7 @@ fn message(message: Value, call: &Call<'_>) -> Option<Value> {
     };
     Some(match params.and_then(|params| request(&method, params, call)) {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err((code, what)) => failure(id, code, &what),
+        Err((code, what)) => failure(&id, code, &what),
     })
 }
 
@@ -149,7 +149,7 @@ fn request(method: &str, mut params: Map<String, Value>, call: &Call<'_>) -> Res
     }
 }
 
-fn failure(id: Value, code: i64, what: &str) -> Value {
+fn failure(id: &Value, code: i64, what: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": what } })
 }
 
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_client_gets_its_own_version_if_it_is_known_and_else_the_newest() {
-        for (wanted, got) in [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")] {
+        let versions = [("2024-11-05", "2024-11-05"), ("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25")];
+        for (wanted, got) in versions {
             let params = format!(r#"{{"protocolVersion":"{wanted}","capabilities":{{}}}}"#);
             let result = &ask("initialize", &params)["result"];
             assert_eq!(result["protocolVersion"], got);
@@ -189,7 +190,8 @@ mod tests {
 
     #[test]
     fn an_answer_has_the_id_of_its_request_and_notifications_have_none() {
-        assert_eq!(answer(r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#), json!({"jsonrpc":"2.0","id":"a","result":{}}));
+        let pong = answer(r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#);
+        assert_eq!(pong, json!({"jsonrpc": "2.0", "id": "a", "result": {}}));
         for silent in [
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
             r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo"}}"#,
@@ -219,11 +221,11 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, INVALID_PARAMS),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#, INVALID_PARAMS),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"none"}}"#, INVALID_PARAMS),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":1}}"#, INVALID_PARAMS),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":1}}"#, -32_602),
         ] {
             assert_eq!(answer(line)["error"]["code"], code, "{line}");
         }
-        assert!(reply("[".repeat(100_000).as_bytes(), &toy).is_some_and(|answer| answer["error"]["code"] == PARSE_ERROR));
+        assert_eq!(answer(&"[".repeat(100_000))["error"]["code"], PARSE_ERROR, "nested too deeply");
     }
 
     #[test]
@@ -249,8 +251,8 @@ mod tests {
     #[test]
     fn garbage_never_panics_and_is_answered_by_one_message_at_most() {
         let mut dice = SplitMix::new(27);
-        let good = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"run":"latest"}}}"#;
-        let pieces = ["{", "}", "[", "]", "\"", ":", ",", "null", "1e999", "\\u", "\u{0}", "id", "method", "2.0", "\u{ff}"];
+        let good = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"run":"x"}}}"#;
+        let pieces = ["{", "}", "[", "]", "\"", ":", ",", "null", "1e999", "\\u", "\u{0}", "id", "method", "\u{ff}"];
         for _ in 0..20_000 {
             let mut line = good.as_bytes().to_vec();
             for _ in 0..=dice.below(6) {
@@ -260,14 +262,17 @@ mod tests {
                     0 => line[at] = dice.below(256) as u8,
                     1 => drop(line.splice(at..at, piece.iter().copied())),
                     2 => line.truncate(at.max(1)),
-                    _ => drop(line.remove(at)),
+                    _ => {
+                        line.remove(at);
+                    }
                 }
                 if line.is_empty() {
                     line.push(b'{');
                 }
             }
             if let Some(answer) = reply(&line, &toy) {
-                assert_eq!(answer["jsonrpc"], "2.0", "{}", String::from_utf8_lossy(&line));
+                let first = answer.get(0).unwrap_or(&answer);
+                assert_eq!(first["jsonrpc"], "2.0", "{}", String::from_utf8_lossy(&line));
             }
         }
     }

@@ -45,8 +45,8 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "describe",
-        description: "Describes a run: verdict with its reasons, goals and whether they held, stores, trials with settings \
-            and phases, result in a line (rate, percentiles, errors, lost writes), stalls, peaks, warnings, environment.",
+        description: "Describes a run: verdict with its reasons, goals and whether they held, stores, trials with \
+            settings and phases, result in a line (rate, percentiles, errors, lost writes), stalls, peaks, warnings.",
         arguments: &[RUN],
     },
     Tool {
@@ -57,13 +57,13 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "series",
-        description: "Lists the series over time (throughput, latency percentiles of each slice, samplers); with names of \
-            panels, such as Throughput and Latency, with times and values.",
+        description: "Lists the series over time (throughput, latency percentiles of each slice, samplers); with names \
+            of panels, such as Throughput and Latency, with times and values.",
         arguments: &[RUN, ("names", Texts, "Names of panels, as this tool lists them without names", false)],
     },
     Tool {
         name: "faults",
-        description: "Lists the faults that the plan set, with their effects on clients: outage, time to recovery, errors.",
+        description: "Lists the faults of the plan with their effects on clients: outage, time to recovery, errors.",
         arguments: &[RUN],
     },
     Tool {
@@ -79,8 +79,8 @@ const TOOLS: &[Tool] = &[
     },
     Tool {
         name: "explain",
-        description: "Compares the operations of a time, or the slow ones, with the rest of their phases: faults and pauses \
-            at that time, then differences of operation types, servers, outcomes and sampled series, by their effect.",
+        description: "Compares the operations of a time, or the slow ones, with the rest of their phases: faults and \
+            pauses at that time, then differences of operation types, servers, outcomes and sampled series, by effect.",
         arguments: &[
             RUN,
             ("from", Text, "Beginning on the run's clock: 00:30, 01:00:30 or 30s", false),
@@ -108,7 +108,8 @@ fn described(tool: &Tool) -> Value {
         ((*name).to_owned(), schema)
     };
     let properties: Map<String, Value> = tool.arguments.iter().map(schema).collect();
-    let required: Vec<&str> = tool.arguments.iter().filter(|(.., required)| *required).map(|(name, ..)| *name).collect();
+    let required = tool.arguments.iter().filter(|(.., is_required)| *is_required);
+    let required: Vec<&str> = required.map(|(name, ..)| *name).collect();
     json!({
         "name": tool.name,
         "description": tool.description,
