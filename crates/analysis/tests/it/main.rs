@@ -24,6 +24,7 @@ mod pauses;
 mod peak;
 mod promise;
 mod recorded;
+mod selection;
 mod shortfall;
 mod simulated;
 mod stall;

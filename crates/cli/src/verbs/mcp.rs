@@ -256,8 +256,8 @@ mod tests {
         for _ in 0..20_000 {
             let mut line = good.as_bytes().to_vec();
             for _ in 0..=dice.below(6) {
-                let at = dice.below(line.len() as u64) as usize;
-                let piece = pieces[dice.below(pieces.len() as u64) as usize].as_bytes();
+                let at = dice.below(line.len());
+                let piece = pieces[dice.below(pieces.len())].as_bytes();
                 match dice.below(4) {
                     0 => line[at] = dice.below(256) as u8,
                     1 => drop(line.splice(at..at, piece.iter().copied())),
