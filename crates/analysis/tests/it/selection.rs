@@ -54,7 +54,7 @@ fn slow_operations_are_compared_with_the_rest_and_faults_are_named_first() {
     assert_eq!((view.from_s, view.to_s, view.selected_seconds, view.other_seconds), (110.0, 112.0, 2.0, 28.0));
     assert_eq!(view.acts, ["kill of node 1, the primary, at 110.20 s"]);
     let begins = "200 operations above 20.0 ms from 110.00 s to 112.00 s, beside 30,100 others of fjall, phase mixed; \
-                  in these seconds: kill of node 1, the primary, at 110.20 s; the largest difference is operation type ";
+                  in these seconds: kill of node 1, the primary, at 110.20 s; the largest difference is operation ";
     assert!(view.sentence.starts_with(begins), "{}", view.sentence);
     let update = run.trials[0].header.kinds[2].name.clone();
     let share = difference(&view, DifferenceOf::OperationType, &update);
