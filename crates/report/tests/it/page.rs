@@ -315,7 +315,8 @@ fn a_zoom_by_mouse_is_shared_by_all_plots_on_the_time_axis() {
         format!("(() => {{ const before = {before}; return {images}.every((image, at) => image !== before[at]); }})()");
     browser.wait_for(&all_changed);
     // What is shown can be compared with the rest.
-    let command = browser.eval("document.getElementById('explain').innerText");
+    let shown = "(() => { const line = document.getElementById('explain'); return line.hidden ? '' : line.textContent; })()";
+    let command = browser.eval(shown);
     assert!(command.as_str().unwrap().contains("plimsoll explain "), "{command}");
     // A trial chosen by name zooms to it; the other kind of operation redraws.
     browser.eval("(() => { const jump = document.getElementById('jump'); jump.value = '1'; jump.dispatchEvent(new Event('change')); })()");
