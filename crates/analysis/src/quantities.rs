@@ -143,7 +143,7 @@ mod tests {
     fn a_quantity_is_found_in_full_by_its_phase_and_alone() {
         let one = QuantityView {
             name: "mixed.p999[op=read]".into(),
-            trial: "sqlite".into(),
+            trial: "a store".into(),
             phase: "mixed".into(),
             quantity: "p999".into(),
             op: Some("read".into()),

@@ -111,7 +111,7 @@ impl<'f, 'a> Part<'f, 'a> {
         slices.filter(move |(side, _)| **side == Some(inside)).map(|(_, slice)| slice)
     }
 
-    /// Returns the positions of the slice that a sample at `at_ns` is of; the sample covers the time before it.
+    /// Returns the position of the slice that a sample at `at_ns` is of; the sample covers the time before it.
     fn slice_at(&self, at_ns: u64, slice_ns: u64) -> Option<usize> {
         let middle_ns = at_ns.checked_sub(slice_ns / 2)?;
         let slices = &self.facts.phase.slices;
