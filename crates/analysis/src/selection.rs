@@ -216,7 +216,8 @@ fn chosen<'f, 'a>(
     if let Some(trial) = selection.trial.filter(|trial| run.trials.iter().all(|one| one.header.ordinal != *trial)) {
         let known: Vec<String> = run.trials.iter().map(|one| one.header.ordinal.to_string()).collect();
         let what = format!("the run has no trial {trial}");
-        return Err(SelectionRefused::new(what, format!("trials are numbered from 0; there are: {}", known.join(", "))));
+        let next = format!("trials are numbered from 0; there are: {}", known.join(", "));
+        return Err(SelectionRefused::new(what, next));
     }
     let is_of_trial = |facts: &&PhaseFacts<'_>| selection.trial.is_none_or(|trial| facts.trial.header.ordinal == trial);
     let sliced = facts.iter().filter(|facts| !facts.phase.slices.is_empty()).filter(is_of_trial);

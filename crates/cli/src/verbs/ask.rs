@@ -179,8 +179,8 @@ mod tests {
     }
 
     fn plots() -> Map<String, Value> {
-        let panel = |name: &str| json!({ "name": name, "unit": "s", "t_s": [0, 1],
-            "lines": [{ "name": "p99", "values": [3, 4], "median": 3.5 }] });
+        let line = json!({ "name": "p99", "values": [3, 4], "median": 3.5 });
+        let panel = |name: &str| json!({ "name": name, "unit": "s", "t_s": [0, 1], "lines": [line] });
         object(json!({ "plots": { "ops": ["all", "read"], "throughput": panel("Throughput"),
             "loading": panel("Loading"), "latency": [panel("Latency"), panel("Latency")], "store": [],
             "host": [panel("CPU")] } }))
@@ -204,8 +204,8 @@ mod tests {
     fn a_description_has_no_numbers_of_phases() {
         let phase = json!({ "name": "mixed", "kind": "drive", "latencies": [1], "histogram": [2] });
         let mut view = object(json!({ "run": { "id": "x" }, "trials": [{ "phases": [phase] }], "plots": {} }));
-        let described = description(&mut view);
-        assert_eq!(Value::Object(described), json!({ "run": { "id": "x" },
-            "trials": [{ "phases": [{ "name": "mixed", "kind": "drive" }] }] }));
+        let described = Value::Object(description(&mut view));
+        let phase = json!({ "name": "mixed", "kind": "drive" });
+        assert_eq!(described, json!({ "run": { "id": "x" }, "trials": [{ "phases": [phase] }] }));
     }
 }

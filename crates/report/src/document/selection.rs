@@ -27,7 +27,8 @@ pub fn selection(view: &SelectionView) -> Document<'_> {
     };
     let mut acts = Body::default();
     acts.list(Tone::Open, &view.acts);
-    acts.text(view.pauses.as_ref().map_or("pauses of the machine were not observed", |pauses| pauses.sentence.as_str()));
+    let pauses = view.pauses.as_ref().map(|pauses| pauses.sentence.as_str());
+    acts.text(pauses.unwrap_or("pauses of the machine were not observed"));
     section("At the same time", acts);
     section("Differences", differences(&view.differences));
     Document { verdict, sections }

@@ -315,7 +315,7 @@ fn a_zoom_by_mouse_is_shared_by_all_plots_on_the_time_axis() {
         format!("(() => {{ const before = {before}; return {images}.every((image, at) => image !== before[at]); }})()");
     browser.wait_for(&all_changed);
     // What is shown can be compared with the rest.
-    let shown = "(() => { const line = document.getElementById('explain'); return line.hidden ? '' : line.textContent; })()";
+    let shown = "((line) => (line.hidden ? '' : line.textContent))(document.getElementById('explain'))";
     let command = browser.eval(shown);
     assert!(command.as_str().unwrap().contains("plimsoll explain "), "{command}");
     // A trial chosen by name zooms to it; the other kind of operation redraws.
