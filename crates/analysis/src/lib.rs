@@ -18,6 +18,8 @@
 //! | `pauses` | operations undisturbed by the machine's own pauses, and how long it stood still |
 //! | `nodes` | what each server answered, where operations go to several, and which is slower than all others |
 //! | `name` | what trials and phases are called |
+//! | [`quantities`] | quantities of all phases and figures of the plan, by name |
+//! | [`selection`] | operations of a time and latency beside the others of their phases |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
 //! | [`fold`] | a run as it goes on |
 //! | [`live`] | the report's figures of a run in progress, in bounded memory |
@@ -81,6 +83,8 @@ mod pauses;
 mod peak;
 mod phase;
 pub mod promise;
+pub mod quantities;
+pub mod selection;
 mod shortfall;
 pub mod size;
 pub mod slices;

@@ -1,7 +1,10 @@
 //! The command line: verbs, their options, and the examples their help shows.
 
+mod ask;
+mod compare;
 mod cost;
 mod drive;
+mod explain;
 mod faultfs;
 mod files;
 mod lab;
@@ -17,13 +20,16 @@ use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use ask::{AskArgs, Question};
+pub use compare::{CompareArgs, CompareFormat};
 pub use cost::CostArgs;
 pub use drive::{AbArgs, DriveArgs, LineArgs};
+pub use explain::{ExplainArgs, SelectionArgs};
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use lab::{LabAction, LabNode, LabUp};
 pub use promise::PromiseArgs;
-pub use runs::{CompareArgs, CompareFormat, Format, ReportArgs, RunsAction, RunsArgs, RunsList};
+pub use runs::{Format, ReportArgs, RunsAction, RunsArgs, RunsList};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use telling::Telling;
@@ -146,11 +152,17 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
     Report(ReportArgs),
     /// Compare two runs: differences of configuration, then every number with its change, and whether the change exceeds
     /// the noise.
-    #[command(after_help = "Examples:
-  plimsoll compare 20261121-2104 latest
-  plimsoll compare base.sqlite new.sqlite --fail-if 'p99 > +5%' --fail-if 'rate < -3%' --junit compare.xml
-  plimsoll compare base.sqlite latest --format md >> $GITHUB_STEP_SUMMARY")]
+    #[command(after_help = compare::EXAMPLES)]
     Compare(CompareArgs),
+    /// Compare a time, or the slow operations, of a run with the rest of its phases: which shares and series differ.
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Answer a question about a recording for a program: JSON with stable names.
+    #[command(after_help = ask::EXAMPLES)]
+    Ask(AskArgs),
+    /// Answer the same questions as a server of the Model Context Protocol, on standard input and output.
+    #[command(after_help = ask::MCP_EXAMPLES)]
+    Mcp,
     /// List, show or remove recordings.
     #[command(after_help = "Examples:
   plimsoll runs

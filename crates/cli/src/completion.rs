@@ -69,7 +69,7 @@ fn offering(verb: Command, catalogue: &Catalogue, typed: &[String]) -> Command {
             (_, "set") => with(option, settings(catalogue, typed), false),
             ("ab", "a" | "b") => with(option, [stores(catalogue), settings(catalogue, typed)].concat(), true),
             ("ab", "other") | (_, "file" | "csv") => with(option, Vec::new(), true),
-            ("report" | "compare", "run" | "a" | "b") | ("run", "resume") => {
+            ("report" | "compare" | "explain" | "ask", "run" | "a" | "b") | ("run", "resume") => {
                 with(option, vec![owned(("latest", "the newest run"))], true)
             }
             (_, "mix") => with(option, kinds(catalogue, typed), false),

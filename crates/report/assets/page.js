@@ -72,10 +72,24 @@
   let range = [0, data.end_s];
   const sync = uPlot.sync("run");
 
+  // The command that compares what is shown with the rest of the run; hidden while all is shown.
+  const command = document.createElement("p"), typed = document.createElement("code");
+  command.id = "explain";
+  command.className = "note";
+  command.hidden = true;
+  command.append("Differences from the rest of the run: ", typed, "; of slow operations alone with --above, such as --above 20ms");
+  byId("stack").after(command);
+  const offer = () => {
+    const [from, to] = range.map((at) => `${at.toFixed(2)}s`);
+    typed.textContent = `plimsoll explain ${document.querySelector(".about code").textContent} --from ${from} --to ${to}`;
+    command.hidden = range[0] <= 0 && range[1] >= data.end_s;
+  };
+
   const zoom = (from, to) => {
     [from, to] = [Math.max(0, from), Math.min(data.end_s, to)];
     if (!(to - from > 1e-4)) return;
     range = [from, to];
+    offer();
     for (const plot of plots) if (plot.onTime) plot.u.setScale("x", { min: from, max: to });
   };
   // uPlot tells of a new scale after it has drawn: also of those that `zoom` set.

@@ -10,6 +10,7 @@
 //! | [`html`] | one page without any network: text and tables stand without JavaScript, plots are drawn with it |
 //! | [`markdown`] | a summary for a pull request |
 //! | [`comparison`], [`comparison_markdown`], [`junit`] | two runs side by side |
+//! | [`selection`] | a part of a run beside the rest of its phases |
 //! | [`json`] | a view itself; its shape is documented in the book and versioned |
 //! | [`tables`] | tables of other verbs, in the same text |
 //! | [`csv`], [`hdr`] | every slice: as a table, and as an HdrHistogram interval log |
@@ -29,7 +30,7 @@ mod markdown;
 mod terminal;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::view::Comparison;
+use plimsoll_analysis::view::{Comparison, SelectionView};
 
 pub use csv::{csv, json_slice};
 pub use hdr::hdr;
@@ -68,6 +69,11 @@ pub fn markdown(view: &RunView) -> String {
 /// Formats a comparison of two runs as text.
 pub fn comparison(comparison: &Comparison, colour: bool, width: usize) -> String {
     terminal::document(&document::comparison(comparison), colour, width)
+}
+
+/// Formats a part of a run beside the rest of its phases as text.
+pub fn selection(view: &SelectionView, colour: bool, width: usize) -> String {
+    terminal::document(&document::selection(view), colour, width)
 }
 
 /// Formats a comparison of two runs for a pull request.

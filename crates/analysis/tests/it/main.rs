@@ -25,6 +25,7 @@ mod pauses;
 mod peak;
 mod promise;
 mod recorded;
+mod selection;
 mod shortfall;
 mod simulated;
 mod stall;

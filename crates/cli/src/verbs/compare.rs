@@ -5,7 +5,7 @@ use std::path::Path;
 use plimsoll_analysis::compare;
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, NoiseFloor};
-use plimsoll_record::data::RunState;
+use plimsoll_record::data::{Run, RunState};
 use plimsoll_trial::TrialError;
 
 use crate::args::{CompareArgs, CompareFormat};
@@ -19,10 +19,7 @@ pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
     let ((file_a, a), (file_b, b)) = (report::load(&args.a, args.strict)?, report::load(&args.b, args.strict)?);
     let outputs = [("--output", args.output.as_deref()), ("--junit", args.junit.as_deref())];
     report::must_not_overwrite(&[&*file_a, &*file_b], &outputs)?;
-    if a.header.id == b.header.id {
-        let what = format!("{} and {} are the same run, {}", args.a, args.b, a.header.id);
-        return Err(TrialError::usage(what).next("name two; `plimsoll runs` lists the runs"));
-    }
+    are_two(&a, &b)?;
     for run in [&a, &b].into_iter().filter(|run| run.state == RunState::Running) {
         crate::say(&format!(
             "warning: run {} is still running, and only measured in part\n  → compare it when it has ended",
@@ -47,6 +44,15 @@ pub fn run(args: &CompareArgs) -> Result<u8, TrialError> {
         (false, true) => exit::UNDECIDED,
         (false, false) => exit::OK,
     })
+}
+
+/// Fails if `a` and `b` are one run.
+pub fn are_two(a: &Run, b: &Run) -> Result<(), TrialError> {
+    match a.header.id == b.header.id {
+        true => Err(TrialError::usage(format!("both are the same run, {}", a.header.id))
+            .next("name two; `plimsoll runs` lists the runs")),
+        false => Ok(()),
+    }
 }
 
 fn parse(text: &str) -> Result<Rule, TrialError> {

@@ -9,7 +9,7 @@ use plimsoll_record::data::RunState;
 use plimsoll_record::{Listed, RunSummary};
 use plimsoll_report::document::{Cell, ColumnOf, Table, numbers, words};
 use plimsoll_trial::TrialError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::{RunsAction, RunsArgs, RunsList};
 use crate::error::exit;
@@ -55,13 +55,13 @@ fn list(args: &RunsList) -> Result<u8, TrialError> {
         crate::say(&format!("no runs in {}", runs_dir.display()));
     }
     if let Some(tag) = &args.tag {
-        runs.retain(|run| run.summary.as_ref().is_ok_and(|(summary, _)| summary.tag == *tag));
+        runs.retain(|run| is_tagged(run, tag));
         if runs.is_empty() {
             crate::say(&format!("no run has the tag {}", clean(tag)));
         }
     }
     if args.json {
-        crate::print(&runs.iter().map(object).collect::<String>())
+        crate::print(&runs.iter().map(|run| format!("{}\n", object(run))).collect::<String>())
     } else {
         report::print_tables(&[("", "", table(&runs))])
     }
@@ -86,8 +86,19 @@ fn came(view: &RunView) -> Came {
     }
 }
 
-fn object(run: &Listed<Came>) -> String {
-    let object = match &run.summary {
+/// Returns the runs, newest first, as `runs --json` prints them; only those with the tag, if there is one.
+pub fn listed(tag: Option<&str>) -> Result<Value, TrialError> {
+    let runs = plimsoll_record::list(&plimsoll_record::default_runs_dir()?, |run| came(&plimsoll_analysis::view(run)))?;
+    let has_tag = |run: &&Listed<Came>| tag.is_none_or(|tag| is_tagged(run, tag));
+    Ok(json!({ "runs": runs.iter().filter(has_tag).map(object).collect::<Value>() }))
+}
+
+fn is_tagged<T>(run: &Listed<T>, tag: &str) -> bool {
+    run.summary.as_ref().is_ok_and(|(summary, _)| summary.tag == tag)
+}
+
+fn object(run: &Listed<Came>) -> Value {
+    match &run.summary {
         Ok((summary, came)) => json!({
             "id": run.id, "plan": summary.plan_name, "tag": summary.tag, "stores": summary.stores,
             "started_wall_ns": summary.started_wall_ns, "took_ns": summary.end_ns, "state": state(summary),
@@ -95,8 +106,7 @@ fn object(run: &Listed<Came>) -> String {
             "lost": summary.lost, "wrong": summary.wrong,
         }),
         Err(error) => json!({"id": run.id, "state": "unreadable", "error": error.to_string()}),
-    };
-    format!("{object}\n")
+    }
 }
 
 fn table(runs: &[Listed<Came>]) -> Table {

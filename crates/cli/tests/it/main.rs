@@ -6,6 +6,7 @@
 mod ab;
 mod action;
 mod answer;
+mod ask;
 mod attached;
 mod bench;
 mod capture;

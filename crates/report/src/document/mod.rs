@@ -15,6 +15,7 @@
 //! | `stages` | loads that change, stage by stage |
 //! | `trials` | what data take, and each trial in detail |
 //! | `comparison` | two runs side by side |
+//! | `selection` | a part of a run beside the rest of its phases |
 
 mod comparison;
 mod faults;
@@ -23,6 +24,7 @@ mod nodes;
 mod promises;
 mod results;
 mod run;
+mod selection;
 mod series;
 mod stages;
 mod trials;
@@ -33,6 +35,7 @@ use plimsoll_analysis::view::{Chart, Plots, SweepView};
 
 pub use comparison::comparison;
 pub use run::run;
+pub use selection::selection;
 
 /// Meaning of a text to its reader. Colours of the terminal and classes of the page follow it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,10 +5,11 @@ use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::selection::{Selection, explain};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::Comparison;
-use plimsoll_record::data::{PhaseResult, ResultName, Run, Sample};
+use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName, Run, Sample};
 
 use crate::pages::place;
 use crate::{recorded, study};
@@ -42,6 +43,25 @@ fn a_comparison_is_text_markdown_json_and_junit() {
     assert!(junit.contains("<testsuites tests=\"3\" failures=\"2\">"), "{junit}");
     assert!(junit.contains("name=\"errors &gt; 0.1%\"") && junit.contains("<failure message="), "{junit}");
     assert_eq!(junit.matches("<testcase").count(), 3);
+}
+
+#[test]
+fn a_part_of_a_run_is_text_with_its_sentence_first_and_json() {
+    let run = study::complete();
+    let phases = run.trials.iter().flat_map(|trial| &trial.phases);
+    let mut drives = phases.filter(|phase| phase.header.kind == PhaseKind::Drive);
+    let mixed = drives.find(|phase| phase.slices.len() > 5).unwrap();
+    let (from_ns, to_ns) = (Some(mixed.slices[2].start_ns), Some(mixed.slices[3].end_ns));
+    let selected = explain(&run, &Selection { from_ns, to_ns, ..Selection::default() }).unwrap();
+    let text = plimsoll_report::selection(&selected, false, 100);
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.starts_with(&selected.sentence), "{text}");
+    let (before, after) = words.split_once("At the same time").unwrap();
+    assert!(before.contains(&run.header.id) && after.contains("Differences"), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&plimsoll_report::json(&selected)).unwrap();
+    assert_eq!(json["format"], 1);
+    assert_eq!(json["places"][0], selected.places[0].as_str());
 }
 
 #[test]

@@ -314,6 +314,10 @@ fn a_zoom_by_mouse_is_shared_by_all_plots_on_the_time_axis() {
     let all_changed =
         format!("(() => {{ const before = {before}; return {images}.every((image, at) => image !== before[at]); }})()");
     browser.wait_for(&all_changed);
+    // What is shown can be compared with the rest.
+    let shown = "((line) => (line.hidden ? '' : line.textContent))(document.getElementById('explain'))";
+    let command = browser.eval(shown);
+    assert!(command.as_str().unwrap().contains("plimsoll explain "), "{command}");
     // A trial chosen by name zooms to it; the other kind of operation redraws.
     browser.eval("(() => { const jump = document.getElementById('jump'); jump.value = '1'; jump.dispatchEvent(new Event('change')); })()");
     assert_eq!(browser.eval("document.getElementById('jump').value"), "1");
