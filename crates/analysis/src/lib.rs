@@ -19,6 +19,7 @@
 //! | `nodes` | what each server answered, where operations go to several, and which is slower than all others |
 //! | `name` | what trials and phases are called |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
+//! | [`spans`], [`samples`] | what happened at which time, and the values of every series: as rows, likewise |
 //! | [`fold`] | a run as it goes on |
 //! | `step` | statements of a transaction: timed, and no operations |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
@@ -79,9 +80,11 @@ mod pauses;
 mod peak;
 mod phase;
 pub mod promise;
+pub mod samples;
 mod shortfall;
 pub mod size;
 pub mod slices;
+pub mod spans;
 mod stages;
 mod stall;
 pub mod stat;
