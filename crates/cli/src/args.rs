@@ -4,6 +4,7 @@ mod cost;
 mod faultfs;
 mod files;
 mod promise;
+mod report;
 mod smaller;
 mod sync;
 mod trace;
@@ -18,6 +19,7 @@ pub use cost::CostArgs;
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use promise::PromiseArgs;
+pub use report::{Format, ReportArgs};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use trace::TraceArgs;
@@ -133,10 +135,7 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
   plimsoll check pgbench --quick --print > small.toml")]
     Check(Box<CheckArgs>),
     /// Make the report of a run from its recording.
-    #[command(after_help = "Examples:
-  plimsoll report latest                       writes the page beside the recording
-  plimsoll report 20261121-2104 --format text  any unique beginning of an id will do
-  plimsoll report /mnt/other/run.sqlite --format json > run.json")]
+    #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
     /// Compare two runs: differences of configuration, then every number with its change, and whether the change exceeds
     /// the noise.
@@ -654,41 +653,6 @@ pub struct CaptureArgs {
     /// File whose first line is the password.
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
-}
-
-/// Options of `report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
-    #[arg(default_value = "latest")]
-    pub run: String,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value = "html")]
-    pub format: Format,
-    /// Discard phases in which the generator was late: their numbers are omitted.
-    #[arg(long)]
-    pub strict: bool,
-    /// File for the report; `-` for standard output [default: for a page, a file beside the recording; for other formats,
-    /// standard output].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-}
-
-/// Forms of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Self-contained page.
-    Html,
-    /// Every section, as `run --full` prints it.
-    Text,
-    /// For programs.
-    Json,
-    /// A summary for pull requests.
-    Md,
-    /// Every slice, comma-separated.
-    Csv,
-    /// Every slice, as an HdrHistogram interval log.
-    Hdr,
 }
 
 /// Options of `compare`.

@@ -183,7 +183,12 @@ pub fn say(text: &str) {
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
 pub fn print(text: &str) -> Result<u8, TrialError> {
-    let written = anstream::stdout().write_all(text.as_bytes()).or_else(unless_closed);
+    print_by(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes to standard output what `write` writes, as [`print`] does.
+pub fn print_by(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<u8, TrialError> {
+    let written = write(&mut anstream::stdout()).or_else(unless_closed);
     written.map(|()| exit::OK).map_err(|error| io_error("standard output", &error))
 }
 
