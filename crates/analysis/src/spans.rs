@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, Phase, Run, Trial};
+use plimsoll_record::data::{Event, EventClass, FaultSpan, Level, Phase, PhaseState, Run, Trial};
 
 use crate::phase::PhaseFacts;
 use crate::{host, name, peak, stall, timeline};
@@ -131,7 +131,7 @@ fn of_phase(facts: &PhaseFacts<'_>, end_ns: u64) -> Vec<SpanRow> {
     let (trial, phase) = (facts.trial, facts.phase);
     let start_ns = phase.header.start_ns;
     let whole = SpanRow::new(SpanKind::Phase, (start_ns, end_ns), phase.header.name.as_str());
-    let mut rows = vec![SpanRow { has_ended: phase.end.end_ns > 0, ..whole }];
+    let mut rows = vec![SpanRow { has_ended: phase.end.state != PhaseState::Unfinished, ..whole }];
     let last_warmup = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
     rows.extend(last_warmup.map(|slice| SpanRow::new(SpanKind::Warmup, (start_ns, slice.end_ns), "warm-up")));
     let asked = phase.end.asked.iter();
