@@ -22,6 +22,7 @@ mod described;
 mod disk_fault;
 mod disturbance;
 mod doctor;
+mod exports;
 mod failures;
 mod faultfs;
 mod faults;
