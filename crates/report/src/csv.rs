@@ -34,7 +34,7 @@ pub fn json_slice(row: &SliceRow) -> String {
 
 /// Returns a number of a row as text; `None` if it is missing.
 fn number(field: &Field<SliceRow>, row: &SliceRow) -> Option<String> {
-    match field {
+    match *field {
         Field::Text(_) => None,
         Field::Whole(of) => of(row).map(|value| value.to_string()),
         Field::Real(of, digits) => of(row).map(|value| format!("{value:.digits$}")),

@@ -219,9 +219,9 @@ impl<W: Write> Trace<W> {
             let known: Vec<_> = lines.filter_map(|line| Some((line.name.clone(), value(&line.values)?))).collect();
             let none = || panel.lines.iter().map(|line| (line.name.clone(), 0.0));
             let args: Map<String, Value> = match known.is_empty() {
-                true if panel.steps => none().map(|(name, value)| (name, value.into())).collect(),
+                true if panel.steps => none().map(|(name, value)| (name, Value::from(value))).collect(),
                 true => continue,
-                false => known.into_iter().map(|(name, value)| (name, value.into())).collect(),
+                false => known.into_iter().map(|(name, value)| (name, Value::from(value))).collect(),
             };
             let ts = Some((t_s.max(0.0) * 1e6).round() as u64);
             self.event(&TraceEvent { ph: "C", pid: group, tid: None, ts, dur: None, s: None, name: &name, args })?;

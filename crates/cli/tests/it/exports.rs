@@ -30,8 +30,8 @@ fn duckdb(place: &Place, directory: &Path, queries: &str) -> Ran {
 }
 
 fn driven(place: &Place) {
-    let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --for 2s --slice 100ms -q";
-    place.line(drive).expect(0);
+    let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --for 2s --slice 100ms";
+    place.line(&format!("{drive} --warmup 0s -q")).expect(0);
 }
 
 #[test]
@@ -50,8 +50,9 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
     assert_eq!(queries.len(), 6);
     let ran = duckdb(&place, &run, &queries.concat()).expect(0);
     let rows: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
-    // Reads and updates; ten slices; both types and all together. There were no faults.
-    assert_eq!((rows[0], rows[1], rows[2], rows[4]), (2, 10, 3, 0), "{rows:?}");
+    // Reads and updates; ten slices; both types, all together and those of the load. There were no faults.
+    assert_eq!((rows[0], rows[1], rows[4]), (2, 10, 0), "{rows:?}");
+    assert!(rows[2] >= 3, "{rows:?}");
     // A second time the files are replaced, and a recording is never.
     place.line("report latest --format parquet").expect(0);
     let recording = run.join("run.sqlite");
