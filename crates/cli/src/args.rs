@@ -516,6 +516,9 @@ pub struct Telling {
     /// Tag of the run, a word that `plimsoll runs` shows and finds.
     #[arg(long, value_name = "WORD")]
     pub tag: Option<String>,
+    /// Serial line of a small display, which shows each slice: /dev/ttyACM0.
+    #[arg(long, value_name = "DEVICE")]
+    pub gadget: Option<PathBuf>,
 }
 
 /// Options of `ab`. Those of `drive` that it always refuses are not listed.

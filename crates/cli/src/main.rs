@@ -10,7 +10,7 @@
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
 //! | `smaller` | a plan's text with other values, as options ask |
-//! | `progress`, `interrupt` | progress and JSON Lines; Ctrl-C |
+//! | `progress`, `gadget`, `interrupt` | progress and JSON Lines; a display on a serial line; Ctrl-C |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
 
@@ -20,6 +20,7 @@ mod catalogue;
 mod completion;
 mod environment;
 mod error;
+mod gadget;
 mod habits;
 mod interrupt;
 mod measure;

@@ -16,6 +16,7 @@ use plimsoll_trial::{Cells, RunSpec, TrialError};
 use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
+use crate::gadget::Gadget;
 use crate::interrupt;
 use crate::options;
 use crate::plans::{self, Passwords};
@@ -134,7 +135,8 @@ pub fn run_plan(
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
-    let ended = plimsoll_trial::run(plan, catalogue, &spec, &progress)?;
+    let gadget = Gadget::open(telling.gadget.as_deref(), &progress)?;
+    let ended = plimsoll_trial::run(plan, catalogue, &spec, &gadget)?;
     let interrupted = stop.load(Ordering::SeqCst);
     match conclude(&ended.recording, ended.result, telling)? {
         (state, None) => Ok(code_of(state, interrupted)),

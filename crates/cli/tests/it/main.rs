@@ -26,6 +26,7 @@ mod exports;
 mod failures;
 mod faultfs;
 mod faults;
+mod gadget;
 mod hang;
 mod in_front;
 mod interrupted;
