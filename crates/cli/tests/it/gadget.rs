@@ -7,8 +7,11 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::bench::{Guarded, Place};
 
-const DRIVE: [&str; 12] =
-    ["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "1s", "--slice", "100ms"];
+/// Returns the arguments of a drive of a second with a display at `path`.
+fn drive(path: &str) -> Vec<&str> {
+    let words = "drive kv --on fjall --set records=500 --mix read=1 --durability buffered --for 1s --slice 100ms -q";
+    words.split(' ').chain(["--gadget", path]).collect()
+}
 
 /// Returns the display's end of a serial line, and the path of the other.
 fn pty() -> (File, String) {
@@ -20,7 +23,7 @@ fn pty() -> (File, String) {
 }
 
 fn started(place: &Place, path: &str) -> Guarded {
-    Guarded(place.command(&[&DRIVE[..], &["-q", "--gadget", path]].concat()).spawn().unwrap())
+    Guarded(place.command(&drive(path)).spawn().unwrap())
 }
 
 /// Reads what the display receives until `is_enough`, or until the program has closed the line.
@@ -45,8 +48,8 @@ fn a_display_gets_each_slice_and_answers_to_its_commands() {
     let all = first + &received(&mut display, |_| false);
     program.ended().expect(0);
     let slices = all.lines().filter(|line| line.starts_with("+PLIM: ") && line.ends_with('"'));
-    assert!(slices.clone().count() >= 8, "{all}");
-    assert!(slices.into_iter().all(|line| line.split(',').count() == 7), "{all}");
+    assert!(slices.clone().count() >= 5, "{all}");
+    assert!(slices.clone().all(|line| line.split(',').count() == 7), "{all}");
     assert!(all.contains("+PLIM: (end_s),") && all.contains("\r\nOK\r\n") && all.contains("\r\nERROR\r\n"), "{all}");
 }
 
@@ -65,7 +68,7 @@ fn a_display_that_is_unplugged_harms_nothing() {
 fn a_path_that_is_no_serial_line_is_refused_before_the_run() {
     let place = Place::new();
     let file = place.plan("a file");
-    let with = |path: &str| place.run(&[&DRIVE[..], &["--gadget", path]].concat()).expect(2);
+    let with = |path: &str| place.run(&drive(path)).expect(2);
     with(&file).says("is no serial line … /dev/ttyACM0");
     with("/dev/no-such-line").says("--gadget /dev/no-such-line … No such file");
     assert!(place.all_runs().is_empty());
