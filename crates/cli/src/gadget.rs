@@ -177,8 +177,8 @@ mod tests {
     fn row() -> SliceRow {
         SliceRow {
             trial_ordinal: 0,
-            trial: "sqlite".to_owned(),
-            store: "sqlite".to_owned(),
+            trial: "a store".to_owned(),
+            store: "a store".to_owned(),
             phase_ordinal: 1,
             phase: "a \"drive\"\r\n".to_owned(),
             phase_kind: PhaseKind::Drive,

@@ -34,6 +34,8 @@ const SAMPLERS: u32 = 7;
 const EVENTS: u32 = 8;
 /// Number of the first track. A track with the number of a group would be its main thread.
 const FIRST_TRACK: u32 = 101;
+/// Longest time between the end of a phase in a panel and the gap behind it, seconds.
+const GAP_S: f64 = 2e-6;
 
 /// Span, or moment of no length, with the spans inside of it. Times are microseconds on the run's clock.
 struct Bar {
@@ -210,20 +212,25 @@ impl<W: Write> Trace<W> {
     fn counters(&mut self, group: u32, name: &str, panel: &Panel) -> io::Result<()> {
         self.group(group)?;
         let name = if panel.unit.is_empty() { name.to_owned() } else { format!("{name} ({})", panel.unit) };
+        let (mut times, mut last_s) = (Vec::new(), f64::NEG_INFINITY);
+        for (at, t_s) in panel.t_s.iter().copied().enumerate() {
+            let is_end = panel.steps && (0.0..GAP_S).contains(&(t_s - last_s));
+            let at_s: f64 = if is_end { last_s } else { t_s };
+            times.push(((at_s.max(0.0) * 1e6).round() as u64, at, is_end));
+            last_s = t_s;
+        }
         // Trials that ran at once are not in time order.
-        let mut times: Vec<(f64, usize)> = panel.t_s.iter().copied().zip(0..).collect();
-        times.sort_by(|a, b| a.0.total_cmp(&b.0));
-        for (t_s, at) in times {
+        times.sort_unstable();
+        for (at_us, at, is_end) in times {
             let value = |values: &[Option<f64>]| values.get(at).copied().flatten().filter(|value| value.is_finite());
             let lines = panel.lines.iter();
             let known: Vec<_> = lines.filter_map(|line| Some((line.name.clone(), value(&line.values)?))).collect();
-            let none = || panel.lines.iter().map(|line| (line.name.clone(), 0.0));
             let args: Map<String, Value> = match known.is_empty() {
-                true if panel.steps => none().map(|(name, value)| (name, Value::from(value))).collect(),
+                true if is_end => panel.lines.iter().map(|line| (line.name.clone(), Value::from(0))).collect(),
                 true => continue,
                 false => known.into_iter().map(|(name, value)| (name, Value::from(value))).collect(),
             };
-            let ts = Some((t_s.max(0.0) * 1e6).round() as u64);
+            let ts = Some(at_us);
             self.event(&TraceEvent { ph: "C", pid: group, tid: None, ts, dur: None, s: None, name: &name, args })?;
         }
         Ok(())
@@ -264,6 +271,8 @@ pub fn perfetto(view: &RunView, spans: &[SpanRow], out: impl Write) -> io::Resul
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_analysis::view::Line;
+
     use super::*;
 
     fn bar(start_us: u64, end_us: u64) -> Bar {
@@ -276,6 +285,28 @@ mod tests {
         let starts: Vec<Vec<u64>> =
             apart(bars).iter().map(|track| track.iter().map(|bar| bar.start_us).collect()).collect();
         assert_eq!(starts, [vec![0, 10], vec![5, 8], vec![7]]);
+    }
+
+    #[test]
+    fn a_counter_is_0_after_a_phase_and_keeps_its_value_in_an_outage() {
+        // Two seconds of a phase, the second of them an outage, and the first second of a phase that follows at once.
+        let values = [Some(5.0), None, None, None, Some(7.0)].to_vec();
+        let panel = Panel {
+            name: "Latency".to_owned(),
+            unit: "s".to_owned(),
+            source: "drive".to_owned(),
+            steps: true,
+            primary: true,
+            t_s: vec![1.0, 2.0, 3.0, 3.0 + 1e-6, 3.0],
+            lines: vec![Line::new("p50", values)],
+        };
+        let mut trace = Trace { out: Vec::new(), is_first: true, groups: BTreeSet::new(), next_track: FIRST_TRACK };
+        trace.counters(LOAD, "Latency", &panel).unwrap();
+        let events: Vec<Value> = serde_json::from_str(&format!("[{}]", String::from_utf8(trace.out).unwrap())).unwrap();
+        let counters = events.iter().filter(|event| event["ph"] == "C");
+        let counters: Vec<(u64, f64)> =
+            counters.map(|event| (event["ts"].as_u64().unwrap(), event["args"]["p50"].as_f64().unwrap())).collect();
+        assert_eq!(counters, [(1_000_000, 5.0), (3_000_000, 0.0), (3_000_000, 7.0)]);
     }
 
     #[test]
