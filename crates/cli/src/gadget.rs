@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 /// Fields of a slice, as the display may ask for them.
-const FIELDS: &str = "(end_s),(rate_per_s),(p50_us),(p99_us),(max_us),(errors),(phase)";
+const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
 /// Longest command, in bytes.
 const COMMAND_MAX: usize = 256;
 
@@ -142,14 +142,16 @@ fn port(path: &Path) -> std::io::Result<File> {
     Ok(port)
 }
 
-/// Returns the fields of a slice: `12.000,1860,3900,16300,25100,0,"drive"`. A percentile with too few samples is empty.
+/// Returns the fields of a slice: `12.000,1860,4000,1000,3900,16300,25100,0,"drive"`. A percentile with too few samples
+/// is empty.
 fn fields(row: &SliceRow) -> String {
     let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| (ns / 1_000).to_string());
     let errors = row.rejected + row.unknown + row.unfinished;
     // A quote would end the field, and a control character the line.
     let phase: String = row.phase.chars().filter(|c| !c.is_control() && *c != '"').collect();
     let times = [row.percentile_ns("p50"), row.percentile_ns("p99"), Some(row.max_ns)].map(time).join(",");
-    format!("{:.3},{:.0},{times},{errors},\"{phase}\"", row.end_s, row.rate_per_s)
+    let [mean_us, stddev_us] = [row.mean_ns, row.stddev_ns].map(|ns| ns / 1e3);
+    format!("{:.3},{:.0},{mean_us:.0},{stddev_us:.0},{times},{errors},\"{phase}\"", row.end_s, row.rate_per_s)
 }
 
 /// Returns the answer to a command; an empty one has none.
@@ -211,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_slice_is_one_line_whatever_its_phase_is_called() {
-        assert_eq!(fields(&row()), "12.000,1860,3900,16300,25100,3,\"a drive\"");
+        assert_eq!(fields(&row()), "12.000,1860,4000,1000,3900,16300,25100,3,\"a drive\"");
         let few = SliceRow { percentiles_ns: [None; 5], ..row() };
-        assert_eq!(fields(&few), "12.000,1860,,,25100,3,\"a drive\"");
+        assert_eq!(fields(&few), "12.000,1860,4000,1000,,,25100,3,\"a drive\"");
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! A run as a trace in JSON, for ui.perfetto.dev and Perfetto's `trace_processor`.
 //!
-//! The format is that of Chrome's trace events: `X` is a span with start and duration in microseconds, `i` a moment, `C`
-//! values of counters, and `M` names processes and threads. Perfetto shows these as groups and tracks. Spans of one
-//! track must not overlap unless one contains the other, so spans that overlap get several tracks.
+//! The format is that of Chrome's trace events: `X` is a span with start and duration in microseconds, `i` a moment,
+//! `C` values of counters, and `M` names processes and threads. Perfetto shows these as groups and tracks. Spans of
+//! one track must not overlap unless one contains the other, so spans that overlap get several tracks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufWriter, Write};

@@ -49,7 +49,7 @@ fn a_display_gets_each_slice_and_answers_to_its_commands() {
     program.ended().expect(0);
     let slices = all.lines().filter(|line| line.starts_with("+PLIM: ") && line.ends_with('"'));
     assert!(slices.clone().count() >= 5, "{all}");
-    assert!(slices.clone().all(|line| line.split(',').count() == 7), "{all}");
+    assert!(slices.clone().all(|line| line.split(',').count() == 9), "{all}");
     assert!(all.contains("+PLIM: (end_s),") && all.contains("\r\nOK\r\n") && all.contains("\r\nERROR\r\n"), "{all}");
 }
 
