@@ -57,7 +57,7 @@ impl Library {
         let Self { package, release } = self;
         let place = target(root)?.join(format!("python-{package}-{release}"));
         let import = format!("import {package}");
-        let imported = || line_of(Command::new("python3").args(["-c", &import]).env("PYTHONPATH", &place));
+        let imported = || line_of(Command::new("python3").args(["-c", import.as_str()]).env("PYTHONPATH", &place));
         if imported().is_err() {
             install(package, release, &place)?;
             imported()?;

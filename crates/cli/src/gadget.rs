@@ -93,7 +93,8 @@ impl SerialLine {
         if self.port.is_none() {
             self.port = port(&self.path).ok();
         }
-        let text = format!("\r\n+PLIM: {}\r\n{}", self.newest, self.answers());
+        let answers = self.answers();
+        let text = format!("\r\n+PLIM: {}\r\n{answers}", self.newest);
         let Some(port) = &mut self.port else { return };
         match port.write(text.as_bytes()) {
             Ok(written) if written == text.len() => {}
