@@ -26,6 +26,7 @@ mod promise;
 mod recorded;
 mod shortfall;
 mod simulated;
+mod spans;
 mod stall;
 mod study;
 mod summary;
