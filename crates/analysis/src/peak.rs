@@ -76,6 +76,14 @@ fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
     Some(Found { peaks, percentile, usual_ns, limit_ns, slice_ns })
 }
 
+/// Returns the starts, ends and names of a phase's peaks, in nanoseconds: the highest percentile of each.
+pub fn spans(facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
+    // Of a load that changes, latency changes with it.
+    let Some(found) = find(facts).filter(|_| facts.phase.header.stages.is_empty()) else { return Vec::new() };
+    let name = |peak: &Peak| format!("{} {}", found.percentile, number::nanoseconds(peak.highest_ns));
+    found.peaks.iter().map(|peak| (peak.start_ns, peak.end_ns, name(peak))).collect()
+}
+
 fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
     let Found { mut peaks, percentile, usual_ns, limit_ns, slice_ns } =
         find(facts).filter(|found| !found.peaks.is_empty())?;

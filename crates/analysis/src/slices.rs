@@ -14,10 +14,14 @@ pub const ALL: &str = "all";
 /// The operations of one kind (or of all) that ended in one slice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SliceRow {
+    /// Position of the trial in the plan.
+    pub trial_ordinal: u32,
     /// Name of the trial.
     pub trial: String,
     /// Label of the store.
     pub store: String,
+    /// Position of the phase in the trial.
+    pub phase_ordinal: u32,
     /// Name of the phase.
     pub phase: String,
     /// Kind of the phase.
@@ -116,8 +120,10 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
     let seconds = slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / 1e9;
     let percentile = |name: &str| times.percentile(name).ok();
     SliceRow {
+        trial_ordinal: facts.trial.header.ordinal,
         trial: name::trial(&facts.trial.header),
         store: facts.trial.header.store_label.clone(),
+        phase_ordinal: facts.phase.header.ordinal,
         phase: facts.phase.header.name.clone(),
         phase_kind: facts.phase.header.kind,
         slice: slice.ordinal,

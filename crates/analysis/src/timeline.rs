@@ -4,7 +4,7 @@ use indexmap::IndexSet;
 use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE};
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Asked, PhaseKind, PhaseState, Run};
+use plimsoll_record::data::{Asked, PhaseKind, PhaseState, Run, Trial};
 
 use crate::acts;
 use crate::host;
@@ -34,6 +34,17 @@ pub fn last_ns(run: &Run) -> u64 {
         .chain(run.samples.last().map(|sample| sample.at_ns))
         .max()
         .unwrap_or(0)
+}
+
+/// Returns the end of the phase at `at`. A phase that did not end lasts until the next one begins, or until the end of
+/// its trial or of the run.
+pub fn phase_end_ns(trial: &Trial, at: usize, run_end_ns: u64) -> u64 {
+    let Some(phase) = trial.phases.get(at) else { return run_end_ns };
+    let end_ns = match phase.end.end_ns {
+        0 => trial.phases.get(at + 1).map_or(trial.end_ns.unwrap_or(run_end_ns), |next| next.header.start_ns),
+        end_ns => end_ns,
+    };
+    end_ns.max(phase.header.start_ns)
 }
 
 /// Returns all plots on the time axis.
@@ -78,14 +89,9 @@ fn bands(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Vec<Band> {
         for (at, facts) in facts.iter().enumerate() {
             let phase = facts.phase;
             let last_warmup = phase.slices.iter().rfind(|slice| facts.is_warmup(slice));
-            let start_ns = phase.header.start_ns;
-            let end_ns = match phase.end.end_ns {
-                0 => trial.phases.get(at + 1).map_or(trial.end_ns.unwrap_or(end_ns), |next| next.header.start_ns),
-                end_ns => end_ns,
-            };
             bands.push(Band {
-                start_s: start_ns as f64 / 1e9,
-                end_s: end_ns.max(start_ns) as f64 / 1e9,
+                start_s: phase.header.start_ns as f64 / 1e9,
+                end_s: phase_end_ns(trial, at, end_ns) as f64 / 1e9,
                 trial: position,
                 trial_name: name::short(&trial.header),
                 phase: phase.header.name.clone(),

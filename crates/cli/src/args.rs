@@ -9,6 +9,7 @@ mod faultfs;
 mod files;
 mod lab;
 mod promise;
+mod report;
 mod runs;
 mod smaller;
 mod sync;
@@ -29,7 +30,8 @@ pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
 pub use files::FilesArgs;
 pub use lab::{LabAction, LabNode, LabUp};
 pub use promise::PromiseArgs;
-pub use runs::{Format, ReportArgs, RunsAction, RunsArgs, RunsList};
+pub use report::{Format, ReportArgs};
+pub use runs::{RunsAction, RunsArgs, RunsList};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use telling::Telling;
@@ -144,11 +146,7 @@ performance_schema, or from a server's log. Without --allow-writes nothing is wr
   plimsoll check pgbench --quick --print > small.toml")]
     Check(Box<CheckArgs>),
     /// Make the report of a run from its recording.
-    #[command(after_help = "Examples:
-  plimsoll report latest                       writes the page beside the recording
-  plimsoll report latest --open                and opens it in the browser
-  plimsoll report 20261121-2104 --format text  any unique beginning of an id will do
-  plimsoll report /mnt/other/run.sqlite --format json > run.json")]
+    #[command(after_help = report::EXAMPLES)]
     Report(ReportArgs),
     /// Compare two runs: differences of configuration, then every number with its change, and whether the change exceeds
     /// the noise.

@@ -10,8 +10,8 @@
 //! | `error` | expected errors and their exit codes |
 //! | `plans`, `secrets` | plans from arguments; passwords, and hiding them from other users |
 //! | `smaller` | a plan's text with other values, as options ask |
-//! | `progress`, `listen/`, `interrupt` | progress and JSON Lines; the newest figures over HTTP; Ctrl-C |
-//! | `live/` | the live display in the terminal |
+//! | `progress`, `interrupt` | progress and JSON Lines; Ctrl-C |
+//! | `live/`, `listen/`, `gadget` | the newest figures: in the terminal, over HTTP, on a serial line |
 //! | `browser` | opening a page |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
 //! | `calibration` | the generator's ceiling and the noise floor of this machine |
@@ -23,6 +23,7 @@ mod catalogue;
 mod completion;
 mod environment;
 mod error;
+mod gadget;
 mod habits;
 mod interrupt;
 mod listen;
@@ -194,7 +195,12 @@ pub fn say(text: &str) {
 
 /// Writes to standard output. A reader that has gone away (`plimsoll list | head`) is no error.
 pub fn print(text: &str) -> Result<u8, TrialError> {
-    let written = anstream::stdout().write_all(text.as_bytes()).or_else(unless_closed);
+    print_by(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes to standard output what `write` writes, as [`print`] does.
+pub fn print_by(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<u8, TrialError> {
+    let written = write(&mut anstream::stdout()).or_else(unless_closed);
     written.map(|()| exit::OK).map_err(|error| io_error("standard output", &error))
 }
 

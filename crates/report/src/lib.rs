@@ -1,8 +1,9 @@
 //! Reports of a run, for people and for programs: text for the terminal, one self-contained page, JSON.
 //!
-//! It formats what `analysis` hands it ([`RunView`]) and calculates nothing. It writes no file and reads no
-//! recording; what it returns is a string. Every text that comes from outside (names of stores, errors, plans,
-//! settings) is taken for hostile: escaped in the page, stripped of control characters in the terminal.
+//! It formats what `analysis` hands it ([`RunView`]) and calculates nothing. It opens no file and reads no
+//! recording: it returns a string, or writes to what its caller opened. Every text that comes from outside (names of
+//! stores, errors, plans, settings) is taken for hostile: escaped in the page, stripped of control characters in the
+//! terminal.
 //!
 //! | function | form |
 //! |---|---|
@@ -14,6 +15,8 @@
 //! | [`json`] | a view itself; its shape is documented in the book and versioned |
 //! | [`tables`] | tables of other verbs, in the same text |
 //! | [`csv`], [`hdr`] | every slice: as a table, and as an HdrHistogram interval log |
+//! | [`columnar`] | tables of a run as Parquet files |
+//! | [`perfetto`] | spans and counters on a time axis, for ui.perfetto.dev |
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -21,12 +24,15 @@
 //! | `terminal`, `html`, `markdown` | a document written down |
 //! | `assets/` | the page's script and style, and uPlot |
 
+pub mod columnar;
+mod columns;
 mod csv;
 pub mod document;
 mod hdr;
 mod html;
 mod junit;
 mod markdown;
+mod perfetto;
 mod terminal;
 
 use plimsoll_analysis::RunView;
@@ -36,6 +42,7 @@ pub use csv::{csv, json_slice};
 pub use hdr::hdr;
 pub use html::html;
 pub use junit::junit;
+pub use perfetto::perfetto;
 pub use terminal::{paragraph, tables};
 
 /// The report as text, with lines of at most `width` columns where that is possible.

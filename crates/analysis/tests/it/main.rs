@@ -28,6 +28,7 @@ mod recorded;
 mod selection;
 mod shortfall;
 mod simulated;
+mod spans;
 mod stall;
 mod study;
 mod summary;

@@ -1,46 +1,6 @@
-//! Options of verbs that read recordings: `report`, `compare` and `runs`.
+//! Options of `runs`.
 
-use std::path::PathBuf;
-
-use clap::{Args, Subcommand, ValueEnum};
-
-/// Options of `report`.
-#[derive(Debug, Args)]
-pub struct ReportArgs {
-    /// Id of a run, a unique beginning of one, `latest`, or the path of a recording.
-    #[arg(default_value = "latest")]
-    pub run: String,
-    /// Format of the report.
-    #[arg(long, value_enum, default_value = "html")]
-    pub format: Format,
-    /// Discard phases in which the generator was late: their numbers are omitted.
-    #[arg(long)]
-    pub strict: bool,
-    /// File for the report; `-` for standard output [default: for a page, a file beside the recording; for other formats,
-    /// standard output].
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Open the page in the browser.
-    #[arg(long)]
-    pub open: bool,
-}
-
-/// Forms of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Self-contained page.
-    Html,
-    /// Every section, as `run --full` prints it.
-    Text,
-    /// For programs.
-    Json,
-    /// A summary for pull requests.
-    Md,
-    /// Every slice, comma-separated.
-    Csv,
-    /// Every slice, as an HdrHistogram interval log.
-    Hdr,
-}
+use clap::{Args, Subcommand};
 
 /// Options of `runs`.
 #[derive(Debug, Args)]

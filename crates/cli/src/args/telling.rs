@@ -1,5 +1,7 @@
 //! Options of progress and output.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 /// Progress and output of a run, and the run's tag.
@@ -30,4 +32,7 @@ pub struct Telling {
     /// Serve the newest figures over HTTP: a page, /metrics, JSON, XML [without an address: 127.0.0.1:8417].
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = crate::listen::DEFAULT_ADDRESS)]
     pub listen: Option<String>,
+    /// Serial line of a small display, which shows each slice: /dev/ttyACM0.
+    #[arg(long, value_name = "DEVICE")]
+    pub gadget: Option<PathBuf>,
 }

@@ -1,6 +1,8 @@
 //! `plimsoll report`: page, text, JSON and other forms from a recording alone.
 
-use std::fs::OpenOptions;
+mod tables;
+
+use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use crate::browser;
 
 /// Lines of a short report. With the command for the others and the paths of page and recording it has 40.
 const SHORT_LINES: usize = 34;
+/// Advice if an output cannot be written.
+const ELSEWHERE: &str = "give --output a path that can be written";
 
 /// Makes the report that `args` ask for.
 pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
@@ -25,7 +29,21 @@ pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
     }
     let (recording, loaded) = load(&args.run, args.strict)?;
     let view = plimsoll_analysis::view(&loaded);
+    let page = page_path(&recording);
+    let tables = page.with_file_name("tables");
+    let beside = match args.format {
+        Format::Html => Some(&*page),
+        Format::Parquet => Some(&*tables),
+        _ => None,
+    };
+    let output = args.output.as_deref().or(beside);
+    must_not_overwrite(&[&*recording], &[("--output", output)])?;
     let text = match args.format {
+        Format::Parquet => return tables::deliver(&recording, output.unwrap_or(&tables), &loaded, &view),
+        Format::Perfetto => {
+            let spans = plimsoll_analysis::spans::spans(&loaded);
+            return deliver_by(output, |out| plimsoll_report::perfetto(&view, &spans, out));
+        }
         Format::Html => plimsoll_report::html(&view),
         Format::Json => plimsoll_report::json(&view),
         Format::Md => plimsoll_report::markdown(&view),
@@ -33,10 +51,6 @@ pub fn run(args: &ReportArgs) -> Result<u8, TrialError> {
         Format::Hdr => plimsoll_report::hdr(&view, plimsoll_analysis::slices::slices(&loaded)),
         Format::Text => plimsoll_report::terminal(&view, args.output.is_none() && colour(), width()),
     };
-    let page = page_path(&recording);
-    let beside = (args.format == Format::Html).then_some(&*page);
-    let output = args.output.as_deref().or(beside);
-    must_not_overwrite(&[&*recording], &[("--output", output)])?;
     let code = deliver(output, &text)?;
     if let Some(page) = output.filter(|_| args.open) {
         browser::open(page);
@@ -92,12 +106,21 @@ pub fn load(wanted: &str, strict: bool) -> Result<(PathBuf, Run), TrialError> {
 
 /// Writes `text` to `path` and prints the path; without a path, or with `-`, prints `text`.
 pub fn deliver(path: Option<&Path>, text: &str) -> Result<u8, TrialError> {
+    deliver_by(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// Delivers what `write` writes, as [`deliver`] does.
+fn deliver_by(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<u8, TrialError> {
     match path.filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            write(path, text).map_err(|error| error.next("give --output a path that can be written"))?;
+            let written = create(path).and_then(|mut file| write(&mut file));
+            written.map_err(|error| write_error(path.display(), &error).next(ELSEWHERE))?;
             crate::print(&format!("{}\n", path.display()))
         }
-        None => crate::print(text),
+        None => crate::print_by(write),
     }
 }
 
@@ -133,14 +156,13 @@ pub fn page_path(recording: &Path) -> PathBuf {
 
 /// Writes a report, readable by its owner alone like the recording it is made from.
 pub fn write(path: &Path, text: &str) -> Result<(), TrialError> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|error| write_error(path.display(), &error))
+    let written = create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| write_error(path.display(), &error))
+}
+
+/// Creates or truncates a file that its owner alone can read.
+fn create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Returns true if standard output takes colours.

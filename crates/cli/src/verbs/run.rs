@@ -18,6 +18,7 @@ use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
 use crate::browser;
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
+use crate::gadget::Gadget;
 use crate::interrupt;
 use crate::listen::{self, Listening};
 use crate::live::LiveDisplay;
@@ -147,7 +148,8 @@ pub fn run_plan(
             Some(display) => display,
             None => &progress,
         };
-        plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct, queued })?
+        let gadget = Gadget::open(telling.gadget.as_deref(), direct)?;
+        plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct: &gadget, queued })?
     };
     let interrupted = stop.load(Ordering::SeqCst);
     let concluded = conclude(&ended.recording, ended.result, telling);

@@ -21,6 +21,7 @@ mod faulted;
 mod compared;
 
 mod browser;
+mod exports;
 mod forms;
 mod page;
 mod pages;

@@ -1,0 +1,241 @@
+//! Newest slice on a serial line, for a small display (`--gadget`). The book describes the protocol.
+//!
+//! No call waits for the line: text that it does not take at once is dropped, and a display that was unplugged is
+//! opened again at a later slice.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use plimsoll_analysis::slices::SliceRow;
+use plimsoll_trial::{Sink, Told, TrialError, io_error};
+use rustix::fs::OFlags;
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+/// Fields of a slice, as the display may ask for them.
+const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
+/// Longest command, in bytes.
+const COMMAND_MAX: usize = 256;
+
+/// Sink that shows slices on a serial line, and passes all events on.
+pub struct Gadget<'a> {
+    beside: &'a dyn Sink,
+    line: Option<Mutex<SerialLine>>,
+}
+
+impl<'a> Gadget<'a> {
+    /// Opens the serial line at `path`, if there is one.
+    ///
+    /// # Errors
+    /// The path leads to no device that can be opened.
+    pub fn open(path: Option<&Path>, beside: &'a dyn Sink) -> Result<Self, TrialError> {
+        let line = path.map(SerialLine::open).transpose()?;
+        Ok(Self { beside, line: line.map(Mutex::new) })
+    }
+}
+
+impl Sink for Gadget<'_> {
+    fn take(&self, told: &Told) {
+        self.beside.take(told);
+        let Some(line) = &self.line else { return };
+        let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+        match told {
+            Told::Slice { row, measured: true } => line.show(row),
+            Told::EndRun(..) if line.dropped > 0 => {
+                let dropped = line.dropped;
+                crate::say(&format!("--gadget: the display did not take {dropped} lines in time; they were dropped"));
+            }
+            _ => {}
+        }
+    }
+}
+
+struct SerialLine {
+    path: PathBuf,
+    /// `None` after it was unplugged.
+    port: Option<File>,
+    /// Newest slice, without the line's ends.
+    newest: String,
+    /// Received bytes of a command that has not ended.
+    command: Vec<u8>,
+    dropped: u64,
+    is_loss_told: bool,
+}
+
+impl SerialLine {
+    fn open(path: &Path) -> Result<Self, TrialError> {
+        let place = || format!("--gadget {}", path.display());
+        let found = path.metadata().map_err(|error| io_error(place(), &error))?;
+        if !found.file_type().is_char_device() {
+            let next = "name the device of a serial line or a pty: /dev/ttyACM0";
+            return Err(TrialError::usage(format!("{} is no serial line", place())).next(next));
+        }
+        let port = port(path).map_err(|error| io_error(place(), &error))?;
+        Ok(Self::new(path, port))
+    }
+
+    fn new(path: &Path, port: File) -> Self {
+        Self {
+            path: path.to_owned(),
+            port: Some(port),
+            newest: String::new(),
+            command: Vec::new(),
+            dropped: 0,
+            is_loss_told: false,
+        }
+    }
+
+    /// Sends a slice, and the answers to commands that have arrived.
+    fn show(&mut self, row: &SliceRow) {
+        self.newest = fields(row);
+        if self.port.is_none() {
+            self.port = port(&self.path).ok();
+        }
+        let answers = self.answers();
+        let text = format!("\r\n+PLIM: {}\r\n{answers}", self.newest);
+        let Some(port) = &mut self.port else { return };
+        match port.write(text.as_bytes()) {
+            Ok(written) if written == text.len() => {}
+            Ok(_) => self.dropped += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => self.dropped += 1,
+            Err(error) => {
+                self.port = None;
+                if !self.is_loss_told {
+                    let place = self.path.display();
+                    crate::say(&format!("--gadget {place}: {error}; the run continues, and looks for it each slice"));
+                }
+                self.is_loss_told = true;
+            }
+        }
+    }
+
+    /// Returns the answers to the commands that have arrived.
+    fn answers(&mut self) -> String {
+        let mut bytes = [0; COMMAND_MAX];
+        // A line that cannot be read may still take text.
+        let read = self.port.as_mut().map_or(0, |port| port.read(&mut bytes).unwrap_or(0));
+        let mut answers = String::new();
+        for byte in bytes.into_iter().take(read) {
+            match byte {
+                b'\r' | b'\n' => {
+                    let command = std::mem::take(&mut self.command);
+                    answers.push_str(&answer(&String::from_utf8_lossy(&command), &self.newest));
+                }
+                _ if self.command.len() < COMMAND_MAX => self.command.push(byte),
+                _ => {}
+            }
+        }
+        answers
+    }
+}
+
+/// Opens a serial line, on which bytes are sent and received as they are. No call on it waits.
+fn port(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let port = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)?;
+    // A device without terminal settings has none to change.
+    if let Ok(mut settings) = tcgetattr(&port) {
+        settings.make_raw();
+        tcsetattr(&port, OptionalActions::Now, &settings)?;
+    }
+    Ok(port)
+}
+
+/// Returns the fields of a slice: `12.000,1860,4000,1000,3900,16300,25100,0,"drive"`. A percentile with too few samples
+/// is empty.
+fn fields(row: &SliceRow) -> String {
+    let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| (ns / 1_000).to_string());
+    let errors = row.rejected + row.unknown + row.unfinished;
+    // A quote would end the field, and a control character the line.
+    let phase: String = row.phase.chars().filter(|c| !c.is_control() && *c != '"').collect();
+    let times = [row.percentile_ns("p50"), row.percentile_ns("p99"), Some(row.max_ns)].map(time).join(",");
+    let [mean_us, stddev_us] = [row.mean_ns, row.stddev_ns].map(|ns| ns / 1e3);
+    format!("{:.3},{:.0},{mean_us:.0},{stddev_us:.0},{times},{errors},\"{phase}\"", row.end_s, row.rate_per_s)
+}
+
+/// Returns the answer to a command; an empty one has none.
+fn answer(command: &str, newest: &str) -> String {
+    let information = match command.trim().to_ascii_uppercase().as_str() {
+        "" => return String::new(),
+        "AT" => String::new(),
+        "ATI" => format!("\r\nPlimsoll {}\r\n", env!("CARGO_PKG_VERSION")),
+        "AT+PLIM=?" => format!("\r\n+PLIM: {FIELDS}\r\n"),
+        "AT+PLIM?" => format!("\r\n+PLIM: {newest}\r\n"),
+        _ => return "\r\nERROR\r\n".to_owned(),
+    };
+    format!("{information}\r\nOK\r\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use plimsoll_record::data::PhaseKind;
+    use rustix::pipe::{PipeFlags, pipe_with};
+
+    use super::*;
+
+    fn row() -> SliceRow {
+        SliceRow {
+            trial_ordinal: 0,
+            trial: "a store".to_owned(),
+            store: "a store".to_owned(),
+            phase_ordinal: 1,
+            phase: "a \"drive\"\r\n".to_owned(),
+            phase_kind: PhaseKind::Drive,
+            slice: 3,
+            warmup: false,
+            start_s: 11.0,
+            end_s: 12.0,
+            wall_ns: 0,
+            op: "all".to_owned(),
+            measure: "service",
+            count: 1_863,
+            rejected: 2,
+            unknown: 1,
+            unfinished: 0,
+            rate_per_s: 1_860.4,
+            mean_ns: 4e6,
+            stddev_ns: 1e6,
+            percentiles_ns: [Some(3_900_000), None, None, Some(16_300_000), None],
+            max_ns: 25_100_000,
+            due_unsent: 0,
+            in_flight: 8,
+            lag_p99_ns: 0,
+            worker_cpu_ns: 0,
+            disturbed: None,
+            undisturbed_p99_ns: None,
+            disturbed_ns: None,
+            times_ns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_slice_is_one_line_whatever_its_phase_is_called() {
+        assert_eq!(fields(&row()), "12.000,1860,4000,1000,3900,16300,25100,3,\"a drive\"");
+        let few = SliceRow { percentiles_ns: [None; 5], ..row() };
+        assert_eq!(fields(&few), "12.000,1860,4000,1000,,,25100,3,\"a drive\"");
+    }
+
+    #[test]
+    fn commands_are_answered_as_by_a_modem() {
+        assert_eq!(answer("at", ""), "\r\nOK\r\n");
+        assert_eq!(answer("AT+PLIM?", "1,2"), "\r\n+PLIM: 1,2\r\n\r\nOK\r\n");
+        assert_eq!(answer(" at+plim=? ", ""), format!("\r\n+PLIM: {FIELDS}\r\n\r\nOK\r\n"));
+        assert_eq!(answer("AT+CSQ", ""), "\r\nERROR\r\n");
+        assert_eq!(answer("", ""), "");
+        assert_eq!(FIELDS.split(',').count(), fields(&row()).split(',').count());
+    }
+
+    #[test]
+    fn a_display_that_reads_nothing_holds_nothing_up() {
+        let (_unread, full) = pipe_with(PipeFlags::NONBLOCK).unwrap();
+        let mut line = SerialLine::new(Path::new("a pipe"), File::from(full));
+        let started = Instant::now();
+        (0..10_000).for_each(|_| line.show(&row()));
+        assert!(line.dropped > 0 && line.port.is_some());
+        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    }
+}

@@ -1,0 +1,48 @@
+//! `plimsoll report --format parquet`: a directory with a file for each table.
+
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use plimsoll_analysis::slices::slices;
+use plimsoll_analysis::{RunView, samples, spans};
+use plimsoll_record::data::Run;
+use plimsoll_report::columnar;
+use plimsoll_trial::{TrialError, write_error};
+
+use super::{ELSEWHERE, create, must_not_overwrite};
+
+/// Names of the tables. A file has the name of its table.
+const TABLES: [&str; 8] = ["slices", "histograms", "series", "samples", "spans", "answers", "phases", "goals"];
+
+/// Writes the tables of `run` into `directory`, which is created if it is missing, and prints its path.
+pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) -> Result<u8, TrialError> {
+    if directory == Path::new("-") {
+        let text = "--format parquet writes several files, which standard output cannot take";
+        return Err(TrialError::usage(text).next("--output DIRECTORY"));
+    }
+    let paths = TABLES.map(|table| directory.join(format!("{table}.parquet")));
+    let outputs = paths.each_ref().map(|path| ("--output", Some(path.as_path())));
+    must_not_overwrite(&[recording], &outputs)?;
+    let failed = |path: &Path, error: &std::io::Error| write_error(path.display(), error).next(ELSEWHERE);
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(|error| failed(directory, &error))?;
+    for (table, path) in TABLES.into_iter().zip(&paths) {
+        let written = create(path).and_then(|file| write(table, file, run, view));
+        written.map_err(|error| failed(path, &error))?;
+    }
+    crate::print(&format!("{}\n", directory.display()))
+}
+
+fn write(table: &str, file: File, run: &Run, view: &RunView) -> std::io::Result<()> {
+    match table {
+        "slices" => columnar::slices(file, slices(run)),
+        "histograms" => columnar::histograms(file, slices(run)),
+        "series" => columnar::series(file, samples::series(run)),
+        "samples" => columnar::samples(file, samples::samples(run)),
+        "spans" => columnar::spans(file, &spans::spans(run)),
+        "answers" => columnar::answers(file, view),
+        "phases" => columnar::phases(file, view),
+        _ => columnar::goals(file, view),
+    }
+}

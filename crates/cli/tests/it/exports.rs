@@ -1,0 +1,91 @@
+//! Traces and tables of a run, read by the programs that they are made for.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::bench::{Place, Ran};
+
+/// Environment variable with the directory of Python libraries that `cargo xtask test` fetched.
+const PYTHON: &str = "PLIMSOLL_TEST_PYTHON";
+
+/// Prints the number of rows of each query.
+const COUNT_ROWS: &str = "import duckdb, sys
+for query in sys.argv[1].split(';'):
+    if query.strip():
+        print(len(duckdb.sql(query).fetchall()))";
+
+/// Runs queries by DuckDB in a directory.
+fn duckdb(place: &Place, directory: &Path, queries: &str) -> Ran {
+    let mut command = place.program("python3");
+    command.args(["-c", COUNT_ROWS, queries]).current_dir(directory);
+    if let Some(python) = std::env::var_os(PYTHON) {
+        command.env("PYTHONPATH", python);
+    }
+    let ran = Ran::of(&command.output().expect("python3"));
+    let is_missing = ran.err.contains("No module named 'duckdb'");
+    assert!(!is_missing, "DuckDB is missing: `cargo xtask test` fetches it, or: python3 -m pip install duckdb");
+    ran
+}
+
+fn driven(place: &Place) {
+    let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --for 2s --slice 100ms";
+    place.line(&format!("{drive} --warmup 0s -q")).expect(0);
+}
+
+#[test]
+fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
+    let place = Place::new();
+    driven(&place);
+    place.line("report latest --format parquet").expect(0).says("/tables");
+    let run = place.all_runs().remove(0);
+    let names = |directory: &Path| -> BTreeSet<String> {
+        let files = std::fs::read_dir(directory).unwrap();
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    assert_eq!(names(&run.join("tables")).len(), 8);
+    let book = include_str!("../../../../docs/src/exports.md");
+    let queries: Vec<&str> = book.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(queries.len(), 6);
+    let ran = duckdb(&place, &run, &queries.concat()).expect(0);
+    let rows: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
+    // Reads and updates; ten slices; both types, all together and those of the load. There were no faults.
+    assert_eq!((rows[0], rows[1], rows[4]), (2, 10, 0), "{rows:?}");
+    assert!(rows[2] >= 3, "{rows:?}");
+    // A second time the files are replaced, and a recording is never.
+    place.line("report latest --format parquet").expect(0);
+    let recording = run.join("run.sqlite");
+    std::fs::remove_file(run.join("tables/goals.parquet")).unwrap();
+    std::fs::hard_link(&recording, run.join("tables/goals.parquet")).unwrap();
+    place.line("report latest --format parquet").expect(2).says("is a recording, or a part of one");
+}
+
+#[test]
+fn a_run_is_a_trace_for_perfetto() {
+    let place = Place::new();
+    driven(&place);
+    let path = place.path().join("trace.json");
+    place.run(&["report", "--format", "perfetto", "-o", path.to_str().unwrap()]).expect(0).says("trace.json");
+    let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let kinds: BTreeSet<&str> = events.iter().filter_map(|event| event["ph"].as_str()).collect();
+    assert!(["C", "M", "X"].iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
+    let printed = place.line("report latest --format perfetto").expect(0);
+    assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap(), trace);
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_named_with_advice() {
+    let place = Place::new();
+    driven(&place);
+    let directory = place.path().join("directory");
+    std::fs::create_dir(&directory).unwrap();
+    let file = place.plan("a file");
+    let report = |format: &str, output: &str| place.line(&format!("report latest --format {format} -o {output}"));
+    report("perfetto", directory.to_str().unwrap()).expect(8).says("Is a directory … --output");
+    report("perfetto", "/dev/full").expect(7).says("/dev/full … No space left on device");
+    report("parquet", &file).expect(8).says("File exists … --output");
+    report("parquet", "-").expect(2).says("several files … --output DIRECTORY");
+    report("parket", "x").expect(2).says("csv, hdr, perfetto, parquet");
+}
