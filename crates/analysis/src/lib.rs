@@ -95,6 +95,7 @@ pub mod usl;
 mod verdict;
 pub mod view;
 mod warning;
+mod watched;
 
 use plimsoll_record::data;
 
@@ -129,7 +130,10 @@ pub fn view(run: &data::Run) -> RunView {
     let faults = faults::faults(&facts);
     let formulas = failover::formulas(run, &faults);
     let answer = answer::answer(run, &figures).map(|answer| failover::answered(answer, &formulas));
-    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults);
+    let verdict = match run.header.outline.watched {
+        true => watched::verdict(run, &goals, &trials),
+        false => verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults),
+    };
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();

@@ -31,3 +31,4 @@ mod study;
 mod summary;
 mod view;
 mod warmup;
+mod watched;

@@ -21,3 +21,4 @@ pub mod runs;
 pub mod shell;
 pub mod sync;
 pub mod trace;
+pub mod watch;
