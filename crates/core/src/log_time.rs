@@ -50,8 +50,8 @@ pub fn common(text: &[u8], zone_s: i64) -> Option<(i64, &[u8])> {
     Some((since_1970_us(year, month, day)? + of_day_us - zone_s * 1_000_000, rest))
 }
 
-/// Parses a time of syslog, which has no year: `Nov 29 16:15:29`. Takes the last year in which the time is at most a day
-/// after `newest_us`.
+/// Parses a time of syslog, which has no year: `Nov 29 16:15:29`. Takes the last year in which the time is at most a
+/// day after `newest_us`.
 pub fn syslog(text: &[u8], zone_s: i64, newest_us: i64) -> Option<(i64, &[u8])> {
     let (month, rest) = month(text)?;
     let rest = rest.strip_prefix(b" ")?;

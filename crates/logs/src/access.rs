@@ -33,8 +33,8 @@ pub(crate) fn method(request: &[u8]) -> KindId {
     position(&KINDS, |kind| kind.as_bytes() == method)
 }
 
-/// Returns the outcome of a request with this status, or with 0 if it had no answer. A client that has gone away (nginx:
-/// 499) and a server that fails to answer a write leave it unknown.
+/// Returns the outcome of a request with this status, or with 0 if it had no answer. A client that has gone away (499 in
+/// logs of nginx) and a server that fails to answer a write leave it unknown.
 pub(crate) fn outcome(kind: KindId, status: u64) -> Outcome {
     let writes = matches!(KINDS.get(usize::from(kind)), Some(&("POST" | "PUT" | "DELETE" | "PATCH" | "other")));
     match status {
@@ -63,9 +63,7 @@ fn took_ns(mut rest: &[u8], unit: Option<TimeUnit>) -> Option<u64> {
                 rest = behind;
                 match memchr(b'=', one) {
                     Some(at) if TIMES.contains(&&one[..at]) => {
-                        let value = &one[at + 1..];
-                        let value = value.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(value);
-                        if let Some(ns) = nanoseconds(value, unit) {
+                        if let Some(ns) = nanoseconds(unquoted(&one[at + 1..]), unit) {
                             return Some(ns);
                         }
                     }
@@ -75,6 +73,10 @@ fn took_ns(mut rest: &[u8], unit: Option<TimeUnit>) -> Option<u64> {
             }
         }
     }
+}
+
+fn unquoted(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text)
 }
 
 fn nanoseconds(text: &[u8], unit: Option<TimeUnit>) -> Option<u64> {

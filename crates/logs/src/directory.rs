@@ -36,8 +36,8 @@ fn kind(tag: u64) -> KindId {
     at.map_or_else(|| position(&KINDS, |_| false), |at| at as KindId)
 }
 
-/// Returns the outcome of a result code (RFC 4511, appendix A): answers to comparisons, referrals and the steps of a bind
-/// are no errors; after exceeded limits and a server's failure the outcome is unknown.
+/// Returns the outcome of a result code (RFC 4511, appendix A). Answers to comparisons, referrals and the steps of a bind
+/// are no errors. After an exceeded time limit or a failure of the server the outcome is unknown.
 fn outcome(code: i64) -> Outcome {
     match code {
         0 | 5 | 6 | 10 | 14 => Outcome::Ok,
@@ -53,7 +53,7 @@ fn field<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     Some(&value[..memchr::memchr(b' ', value).unwrap_or(value.len())])
 }
 
-/// Returns the time at the beginning of a line: in brackets, of ISO 8601, of syslog, or slapd's own in hexadecimal digits.
+/// Returns the time at the beginning of a line: in brackets, of ISO 8601, of syslog, or in slapd's hexadecimal digits.
 fn time_us(reader: &mut LineReader, line: &[u8]) -> Option<i64> {
     if let Some(text) = line.strip_prefix(b"[") {
         return reader.common_time(text).map(|(at_us, _)| at_us);

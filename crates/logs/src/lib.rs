@@ -1,6 +1,6 @@
 //! Operations in logs of servers, as slices: tables of response times and numbers of operations. No I/O.
 //!
-//! Bytes of a log go into a [`LogText`], which splits them into lines, reads each by the grammar of a [`LogFormat`], and
+//! Bytes of a log go into a [`LogText`]. It splits them into lines, reads each by the grammar of a [`LogFormat`], and
 //! counts its operation in the slice of its time. Slices are taken from its [`SliceTable`].
 //!
 //! | file | content |

@@ -34,6 +34,11 @@ impl LogFormat {
             LogFormat::Statements => &STATEMENTS,
         }
     }
+
+    /// Returns true if operations have the sizes of their answers.
+    pub fn has_bytes(self) -> bool {
+        matches!(self, LogFormat::Access | LogFormat::Haproxy)
+    }
 }
 
 /// Operation types of statements: first words.
@@ -169,8 +174,8 @@ impl LineReader {
     }
 }
 
-/// Returns the format of a log by its first lines: that of most of them, of at least half. `None` for a log of statements,
-/// for another format, and without a whole line.
+/// Returns the format of a log by its first lines: that of most of them, and of at least half. `None` for a log of
+/// statements, for another format, and without a whole line.
 pub fn recognise(text: &[u8]) -> Option<LogFormat> {
     let whole = &text[..memchr::memrchr(b'\n', text)?];
     let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();

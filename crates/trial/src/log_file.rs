@@ -134,7 +134,7 @@ pub(crate) fn locked(log: &Mutex<LogText>) -> MutexGuard<'_, LogText> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads `source` into `log` until its end, or until `stop` is set. `now_us` returns this machine's time, for a log that
+/// Reads `source` into `log` until its end, or until `stop` is set. `now_us` returns this machine's time, if the log
 /// grows.
 pub(crate) fn feed(
     source: &mut dyn BufRead,

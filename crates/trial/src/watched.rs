@@ -1,4 +1,4 @@
-//! What runs already, watched without a load: operations from logs, and readings of the machine and of processes.
+//! Watching without a load: operations from logs, and readings of the machine and of processes.
 //!
 //! A log that is there already is read to its end, and its slices have the times of the log. A log that grows is
 //! followed, and processes are watched, on the run's clock. Either is a trial with one phase.
@@ -23,7 +23,7 @@ use plimsoll_sample::{ServerProcesses, is_there};
 
 use crate::error::{TrialError, io_error};
 use crate::log_file::{self, Followed, Grammar, feed, locked};
-use crate::run::{Ended, random, wall_ns};
+use crate::run::{self, Ended, random, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
 use crate::watch::ReadingRecorder;
 
@@ -50,7 +50,7 @@ pub struct WatchedLog {
     pub path: PathBuf,
 }
 
-/// What is to be watched, and how.
+/// Parameters of watching.
 pub struct WatchSpec<'a> {
     /// Stores, which read logs of statements; and samplers.
     pub catalogue: &'a Catalogue,
@@ -145,7 +145,7 @@ fn past(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     let Some(base_us) = read.iter().filter_map(|(_, log)| Some(log.slices.first()?.start_us)).min() else {
         return Err(TrialError::new(StoreErrorKind::Interrupted, "interrupted before a log was read"));
     };
-    let time = LogTime { base_us, length_us, end_ns: u64::MAX };
+    let time = LogTime { base_us, length_us, begin_ns: 0, end_ns: u64::MAX };
     let labels: Vec<String> = read.iter().map(|(log, _)| log.label.clone()).collect();
     let notices = read.iter().flat_map(|(log, read)| read.notices(&log.label)).collect();
     let header = spec.header(&labels, base_us.saturating_mul(1_000), length_us as u64 * 1_000, notices);
@@ -269,7 +269,7 @@ fn notices(label: &str, grammar: Grammar<'_>, counts: &LogCounts) -> Vec<String>
     if counts.untimed > 0 {
         let (untimed, ops) = (count(counts.untimed), count(counts.ops));
         let next = if grammar.format() == LogFormat::Access {
-            "; Apache logs it with %D, nginx with $request_time, behind all other fields"
+            "; a web server logs it with %D or $request_time, behind all other fields"
         } else {
             ""
         };
@@ -288,18 +288,24 @@ struct LogTime {
     base_us: i64,
     /// Length of a slice.
     length_us: i64,
-    /// End of the run, of slices that would last longer.
+    /// Time at which watching began: no slice begins before.
+    begin_ns: u64,
+    /// Time at which watching ended: no slice ends after.
     end_ns: u64,
 }
 
 impl LogTime {
     fn start_ns(&self, slice: &TableSlice) -> u64 {
+        self.own_start_ns(slice).max(self.begin_ns)
+    }
+
+    fn own_start_ns(&self, slice: &TableSlice) -> u64 {
         u64::try_from(slice.start_us.saturating_sub(self.base_us)).unwrap_or(0).saturating_mul(1_000)
     }
 
     fn end_ns(&self, slice: &TableSlice) -> u64 {
-        let end_ns = self.start_ns(slice).saturating_add(self.length_us as u64 * 1_000);
-        end_ns.min(self.end_ns).max(self.start_ns(slice))
+        let end_ns = self.own_start_ns(slice).saturating_add(self.length_us as u64 * 1_000);
+        end_ns.min(self.end_ns)
     }
 }
 
@@ -389,6 +395,7 @@ impl Watched<'_> {
     ) -> Result<(), RecordError> {
         let (start_ns, end_ns) = (self.time.start_ns(table), self.time.end_ns(table));
         let seconds = end_ns.saturating_sub(start_ns) as f64 / 1e9;
+        // One that began before watching did, or after it ended.
         if seconds <= 0.0 {
             return Ok(());
         }
@@ -406,7 +413,7 @@ impl Watched<'_> {
             level("operations", "1/s", (table.untimed + table.timed()) as f64 / seconds)?;
             level("failed", "1/s", table.failed as f64 / seconds)?;
         }
-        if matches!(format, Some(LogFormat::Access | LogFormat::Haproxy)) {
+        if format.is_some_and(LogFormat::has_bytes) {
             level("sent", "B/s", table.bytes as f64 / seconds)?;
         }
         if format == Some(LogFormat::Gc) {
@@ -454,9 +461,12 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
         spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
     let (samplers, unavailable) = plimsoll_sample::open(&names, &server);
 
-    let clock = Clock::start();
-    let base_us = wall_ns() / 1_000;
-    let length_us = SLICE.as_micros() as i64;
+    // Slices are whole seconds of the wall clock, as the times in many logs are.
+    let (second_ns, wall_ns) = (SLICE.as_nanos() as i64, wall_ns());
+    let begin_ns = wall_ns.rem_euclid(second_ns) as u64;
+    let clock = Clock::start_at(begin_ns);
+    let base_us = (wall_ns - begin_ns as i64) / 1_000;
+    let length_us = second_ns / 1_000;
     let label = log.map_or(spec.label, |log| &log.label);
     let place = match (log, spec.group) {
         (Some(log), _) => log.path.display().to_string(),
@@ -464,7 +474,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
         (None, None) => format!("pid {}", roots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
     };
     let grammar = followed.as_ref().map(|(grammar, _)| *grammar);
-    let header = spec.header(&[label.to_owned()], base_us * 1_000, SLICE.as_nanos() as u64, Vec::new());
+    let header = spec.header(&[label.to_owned()], base_us * 1_000, second_ns as u64, Vec::new());
     let recorder = Recorder::create(spec.runs_dir, &header)?;
     let fold = Mutex::new(Fold::new(false));
     let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
@@ -472,12 +482,12 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     for (name, why) in unavailable {
         sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
     }
-    let time = LogTime { base_us, length_us, end_ns: u64::MAX };
+    let time = LogTime { base_us, length_us, begin_ns, end_ns: u64::MAX };
     let watched = Watched { ordinal: 0, label, grammar, time };
-    watched.begin(&sinks, &place, 0, spec.length)?;
+    watched.begin(&sinks, &place, begin_ns, spec.length)?;
 
     let text = grammar.map(|grammar| Mutex::new(new_text(spec, grammar, SliceTable::of_length(length_us, base_us))));
-    let now_us = || wall_ns() / 1_000;
+    let now_us = || run::wall_ns() / 1_000;
     let (mut ordinal, mut end_ns, mut look_ns) = (0, 0, 0);
     let result = std::thread::scope(|scope| -> Result<(), TrialError> {
         let (stop, stopped) = channel::<()>();
@@ -501,7 +511,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
             loop {
                 std::thread::sleep(LOOK);
                 end_ns = clock.now_ns();
-                let is_late = spec.length.is_some_and(|length| u128::from(end_ns) >= length.as_nanos());
+                let is_late = spec.length.is_some_and(|length| u128::from(end_ns - begin_ns) >= length.as_nanos());
                 let has_ended = !spec.pids.is_empty() && spec.pids.iter().all(|pid| !is_there(*pid));
                 let is_over = spec.is_stopped() || is_late || has_ended;
                 if let Some(text) = &text {
@@ -550,7 +560,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
             sinks.show(&Told::Notice(text.clone()));
             sinks.event(Some(0), Level::Info, EventClass::Sampler, label, text)?;
         }
-        watched.end(&sinks, 0, end_ns, &counts).map_err(TrialError::from)
+        watched.end(&sinks, begin_ns, end_ns, &counts).map_err(TrialError::from)
     });
     let state = match &result {
         Ok(()) => RunState::Complete,

@@ -16,9 +16,9 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll watch --cgroup system.slice/postgresql.service --for 60s
   plimsoll watch postgresql.csv --log-format postgres
 
-Formats of logs: access (common and combined format of Apache, nginx and Varnish, with a response time behind it), haproxy
-(option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual machine), and
-postgres and mariadb (durations of statements). Without --log-format the first lines decide.
+Formats of logs: access (common and combined format of Apache, nginx and Varnish, with a response time behind it),
+haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual
+machine), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
 
 Exit codes: 0 all goals held; 1 a goal missed or not measured; 2 no log of a known format.";
 
@@ -28,8 +28,8 @@ pub struct WatchArgs {
     /// Logs: files, directories with the files of one log, or `-` for standard input.
     #[arg(value_name = "LOG", required_unless_present_any = ["pid", "cgroup"])]
     pub logs: Vec<PathBuf>,
-    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid and
-    /// --cgroup.
+    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid
+    /// and --cgroup.
     #[arg(long, short = 'F', requires = "logs")]
     pub follow: bool,
     /// Watch the machine and this process, with its descendants, until it ends; may be repeated.
@@ -44,7 +44,7 @@ pub struct WatchArgs {
     /// Format of the logs [default: by their first lines].
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
-    /// Unit of response times in access logs: s, ms or us [default: seconds with a decimal point, otherwise microseconds].
+    /// Unit of response times in access logs [default: seconds with a decimal point, otherwise microseconds].
     #[arg(long, value_name = "UNIT", value_parser = ["s", "ms", "us"])]
     pub log_unit: Option<String>,
     /// Zone of times without one, as distance from UTC: +01:00 [default: UTC].

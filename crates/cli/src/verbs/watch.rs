@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use plimsoll_core::study::GoalKind;
 use plimsoll_core::{Catalogue, log_time};
@@ -61,7 +62,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
     let ended = plimsoll_trial::watch(&spec, &progress)?;
     match run::conclude(&ended.recording, ended.result, telling)? {
-        (state, None) => Ok(run::code_of(state, false)),
+        (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }
 }

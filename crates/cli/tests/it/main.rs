@@ -63,3 +63,4 @@ mod trace;
 mod usage;
 mod waits;
 mod warmup;
+mod watch;

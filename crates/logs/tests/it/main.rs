@@ -1,4 +1,4 @@
-//! Lines of each format, as the programs write them, and what is no line.
+//! Lines of each format, as the programs write them, and broken ones.
 
 // A broken expectation is what a test is there to show.
 #![allow(clippy::unwrap_used)]
@@ -32,7 +32,9 @@ fn op(format: LogFormat, text: &str) -> (&'static str, Outcome, i64, Option<u64>
 
 const COMMON: &str = r#"127.0.0.1 - frank [29/Nov/2026:16:15:29 +0000] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
 const AGENT: &str = r#" "http://www.example.com/start.html" "Mozilla/4.08 [en] (Win98; \"I\" ;Nav)""#;
-const HAPROXY: &str = r#"Nov 29 16:15:29 lb haproxy[14389]: 10.0.1.2:33317 [29/Nov/2026:16:15:28.891] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html HTTP/1.1""#;
+const HAPROXY: &str = "Nov 29 16:15:29 lb haproxy[14389]: 10.0.1.2:33317 [29/Nov/2026:16:15:28.891] http-in \
+                       static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} \
+                       \"GET /index.html HTTP/1.1\"";
 
 #[test]
 fn access_logs_have_response_times_behind_the_common_part() {
@@ -115,11 +117,11 @@ fn directory_servers_have_a_line_with_the_result_of_each_operation() {
     assert_eq!(ldap(&bind).0, "bind");
     assert_eq!(ldap(&bind).1, Outcome::Rejected);
     let result = "conn=1001 op=2 SEARCH RESULT tag=101 err=32 qtime=0.000012 etime=0.000345 nentries=0 text=";
-    for time in ["2026-11-29T16:15:29Z", "Nov 29 16:15:29 ds1 slapd[123]:", "6b0c2261.00000000 0x7f0a1b2c3d4e", "6b0c2261"] {
+    let seconds = format!("{:08x}", AT_US / 1_000_000);
+    let own = [format!("{seconds}.00000000 0x7f0a1b2c3d4e"), seconds];
+    for time in ["2026-11-29T16:15:29Z", "Nov 29 16:15:29 ds1 slapd[123]:", &own[0], &own[1]] {
         let wanted = ("search", Outcome::NotFound, 0, Some(345_000), 0);
         let text = format!("{time} {result}");
-        // The hexadecimal times are of the same moment.
-        let text = text.replace("6b0c2261", &format!("{:08x}", AT_US / 1_000_000));
         assert_eq!(ldap(&text), wanted, "{text}");
     }
     let search = "[29/Nov/2026:16:15:29 +0000] conn=7 op=1 SRCH base=\"dc=x\" scope=2 filter=\"(uid=a)\" attrs=ALL";
@@ -146,7 +148,7 @@ fn a_virtual_machine_has_pauses_and_other_lines() {
 
 #[test]
 fn a_format_is_recognised_by_most_of_the_first_lines() {
-    let of_389 = "\t389-Directory/2.4.5 B2024.1\n\n[29/Nov/2026:16:15:29 +0000] conn=1 fd=64 slot=64 connection from local\n";
+    let of_389 = "\t389-Directory/2.4.5 B2024.1\n\n[29/Nov/2026:16:15:29 +0000] conn=1 fd=64 slot=64 connection\n";
     for (text, format) in [
         (format!("{COMMON}\n{COMMON}{AGENT}\nnonsense\n"), Some(LogFormat::Access)),
         (format!("{HAPROXY}\n"), Some(LogFormat::Haproxy)),
