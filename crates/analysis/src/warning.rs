@@ -56,8 +56,8 @@ type Placed = (String, Case);
 /// Places of a warning that are named.
 const PLACES_MAX: usize = 3;
 
-/// Returns all warnings: each next step once, with the worst case that needs it, and the places that share it. There are
-/// none for a run that only watched.
+/// Returns all warnings: each next step once, with the worst case that needs it, and the places that share it. A run
+/// that only watched has none.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     // They are about the generator, and about what a plan promises of its load.
     if run.header.outline.watched {

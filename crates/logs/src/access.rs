@@ -33,8 +33,8 @@ pub(crate) fn method(request: &[u8]) -> KindId {
     position(&KINDS, |kind| kind.as_bytes() == method)
 }
 
-/// Returns the outcome of a request with this status, or with 0 if it had no answer. A client that has gone away (499 in
-/// logs of nginx) and a server that fails to answer a write leave it unknown.
+/// Returns the outcome of a request with this status, or with 0 if it had no answer. A client that has gone away (499
+/// of nginx) and a server that fails to answer a write leave it unknown.
 pub(crate) fn outcome(kind: KindId, status: u64) -> Outcome {
     let writes = matches!(KINDS.get(usize::from(kind)), Some(&("POST" | "PUT" | "DELETE" | "PATCH" | "other")));
     match status {

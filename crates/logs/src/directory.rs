@@ -36,8 +36,8 @@ fn kind(tag: u64) -> KindId {
     at.map_or_else(|| position(&KINDS, |_| false), |at| at as KindId)
 }
 
-/// Returns the outcome of a result code (RFC 4511, appendix A). Answers to comparisons, referrals and the steps of a bind
-/// are no errors. After an exceeded time limit or a failure of the server the outcome is unknown.
+/// Returns the outcome of a result code (RFC 4511, appendix A). Answers to comparisons, referrals and the steps of a
+/// bind are no errors. After an exceeded time limit or a failure of the server the outcome is unknown.
 fn outcome(code: i64) -> Outcome {
     match code {
         0 | 5 | 6 | 10 | 14 => Outcome::Ok,

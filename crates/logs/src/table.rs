@@ -223,7 +223,7 @@ impl SliceTable {
         self.lengthen(length_us);
     }
 
-    /// Makes slices of this length, in microseconds, if that is a multiple of theirs and longer.
+    /// Makes slices longer, if `length_us` is a multiple of their length in microseconds.
     pub fn lengthen(&mut self, length_us: i64) {
         self.close();
         if length_us <= self.length_us || length_us % self.length_us != 0 {

@@ -11,8 +11,8 @@ use crate::table::SliceTable;
 const LINE_MAX: usize = 1 << 20;
 /// Most characters of a broken line that are kept.
 const SHOWN_MAX: usize = 120;
-/// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of many
-/// logs have whole seconds only, and lines wait in a server's buffers.
+/// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of
+/// many logs have whole seconds only, and lines wait in a server's buffers.
 const SHIFT_MIN_US: i64 = 2_500_000;
 
 /// Counts of a log's lines.

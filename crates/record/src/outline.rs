@@ -17,7 +17,7 @@ pub struct Outline {
     /// The promises that are tried, where each is a cell for itself; else none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<Cell>,
-    /// Nothing was driven: the load is that of clients that logs or processes served anyway.
+    /// True if nothing was driven: the run watched logs or processes, under the load of other clients.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub watched: bool,
 }

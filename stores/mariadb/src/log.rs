@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn slow_statements_have_their_times() {
         let log = format!(
-            "{ABOUT}use shop;\nSET timestamp=1700000000;\nSELECT c\n FROM t;\n{ABOUT}SET insert_id=7,timestamp=1700000001.5;\n\
-             INSERT INTO t VALUES (1);\n# Query_time: 1.5  Lock_time: 0.0\nSELECT 1;\n"
+            "{ABOUT}use shop;\nSET timestamp=1700000000;\nSELECT c\n FROM t;\n\
+             {ABOUT}SET insert_id=7,timestamp=1700000001.5;\nINSERT INTO t VALUES (1);\n# Query_time: 1.5  Lock_time: 0.0\nSELECT 1;\n"
         );
         let mut times = Vec::new();
         let result = read(&mut log.as_bytes(), &mut |entry| {
