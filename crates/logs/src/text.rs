@@ -129,6 +129,7 @@ impl LogText {
             LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
                 self.counts.lines += 1;
                 let (kind, outcome) = (statement_kind(text), Outcome::Ok);
+                // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
                 self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, bytes: 0 });
             }
             LogEntry::Cut => {
@@ -143,7 +144,10 @@ impl LogText {
         self.counts.lines += 1;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.reader.line(line) {
-            LogLine::Op(op) => self.op(op),
+            LogLine::Op(op) => {
+                let at_us = self.shifted(op.at_us);
+                self.op(LoggedOp { at_us, ..op });
+            }
             LogLine::Pause { at_us, took_ns } => {
                 self.counts.pauses += 1;
                 let at_us = self.shifted(at_us);
@@ -157,8 +161,7 @@ impl LogText {
     fn op(&mut self, op: LoggedOp) {
         self.counts.ops += 1;
         self.counts.untimed += u64::from(op.took_ns.is_none());
-        let at_us = self.shifted(op.at_us);
-        self.counts.late += u64::from(!self.table.add(&LoggedOp { at_us, ..op }));
+        self.counts.late += u64::from(!self.table.add(&op));
     }
 
     /// Returns a time of the log on this machine's clock.

@@ -341,7 +341,10 @@ impl Watched<'_> {
         length: Option<Duration>,
     ) -> Result<(), RecordError> {
         let label = self.label.to_owned();
-        let kinds = self.grammar.map_or(&[][..], |grammar| grammar.format().kinds());
+        let kinds: &[&str] = match self.grammar {
+            Some(grammar) => grammar.format().kinds(),
+            None => &[],
+        };
         let kind = |name: &&str| OpKind {
             name: (*name).to_owned(),
             call: Call::Nothing,
@@ -395,7 +398,7 @@ impl Watched<'_> {
     ) -> Result<(), RecordError> {
         let (start_ns, end_ns) = (self.time.start_ns(table), self.time.end_ns(table));
         let seconds = end_ns.saturating_sub(start_ns) as f64 / 1e9;
-        // One that began before watching did, or after it ended.
+        // A slice of a time before watching began.
         if seconds <= 0.0 {
             return Ok(());
         }
@@ -467,7 +470,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     let clock = Clock::start_at(begin_ns);
     let base_us = (wall_ns - begin_ns as i64) / 1_000;
     let length_us = second_ns / 1_000;
-    let label = log.map_or(spec.label, |log| &log.label);
+    let label = log.map_or(spec.label, |log| log.label.as_str());
     let place = match (log, spec.group) {
         (Some(log), _) => log.path.display().to_string(),
         (None, Some(group)) => group.display().to_string(),
