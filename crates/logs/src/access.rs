@@ -24,7 +24,8 @@ pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
     let (bytes, rest) = word(rest);
     let bytes = if bytes == b"-" || bytes.is_empty() { 0 } else { whole(bytes)? };
     let kind = method(request);
-    Some(LoggedOp { at_us, took_ns: took_ns(rest, reader.options.unit), kind, outcome: outcome(kind, status), bytes })
+    let (took_ns, outcome) = (took_ns(rest, reader.options.unit), outcome(kind, status));
+    Some(LoggedOp { at_us, took_ns, kind, outcome, code: u16::try_from(status).unwrap_or(0), bytes })
 }
 
 /// Returns the operation type of a request, `GET /index.html HTTP/1.1`.

@@ -26,9 +26,10 @@ pub(crate) fn line(reader: &mut LineReader, line: &[u8]) -> LogLine {
     let Some(at_us) = time_us(reader, line) else { return LogLine::Broken };
     let rest = &line[at..];
     let Some(tag) = field(rest, b" tag=").and_then(whole) else { return LogLine::Ignored };
-    let Some(code) = field(rest, b" err=").and_then(signed) else { return LogLine::Broken };
+    let Some(result) = field(rest, b" err=").and_then(signed) else { return LogLine::Broken };
     let took_ns = field(rest, b" etime=").and_then(billionths).map(|(ns, _)| ns);
-    LogLine::Op(LoggedOp { at_us, took_ns, kind: kind(tag), outcome: outcome(code), bytes: 0 })
+    let code = u16::try_from(result).unwrap_or(0);
+    LogLine::Op(LoggedOp { at_us, took_ns, kind: kind(tag), outcome: outcome(result), code, bytes: 0 })
 }
 
 fn kind(tag: u64) -> KindId {

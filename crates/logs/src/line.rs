@@ -95,6 +95,8 @@ pub struct LoggedOp {
     pub kind: KindId,
     /// Outcome of the operation.
     pub outcome: Outcome,
+    /// Status or result code of the answer; 0 without one.
+    pub code: u16,
     /// Bytes of the answer.
     pub bytes: u64,
 }

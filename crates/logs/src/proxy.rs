@@ -36,6 +36,7 @@ pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
         took_ns: took_ms.map(|ms| ms.saturating_mul(1_000_000)),
         kind,
         outcome: outcome(kind, status),
+        code: u16::try_from(status).unwrap_or(0),
         bytes: whole(bytes)?,
     })
 }

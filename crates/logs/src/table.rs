@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     fn op(at_s: i64, took_ns: u64) -> LoggedOp {
-        LoggedOp { at_us: at_s * 1_000_000, took_ns: Some(took_ns), kind: 0, outcome: Outcome::Ok, bytes: 1 }
+        LoggedOp { at_us: at_s * 1_000_000, took_ns: Some(took_ns), kind: 0, outcome: Outcome::Ok, code: 0, bytes: 1 }
     }
 
     #[test]

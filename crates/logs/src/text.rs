@@ -1,5 +1,7 @@
 //! Bytes of a log to slices.
 
+use std::collections::BTreeMap;
+
 use memchr::memchr;
 use plimsoll_core::Outcome;
 use plimsoll_core::production::{LogEntry, TimedStatement};
@@ -24,6 +26,8 @@ pub struct LogCounts {
     pub ops: u64,
     /// Operations without a response time.
     pub untimed: u64,
+    /// Operations that were rejected or unknown, by their codes.
+    pub codes: BTreeMap<u16, u64>,
     /// Pauses.
     pub pauses: u64,
     /// Lines that are none of the format.
@@ -130,7 +134,7 @@ impl LogText {
                 self.counts.lines += 1;
                 let (kind, outcome) = (statement_kind(text), Outcome::Ok);
                 // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
-                self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, bytes: 0 });
+                self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
             }
             LogEntry::Cut => {
                 self.counts.lines += 1;
@@ -161,6 +165,9 @@ impl LogText {
     fn op(&mut self, op: LoggedOp) {
         self.counts.ops += 1;
         self.counts.untimed += u64::from(op.took_ns.is_none());
+        if op.outcome.is_error() && op.code > 0 {
+            *self.counts.codes.entry(op.code).or_default() += 1;
+        }
         self.counts.late += u64::from(!self.table.add(&op));
     }
 

@@ -441,6 +441,10 @@ impl Watched<'_> {
             let (name, subject, n) = (ResultName::Ops, String::new(), counts.ops);
             end.results.push(PhaseResult { name, subject, value: n as f64, n });
         }
+        for (code, n) in &counts.codes {
+            let (name, subject) = (ResultName::ErrorCode, code.to_string());
+            end.results.push(PhaseResult { name, subject, value: *n as f64, n: *n });
+        }
         sinks.tell(Told::EndPhase(self.ordinal, 0, end))?;
         sinks.tell(Told::EndTrial(self.ordinal, end_ns))
     }

@@ -53,7 +53,7 @@ pub struct WatchArgs {
     /// Name in reports [default: that of the file, the process or the group].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, rate=100/s; may be repeated.
+    /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, status.5xx=0.1%, rate=100/s; may be repeated.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
     /// Progress and output.

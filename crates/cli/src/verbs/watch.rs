@@ -108,13 +108,17 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
     let Some((name, _, limit)) = goal_and_limit(given) else {
         return refused("this is not a goal and its limit", "write NAME=LIMIT, for example p99=20ms");
     };
-    let (of, what) = goal_parts(name.trim());
+    let (of, what) = match goal_parts(name.trim()) {
+        (Some(status), code) if GoalKind::named(status) == Some(GoalKind::Status) => (Some(code), status),
+        parts => parts,
+    };
     let (dimension, unit) = match GoalKind::named(what) {
         Some(GoalKind::Percentile(_) | GoalKind::Mean) => (Dimension::Time, "ns"),
         Some(GoalKind::Errors) => (Dimension::Share, "%"),
+        Some(GoalKind::Status) if of.is_some() => (Dimension::Share, "%"),
         Some(GoalKind::Rate) => (Dimension::Rate, "1/s"),
         _ => {
-            let next = "a log tells percentiles such as p99, mean, errors and rate";
+            let next = "a log tells percentiles such as p99, mean, errors, status.503 and rate";
             return refused("what is watched has no such figure", next);
         }
     };
@@ -135,8 +139,9 @@ mod tests {
         assert_eq!(shown("p99=20ms"), ("p99".to_owned(), 2e7, "ns".to_owned()));
         assert_eq!(shown("GET.p99.9<=1s"), ("GET.p99.9".to_owned(), 1e9, "ns".to_owned()));
         assert_eq!(shown("errors=0.1%"), ("errors".to_owned(), 0.1, "%".to_owned()));
+        assert_eq!(shown("status.5xx=1%"), ("status.5xx".to_owned(), 1.0, "%".to_owned()));
         assert_eq!(shown("rate=100/s"), ("rate".to_owned(), 100.0, "1/s".to_owned()));
-        for given in ["p99", "lost=0", "outage=1s", "speed=1s", "p99=20", "p99=fast"] {
+        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast"] {
             assert!(goal(given).is_err(), "{given}");
         }
     }

@@ -50,8 +50,8 @@ fn counts(place: &Place) -> Vec<Option<u64>> {
 fn the_figures_of_a_log_are_those_of_its_lines() {
     let place = Place::new();
     let log = written(&place, "access.log", &minute());
-    let ran = place.run(&["watch", &log, "--goal", "p99=20ms", "--goal", "GET.rate=900/s"]).expect(0);
-    ran.says("Watched, not driven").says("2 goals held");
+    let ran = place.run(&["watch", &log, "--goal", "p99=20ms", "--goal", "GET.rate=900/s", "--goal", "status.5xx=1%"]).expect(0);
+    ran.says("Watched, not driven").says("3 goals held");
     let phase = place.driven();
     let ops = &phase["ops"];
     assert_eq!((ops["count"].as_u64(), ops["seconds"].as_f64()), (Some(60_000), Some(60.0)), "{ops}");

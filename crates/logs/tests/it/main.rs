@@ -23,7 +23,7 @@ fn line(format: LogFormat, line: &str) -> LogLine {
 #[track_caller]
 fn op(format: LogFormat, text: &str) -> (&'static str, Outcome, i64, Option<u64>, u64) {
     match line(format, text) {
-        LogLine::Op(LoggedOp { at_us, took_ns, kind, outcome, bytes }) => {
+        LogLine::Op(LoggedOp { at_us, took_ns, kind, outcome, bytes, .. }) => {
             (format.kinds()[usize::from(kind)], outcome, at_us - AT_US, took_ns, bytes)
         }
         other => panic!("{text}: {other:?}"),
@@ -197,6 +197,7 @@ fn a_hundred_thousand_lines_are_as_many_operations_in_the_slices_of_their_second
     }
     let mut log = read(text.as_bytes(), 64 << 10);
     assert_eq!((log.counts().ops, log.counts().broken, log.counts().late), (100_000, 0, 0));
+    assert_eq!(log.counts().codes, [(503, 1_000)].into());
     let slices = log.table().take_all();
     assert_eq!(slices.len(), 100);
     let each: Vec<(u64, u64, u64, usize)> =
