@@ -124,6 +124,10 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
     };
     let limit = options::quantity("goal", limit, dimension)?;
     match GoalKind::named(what) {
+        // A class of codes is `5xx` in reports.
+        Some(what @ GoalKind::Status) => {
+            Ok(Goal { what, of: of.map(|code| code.replace("XX", "xx")), limit, unit: unit.to_owned() })
+        }
         Some(what) => Ok(Goal { what, of: of.map(str::to_owned), limit, unit: unit.to_owned() }),
         None => refused("this is no goal", "write NAME=LIMIT, for example p99=20ms"),
     }

@@ -50,7 +50,8 @@ fn counts(place: &Place) -> Vec<Option<u64>> {
 fn the_figures_of_a_log_are_those_of_its_lines() {
     let place = Place::new();
     let log = written(&place, "access.log", &minute());
-    let ran = place.run(&["watch", &log, "--goal", "p99=20ms", "--goal", "GET.rate=900/s", "--goal", "status.5xx=1%"]).expect(0);
+    let goals = ["--goal", "p99=20ms", "--goal", "GET.rate=900/s", "--goal", "status.5XX=1%"];
+    let ran = place.run(&[&["watch", &log][..], &goals].concat()).expect(0);
     ran.says("Watched, not driven").says("3 goals held");
     let phase = place.driven();
     let ops = &phase["ops"];
