@@ -104,6 +104,7 @@ pub mod usl;
 mod verdict;
 pub mod view;
 mod warning;
+mod watched;
 
 use plimsoll_record::data;
 
@@ -138,7 +139,10 @@ pub fn view(run: &data::Run) -> RunView {
     let faults = faults::faults(&facts);
     let formulas = failover::formulas(run, &faults);
     let answer = answer::answer(run, &figures).map(|answer| failover::answered(answer, &formulas));
-    let verdict = verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults);
+    let verdict = match run.header.outline.watched {
+        true => watched::verdict(run, &goals, &trials),
+        false => verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults),
+    };
     let named = |(name, value): &(String, String)| view::Named { name: name.clone(), value: value.clone() };
     // Of a search or a comparison in turn each trial says little, and together they are no sweep.
     let is_series = !lines.is_empty() || ab.is_some();
@@ -154,7 +158,8 @@ pub fn view(run: &data::Run) -> RunView {
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
-        stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
+        // A log with fewer lines may have had fewer clients.
+        stalls: if ab.is_none() && !run.header.outline.watched { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },

@@ -25,10 +25,12 @@ const BEFORE_S: f64 = 1.0;
 const ACTS_MAX: usize = 2;
 
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
+/// While a run only watches, silence may be a lack of clients.
 pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
     let header = &facts.phase.header;
     let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
-    if header.kind != PhaseKind::Drive || header.rung.is_some() || has_cut(facts) || is_void {
+    let is_driven = header.kind == PhaseKind::Drive && !run.header.outline.watched;
+    if !is_driven || header.rung.is_some() || has_cut(facts) || is_void {
         return None;
     }
     let Silence { at_s, seconds, .. } = longest(told(facts))?;

@@ -181,8 +181,8 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
     broken
 }
 
-/// Goals that were missed.
-fn missed(goals: &[GoalView]) -> Vec<String> {
+/// Returns the goals that were missed, with their values.
+pub fn missed(goals: &[GoalView]) -> Vec<String> {
     let mut broken = Vec::new();
     for goal in goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)) {
         for place in goal.trials.iter().filter(|place| place.state == GoalState::Missed) {

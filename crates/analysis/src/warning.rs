@@ -56,8 +56,13 @@ type Placed = (String, Case);
 /// Places of a warning that are named.
 const PLACES_MAX: usize = 3;
 
-/// Returns all warnings: each next step once, with the worst case that needs it, and the places that share it.
+/// Returns all warnings: each next step once, with the worst case that needs it, and the places that share it. A run
+/// that only watched has none.
 pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
+    // They are about the generator, and about what a plan promises of its load.
+    if run.header.outline.watched {
+        return Vec::new();
+    }
     let of_phase: [fn(&PhaseFacts<'_>) -> Option<Case>; 7] =
         [generator, lag, behind, asked, not_found, uneven, unsettled];
     let phases = || facts.iter().flatten();

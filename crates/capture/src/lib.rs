@@ -114,6 +114,7 @@ impl StatementLog {
     pub fn log(&mut self, entry: LogEntry<'_>) {
         match entry {
             LogEntry::Statement(text, values) => self.statement(text, values),
+            LogEntry::Timed(_) => {}
             LogEntry::Cut => self.cut += 1,
         }
     }

@@ -3,6 +3,7 @@
 mod ask;
 mod compare;
 mod cost;
+mod doctor;
 mod drive;
 mod explain;
 mod faultfs;
@@ -15,6 +16,7 @@ mod smaller;
 mod sync;
 mod telling;
 mod trace;
+mod watch;
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -24,6 +26,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use ask::{AskArgs, Question};
 pub use compare::{CompareArgs, CompareFormat};
 pub use cost::CostArgs;
+pub use doctor::DoctorArgs;
 pub use drive::{AbArgs, DriveArgs, LineArgs};
 pub use explain::{ExplainArgs, SelectionArgs};
 pub use faultfs::{FaultfsAction, FaultfsImages, FaultfsMount};
@@ -36,6 +39,7 @@ pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
 pub use telling::Telling;
 pub use trace::TraceArgs;
+pub use watch::WatchArgs;
 
 /// Version, commit of a release (others have none), and format of recordings.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -221,13 +225,7 @@ only one lab stands. A node that fails is started again, after a delay, unless -
   plimsoll schema > plan.schema.json     and as the plan's first line: #:schema ./plan.schema.json")]
     Schema,
     /// Report what on this machine would spoil a measurement or is missing.
-    #[command(after_help = "Examples:
-  plimsoll doctor
-  plimsoll doctor --calibrate              measures the generator's ceiling and this machine's noise floor
-  plimsoll doctor --honesty postgres       stops a private server for a second: is the pause fully visible?
-  plimsoll doctor --for galera --install   installs what a cluster lacks here
-  plimsoll doctor --for clusters           what a study or plan file lacks here
-  plimsoll doctor --holds 5432             which process listens there")]
+    #[command(after_help = doctor::EXAMPLES)]
     Doctor(DoctorArgs),
     /// Trace the calls that make the kernel write data to a device (fsync and the like): processes, times and files.
     #[command(after_help = trace::EXAMPLES)]
@@ -235,33 +233,14 @@ only one lab stands. A node that fails is started again, after a delay, unless -
     /// Watch the use of files: opened, read, written, synced, closed, deleted.
     #[command(after_help = files::EXAMPLES)]
     Files(FilesArgs),
+    /// Watch what runs already: operations from logs, processes, control groups; nothing is driven.
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(Box<WatchArgs>),
     /// Measure the cost of write + flush on a directory or device, and judge whether its flushes can be real.
     #[command(after_help = sync::EXAMPLES)]
     Sync(SyncArgs),
 }
 
-/// Options of `doctor`.
-#[derive(Debug, Args)]
-pub struct DoctorArgs {
-    /// Measure the generator's ceiling and this machine's noise floor, and keep them for later runs.
-    #[arg(long)]
-    pub calibrate: bool,
-    /// Stop a private server for a second under load, and compare measured with expected response times.
-    #[arg(long, value_name = "STORE")]
-    pub honesty: Option<String>,
-    /// Show what a store, cluster, study or plan file lacks on this machine: galera, postgres, coupons; `all` for every
-    /// store and cluster.
-    #[arg(long = "for", value_name = "STORE|STUDY|FILE")]
-    pub store: Option<String>,
-    /// Install the packages that are missing, by apt-get.
-    #[arg(long, requires = "store")]
-    pub install: bool,
-    /// Print a line of JSON for each store that lacks something: for, missing, packages, next.
-    #[arg(long, requires = "store")]
-    pub json: bool,
-    /// Name the process that holds a port, a device or a directory: 5432, /dev/sdb, /var/lib/mysql.
-    #[arg(long, value_name = "PORT or PATH", conflicts_with_all = ["calibrate", "honesty", "store"])]
-    pub holds: Option<String>,
 }
 
 /// A plan and its replacements.

@@ -182,6 +182,7 @@ fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {
         Verb::Sync(args) => verbs::sync::run(&args),
         Verb::Trace(args) => verbs::trace::run(&args),
         Verb::Files(args) => verbs::files::run(&args),
+        Verb::Watch(args) => verbs::watch::run(catalogue, &args),
     }
 }
 

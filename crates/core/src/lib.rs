@@ -40,6 +40,7 @@
 //! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
 //! | [`files`] | files that users name, read up to a size |
 //! | `calendar` | [`Utc`]: a moment's date and time of day |
+//! | [`log_time`] | times as logs write them |
 //! | [`waits`] | [`Waits`]: limits on waiting for a server, and the interruption of waits |
 //! | `words` | enums whose values have one word each |
 //! | `removal` | [`Removal`]: the command that removes what a run left in an attached server |
@@ -65,6 +66,7 @@ pub mod layout;
 pub mod ldap;
 pub mod limits;
 pub mod link;
+pub mod log_time;
 pub mod mounts;
 pub mod nearest;
 pub mod observer;

@@ -84,11 +84,24 @@ pub fn log_line(log: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     }
 }
 
+/// Statement of whose execution a log has the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimedStatement<'a> {
+    /// End of the execution, in microseconds since 1970.
+    pub at_us: i64,
+    /// Duration of the execution, in nanoseconds.
+    pub took_ns: u64,
+    /// Text, or its beginning; empty if the log has the duration alone.
+    pub text: &'a str,
+}
+
 /// Statement in a log, which was begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEntry<'a> {
     /// Text, and the values of its placeholders, if any.
     Statement(&'a str, &'a [Option<String>]),
+    /// Time of an execution, before its text, if the log has both.
+    Timed(TimedStatement<'a>),
     /// A part may be missing, because the end of the entry is not certain.
     Cut,
 }

@@ -464,8 +464,8 @@ pub trait StoreKind: Send + Sync {
         Ok(None)
     }
 
-    /// Calls `tell` for each statement in a server's log, in any of the log formats that the store writes. Only for a
-    /// store with a [`StoreKind::production`].
+    /// Calls `tell` for each statement in a server's log, and for its time, in any of the log formats that the store
+    /// writes. Only for a store with a [`StoreKind::production`].
     ///
     /// # Errors
     /// The log cannot be read; `InvalidData` if it is none of these formats.

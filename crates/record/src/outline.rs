@@ -17,6 +17,9 @@ pub struct Outline {
     /// The promises that are tried, where each is a cell for itself; else none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<Cell>,
+    /// True if nothing was driven: the run watched logs or processes, under the load of other clients.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
 }
 
 /// A promise under test: a store with its settings, on a disk whose power is cut at one moment after another, until a

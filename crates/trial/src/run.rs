@@ -255,6 +255,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
             line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals, plan.trials.first())),
             ab: spec.ab.cloned(),
             cells: spec.cells.map_or_else(Vec::new, |cells| cells.cells.to_vec()),
+            watched: false,
         },
         command_line: spec.command_line.clone(),
         tag: spec.tag.to_owned(),
@@ -277,12 +278,12 @@ fn named_io(plan: &Plan) -> Option<Io> {
 }
 
 /// Wall time in nanoseconds since 1970; 0 for a clock that stands before.
-fn wall_ns() -> i64 {
+pub(crate) fn wall_ns() -> i64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as i64)
 }
 
 /// 64 bits that differ from run to run, also of two that start in one nanosecond.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())
 }

@@ -3,27 +3,61 @@
 //! An entry of the slow log begins with lines of a `#` and ends with a semicolon before the next one. An entry of the
 //! general log ends before the next one. Both may have lines in between that look like anything.
 
+use std::cell::Cell;
 use std::io::BufRead;
 
-use plimsoll_core::production::{LogEntry, LogReceiver, log_line};
+use plimsoll_core::production::{LogEntry, LogReceiver, TimedStatement, log_line};
 
 /// Beginnings of the first lines of an entry of the slow log; the first two are missing with `--log-short-format`.
 const SLOW: [&str; 4] = ["# Time: ", "# User@Host: ", "# Thread_id: ", "# Query_time: "];
 
+/// End of a slow statement, in microseconds since 1970, and its duration in nanoseconds, as far as its lines have them.
+type SlowTimes = (Option<i64>, Option<u64>);
+
 /// Passes each statement of `log` to `tell`; values are part of the text.
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
+    let times: Cell<SlowTimes> = Cell::default();
+    let tell = &mut |entry: LogEntry<'_>| {
+        if let (Some(at_us), Some(took_ns)) = times.take()
+            && let LogEntry::Statement(text, _) = entry
+        {
+            tell(LogEntry::Timed(TimedStatement { at_us, took_ns, text }));
+        }
+        tell(entry);
+    };
     let (mut state, mut is_whole) = (State::Outside, true);
     let mut line = Vec::new();
     while log_line(log, &mut line)? {
         is_whole = line.ends_with(b"\n");
         let text = String::from_utf8_lossy(&line);
-        state = state.next(text.trim_end_matches(['\n', '\r']), tell);
+        let text = text.trim_end_matches(['\n', '\r']);
+        let is_about = matches!(state, State::About(true));
+        state = state.next(text, tell);
+        let (at_us, took_ns) = times.get();
+        if let Some(seconds) = text.strip_prefix(SLOW[3]) {
+            times.set((None, fraction(seconds.split_whitespace().next().unwrap_or_default(), 9)));
+        } else if is_about && is_own(text) {
+            times.set((timestamp(text).or(at_us), took_ns));
+        }
         line.clear();
     }
     // Where the log ends, an entry of the general log may miss further lines.
     let is_general = matches!(state, State::General(_));
     state.end(is_whole && !is_general, tell);
     Ok(())
+}
+
+/// Returns the time that the log's own `SET` has, in microseconds since 1970.
+fn timestamp(set: &str) -> Option<i64> {
+    let (_, value) = set.split_once("timestamp=")?;
+    fraction(value.split([',', ';']).next()?, 6).and_then(|us| i64::try_from(us).ok())
+}
+
+/// Parses a decimal number, in units of its `digits`th decimal place.
+fn fraction(text: &str, digits: usize) -> Option<u64> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let part: String = part.chars().chain(std::iter::repeat('0')).take(digits).collect();
+    format!("{whole}{part}").parse().ok()
 }
 
 /// Part of the log that a line belongs to.
@@ -135,6 +169,7 @@ mod tests {
         let (mut told, mut cut) = (Vec::new(), 0);
         let result = read(&mut log.as_bytes(), &mut |entry| match entry {
             LogEntry::Statement(text, _) => told.push(text.to_owned()),
+            LogEntry::Timed(_) => {}
             LogEntry::Cut => cut += 1,
         });
         result.unwrap();
@@ -163,6 +198,27 @@ mod tests {
             \t\t     8 Prepare\tSELECT ?\n2026-11-23T10:00:00.1Z\t    9 Execute\tSELECT 1\n\t\t     8 Quit\t\n";
         assert_eq!(told(slow), one("SELECT c\n FROM t WHERE id = 5;"));
         assert_eq!(told(general), (vec!["SELECT c\n FROM t WHERE id = 5;".to_owned(), "SELECT 1".to_owned()], 0));
+    }
+
+    #[test]
+    fn slow_statements_have_their_times() {
+        let log = format!(
+            "{ABOUT}use shop;\nSET timestamp=1700000000;\nSELECT c\n FROM t;\n\
+             {ABOUT}SET insert_id=7,timestamp=1700000001.5;\nINSERT INTO t VALUES (1);\n# Query_time: 1.5  Lock_time: 0.0\nSELECT 1;\n"
+        );
+        let mut times = Vec::new();
+        let result = read(&mut log.as_bytes(), &mut |entry| {
+            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text }) = entry {
+                times.push((at_us, took_ns, text.to_owned()));
+            }
+        });
+        result.unwrap();
+        let wanted = [
+            (1_700_000_000_000_000, 302_000, "SELECT c\n FROM t;".to_owned()),
+            (1_700_000_001_500_000, 302_000, "INSERT INTO t VALUES (1);".to_owned()),
+        ];
+        // Of the last one the end is not known.
+        assert_eq!(times, wanted);
     }
 
     #[test]

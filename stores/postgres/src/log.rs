@@ -5,7 +5,8 @@
 use std::io::{BufRead, Error, ErrorKind, Read};
 use std::ops::RangeInclusive;
 
-use plimsoll_core::production::{LogEntry, LogReceiver, log_line};
+use plimsoll_core::log_time;
+use plimsoll_core::production::{LogEntry, LogReceiver, TimedStatement, log_line};
 
 /// Words before the parts of an entry: its severity, and what is said beside the message.
 const SEVERITIES: [&str; 12] =
@@ -16,6 +17,8 @@ const FIELDS: RangeInclusive<usize> = 23..=32;
 const SEVERITY: usize = 11;
 const MESSAGE: usize = 13;
 const DETAIL: usize = 14;
+/// Beginning of a message with a duration.
+const DURATION: &str = "duration: ";
 /// Months as syslog writes them.
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -58,7 +61,10 @@ fn read_csv(log: impl Read, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     while reader.read_byte_record(&mut record).map_err(Error::other)? {
         let field = |at| String::from_utf8_lossy(record.get(at).unwrap_or_default()).into_owned();
         match is_entry(&record) {
-            true => message(&field(MESSAGE), &field(DETAIL), FIELDS.contains(&record.len()), tell),
+            true => {
+                duration(time(&field(0)), &field(MESSAGE), tell);
+                message(&field(MESSAGE), &field(DETAIL), FIELDS.contains(&record.len()), tell);
+            }
             // Where quotes do not match, fields are parts of others.
             false => tell(LogEntry::Cut),
         }
@@ -72,6 +78,7 @@ fn read_json(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Resu
         match serde_json::from_slice::<Fields>(&line) {
             Ok(entry) => {
                 let field = |name: &str| entry.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+                duration(time(field("timestamp")), field("message"), tell);
                 message(field("message"), field("detail"), true, tell);
             }
             Err(_) if line.trim_ascii().is_empty() => {}
@@ -85,6 +92,8 @@ fn read_json(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Resu
 /// Entry that is read as lines.
 #[derive(Default)]
 struct Entry {
+    /// Time in the prefix, if there is one.
+    at_us: Option<i64>,
     message: String,
     detail: String,
     /// Part that the next line may go on with.
@@ -114,6 +123,7 @@ impl Entry {
     /// shows this itself.
     fn end(&mut self, is_followed: bool, tell: &mut LogReceiver<'_>) {
         let is_whole = is_followed || self.last != Some(Last::Message);
+        duration(self.at_us, &self.message, tell);
         message(&self.message, &self.detail, is_whole, tell);
         *self = Self::default();
     }
@@ -136,8 +146,9 @@ fn read_lines(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Res
                 Some((word, _)) if BESIDE.contains(&word) => entry.last = Some(Last::Other),
                 Some((word, message)) => {
                     entry.end(true, tell);
+                    let at_us = if message.starts_with(DURATION) { time(text) } else { None };
                     let message = if word == "LOG" { message.to_owned() } else { String::new() };
-                    entry = Entry { message, last: Some(Last::Message), ..Entry::default() };
+                    entry = Entry { at_us, message, last: Some(Last::Message), ..Entry::default() };
                 }
                 None => entry.end(false, tell),
             }
@@ -175,6 +186,25 @@ fn must_not_be_of_syslog(line: &str) -> std::io::Result<()> {
     }
     let what = "written by syslog or the journal, which cut statements; log_destination = 'csvlog' keeps them whole";
     Err(Error::new(ErrorKind::InvalidData, what))
+}
+
+/// Returns the first time in a text, in microseconds since 1970. A time without a zone is one of UTC.
+fn time(text: &str) -> Option<i64> {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let numbers = text.char_indices().filter(|(at, letter)| is_digit(*letter) && !text[..*at].ends_with(is_digit));
+    numbers.map(|(at, _)| &text[at..]).find_map(|text| log_time::iso(text.as_bytes(), 0)).map(|(at_us, _)| at_us)
+}
+
+/// Passes the duration of a message to `tell`, if it is that of an execution. Parsing and binding are steps of one.
+fn duration(at_us: Option<i64>, message: &str, tell: &mut LogReceiver<'_>) {
+    let timed = message.strip_prefix(DURATION).and_then(|rest| rest.split_once(" ms"));
+    let (Some(at_us), Some((ms, rest))) = (at_us, timed) else { return };
+    let rest = rest.trim_start();
+    let Some(ms) = ms.parse::<f64>().ok().filter(|ms| (0.0..1e12).contains(ms)) else { return };
+    if !rest.starts_with("parse ") && !rest.starts_with("bind ") {
+        let text = rest.split_once(": ").map_or("", |(_, text)| text);
+        tell(LogEntry::Timed(TimedStatement { at_us, took_ns: (ms * 1e6).round() as u64, text }));
+    }
 }
 
 /// Passes the statement of a message to `tell`, if it has one. `is_whole` says that nothing of it is missing.
@@ -229,10 +259,23 @@ mod tests {
         let (mut told, mut cut) = (Vec::new(), 0);
         let result = read(&mut log.as_bytes(), &mut |entry| match entry {
             LogEntry::Statement(text, values) => told.push((text.to_owned(), values.to_vec())),
+            LogEntry::Timed(_) => {}
             LogEntry::Cut => cut += 1,
         });
         result.unwrap();
         (told, cut)
+    }
+
+    /// Times of executions: end, duration and the first word of the text.
+    fn times(log: &str) -> Vec<(i64, u64, String)> {
+        let mut times = Vec::new();
+        let result = read(&mut log.as_bytes(), &mut |entry| {
+            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text }) = entry {
+                times.push((at_us, took_ns, text.split_whitespace().next().unwrap_or_default().to_owned()));
+            }
+        });
+        result.unwrap();
+        times
     }
 
     fn texts(log: &str) -> (Vec<String>, usize) {
@@ -262,6 +305,18 @@ mod tests {
         assert_eq!(told(LINES), wanted);
         assert_eq!(told(CSV), wanted);
         assert_eq!(told(JSON), wanted);
+    }
+
+    #[test]
+    fn each_format_has_the_times_of_executions_and_not_of_their_steps() {
+        let at_us = 1_795_428_000_100_000;
+        let json = JSON.replacen('{', "{\"timestamp\":\"2026-11-23 10:00:00.1 UTC\",", 1);
+        assert_eq!(times(LINES), [(at_us, 312_000, "SELECT".to_owned())]);
+        assert_eq!(times(CSV), [(at_us, 312_000, "SELECT".to_owned())]);
+        assert_eq!(times(&json), [(at_us, 300_000, "SELECT".to_owned())]);
+        let alone = "2026-11-23 11:00:00.1 CET [7] LOG:  duration: 5.250 ms\n";
+        assert_eq!(times(alone), [(at_us, 5_250_000, String::new())]);
+        assert!(times("[7] LOG:  duration: 5.250 ms\n").is_empty(), "no time is there");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::Result;
 const ALSO_WORDS: [&str; 5] = ["http", "https", "ldap", "null", "all"];
 
 /// Occurrences of a store's name with another meaning. Each must be needed.
-const SOMETHING_ELSE: [(&str, &[&str], &str); 10] = [
+const SOMETHING_ELSE: [(&str, &[&str], &str); 11] = [
     ("crates/core/src/store.rs", &["postgres", "mysql", "sqlite"], "SQL's dialects have names of their own"),
     ("crates/core/src/parameters.rs", &["postgres", "mysql"], "a statement is read as one of SQL's dialects"),
     ("crates/plan/src/url.rs", &["nats", "natss"], "text is masked where no catalogue is at hand"),
@@ -20,6 +20,7 @@ const SOMETHING_ELSE: [(&str, &[&str], &str); 10] = [
     ("crates/cli/src/habits.rs", &[], "other tools and their options are called after the servers that they drive"),
     ("crates/lab/src/proxy.rs", &["haproxy"], "a proxy stands in front of any store's servers"),
     ("crates/endpoint/src/equals/", &["haproxy"], "a description says that clients go through a proxy"),
+    ("crates/logs/src/", &["haproxy"], "a format of logs is called after the program that writes it"),
     ("crates/cli/src/args.rs", &[], "the help's examples are for people; none stands for all"),
     ("crates/cli/src/args/", &[], "the same of verbs whose options have files of their own"),
 ];

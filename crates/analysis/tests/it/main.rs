@@ -34,3 +34,4 @@ mod study;
 mod summary;
 mod view;
 mod warmup;
+mod watched;

@@ -207,7 +207,7 @@ fn writes(args: &DriveArgs) -> bool {
 }
 
 /// Returns the operation type and the metric of a goal: `read.p99.9` is p99.9 of `read`.
-fn goal_parts(name: &str) -> (Option<&str>, &str) {
+pub(super) fn goal_parts(name: &str) -> (Option<&str>, &str) {
     let is_goal = |name: &str| GoalKind::named(name).is_some();
     let parts = || name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
     let of = parts().find(|(_, what)| is_goal(what)).or_else(|| parts().find(|(of, _)| *of == "status"));
@@ -218,7 +218,7 @@ fn goal_parts(name: &str) -> (Option<&str>, &str) {
 }
 
 /// A goal, what stands between it and its limit, and that: `p99=20ms`, or `p99<=20ms` as people write it.
-fn goal_and_limit(given: &str) -> Option<(&str, &str, &str)> {
+pub(super) fn goal_and_limit(given: &str) -> Option<(&str, &str, &str)> {
     let sign = ["<=", ">=", "<", ">", "="].into_iter().find(|sign| given.contains(sign))?;
     let (name, limit) = given.rsplit_once(sign)?;
     (!name.trim().is_empty()).then_some((name, sign, limit.trim()))

@@ -24,3 +24,4 @@ pub mod runs;
 pub mod shell;
 pub mod sync;
 pub mod trace;
+pub mod watch;

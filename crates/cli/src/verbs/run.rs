@@ -116,11 +116,7 @@ pub fn run_plan(
     telling: &Telling,
 ) -> Result<u8, TrialError> {
     let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
-    let tag = telling.tag.as_deref().unwrap_or_default();
-    if tag.chars().count() > TAG_MAX || tag.chars().any(|c| c.is_control() || c.is_whitespace()) {
-        let what = format!("--tag {}", shown::clean(tag));
-        return Err(TrialError::usage(what).next(format!("a tag is one word of at most {TAG_MAX} characters")));
-    }
+    let tag = tag(telling)?;
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let listening = listen::start(telling.listen.as_deref())?;
     let stop = interrupt::of_run();
@@ -165,8 +161,18 @@ pub fn run_plan(
     }
 }
 
+/// Returns the tag of a run; empty without one.
+pub(super) fn tag(telling: &Telling) -> Result<&str, TrialError> {
+    let tag = telling.tag.as_deref().unwrap_or_default();
+    if tag.chars().count() > TAG_MAX || tag.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        let what = format!("--tag {}", shown::clean(tag));
+        return Err(TrialError::usage(what).next(format!("a tag is one word of at most {TAG_MAX} characters")));
+    }
+    Ok(tag)
+}
+
 /// Returns the exit code of a complete or interrupted run.
-fn code_of(state: VerdictState, interrupted: bool) -> u8 {
+pub(super) fn code_of(state: VerdictState, interrupted: bool) -> u8 {
     match state {
         // A promise that was seen to break is broken, however the run ended.
         VerdictState::Fail => exit::GOAL_MISSED,
@@ -178,7 +184,7 @@ fn code_of(state: VerdictState, interrupted: bool) -> u8 {
 }
 
 /// Report and page; what they say, and what kept the run from its end.
-fn conclude(
+pub(super) fn conclude(
     path: &Path,
     result: Result<(), TrialError>,
     telling: &Telling,

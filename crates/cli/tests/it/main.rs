@@ -68,3 +68,4 @@ mod trace;
 mod usage;
 mod waits;
 mod warmup;
+mod watch;

@@ -59,6 +59,7 @@ pub fn header(id: &str) -> RunHeader {
                 cuts: vec![(0, "flush 12".into()), (1, "write 900".into())],
                 command: "plimsoll promise sqlite --durability durable".into(),
             }],
+            watched: true,
         },
         tag: String::new(),
         command_line: vec!["plimsoll".into(), "run".into(), "coupons".into(), "--on=a 'b'".into()],

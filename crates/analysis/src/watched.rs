@@ -1,0 +1,62 @@
+//! Verdict of a run that only watched. Its load promised nothing: only goals can be missed.
+
+use plimsoll_record::data::{ResultName, Run, RunState};
+
+use crate::number;
+use crate::verdict::missed;
+use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
+
+/// Judges a run that only watched.
+pub fn verdict(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
+    let missed = missed(goals);
+    let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
+    let lacking = places.filter(|(_, place)| place.state == GoalState::NotMeasured).map(|(goal, place)| {
+        format!("{} could not be measured in {}: {}", number::capital(&goal.text), place.place, place.got_text)
+    });
+    let unseen: Vec<String> = ended_early(&run.state).into_iter().chain(lacking).collect();
+    let state = match (missed.is_empty(), unseen.is_empty(), goals.is_empty()) {
+        (false, ..) => VerdictState::Fail,
+        (true, false, _) => VerdictState::Incomplete,
+        (true, true, true) => VerdictState::Measured,
+        (true, true, false) => VerdictState::Pass,
+    };
+    let watched = format!("Watched, not driven: {}", number::list(&trials.iter().map(seen).collect::<Vec<_>>()));
+    let sentence = match missed.first().or(unseen.first()) {
+        Some(first) => format!("{first}. {watched}."),
+        None if goals.is_empty() => format!("{watched}; no goal was set."),
+        None => format!("{watched}; {} held.", number::plural(goals.len() as u64, "goal", "goals")),
+    };
+    let reasons = missed.iter().chain(&unseen).map(|reason| format!("{reason}.")).collect();
+    Verdict { state, sentence, reasons }
+}
+
+/// Describes an end of the run before that of what was watched.
+fn ended_early(state: &RunState) -> Option<String> {
+    match state {
+        RunState::Complete => None,
+        RunState::Running => Some("The run is still running".to_owned()),
+        RunState::Unfinished => Some("The run ended early: killed".to_owned()),
+        RunState::Interrupted => Some("The run ended early: interrupted".to_owned()),
+        RunState::Failed(why) => Some(format!("The run ended early: {why}")),
+    }
+}
+
+/// Describes what was seen of a log or of processes: `access.log had 10,000 operations in 600 s, 12 of them failed`.
+fn seen(trial: &TrialView) -> String {
+    let phases = || trial.phases.iter();
+    let seconds = number::seconds(phases().filter_map(|phase| phase.seconds).sum());
+    let (count, failed) = phases()
+        .filter_map(|phase| phase.ops.as_ref())
+        .fold((0, 0), |(count, failed), ops| (count + ops.count, failed + ops.rejected + ops.unknown));
+    let results = phases().flat_map(|phase| &phase.results).filter(|result| result.what == ResultName::Ops);
+    let logged: f64 = results.map(|result| result.value).sum();
+    let name = &trial.name;
+    match (count, logged as u64) {
+        (0, 0) => format!("{name} for {seconds}"),
+        (0, logged) => format!("{name} had {} in {seconds}", number::plural(logged, "operation", "operations")),
+        (count, _) => {
+            let ops = number::plural(count, "operation", "operations");
+            format!("{name} had {ops} in {seconds}, {} of them failed", number::count(failed))
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Runs that only watched: nothing but a goal can be missed.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::VerdictState;
+use plimsoll_core::{Outcome, quantity::Percentile};
+use plimsoll_record::data::{Goal, GoalKind, Run, RunState};
+
+use crate::driven::driven;
+
+/// A log with these numbers of operations in its seconds, of 1 ms each.
+fn watched(rates: &[u64]) -> Run {
+    let mut run = driven(rates);
+    run.header.outline.watched = true;
+    run
+}
+
+fn p99(limit: f64) -> Goal {
+    let what = GoalKind::Percentile(Percentile::named("p99").unwrap());
+    Goal { what, of: None, limit, unit: "ns".into() }
+}
+
+#[test]
+fn errors_and_silence_are_no_broken_promise() {
+    let mut run = watched(&[1_000, 1_000, 0, 0, 0, 0, 1_000, 10, 1_000, 1_000]);
+    let failed = run.trials[0].phases[0].slices[0].histograms[0].clone();
+    run.trials[0].phases[0].slices[1].histograms.push(plimsoll_core::SliceHistogram {
+        outcome: Outcome::Rejected,
+        ..failed
+    });
+    let view = view(&run);
+    assert_eq!(view.verdict.state, VerdictState::Measured);
+    let sentence = &view.verdict.sentence;
+    assert!(sentence.starts_with("Watched, not driven: ") && sentence.contains("6,010 operations"), "{sentence}");
+    assert!(sentence.contains("1,000 of them failed"), "{sentence}");
+    assert!(view.warnings.is_empty(), "{:?}", view.warnings);
+    assert_eq!(view.trials[0].phases[0].outage, None);
+    run.header.outline.watched = false;
+    assert_eq!(plimsoll_analysis::view(&run).verdict.state, VerdictState::Fail, "driven, it is one");
+}
+
+#[test]
+fn a_goal_is_judged_as_in_a_drive() {
+    let mut run = watched(&[1_000; 10]);
+    run.header.goals = vec![p99(2e6)];
+    assert_eq!(view(&run).verdict.state, VerdictState::Pass);
+    run.header.goals = vec![p99(2e5)];
+    let missed = view(&run).verdict;
+    assert_eq!(missed.state, VerdictState::Fail);
+    assert!(missed.sentence.starts_with("p99 of response time was 1"), "{}", missed.sentence);
+    let mut empty = watched(&[0; 10]);
+    empty.header.goals = vec![p99(2e6)];
+    assert_eq!(view(&empty).verdict.state, VerdictState::Incomplete);
+}
+
+#[test]
+fn a_run_that_ended_early_is_incomplete() {
+    let mut run = watched(&[1_000; 10]);
+    run.state = RunState::Interrupted;
+    let verdict = view(&run).verdict;
+    assert_eq!(verdict.state, VerdictState::Incomplete);
+    assert!(verdict.sentence.starts_with("The run ended early: interrupted. Watched, not driven: "), "{verdict:?}");
+}

@@ -1,0 +1,62 @@
+//! Options of `watch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::args::Telling;
+
+/// End of the help: examples.
+pub const EXAMPLES: &str = "Examples:
+  plimsoll watch /var/log/nginx/access.log --goal p99=200ms --goal errors=0.1%
+  plimsoll watch /var/log/apache2/               a directory of rotated logs of one server, also compressed
+  plimsoll watch access.log gc.log               each log is a trial, on one time axis
+  zcat old/*.gz | plimsoll watch - --name shop
+  plimsoll watch access.log --follow --pid $(pgrep -o nginx) --for 10m
+  plimsoll watch --cgroup system.slice/postgresql.service --for 60s
+  plimsoll watch postgresql.csv --log-format postgres
+
+Formats of logs: access (common and combined format of Apache, nginx and Varnish, with a response time behind it),
+haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual
+machine), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
+
+Exit codes: 0 all goals held; 1 a goal missed or not measured; 2 no log of a known format.";
+
+/// Options of `watch`.
+#[derive(Debug, Args)]
+pub struct WatchArgs {
+    /// Logs: files, directories with the files of one log, or `-` for standard input.
+    #[arg(value_name = "LOG", required_unless_present_any = ["pid", "cgroup"])]
+    pub logs: Vec<PathBuf>,
+    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid
+    /// and --cgroup.
+    #[arg(long, short = 'F', requires = "logs")]
+    pub follow: bool,
+    /// Watch the machine and this process, with its descendants, until it ends; may be repeated.
+    #[arg(long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Watch the machine and the processes of a control group: a directory, or a path below /sys/fs/cgroup.
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Duration of watching live [default: until Ctrl-C].
+    #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Format of the logs [default: by their first lines].
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// Unit of response times in access logs [default: seconds with a decimal point, otherwise microseconds].
+    #[arg(long, value_name = "UNIT", value_parser = ["s", "ms", "us"])]
+    pub log_unit: Option<String>,
+    /// Zone of times without one, as distance from UTC: +01:00 [default: UTC].
+    #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
+    pub log_zone: Option<String>,
+    /// Name in reports [default: that of the file, the process or the group].
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, status.5xx=0.1%, rate=100/s; may be repeated.
+    #[arg(long, value_name = "NAME=LIMIT")]
+    pub goal: Vec<String>,
+    /// Progress and output.
+    #[command(flatten)]
+    pub telling: Telling,
+}

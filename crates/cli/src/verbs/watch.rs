@@ -1,0 +1,158 @@
+//! `plimsoll watch`: operations from logs and readings of processes, without a load.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use plimsoll_core::study::GoalKind;
+use plimsoll_core::{Catalogue, log_time};
+use plimsoll_logs::{LineOptions, TimeUnit};
+use plimsoll_plan::Dimension;
+use plimsoll_record::data::Goal;
+use plimsoll_trial::{TrialError, WatchSpec, WatchedLog};
+
+use crate::args::WatchArgs;
+use crate::progress::Progress;
+use crate::verbs::drive::{goal_and_limit, goal_parts};
+use crate::verbs::run;
+use crate::{interrupt, options, secrets};
+
+/// Directory of control groups.
+const GROUPS: &str = "/sys/fs/cgroup";
+
+/// Watches, and reports as `plimsoll run` does. Returns the exit code: whether every goal held.
+pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
+    let telling = &args.telling;
+    let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
+    let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
+    let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
+    let goals = args.goal.iter().map(|given| goal(given)).collect::<Result<Vec<_>, _>>()?;
+    let is_live = args.follow || !args.pid.is_empty() || args.cgroup.is_some();
+    if length.is_some() && !is_live {
+        return Err(TrialError::usage("--for is the duration of watching live, and a log that is there is read whole")
+            .next("leave --for out, or add --follow"));
+    }
+    if is_live && args.logs.len() > 1 {
+        return Err(TrialError::usage("several logs were named, and one can be followed at a time")
+            .next("start `plimsoll watch` once for each"));
+    }
+    let tag = run::tag(telling)?;
+    let group = args.cgroup.as_deref().map(group);
+    let logs: Vec<WatchedLog> = args.logs.iter().map(|path| log(path, args)).collect();
+    let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
+    let runs_dir = plimsoll_record::default_runs_dir()?;
+    let stop = interrupt::of_command();
+    let unit = args.log_unit.as_deref().and_then(TimeUnit::named);
+    let spec = WatchSpec {
+        catalogue,
+        logs: &logs,
+        format: args.log_format.as_deref(),
+        lines: LineOptions { unit, zone_s: zone.unwrap_or(0), ..LineOptions::default() },
+        follow: args.follow,
+        pids: &args.pid,
+        group: group.as_deref(),
+        label: &label,
+        length,
+        goals: &goals,
+        runs_dir: &runs_dir,
+        stop: &stop,
+        command_line: secrets::shown_command_line(),
+        tag,
+    };
+    let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
+    let ended = plimsoll_trial::watch(&spec, &progress)?;
+    match run::conclude(&ended.recording, ended.result, telling)? {
+        (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
+        (_, Some(error)) => Err(error),
+    }
+}
+
+fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
+    let own = match path.file_name() {
+        _ if path == Path::new("-") => "standard input".to_owned(),
+        Some(name) => name.to_string_lossy().into_owned(),
+        None => path.display().to_string(),
+    };
+    let label = match &args.name {
+        Some(name) if args.logs.len() == 1 => name.clone(),
+        Some(name) => format!("{name} {own}"),
+        None => own,
+    };
+    WatchedLog { label, path: path.to_owned() }
+}
+
+/// Returns the directory of a control group.
+fn group(path: &Path) -> PathBuf {
+    let below = Path::new(GROUPS).join(path.strip_prefix("/").unwrap_or(path));
+    if path.join("cgroup.procs").exists() || !below.exists() { path.to_owned() } else { below }
+}
+
+/// Returns the name of processes in reports: that of their control group, or of the first program.
+fn processes(pids: &[u32], group: Option<&Path>) -> String {
+    if let Some(name) = group.and_then(Path::file_name) {
+        return name.to_string_lossy().into_owned();
+    }
+    let name = pids.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+    name.map_or("processes".to_owned(), |name| name.trim().to_owned())
+}
+
+fn zone_s(given: &str) -> Result<i64, TrialError> {
+    log_time::offset_s(given.as_bytes()).ok_or_else(|| {
+        TrialError::usage(format!("--log-zone {given}: this is no distance from UTC")).next("write +01:00, -0530 or Z")
+    })
+}
+
+/// Parses a goal: `p99=20ms`, `GET.p99=1s`.
+fn goal(given: &str) -> Result<Goal, TrialError> {
+    let refused = |what: &str, next: &str| Err(TrialError::usage(format!("--goal {given}: {what}")).next(next));
+    let Some((name, _, limit)) = goal_and_limit(given) else {
+        return refused("this is not a goal and its limit", "write NAME=LIMIT, for example p99=20ms");
+    };
+    let (of, what) = match goal_parts(name.trim()) {
+        (Some(status), code) if GoalKind::named(status) == Some(GoalKind::Status) => (Some(code), status),
+        parts => parts,
+    };
+    let (dimension, unit) = match GoalKind::named(what) {
+        Some(GoalKind::Percentile(_) | GoalKind::Mean) => (Dimension::Time, "ns"),
+        Some(GoalKind::Errors) => (Dimension::Share, "%"),
+        Some(GoalKind::Status) if of.is_some() => (Dimension::Share, "%"),
+        Some(GoalKind::Rate) => (Dimension::Rate, "1/s"),
+        _ => {
+            let next = "a log tells percentiles such as p99, mean, errors, status.503 and rate";
+            return refused("what is watched has no such figure", next);
+        }
+    };
+    let limit = options::quantity("goal", limit, dimension)?;
+    match GoalKind::named(what) {
+        // A class of codes is `5xx` in reports.
+        Some(what @ GoalKind::Status) => {
+            Ok(Goal { what, of: of.map(|code| code.replace("XX", "xx")), limit, unit: unit.to_owned() })
+        }
+        Some(what) => Ok(Goal { what, of: of.map(str::to_owned), limit, unit: unit.to_owned() }),
+        None => refused("this is no goal", "write NAME=LIMIT, for example p99=20ms"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_have_units_and_may_be_of_one_operation_type() {
+        let shown = |given: &str| goal(given).map(|goal| (goal.name(), goal.limit, goal.unit)).unwrap();
+        assert_eq!(shown("p99=20ms"), ("p99".to_owned(), 2e7, "ns".to_owned()));
+        assert_eq!(shown("GET.p99.9<=1s"), ("GET.p99.9".to_owned(), 1e9, "ns".to_owned()));
+        assert_eq!(shown("errors=0.1%"), ("errors".to_owned(), 0.1, "%".to_owned()));
+        assert_eq!(shown("status.5xx=1%"), ("status.5xx".to_owned(), 1.0, "%".to_owned()));
+        assert_eq!(shown("rate=100/s"), ("rate".to_owned(), 100.0, "1/s".to_owned()));
+        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast"] {
+            assert!(goal(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_zone_is_a_distance_from_utc() {
+        assert_eq!(zone_s("-05:30"), Ok(-19_800));
+        assert!(zone_s("CET").is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! `plimsoll watch`: logs that are there, a log that grows, and a process.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use plimsoll_core::Utc;
+
+use crate::bench::{Guarded, Place, wait_for};
+
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// A line of an access log at so many seconds since 1970, with the response time in microseconds.
+fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
+    let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
+    let month = MONTHS[month as usize - 1];
+    let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
+    format!("10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" {took_us}\n")
+}
+
+/// A minute of a log: 1,000 operations a second, of 1, 2 and 5 ms; each hundredth fails.
+fn minute() -> String {
+    let operation = |n: i64| {
+        let (request, status) = if n % 100 == 99 { ("POST /order", 503) } else { ("GET /item", 200) };
+        line(1_795_968_900 + n / 1_000, request, status, [1_000, 2_000, 5_000][(n % 3) as usize])
+    };
+    (0..60_000).map(operation).collect()
+}
+
+fn written(place: &Place, name: &str, text: &str) -> String {
+    let path = place.path().join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+fn gzip(path: &str) {
+    assert!(Command::new("gzip").arg(path).status().expect("gzip").success());
+}
+
+/// Number of operations of the phase of each trial of the newest run.
+fn counts(place: &Place) -> Vec<Option<u64>> {
+    let report = place.report();
+    let trials = report["trials"].as_array().unwrap();
+    trials.iter().map(|trial| trial["phases"][0]["ops"]["count"].as_u64()).collect()
+}
+
+#[test]
+fn the_figures_of_a_log_are_those_of_its_lines() {
+    let place = Place::new();
+    let log = written(&place, "access.log", &minute());
+    let goals = ["--goal", "p99=20ms", "--goal", "GET.rate=900/s", "--goal", "status.5XX=1%"];
+    let ran = place.run(&[&["watch", &log][..], &goals].concat()).expect(0);
+    ran.says("Watched, not driven").says("3 goals held");
+    let phase = place.driven();
+    let ops = &phase["ops"];
+    assert_eq!((ops["count"].as_u64(), ops["seconds"].as_f64()), (Some(60_000), Some(60.0)), "{ops}");
+    assert_eq!((ops["unknown"].as_u64(), ops["rejected"].as_u64()), (Some(600), Some(0)), "{ops}");
+    let latencies = phase["latencies"].as_array().unwrap();
+    let get = latencies.iter().find(|row| row["op"] == "GET").unwrap_or_else(|| panic!("{latencies:#?}"));
+    assert_eq!(get["count"].as_u64(), Some(59_400), "{get}");
+    let max_ns = get["max_ns"].as_u64().unwrap();
+    assert!(max_ns.abs_diff(5_000_000) < 5_000, "{max_ns}");
+    place.run(&["watch", &log, "--goal", "p99=1ms"]).expect(1).says("p99 of response time was 5");
+    place.line("report latest --format text").expect(1).says("access.log");
+}
+
+#[test]
+fn a_directory_of_rotated_and_compressed_logs_is_one_log() {
+    let place = Place::new();
+    let folder = place.path().join("logs");
+    fs::create_dir(&folder).unwrap();
+    let text = minute();
+    let middle = text[..text.len() / 2].rfind('\n').unwrap() + 1;
+    let old = written(&place, "logs/access.log.1", &text[..middle]);
+    gzip(&old);
+    let broken = format!("{}no line at all\n{}", &text[middle..], "10.0.0.1 - - [cut");
+    written(&place, "logs/access.log", &broken);
+    let ran = place.run(&["watch", folder.to_str().unwrap(), "--name", "shop"]).expect(0);
+    ran.says("shop").says("1 of").says("no line at all").says("entries without an end were left out: 1");
+    assert_eq!(counts(&place), [Some(60_000)]);
+    let mut piped = place.command(&["watch", "-"]);
+    let log = written(&place, "whole.log", &text);
+    let ran = piped.stdin(Stdio::from(fs::File::open(log).unwrap())).output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(counts(&place), [Some(60_000)]);
+}
+
+#[test]
+fn several_logs_stand_on_one_time_axis() {
+    let place = Place::new();
+    let access = written(&place, "access.log", &minute());
+    let pauses: String = (0..60)
+        .map(|second| {
+            let time = format!("2026-11-29T16:15:{second:02}.500+0000");
+            format!("[{time}][info][gc] GC({second}) Pause Young (Normal) 24M->4M(256M) 50.000ms\n")
+        })
+        .collect();
+    let gc = written(&place, "gc.log", &pauses);
+    let slow = "# User@Host: shop[shop] @ localhost []\n# Query_time: 0.250000  Lock_time: 0.0\n\
+                SET timestamp=1795968930;\nSELECT 1;\n";
+    let slow = written(&place, "slow.log", &slow.repeat(3));
+    place.run(&["watch", &access, &gc, &slow]).expect(0).says("and slow.log had 3 operations");
+    assert_eq!(counts(&place), [Some(60_000), None, Some(3)]);
+    let report = place.report();
+    let panels = report["plots"]["host"].to_string();
+    assert!(panels.contains("stopped"), "{panels}");
+}
+
+#[test]
+fn what_cannot_be_watched_is_named() {
+    let place = Place::new();
+    let empty = written(&place, "empty.log", "");
+    let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
+    let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    for (line, words) in [
+        ("watch".to_owned(), "LOG"),
+        ("watch /nonexistent/access.log".to_owned(), "/nonexistent/access.log"),
+        (format!("watch {empty}"), "is empty"),
+        (format!("watch {empty} --follow"), "has no line yet that tells its format"),
+        (format!("watch {other}"), "the format of this log is not known"),
+        (format!("watch {other} --log-format access"), "none of 3 lines is an operation"),
+        (format!("watch {log} --log-format apache"), "formats of logs: access, haproxy, ldap, gc"),
+        (format!("watch {log} --log-zone CET"), "no distance from UTC"),
+        (format!("watch {log} --for 1s"), "add --follow"),
+        (format!("watch {log} {other} --follow"), "one can be followed at a time"),
+        (format!("watch {log} --goal lost=0"), "has no such figure"),
+        ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
+        ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
+        ("watch - --follow".to_owned(), "cannot be followed"),
+    ] {
+        place.refuses(&[(line.as_str(), words)]);
+    }
+    assert!(place.all_runs().is_empty(), "nothing was recorded");
+    let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 1\n", "\n");
+    let bare = written(&place, "bare.log", &bare.repeat(10));
+    place.run(&["watch", &bare]).expect(0).says("10 of 10 operations have no response time").says("10 operations");
+}
+
+fn now_s() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
+    let place = Place::new();
+    let log = place.path().join("access.log");
+    append(&log, &line(now_s(), "GET /before", 200, 1_000));
+    let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = server.0.id().to_string();
+    let child = place.recording(&["watch", log.to_str().unwrap(), "--pid", &pid, "--for", "8s", "--json"]);
+    for round in 0..20 {
+        append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(5));
+        if round == 10 {
+            let old: PathBuf = place.path().join("access.log.1");
+            fs::rename(&log, &old).unwrap();
+            append(&old, &line(now_s(), "GET /last", 200, 2_000));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(counts(&place), [Some(101)]);
+    let report = place.report();
+    let sources: Vec<&str> =
+        report["plots"]["host"].as_array().unwrap().iter().filter_map(|panel| panel["source"].as_str()).collect();
+    assert!(sources.contains(&"server") && sources.contains(&"cpu"), "{sources:?}");
+}
+
+#[test]
+fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
+    let place = Place::new();
+    let mut server = Command::new("sleep").arg("3").spawn().unwrap();
+    let pid = server.id().to_string();
+    // A process without a parent that waits for it stays.
+    let waits = std::thread::spawn(move || server.wait().unwrap());
+    place.run(&["watch", "--pid", &pid]).expect(0).says("sleep").says("no goal was set");
+    assert!(waits.join().unwrap().success());
+
+    let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
+    let mut child = place.recording(&["watch", "--pid", &server.0.id().to_string()]);
+    std::thread::sleep(Duration::from_secs(2));
+    child.signal(rustix::process::Signal::INT);
+    wait_for("the end", Duration::from_secs(20), || child.0.try_wait().unwrap().is_some());
+    assert_eq!(child.ended().code, Some(0));
+}

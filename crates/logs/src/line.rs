@@ -1,0 +1,192 @@
+//! Formats of logs, and the operation in a line.
+
+use memchr::memchr_iter;
+use plimsoll_core::{KindId, Outcome, log_time};
+
+use crate::{access, directory, pauses, proxy};
+
+/// Lines that decide the format of a log.
+const LINES_MAX: usize = 64;
+
+plimsoll_core::words! {
+    /// Format of a log.
+    pub enum LogFormat {
+        /// The common or combined log format of Apache, nginx and Varnish, with a response time behind it.
+        Access = "access",
+        /// HTTP log of HAProxy.
+        Haproxy = "haproxy",
+        /// Access log of 389 Directory Server, or of OpenLDAP's slapd with the level `stats`.
+        Ldap = "ldap",
+        /// Unified log of a Java virtual machine, with pauses of its garbage collector.
+        Gc = "gc",
+        /// Log of statements, which a store reads.
+        Statements = "statements",
+    }
+}
+
+impl LogFormat {
+    /// Operation types of the format. Operations name them by position; the last is for all others.
+    pub fn kinds(self) -> &'static [&'static str] {
+        match self {
+            LogFormat::Access | LogFormat::Haproxy => &access::KINDS,
+            LogFormat::Ldap => &directory::KINDS,
+            LogFormat::Gc => &[],
+            LogFormat::Statements => &STATEMENTS,
+        }
+    }
+
+    /// Returns true if operations have the sizes of their answers.
+    pub fn has_bytes(self) -> bool {
+        matches!(self, LogFormat::Access | LogFormat::Haproxy)
+    }
+}
+
+/// Operation types of statements: first words.
+const STATEMENTS: [&str; 13] = [
+    "SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "WITH", "COPY", "CALL", "BEGIN", "COMMIT", "ROLLBACK",
+    "other",
+];
+
+/// Returns the operation type of a statement.
+pub(crate) fn statement_kind(text: &str) -> KindId {
+    let letters = text.trim_start().bytes().take_while(u8::is_ascii_alphabetic).count();
+    let word = &text.trim_start()[..letters];
+    position(&STATEMENTS, |kind| kind.eq_ignore_ascii_case(word))
+}
+
+/// Returns the position of a type among `kinds`, or the last.
+pub(crate) fn position(kinds: &[&str], is_it: impl Fn(&str) -> bool) -> KindId {
+    let last = kinds.len().saturating_sub(1);
+    kinds.iter().position(|kind| is_it(kind)).unwrap_or(last) as KindId
+}
+
+plimsoll_core::words! {
+    /// Unit of a response time that a log has as a plain number.
+    pub enum TimeUnit {
+        /// Seconds, as of nginx' `$request_time` and Apache's `%T`.
+        Seconds = "s",
+        /// Milliseconds, as of Apache's `%{ms}T`.
+        Milliseconds = "ms",
+        /// Microseconds, as of Apache's and Varnish's `%D`.
+        Microseconds = "us",
+    }
+}
+
+/// Options of reading lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LineOptions {
+    /// Unit of response times in access logs. `None`: seconds with a decimal point, otherwise microseconds.
+    pub unit: Option<TimeUnit>,
+    /// Zone of times without one, in seconds east of UTC.
+    pub zone_s: i64,
+    /// Time that no line is later than, by more than a day, in microseconds since 1970: it tells the year of times
+    /// without one.
+    pub newest_us: i64,
+}
+
+/// Operation in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LoggedOp {
+    /// Time of the line, in microseconds since 1970.
+    pub at_us: i64,
+    /// Response time in nanoseconds; `None` if the line has none.
+    pub took_ns: Option<u64>,
+    /// Position of the operation type among [`LogFormat::kinds`].
+    pub kind: KindId,
+    /// Outcome of the operation.
+    pub outcome: Outcome,
+    /// Status or result code of the answer; 0 without one.
+    pub code: u16,
+    /// Bytes of the answer.
+    pub bytes: u64,
+}
+
+/// Content of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLine {
+    /// An operation that ended.
+    Op(LoggedOp),
+    /// A pause of the program that wrote the log.
+    Pause {
+        /// End of the pause, in microseconds since 1970.
+        at_us: i64,
+        /// Length of the pause in nanoseconds.
+        took_ns: u64,
+    },
+    /// A line of the format without an operation.
+    Ignored,
+    /// No line of the format.
+    Broken,
+}
+
+/// Reads lines of one format.
+#[derive(Debug, Clone)]
+pub struct LineReader {
+    format: LogFormat,
+    pub(crate) options: LineOptions,
+    /// Text of the newest time with a zone, and the time: most lines of a busy log share it with the line before.
+    newest: Option<([u8; TIME_BYTES], i64)>,
+}
+
+/// Bytes of `29/Nov/2026:16:15:29 +0000`.
+const TIME_BYTES: usize = 26;
+
+impl LineReader {
+    /// Makes a reader of a format.
+    pub fn new(format: LogFormat, options: LineOptions) -> Self {
+        Self { format, options, newest: None }
+    }
+
+    /// The format.
+    pub fn format(&self) -> LogFormat {
+        self.format
+    }
+
+    /// Reads a line, which has no line end. Statements are read by stores: for them every line is ignored.
+    pub fn line(&mut self, line: &[u8]) -> LogLine {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return LogLine::Ignored;
+        }
+        match self.format {
+            LogFormat::Access => access::op(self, line).map_or(LogLine::Broken, LogLine::Op),
+            LogFormat::Haproxy => proxy::op(self, line).map_or(LogLine::Broken, LogLine::Op),
+            LogFormat::Ldap => directory::line(self, line),
+            LogFormat::Gc => pauses::line(self, line),
+            LogFormat::Statements => LogLine::Ignored,
+        }
+    }
+
+    /// Finds the first `[` with a time of the common log format behind it. Returns the time and the text behind that.
+    pub(crate) fn time_in_brackets<'l>(&mut self, line: &'l [u8]) -> Option<(i64, &'l [u8])> {
+        memchr_iter(b'[', line).find_map(|at| self.common_time(&line[at + 1..]))
+    }
+
+    /// Parses the time of the common log format at the beginning of `text`.
+    pub(crate) fn common_time<'l>(&mut self, text: &'l [u8]) -> Option<(i64, &'l [u8])> {
+        if let Some((known, at_us)) = &self.newest
+            && text.starts_with(known)
+        {
+            return Some((*at_us, &text[TIME_BYTES..]));
+        }
+        let (at_us, rest) = log_time::common(text, self.options.zone_s)?;
+        if text.len() - rest.len() == TIME_BYTES {
+            self.newest = text.first_chunk::<TIME_BYTES>().map(|known| (*known, at_us));
+        }
+        Some((at_us, rest))
+    }
+}
+
+/// Returns the format of a log by its first lines: that of most of them, and of at least half. `None` for a log of
+/// statements, for another format, and without a whole line.
+pub fn recognise(text: &[u8]) -> Option<LogFormat> {
+    let whole = &text[..memchr::memrchr(b'\n', text)?];
+    let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
+    let lines = &lines[..lines.len().min(LINES_MAX)];
+    let read = |format: LogFormat| {
+        let mut reader = LineReader::new(format, LineOptions { newest_us: i64::MAX / 2, ..LineOptions::default() });
+        lines.iter().filter(|line| reader.line(line) != LogLine::Broken).count()
+    };
+    let formats = LogFormat::ALL.into_iter().filter(|format| *format != LogFormat::Statements);
+    let best = formats.map(|format| (read(format), format)).max_by_key(|(count, _)| *count);
+    best.filter(|(count, _)| *count > 0 && *count * 2 >= lines.len()).map(|(_, format)| format)
+}

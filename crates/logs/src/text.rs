@@ -1,0 +1,192 @@
+//! Bytes of a log to slices.
+
+use std::collections::BTreeMap;
+
+use memchr::memchr;
+use plimsoll_core::Outcome;
+use plimsoll_core::production::{LogEntry, TimedStatement};
+
+use crate::line::{LineReader, LogFormat, LogLine, LoggedOp, statement_kind};
+use crate::table::SliceTable;
+
+/// Longest line, in bytes. Longer ones are broken.
+const LINE_MAX: usize = 1 << 20;
+/// Most characters of a broken line that are kept.
+const SHOWN_MAX: usize = 120;
+/// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of
+/// many logs have whole seconds only, and lines wait in a server's buffers.
+const SHIFT_MIN_US: i64 = 2_500_000;
+
+/// Counts of a log's lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Lines.
+    pub lines: u64,
+    /// Operations.
+    pub ops: u64,
+    /// Operations without a response time.
+    pub untimed: u64,
+    /// Operations that were rejected or unknown, by their codes.
+    pub codes: BTreeMap<u16, u64>,
+    /// Pauses.
+    pub pauses: u64,
+    /// Lines that are none of the format.
+    pub broken: u64,
+    /// Number of the first broken line, from 1, and its beginning.
+    pub first_broken: Option<(u64, String)>,
+    /// Lines without an end: the last of a file that is being written, or was cut.
+    pub unfinished: u64,
+    /// Operations and pauses of slices that were taken before.
+    pub late: u64,
+}
+
+/// Log that is read: its operations as slices, and counts of its lines.
+#[derive(Debug, Clone)]
+pub struct LogText {
+    reader: LineReader,
+    table: SliceTable,
+    counts: LogCounts,
+    /// Beginning of a line whose end was not read yet.
+    begun: Vec<u8>,
+    /// True within a line that is too long.
+    skips: bool,
+    /// Correction of the log's clock, in microseconds, once it is known.
+    shift_us: Option<i64>,
+    /// Time of this machine's clock; `None` for a log that was written before.
+    now_us: Option<i64>,
+}
+
+impl LogText {
+    /// Makes a log without lines.
+    pub fn new(reader: LineReader, table: SliceTable) -> Self {
+        let counts = LogCounts::default();
+        Self { reader, table, counts, begun: Vec::new(), skips: false, shift_us: None, now_us: None }
+    }
+
+    /// The format.
+    pub fn format(&self) -> LogFormat {
+        self.reader.format()
+    }
+
+    /// Counts so far.
+    pub fn counts(&self) -> &LogCounts {
+        &self.counts
+    }
+
+    /// The slices.
+    pub fn table(&mut self) -> &mut SliceTable {
+        &mut self.table
+    }
+
+    /// Sets the time of this machine's clock, in microseconds since 1970, for lines that are written now. The first
+    /// operation after that tells the difference between the clocks.
+    pub fn set_now(&mut self, now_us: i64) {
+        self.now_us = Some(now_us);
+    }
+
+    /// Returns the time that is added to the log's times, in microseconds: 0 for clocks that agree.
+    pub fn shift_us(&self) -> i64 {
+        self.shift_us.unwrap_or(0)
+    }
+
+    /// Takes the next bytes of the log.
+    pub fn push(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(end) = memchr(b'\n', rest) {
+            let (line, behind) = (&rest[..end], &rest[end + 1..]);
+            rest = behind;
+            if std::mem::take(&mut self.skips) {
+                continue;
+            }
+            if self.begun.is_empty() {
+                self.line(line);
+                continue;
+            }
+            let mut whole = std::mem::take(&mut self.begun);
+            whole.extend_from_slice(line);
+            self.line(&whole);
+            whole.clear();
+            self.begun = whole;
+        }
+        if self.skips {
+            return;
+        }
+        self.begun.extend_from_slice(rest);
+        if self.begun.len() > LINE_MAX {
+            let begun = std::mem::take(&mut self.begun);
+            self.counts.lines += 1;
+            self.broken(&begun);
+            self.skips = true;
+        }
+    }
+
+    /// Ends a file of the log. A last line without its end is left out and counted.
+    pub fn end_file(&mut self) {
+        self.counts.unfinished += u64::from(!self.begun.is_empty());
+        self.begun.clear();
+        self.skips = false;
+    }
+
+    /// Takes an entry of a log of statements.
+    pub fn entry(&mut self, entry: LogEntry<'_>) {
+        match entry {
+            LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
+                self.counts.lines += 1;
+                let (kind, outcome) = (statement_kind(text), Outcome::Ok);
+                // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
+                self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
+            }
+            LogEntry::Cut => {
+                self.counts.lines += 1;
+                self.counts.unfinished += 1;
+            }
+            LogEntry::Statement(..) => {}
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        self.counts.lines += 1;
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match self.reader.line(line) {
+            LogLine::Op(op) => {
+                let at_us = self.shifted(op.at_us);
+                self.op(LoggedOp { at_us, ..op });
+            }
+            LogLine::Pause { at_us, took_ns } => {
+                self.counts.pauses += 1;
+                let at_us = self.shifted(at_us);
+                self.counts.late += u64::from(!self.table.add_pause(at_us, took_ns));
+            }
+            LogLine::Ignored => {}
+            LogLine::Broken => self.broken(line),
+        }
+    }
+
+    fn op(&mut self, op: LoggedOp) {
+        self.counts.ops += 1;
+        self.counts.untimed += u64::from(op.took_ns.is_none());
+        if op.outcome.is_error() && op.code > 0 {
+            *self.counts.codes.entry(op.code).or_default() += 1;
+        }
+        self.counts.late += u64::from(!self.table.add(&op));
+    }
+
+    /// Returns a time of the log on this machine's clock.
+    fn shifted(&mut self, at_us: i64) -> i64 {
+        let Some(now_us) = self.now_us else { return at_us };
+        let shift_us = *self.shift_us.get_or_insert_with(|| {
+            let apart_us = now_us.saturating_sub(at_us);
+            if apart_us.saturating_abs() >= SHIFT_MIN_US { apart_us } else { 0 }
+        });
+        at_us.saturating_add(shift_us)
+    }
+
+    fn broken(&mut self, line: &[u8]) {
+        self.counts.broken += 1;
+        let number = self.counts.lines;
+        self.counts.first_broken.get_or_insert_with(|| {
+            let beginning = &line[..line.len().min(4 * SHOWN_MAX)];
+            (number, String::from_utf8_lossy(beginning).chars().take(SHOWN_MAX).collect())
+        });
+    }
+}

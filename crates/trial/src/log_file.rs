@@ -1,0 +1,351 @@
+//! Files of logs that are watched: whole ones, also compressed or in a directory, and one that grows.
+
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flate2::bufread::MultiGzDecoder;
+use plimsoll_core::production::LogEntry;
+use plimsoll_core::{Catalogue, StoreKind};
+use plimsoll_logs::{LogFormat, LogText};
+
+use crate::error::{TrialError, io_error};
+
+/// Path that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+/// Bytes that decide the format of a log.
+const HEAD: u64 = 64 << 10;
+/// Beginning of a file that gzip compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Time between two looks at a file that grows.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Grammar of a log.
+#[derive(Clone, Copy)]
+pub(crate) enum Grammar<'a> {
+    /// Lines that have an operation each.
+    Lines(LogFormat),
+    /// Statements, which a store reads.
+    Statements(&'a dyn StoreKind),
+}
+
+impl<'a> Grammar<'a> {
+    /// Finds the grammar with this name: a format, or a store whose servers write logs of statements.
+    pub(crate) fn named(name: &str, catalogue: &'a Catalogue) -> Result<Self, TrialError> {
+        let format = LogFormat::named(name).filter(|format| *format != LogFormat::Statements);
+        let store = catalogue.store(name).filter(|store| store.spec().dialect.is_some());
+        let known = format.map(Grammar::Lines).or(store.map(Grammar::Statements));
+        known.ok_or_else(|| {
+            let formats = LogFormat::ALL.into_iter().filter(|format| *format != LogFormat::Statements);
+            let stores = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| spec.dialect.is_some());
+            let names: Vec<&str> = formats.map(LogFormat::name).chain(stores.map(|spec| spec.name)).collect();
+            TrialError::usage(format!("there is no format of logs `{name}`"))
+                .next(format!("formats of logs: {}", names.join(", ")))
+        })
+    }
+
+    /// Recognises the grammar of a log by its beginning.
+    pub(crate) fn of_head(head: &[u8], catalogue: &'a Catalogue) -> Option<Self> {
+        if let Some(format) = plimsoll_logs::recognise(head) {
+            return Some(Grammar::Lines(format));
+        }
+        for store in &catalogue.stores {
+            let (mut log, mut is_timed) = (head, false);
+            let read = store.read_log(&mut log, &mut |entry| is_timed |= matches!(entry, LogEntry::Timed(_)));
+            if read.is_ok() && is_timed {
+                return Some(Grammar::Statements(&**store));
+            }
+        }
+        None
+    }
+
+    /// The format of its operations.
+    pub(crate) fn format(self) -> LogFormat {
+        match self {
+            Grammar::Lines(format) => format,
+            Grammar::Statements(_) => LogFormat::Statements,
+        }
+    }
+
+    /// Name of the grammar in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Grammar::Lines(format) => format.name(),
+            Grammar::Statements(store) => store.spec().name,
+        }
+    }
+}
+
+/// Returns the files of a log in the order of their names: the file itself, or all files in a directory.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, TrialError> {
+    if path == Path::new(STDIN) {
+        return Ok(vec![path.to_owned()]);
+    }
+    let failed = |error: &io::Error| io_error(path.display(), error);
+    if !path.metadata().map_err(|error| failed(&error))?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in path.read_dir().map_err(|error| failed(&error))? {
+        let entry = entry.map_err(|error| failed(&error))?;
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if !is_hidden && entry.path().is_file() {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    match files.is_empty() {
+        true => Err(TrialError::usage(format!("{}: no file is in this directory", path.display()))),
+        false => Ok(files),
+    }
+}
+
+/// Opens a file, or standard input, and decompresses what gzip compressed. Returns the beginning and the whole.
+pub(crate) fn open(path: &Path) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
+    let mut plain: Box<dyn BufRead> = match path == Path::new(STDIN) {
+        true => Box::new(BufReader::with_capacity(CHUNK, io::stdin())),
+        false => Box::new(BufReader::with_capacity(CHUNK, File::open(path)?)),
+    };
+    let (head, whole) = with_head(&mut plain)?;
+    let whole: Box<dyn BufRead> = Box::new(whole.chain(plain));
+    if !head.starts_with(&GZIP) {
+        return Ok((head, whole));
+    }
+    let mut clear: Box<dyn BufRead> = Box::new(BufReader::with_capacity(CHUNK, MultiGzDecoder::new(whole)));
+    let (head, whole) = with_head(&mut clear)?;
+    Ok((head, Box::new(whole.chain(clear))))
+}
+
+/// Reads the beginning. Returns it, and a reader of it.
+fn with_head(source: &mut dyn BufRead) -> io::Result<(Vec<u8>, Cursor<Vec<u8>>)> {
+    let mut head = Vec::new();
+    Read::take(source, HEAD).read_to_end(&mut head)?;
+    Ok((head.clone(), Cursor::new(head)))
+}
+
+/// Returns the log for a moment.
+pub(crate) fn locked(log: &Mutex<LogText>) -> MutexGuard<'_, LogText> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads `source` into `log` until its end, or until `stop` is set. `now_us` returns this machine's time, if the log
+/// grows.
+pub(crate) fn feed(
+    source: &mut dyn BufRead,
+    grammar: Grammar<'_>,
+    log: &Mutex<LogText>,
+    now_us: Option<&dyn Fn() -> i64>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let current = || {
+        let mut log = locked(log);
+        if let Some(now_us) = now_us {
+            log.set_now(now_us());
+        }
+        log
+    };
+    if let Grammar::Statements(store) = grammar {
+        return store.read_log(source, &mut |entry| current().entry(entry));
+    }
+    while !stop.load(Ordering::SeqCst) {
+        let bytes = match source.fill_buf() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if bytes.is_empty() {
+            break;
+        }
+        current().push(bytes);
+        let length = bytes.len();
+        source.consume(length);
+    }
+    Ok(())
+}
+
+/// File that grows, from its end on: also after it was truncated, or another file took its place. Reading waits for
+/// more, and ends when `over` is set.
+pub(crate) struct Followed<'a> {
+    path: PathBuf,
+    file: File,
+    identity: (u64, u64),
+    /// Position in the file.
+    at: u64,
+    buffer: Vec<u8>,
+    used: usize,
+    /// True if the newest byte ended a line, or there was none.
+    ends_line: bool,
+    over: &'a AtomicBool,
+}
+
+impl<'a> Followed<'a> {
+    /// Opens a file at its end. Returns its beginning, too.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is compressed.
+    pub(crate) fn open(path: &Path, over: &'a AtomicBool) -> Result<(Vec<u8>, Self), TrialError> {
+        let failed = |error: &io::Error| io_error(path.display(), error);
+        if path == Path::new(STDIN) || path.is_dir() {
+            return Err(TrialError::usage(format!("{} cannot be followed", path.display()))
+                .next("name one file that a server writes"));
+        }
+        let mut file = File::open(path).map_err(|error| failed(&error))?;
+        let mut head = Vec::new();
+        Read::take(&mut file, HEAD).read_to_end(&mut head).map_err(|error| failed(&error))?;
+        if head.starts_with(&GZIP) {
+            return Err(TrialError::usage(format!("{} is compressed, and cannot be followed", path.display()))
+                .next("leave --follow out"));
+        }
+        let at = file.seek(SeekFrom::End(0)).map_err(|error| failed(&error))?;
+        let identity = identity(&file.metadata().map_err(|error| failed(&error))?);
+        let (path, buffer) = (path.to_owned(), Vec::new());
+        Ok((head, Self { path, file, identity, at, buffer, used: 0, ends_line: true, over }))
+    }
+
+    /// Reads what is there. Returns false if that is nothing.
+    fn more(&mut self) -> io::Result<bool> {
+        self.buffer.resize(CHUNK, 0);
+        self.used = 0;
+        let length = self.file.read(&mut self.buffer).inspect_err(|_| self.buffer.clear())?;
+        self.buffer.truncate(length);
+        self.at += length as u64;
+        if let Some(last) = self.buffer.last() {
+            self.ends_line = *last == b'\n';
+        }
+        Ok(length > 0)
+    }
+
+    /// Goes to the beginning of the file that stands at the path now, if that is another one or a truncated one.
+    fn renew(&mut self) -> io::Result<()> {
+        // While a log is rotated there may be none.
+        let Ok(there) = self.path.metadata() else { return Ok(()) };
+        if identity(&there) != self.identity {
+            let Ok(file) = File::open(&self.path) else { return Ok(()) };
+            // The server may have written a last line meanwhile.
+            if self.more()? {
+                return Ok(());
+            }
+            self.identity = identity(&file.metadata()?);
+            self.file = file;
+        } else if there.len() < self.at {
+            self.file.seek(SeekFrom::Start(0))?;
+        } else {
+            return Ok(());
+        }
+        self.at = 0;
+        // A line that was cut does not go on in another file.
+        if !std::mem::replace(&mut self.ends_line, true) {
+            self.buffer.push(b'\n');
+        }
+        Ok(())
+    }
+}
+
+/// Device and number of a file.
+fn identity(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
+}
+
+impl Read for Followed<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(into)?;
+        self.consume(length);
+        Ok(length)
+    }
+}
+
+impl BufRead for Followed<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.used >= self.buffer.len() && !self.more()? {
+            if self.over.load(Ordering::SeqCst) {
+                break;
+            }
+            self.renew()?;
+            if self.buffer.is_empty() {
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(&self.buffer[self.used.min(self.buffer.len())..])
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.used += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write;
+
+    use super::*;
+
+    fn append(path: &Path, text: &str) {
+        let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    }
+
+    fn next(followed: &mut Followed<'_>) -> String {
+        let text = String::from_utf8(followed.fill_buf().unwrap().to_vec()).unwrap();
+        followed.consume(text.len());
+        text
+    }
+
+    #[test]
+    fn a_file_that_grows_is_followed_through_rotation_and_truncation() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("access.log");
+        append(&path, "old\n");
+        let over = AtomicBool::new(false);
+        let (head, mut followed) = Followed::open(&path, &over).unwrap();
+        assert_eq!(head, b"old\n");
+        append(&path, "one\n");
+        assert_eq!(next(&mut followed), "one\n");
+        fs::rename(&path, place.path().join("access.log.1")).unwrap();
+        append(&place.path().join("access.log.1"), "two\n");
+        append(&path, "three\n");
+        assert_eq!(next(&mut followed), "two\n");
+        assert_eq!(next(&mut followed), "three\n");
+        append(&path, "cut");
+        assert_eq!(next(&mut followed), "cut");
+        fs::write(&path, "").unwrap();
+        append(&path, "new\n");
+        assert_eq!(next(&mut followed), "\n", "the cut line ends");
+        assert_eq!(next(&mut followed), "new\n");
+        over.store(true, Ordering::SeqCst);
+        assert_eq!(next(&mut followed), "");
+    }
+
+    #[test]
+    fn a_compressed_file_is_read_in_clear_and_a_directory_is_all_its_files() {
+        let place = tempfile::tempdir().unwrap();
+        let compressed = place.path().join("access.log.2.gz");
+        let mut encoder = flate2::write::GzEncoder::new(File::create(&compressed).unwrap(), Default::default());
+        let text = "line\n".repeat(50_000);
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+        append(&place.path().join("access.log"), "line\n");
+        append(&place.path().join(".hidden"), "line\n");
+        let lengths: Vec<usize> = files(place.path())
+            .unwrap()
+            .iter()
+            .map(|path| {
+                let (head, mut whole) = open(path).unwrap();
+                let mut read = String::new();
+                whole.read_to_string(&mut read).unwrap();
+                assert!(read.as_bytes().starts_with(&head) && !head.is_empty());
+                read.len()
+            })
+            .collect();
+        assert_eq!(lengths, [5, text.len()]);
+        let over = AtomicBool::new(false);
+        assert!(Followed::open(&compressed, &over).is_err());
+        let empty = tempfile::tempdir().unwrap();
+        assert!(files(empty.path()).is_err() && files(&empty.path().join("none")).is_err());
+    }
+}

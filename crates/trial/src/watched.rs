@@ -1,0 +1,637 @@
+//! Watching without a load: operations from logs, and readings of the machine and of processes.
+//!
+//! A log that is there already is read to its end, and its slices have the times of the log. A log that grows is
+//! followed, and processes are watched, on the run's clock. Either is a trial with one phase.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use plimsoll_analysis::fold::Fold;
+use plimsoll_core::{Call, Catalogue, OpKind, Series, SeriesKind, Slice, StoreErrorKind, shown};
+use plimsoll_drive::Clock;
+use plimsoll_logs::{LineOptions, LineReader, LogCounts, LogFormat, LogText, SliceTable, TableSlice};
+use plimsoll_record::data::{
+    EventClass, Goal, Level, Outline, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, RunHeader,
+    RunState, Sample, TrialHeader,
+};
+use plimsoll_record::{Distribution, RecordError, Recorder};
+use plimsoll_sample::{ServerProcesses, is_there};
+
+use crate::error::{TrialError, io_error};
+use crate::log_file::{self, Followed, Grammar, feed, locked};
+use crate::run::{self, Ended, random, wall_ns};
+use crate::sink::{Sink, Sinks, Told};
+use crate::watch::ReadingRecorder;
+
+/// Length of a slice of what is watched live.
+const SLICE: Duration = Duration::from_secs(1);
+/// Time after the end of a slice in which lines of its operations may still be written, in microseconds.
+const GRACE_US: i64 = 2_000_000;
+/// Time between two looks at what is watched.
+const LOOK: Duration = Duration::from_millis(50);
+/// Name of the phase of a trial that is watched.
+const PHASE: &str = "watch";
+/// Source of series from logs.
+const LOG: &str = "log";
+/// First notice of each report.
+const NOTICE: &str = "Watched, not driven: the load is that of clients which were served anyway, and times are those \
+                      that the server measured.";
+
+/// A log to be watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedLog {
+    /// Name in reports.
+    pub label: String,
+    /// A file, a directory with the files of one log, or `-` for standard input.
+    pub path: PathBuf,
+}
+
+/// Parameters of watching.
+pub struct WatchSpec<'a> {
+    /// Stores, which read logs of statements; and samplers.
+    pub catalogue: &'a Catalogue,
+    /// The logs. A log that is followed is the only one.
+    pub logs: &'a [WatchedLog],
+    /// Format of the logs: `access`, or a store that reads statements. `None`: by their first lines.
+    pub format: Option<&'a str>,
+    /// Options of reading lines. `newest_us` is ignored.
+    pub lines: LineOptions,
+    /// Follows the log as it grows, instead of reading what is there.
+    pub follow: bool,
+    /// Processes to watch, with their descendants.
+    pub pids: &'a [u32],
+    /// Control group to watch: all processes in it and below it.
+    pub group: Option<&'a Path>,
+    /// Name of the processes in reports.
+    pub label: &'a str,
+    /// Time to watch live; `None`: until the user ends it, or all processes have ended.
+    pub length: Option<Duration>,
+    /// Goals.
+    pub goals: &'a [Goal],
+    /// Directory of recordings.
+    pub runs_dir: &'a Path,
+    /// Set when the user wants an end.
+    pub stop: &'a Arc<AtomicBool>,
+    /// Command line of the run, without credentials.
+    pub command_line: Vec<String>,
+    /// The user's word for the run; empty without one.
+    pub tag: &'a str,
+}
+
+impl WatchSpec<'_> {
+    fn has_processes(&self) -> bool {
+        !self.pids.is_empty() || self.group.is_some()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    fn header(&self, labels: &[String], started_wall_ns: i64, slice_ns: u64, notices: Vec<String>) -> RunHeader {
+        RunHeader {
+            id: plimsoll_record::run_id(wall_ns(), random()),
+            plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
+            plan_name: PHASE.to_owned(),
+            title: format!("Watched: {}", labels.join(", ")),
+            question: String::new(),
+            answers: Vec::new(),
+            worthless: Vec::new(),
+            source: String::new(),
+            plan_text: String::new(),
+            plan_json: String::new(),
+            outline: Outline { trials: labels.len() as u32, watched: true, ..Outline::default() },
+            command_line: self.command_line.clone(),
+            tag: self.tag.to_owned(),
+            seed: 0,
+            slice_ns,
+            started_wall_ns,
+            environment: plimsoll_sample::environment(self.runs_dir),
+            left_out: Vec::new(),
+            notices: [vec![NOTICE.to_owned()], notices].concat(),
+            goals: self.goals.to_vec(),
+            figures: Vec::new(),
+        }
+    }
+}
+
+/// Watches, and records what was seen. Ends when the logs were read; live, after the time of `spec`, when all processes
+/// have ended, or when the user wants an end.
+///
+/// # Errors
+/// A log or a process that cannot be watched, a log of another format, or a recording that failed.
+pub fn watch(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
+    if spec.follow || spec.has_processes() { live(spec, sink) } else { past(spec, sink) }
+}
+
+/// Reads logs that are there already.
+fn past(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
+    let mut read: Vec<(&WatchedLog, ReadLog<'_>)> = Vec::new();
+    for log in spec.logs {
+        if spec.is_stopped() {
+            break;
+        }
+        sink.take(&Told::Note(format!("reading {}", log.label)));
+        read.push((log, ReadLog::read(spec, log, sink)?));
+    }
+    let length_us = read.iter_mut().map(|(_, log)| log.text.table().length_us()).max().unwrap_or(1_000_000);
+    for (_, log) in &mut read {
+        log.text.table().lengthen(length_us);
+        log.slices = log.text.table().take_all();
+    }
+    let Some(base_us) = read.iter().filter_map(|(_, log)| Some(log.slices.first()?.start_us)).min() else {
+        return Err(TrialError::new(StoreErrorKind::Interrupted, "interrupted before a log was read"));
+    };
+    let time = LogTime { base_us, length_us, begin_ns: 0, end_ns: u64::MAX };
+    let labels: Vec<String> = read.iter().map(|(log, _)| log.label.clone()).collect();
+    let notices = read.iter().flat_map(|(log, read)| read.notices(&log.label)).collect();
+    let header = spec.header(&labels, base_us.saturating_mul(1_000), length_us as u64 * 1_000, notices);
+    let recorder = Recorder::create(spec.runs_dir, &header)?;
+    let fold = Mutex::new(Fold::new(false));
+    let sinks = Sinks { clock: Clock::start(), recorder: &recorder, sink, fold, readings: Default::default() };
+    sinks.show(&Told::BeginRun(Box::new(header)));
+    let mut samples = Samples::default();
+    let mut end_ns = 0;
+    for (ordinal, (log, read)) in (0..).zip(&read) {
+        let start_ns = read.slices.first().map_or(0, |first| time.start_ns(first));
+        let last_ns = read.slices.last().map_or(0, |last| time.end_ns(last));
+        let watched = Watched { ordinal, label: &log.label, grammar: Some(read.grammar), time };
+        watched.begin(&sinks, &log.path.display().to_string(), start_ns, None)?;
+        let has_times = read.text.counts().ops > read.text.counts().untimed;
+        for (position, slice) in (0..).zip(&read.slices) {
+            watched.slice(&sinks, position, slice, has_times, &mut samples)?;
+        }
+        watched.end(&sinks, start_ns, last_ns, read.text.counts())?;
+        end_ns = end_ns.max(last_ns);
+    }
+    samples.tell(&sinks)?;
+    let state = if spec.is_stopped() { RunState::Interrupted } else { RunState::Complete };
+    sinks.show(&Told::EndRun(state.clone(), end_ns));
+    Ok(Ended { recording: recorder.finish(state, end_ns)?, result: Ok(()) })
+}
+
+/// A log that was read.
+struct ReadLog<'a> {
+    grammar: Grammar<'a>,
+    text: LogText,
+    slices: Vec<TableSlice>,
+    /// Files of which a part could not be read, each with the reason.
+    failed: Vec<String>,
+}
+
+impl<'a> ReadLog<'a> {
+    fn read(spec: &WatchSpec<'a>, log: &WatchedLog, sink: &dyn Sink) -> Result<Self, TrialError> {
+        let mut chosen = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
+        let mut text: Option<Mutex<LogText>> = None;
+        let mut failed = Vec::new();
+        for file in log_file::files(&log.path)? {
+            let (head, mut whole) = log_file::open(&file).map_err(|error| io_error(file.display(), &error))?;
+            if head.is_empty() {
+                continue;
+            }
+            if chosen.is_none() {
+                chosen = Grammar::of_head(&head, spec.catalogue);
+            }
+            let grammar = chosen.ok_or_else(|| unknown(&file, &head))?;
+            let text = text.get_or_insert_with(|| Mutex::new(new_text(spec, grammar, SliceTable::growing())));
+            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop) {
+                failed.push(format!("{} was read up to an error: {error}", file.display()));
+            }
+            locked(text).end_file();
+            sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(locked(text).counts().lines))));
+        }
+        let (Some(grammar), Some(text)) = (chosen, text) else {
+            return Err(TrialError::usage(format!("{} is empty", log.path.display())));
+        };
+        let text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if text.counts().ops + text.counts().pauses == 0 && !spec.is_stopped() {
+            return Err(without_operations(&log.path, grammar, text.counts()));
+        }
+        Ok(Self { grammar, text, slices: Vec::new(), failed })
+    }
+
+    fn notices(&self, label: &str) -> Vec<String> {
+        let failed = self.failed.iter().map(|text| shown::clean(text));
+        failed.chain(notices(label, self.grammar, self.text.counts())).collect()
+    }
+}
+
+fn new_text(spec: &WatchSpec<'_>, grammar: Grammar<'_>, table: SliceTable) -> LogText {
+    let options = LineOptions { newest_us: wall_ns() / 1_000, ..spec.lines };
+    LogText::new(LineReader::new(grammar.format(), options), table)
+}
+
+/// Error of a log whose format is not recognised.
+fn unknown(file: &Path, head: &[u8]) -> TrialError {
+    let first: Vec<u8> = head.iter().copied().take_while(|byte| *byte != b'\n').take(200).collect();
+    let error = TrialError::usage(match head.is_empty() {
+        true => format!("{} has no line yet that tells its format", file.display()),
+        false => format!("{}: the format of this log is not known", file.display()),
+    });
+    let first = shown::clean(&String::from_utf8_lossy(&first));
+    error
+        .detail(if first.is_empty() { first } else { format!("the first line: {first}") })
+        .next("name its format with --log-format; `plimsoll watch --help` lists them")
+}
+
+/// Error of a log without operations.
+fn without_operations(path: &Path, grammar: Grammar<'_>, counts: &LogCounts) -> TrialError {
+    let what = format!(
+        "{}: none of {} lines is an operation of a log in the format `{}`",
+        path.display(),
+        shown::count(counts.lines),
+        grammar.name()
+    );
+    let error = TrialError::usage(what).next("name another format with --log-format");
+    match &counts.first_broken {
+        Some((number, text)) => error.detail(shown::clean(&format!("line {number}: {text}"))),
+        None => error,
+    }
+}
+
+/// Returns sentences about lines of a log that are not among its operations.
+fn notices(label: &str, grammar: Grammar<'_>, counts: &LogCounts) -> Vec<String> {
+    let count = shown::count;
+    let mut all = Vec::new();
+    if counts.broken > 0 {
+        let first = counts.first_broken.as_ref();
+        let first = first.map_or(String::new(), |(number, text)| format!("; the first is line {number}: {text}"));
+        let (broken, lines, name) = (count(counts.broken), count(counts.lines), grammar.name());
+        all.push(format!("{label}: {broken} of {lines} lines are none of the format `{name}`{first}"));
+    }
+    if counts.unfinished > 0 {
+        let unfinished = count(counts.unfinished);
+        all.push(format!("{label}: entries without an end were left out: {unfinished}"));
+    }
+    if counts.untimed > 0 {
+        let (untimed, ops) = (count(counts.untimed), count(counts.ops));
+        let next = if grammar.format() == LogFormat::Access {
+            "; a web server logs it with %D or $request_time, behind all other fields"
+        } else {
+            ""
+        };
+        all.push(format!("{label}: {untimed} of {ops} operations have no response time{next}"));
+    }
+    if counts.late > 0 {
+        all.push(format!("{label}: operations that were logged too late, and left out: {}", count(counts.late)));
+    }
+    all.iter().map(|text| shown::clean(text)).collect()
+}
+
+/// Times of slices on the run's clock.
+#[derive(Clone, Copy)]
+struct LogTime {
+    /// Start of the run, in microseconds since 1970.
+    base_us: i64,
+    /// Length of a slice.
+    length_us: i64,
+    /// Time at which watching began: no slice begins before.
+    begin_ns: u64,
+    /// Time at which watching ended: no slice ends after.
+    end_ns: u64,
+}
+
+impl LogTime {
+    fn start_ns(&self, slice: &TableSlice) -> u64 {
+        self.own_start_ns(slice).max(self.begin_ns)
+    }
+
+    fn own_start_ns(&self, slice: &TableSlice) -> u64 {
+        u64::try_from(slice.start_us.saturating_sub(self.base_us)).unwrap_or(0).saturating_mul(1_000)
+    }
+
+    fn end_ns(&self, slice: &TableSlice) -> u64 {
+        let end_ns = self.own_start_ns(slice).saturating_add(self.length_us as u64 * 1_000);
+        end_ns.min(self.end_ns)
+    }
+}
+
+/// Samples of several logs by their times.
+#[derive(Default)]
+struct Samples(BTreeMap<u64, Sample>);
+
+impl Samples {
+    fn tell(self, sinks: &Sinks<'_>) -> Result<(), RecordError> {
+        let is_empty = |sample: &Sample| sample.values.is_empty() && sample.distributions.is_empty();
+        for (at_ns, sample) in self.0.into_iter().filter(|(_, sample)| !is_empty(sample)) {
+            sinks.tell(Told::Sample(Sample { at_ns, ..sample }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Trial of what is watched.
+#[derive(Clone, Copy)]
+struct Watched<'a> {
+    ordinal: u32,
+    label: &'a str,
+    grammar: Option<Grammar<'a>>,
+    time: LogTime,
+}
+
+impl Watched<'_> {
+    fn begin(
+        &self,
+        sinks: &Sinks<'_>,
+        place: &str,
+        start_ns: u64,
+        length: Option<Duration>,
+    ) -> Result<(), RecordError> {
+        let label = self.label.to_owned();
+        let kinds: &[&str] = match self.grammar {
+            Some(grammar) => grammar.format().kinds(),
+            None => &[],
+        };
+        let kind = |name: &&str| OpKind {
+            name: (*name).to_owned(),
+            call: Call::Nothing,
+            params: Vec::new(),
+            keep_answer: false,
+            step_of: None,
+        };
+        sinks.show(&Told::Next(label.clone()));
+        sinks.tell(Told::BeginTrial(TrialHeader {
+            ordinal: self.ordinal,
+            store: self.grammar.map_or(PHASE, |grammar| grammar.name()).to_owned(),
+            store_label: label,
+            place: shown::clean(place),
+            version: String::new(),
+            settings: Vec::new(),
+            failover_time: None,
+            workload: PHASE.to_owned(),
+            params: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            breaks: false,
+            kinds: kinds.iter().map(kind).collect(),
+            record_count: 0,
+            record_bytes: 0,
+            start_ns,
+        }))?;
+        let header = PhaseHeader {
+            trial: self.ordinal,
+            ordinal: 0,
+            name: PHASE.to_owned(),
+            kind: PhaseKind::Drive,
+            rung: None,
+            durability: None,
+            clients: 0,
+            workers: 0,
+            rate_per_s: None,
+            stages: Vec::new(),
+            finds_warmup: false,
+            start_ns,
+        };
+        sinks.tell(Told::BeginPhase(header, length))
+    }
+
+    /// Records a slice: its operations with response times, if the log has any, and its other figures as series.
+    fn slice(
+        &self,
+        sinks: &Sinks<'_>,
+        ordinal: u32,
+        table: &TableSlice,
+        has_times: bool,
+        samples: &mut Samples,
+    ) -> Result<(), RecordError> {
+        let (start_ns, end_ns) = (self.time.start_ns(table), self.time.end_ns(table));
+        let seconds = end_ns.saturating_sub(start_ns) as f64 / 1e9;
+        // A slice of a time before watching began.
+        if seconds <= 0.0 {
+            return Ok(());
+        }
+        let series = |name: &str, unit: &str, kind: SeriesKind| {
+            let (source, subject) = (LOG.to_owned(), self.label.to_owned());
+            sinks.series(Series { source, subject, name: name.to_owned(), unit: unit.to_owned(), kind })
+        };
+        let sample = samples.0.entry(end_ns).or_default();
+        let mut level = |name: &str, unit: &str, value: f64| -> Result<(), RecordError> {
+            sample.values.push((series(name, unit, SeriesKind::Level)?, value));
+            Ok(())
+        };
+        let format = self.grammar.map(Grammar::format);
+        if format.is_some_and(|format| format != LogFormat::Gc) && !has_times {
+            level("operations", "1/s", (table.untimed + table.timed()) as f64 / seconds)?;
+            level("failed", "1/s", table.failed as f64 / seconds)?;
+        }
+        if format.is_some_and(LogFormat::has_bytes) {
+            level("sent", "B/s", table.bytes as f64 / seconds)?;
+        }
+        if format == Some(LogFormat::Gc) {
+            level("stopped", "%", table.paused_ns as f64 / 1e7 / seconds)?;
+        }
+        if let Some(pauses) = table.pauses() {
+            sample.distributions.push((series("pause", "ns", SeriesKind::Distribution)?, Distribution::from(&pauses)));
+        }
+        if !has_times || format == Some(LogFormat::Gc) {
+            return Ok(());
+        }
+        let wall_ns = table.start_us.saturating_add(self.time.length_us).saturating_mul(1_000);
+        let histograms = table.histograms();
+        let slice = Slice { ordinal, start_ns, end_ns, wall_ns, histograms, ..Slice::default() };
+        sinks.slice(self.ordinal, 0, slice, true)
+    }
+
+    fn end(&self, sinks: &Sinks<'_>, start_ns: u64, end_ns: u64, counts: &LogCounts) -> Result<(), RecordError> {
+        let mut end = PhaseEnd { end_ns, state: PhaseState::Complete, ..PhaseEnd::default() };
+        end.push(ResultName::Seconds, end_ns.saturating_sub(start_ns) as f64 / 1e9);
+        if counts.ops > 0 {
+            let (name, subject, n) = (ResultName::Ops, String::new(), counts.ops);
+            end.results.push(PhaseResult { name, subject, value: n as f64, n });
+        }
+        for (code, n) in &counts.codes {
+            let (name, subject) = (ResultName::ErrorCode, code.to_string());
+            end.results.push(PhaseResult { name, subject, value: *n as f64, n: *n });
+        }
+        sinks.tell(Told::EndPhase(self.ordinal, 0, end))?;
+        sinks.tell(Told::EndTrial(self.ordinal, end_ns))
+    }
+}
+
+/// Follows a log and watches processes on the run's clock.
+fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
+    let over = AtomicBool::new(false);
+    let log = spec.logs.first();
+    let mut followed = None;
+    if let Some(log) = log {
+        let (head, reader) = Followed::open(&log.path, &over)?;
+        let named = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
+        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue));
+        followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head))?, reader));
+    }
+    let server = ServerProcesses::default();
+    let mut roots = roots(spec)?;
+    server.set(roots.clone());
+    let names: Vec<String> =
+        spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
+    let (samplers, unavailable) = plimsoll_sample::open(&names, &server);
+
+    // Slices are whole seconds of the wall clock, as the times in many logs are.
+    let (second_ns, wall_ns) = (SLICE.as_nanos() as i64, wall_ns());
+    let begin_ns = wall_ns.rem_euclid(second_ns) as u64;
+    let clock = Clock::start_at(begin_ns);
+    let base_us = (wall_ns - begin_ns as i64) / 1_000;
+    let length_us = second_ns / 1_000;
+    let label = log.map_or(spec.label, |log| log.label.as_str());
+    let place = match (log, spec.group) {
+        (Some(log), _) => log.path.display().to_string(),
+        (None, Some(group)) => group.display().to_string(),
+        (None, None) => format!("pid {}", roots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
+    };
+    let grammar = followed.as_ref().map(|(grammar, _)| *grammar);
+    let header = spec.header(&[label.to_owned()], base_us * 1_000, second_ns as u64, Vec::new());
+    let recorder = Recorder::create(spec.runs_dir, &header)?;
+    let fold = Mutex::new(Fold::new(false));
+    let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
+    sinks.show(&Told::BeginRun(Box::new(header)));
+    for (name, why) in unavailable {
+        sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
+    }
+    let time = LogTime { base_us, length_us, begin_ns, end_ns: u64::MAX };
+    let watched = Watched { ordinal: 0, label, grammar, time };
+    watched.begin(&sinks, &place, begin_ns, spec.length)?;
+
+    let text = grammar.map(|grammar| Mutex::new(new_text(spec, grammar, SliceTable::of_length(length_us, base_us))));
+    let now_us = || run::wall_ns() / 1_000;
+    let (mut ordinal, mut end_ns, mut look_ns) = (0, 0, 0);
+    let result = std::thread::scope(|scope| -> Result<(), TrialError> {
+        let (stop, stopped) = channel::<()>();
+        let readings = ReadingRecorder { sinks: &sinks, label: "", slice: SLICE };
+        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+        let sampling = thread("sampler")
+            .spawn_scoped(scope, move || readings.follow(samplers, &stopped))
+            .map_err(|error| io_error("the sampling thread", &error))?;
+        let reading = match (&mut followed, &text) {
+            (Some((grammar, reader)), Some(text)) => {
+                let (grammar, over) = (*grammar, &over);
+                let read = move || feed(reader, grammar, text, Some(&now_us), over);
+                let begun = thread("log").spawn_scoped(scope, read);
+                Some(begun.map_err(|error| io_error("the thread of the log", &error)).inspect_err(|_| {
+                    over.store(true, Ordering::SeqCst);
+                })?)
+            }
+            _ => None,
+        };
+        let mut seen = || -> Result<(), TrialError> {
+            loop {
+                std::thread::sleep(LOOK);
+                end_ns = clock.now_ns();
+                let is_late = spec.length.is_some_and(|length| u128::from(end_ns - begin_ns) >= length.as_nanos());
+                let has_ended = !spec.pids.is_empty() && spec.pids.iter().all(|pid| !is_there(*pid));
+                let is_over = spec.is_stopped() || is_late || has_ended;
+                if let Some(text) = &text {
+                    // The last slice is as long as it was watched.
+                    let until_us = if is_over { end_us(base_us, end_ns) } else { now_us() - GRACE_US };
+                    let time = if is_over { LogTime { end_ns, ..time } } else { time };
+                    let (slices, has_times) = take(text, until_us, is_over);
+                    for slice in slices {
+                        let mut samples = Samples::default();
+                        Watched { time, ..watched }.slice(&sinks, ordinal, &slice, has_times, &mut samples)?;
+                        ordinal += 1;
+                        samples.tell(&sinks)?;
+                    }
+                }
+                if is_over {
+                    return Ok(());
+                }
+                if spec.group.is_some() && end_ns >= look_ns {
+                    look_ns = end_ns + SLICE.as_nanos() as u64;
+                    if let Ok(now) = self::roots(spec)
+                        && now != roots
+                    {
+                        server.set(now.clone());
+                        roots = now;
+                    }
+                }
+            }
+        };
+        let result = seen();
+        over.store(true, Ordering::SeqCst);
+        drop(stop);
+        // Threads that panicked have already said so on stderr.
+        let _ = sampling.join();
+        if let Some(Ok(Err(error))) = reading.map(|reading| reading.join()) {
+            let failed = format!("the log could not be read any more: {error}");
+            sinks.event(Some(0), Level::Error, EventClass::Sampler, label, failed)?;
+        }
+        result
+    });
+    let counts = text.as_ref().map(|text| locked(text).counts().clone()).unwrap_or_default();
+    let shift_us = text.as_ref().map_or(0, |text| locked(text).shift_us());
+    let result = result.and_then(|()| {
+        let mut said = grammar.map_or_else(Vec::new, |grammar| notices(label, grammar, &counts));
+        said.extend((shift_us != 0).then(|| apart(label, shift_us)));
+        for text in said {
+            sinks.show(&Told::Notice(text.clone()));
+            sinks.event(Some(0), Level::Info, EventClass::Sampler, label, text)?;
+        }
+        watched.end(&sinks, begin_ns, end_ns, &counts).map_err(TrialError::from)
+    });
+    let state = match &result {
+        Ok(()) => RunState::Complete,
+        Err(error) => RunState::Failed(error.line()),
+    };
+    sinks.show(&Told::EndRun(state.clone(), end_ns));
+    let recording = recorder.finish(state, end_ns)?;
+    Ok(Ended { recording, result })
+}
+
+/// Returns the end of the slice that contains the end of the run.
+fn end_us(base_us: i64, end_ns: u64) -> i64 {
+    let slice_ns = SLICE.as_nanos() as u64;
+    base_us.saturating_add((end_ns.div_ceil(slice_ns) * slice_ns / 1_000) as i64)
+}
+
+/// Takes the slices up to `until_us`, and tells if the log has response times.
+fn take(text: &Mutex<LogText>, until_us: i64, is_over: bool) -> (Vec<TableSlice>, bool) {
+    let mut text = locked(text);
+    if is_over {
+        text.end_file();
+    }
+    let slices = text.table().take(until_us);
+    // Until there is an operation, times are expected.
+    let has_times = text.counts().ops == 0 || text.counts().ops > text.counts().untimed;
+    (slices, has_times)
+}
+
+/// Reports the difference between the clocks of a log and of this machine.
+fn apart(label: &str, shift_us: i64) -> String {
+    let seconds = shift_us.unsigned_abs() as f64 / 1e6;
+    let side = if shift_us > 0 { "behind" } else { "ahead of" };
+    format!("{label}: its clock is {seconds:.1} s {side} this machine's; its times were moved by that")
+}
+
+/// Returns the processes to be watched that are no descendants of others of them.
+fn roots(spec: &WatchSpec<'_>) -> Result<Vec<u32>, TrialError> {
+    if let Some(pid) = spec.pids.iter().find(|pid| !is_there(**pid)) {
+        return Err(TrialError::usage(format!("there is no process {pid}")).next("`pgrep -o NAME` finds one"));
+    }
+    let mut pids = spec.pids.to_vec();
+    if let Some(group) = spec.group {
+        members(group, &mut pids).map_err(|error| {
+            io_error(group.display(), &error).next("name a directory of a control group below /sys/fs/cgroup")
+        })?;
+    }
+    pids.sort_unstable();
+    let (mut roots, mut covered) = (Vec::new(), BTreeSet::new());
+    for pid in pids {
+        if !covered.contains(&pid) {
+            roots.push(pid);
+            covered.extend(plimsoll_sample::with_descendants(&[pid]));
+        }
+    }
+    Ok(roots)
+}
+
+/// Adds the processes of a control group and of all below it.
+fn members(group: &Path, pids: &mut Vec<u32>) -> std::io::Result<()> {
+    let text = std::fs::read_to_string(group.join("cgroup.procs"))?;
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    for entry in group.read_dir()?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        // A group may be removed meanwhile.
+        let _ = members(&entry.path(), pids);
+    }
+    Ok(())
+}
