@@ -125,6 +125,8 @@ fn a_reshard_whose_target_is_paused_is_called_hung_and_a_slow_one_is_not() {
     for key in &keys {
         let home = usize::from(slot_of(key.as_bytes()) < now);
         assert_eq!(bench.ask(home, &[b"GET", key.as_bytes()]), Node::Text(value.clone()), "{key}");
+        // Ten of them would hang on the slower link below.
+        bench.ask(home, &[b"DEL", key.as_bytes()]);
     }
 
     // A large key over a slow link holds its master.
