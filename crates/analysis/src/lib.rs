@@ -147,7 +147,7 @@ pub fn view(run: &data::Run) -> RunView {
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
-        findings: if ab.is_none() { findings::findings(run, &facts) } else { Vec::new() },
+        findings: if ab.is_none() && promises.is_empty() { findings::findings(run, &facts) } else { Vec::new() },
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.

@@ -137,5 +137,5 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &str) ->
             number::seconds(longest)
         ),
     };
-    format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))
+    format!("{place}: {which}, which the mean of {} hides{with}.", number::with_unit(mean, "1/s"))
 }

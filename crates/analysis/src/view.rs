@@ -79,7 +79,7 @@ pub struct RunView {
     pub truth: Option<String>,
     /// Causes of slow moments, phase by phase; likeliest first.
     pub findings: Vec<FindingView>,
-    /// Seconds in which a phase did much less than in its others, and what else was so in them.
+    /// Seconds in which a phase did much less than in its others, with the actions in them.
     pub stalls: Vec<StallsView>,
     /// Seconds in which operations of a phase took much longer than in its others.
     pub peaks: Vec<PeaksView>,

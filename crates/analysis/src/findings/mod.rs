@@ -1,10 +1,11 @@
-//! Findings: causes of the slow moments of driven phases, each with its evidence, a next step and a command that tests it.
+//! Findings: causes of the slow moments of driven phases, each with its evidence, a next step and a command that tests
+//! it.
 //!
-//! Slow moments (`moments`) that pauses of the machine, faults or commands for servers explain are named first and taken
-//! out. The rest is compared with every series that was watched (`series`, their deviations by `robust`): a cause is high
-//! when moments begin, or shortly before, more than shifts of the moments in time make likely (`shift`). `search` takes
-//! the best, and searches again for what is left. Moments that no series explains are said to be so. Nothing here proves
-//! a cause: that is what the command is for.
+//! Slow moments (`moments`) that pauses of the machine, faults or commands for servers explain are named first and
+//! taken out. The rest is compared with every series that was watched (`series`, their deviations by `robust`). A cause
+//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`).
+//! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
+//! Nothing here proves a cause: that is the purpose of the command.
 //!
 //! | rule | version | finding |
 //! |---|---|---|
@@ -34,8 +35,8 @@ use crate::view::FindingView;
 
 /// Returns the findings of every driven phase. Load steps of a search have their own judgement.
 pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
-    let phases: Vec<SlowPhase<'_, '_>> =
-        stall::driven(facts).filter_map(|facts| SlowPhase::of(run, facts)).collect();
+    let phases = stall::driven(facts).filter_map(|facts| SlowPhase::of(run, facts));
+    let phases: Vec<SlowPhase<'_, '_>> = phases.collect();
     let searches: Vec<Searched> = phases.iter().map(|phase| Searched::new(run, phase)).collect();
     // Each phase has one p: that of its most conspicuous series.
     let least: Vec<f64> = searches.iter().filter_map(|one| one.search.least_p()).collect();

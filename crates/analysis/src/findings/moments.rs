@@ -13,7 +13,7 @@ use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::stat;
 
-/// Standard deviations from the usual value that an outlier has at least, and the ratios: of a percentile, of throughput.
+/// Standard deviations of an outlier from the usual value, and its ratio to it: of a percentile, and of throughput.
 const OUTLYING: f64 = 4.0;
 const SLOWER_TIMES: f64 = 1.5;
 const THROUGHPUT: f64 = 0.7;

@@ -124,7 +124,8 @@ impl Search {
         }
         leads.sort_unstable();
         let is_slow = |slice: &usize| self.moments.spans.iter().any(|(from, end)| (*from..*end).contains(slice));
-        let quiet: Vec<f64> = (0..self.moments.n).filter(|at| !is_slow(at)).filter_map(|at| watched.values[at]).collect();
+        let quiet = (0..self.moments.n).filter(|at| !is_slow(at)).filter_map(|at| watched.values[at]);
+        let quiet: Vec<f64> = quiet.collect();
         let (seen, usual) = (stat::median(&seen)?, stat::median(&quiet).unwrap_or(0.0));
         let is_enough = match watched.unit.as_str() {
             _ if watched.is_cycle => true,
@@ -295,8 +296,8 @@ mod tests {
     fn a_small_rise_is_no_cause_however_certain() {
         let moments = Moments { n: 100, spans: vec![(20, 21), (47, 48), (81, 82)] };
         let values = |usual: f64, high: f64| {
-            let value = |at: usize| Some(if [20, 47, 81].contains(&at) { high } else { usual + 0.01 * (at % 3) as f64 });
-            (0..100).map(value).collect::<Vec<Option<f64>>>()
+            let value = |at: usize| if [20, 47, 81].contains(&at) { high } else { usual + 0.01 * (at % 3) as f64 };
+            (0..100).map(|at| Some(value(at))).collect::<Vec<Option<f64>>>()
         };
         for (unit, high, is_named) in [("%", 58.0, false), ("%", 62.0, true), ("B", 70.0, false), ("B", 80.0, true)] {
             let watched = Watched::new("dirty".to_owned(), unit, "memory", false, values(50.0, high)).unwrap();

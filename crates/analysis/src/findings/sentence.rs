@@ -120,9 +120,10 @@ impl About<'_, '_, '_> {
 
     /// Returns the share of the slow time as the end of a sentence; empty if there is no other.
     fn holding(&self, at: &[usize]) -> String {
+        let hold = if at.len() == 1 { "it holds" } else { "they hold" };
         match at.len() == self.phase.moments.len() {
             true => String::new(),
-            false => format!("; they hold {} of the slow time", number::with_unit(self.slow_percent(at), "%")),
+            false => format!("; {hold} {} of the slow time", number::with_unit(self.slow_percent(at), "%")),
         }
     }
 
@@ -200,12 +201,12 @@ impl About<'_, '_, '_> {
     fn unexplained(&self, at: &[usize], search: &Search) -> Words {
         let watched = number::plural(search.watched().len() as u64, "series", "series");
         let are = self.of_moments(at, "is", "are");
-        let times = if self.phase.moments.len() == 1 { String::new() } else { format!(" ({})", self.times(at)) };
+        let times = if self.phase.moments.len() == 1 { String::new() } else { format!(": {}", self.times(at)) };
         let why = match search.is_tested() {
-            true => format!("explained by nothing that was watched ({watched})"),
+            true => format!("explained by nothing that was watched ({watched}){times}"),
             false => {
                 let slices = number::count(self.phase.slices.len() as u64);
-                format!("not explained: {slices} slices, with slow ones among them, are too few to tell causes from chance")
+                format!("not explained: {slices} slices are too few to tell causes from chance")
             }
         };
         let next = match search.is_tested() {
@@ -214,7 +215,7 @@ impl About<'_, '_, '_> {
         };
         Words {
             rule: "unexplained",
-            sentence: format!("{are}{times} {why}"),
+            sentence: format!("{are} {why}"),
             opposite: "A series that was not watched rises when they begin.".to_owned(),
             next: next.to_owned(),
             command: again(self.run, false),
@@ -277,7 +278,7 @@ impl About<'_, '_, '_> {
 fn next(watched: &Watched) -> &'static str {
     match watched.source.as_str() {
         _ if watched.is_cycle => {
-            "Make these cycles rarer, or spread them, by a setting of the store, and compare both sides with `plimsoll ab`."
+            "Make these cycles rarer, or spread them, by a setting of the store, and compare both with `plimsoll ab`."
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
@@ -299,7 +300,9 @@ fn again(run: &Run, without_faults: bool) -> String {
         let is_fault = without_faults && matches!(option, "--fault" | "--fault-pause");
         match is_fault || matches!(option, "--seed" | "--resume") {
             true if has_value => {}
-            true => drop(words.next_if(|value| !value.starts_with('-'))),
+            true => {
+                let _ = words.next_if(|value| !value.starts_with('-'));
+            }
             false => all.push(shell_word(word).into_owned()),
         }
     }

@@ -18,6 +18,9 @@ use crate::stall;
 /// has left.
 const NO_CAUSES: [&str; 3] = [ANSWERS, WITNESS, PROGRESS];
 
+/// Source of what the drive itself counts.
+const GENERATOR: &str = "generator";
+
 /// A series of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
@@ -81,8 +84,8 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
         all.push(("the generator's scheduling delay", "ms", each(&|slice| slice.lag_p99_ns as f64 / 1e6)));
         all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
     }
-    let new = |(name, unit, values): (&str, &str, Vec<Option<f64>>)| Watched::new(name.to_owned(), unit, "generator", false, values);
-    all.into_iter().filter_map(new).collect()
+    let named = all.into_iter();
+    named.filter_map(|(name, unit, values)| Watched::new(name.to_owned(), unit, GENERATOR, false, values)).collect()
 }
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.
@@ -102,8 +105,8 @@ fn name(series: &Series) -> Option<String> {
     }
 }
 
-/// Returns the values of all series of the run in these slices: the mean of several, of cycles the sum. A reading covers
-/// the time before it, so the reading at a slice's end is of the slice.
+/// Returns the values of all series of the run in these slices: the mean of several, of cycles the sum. A reading
+/// covers the time before it, so the reading at a slice's end is of the slice.
 fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<Vec<Option<f64>>> {
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     let mut times: Vec<Option<Times>> = vec![None; run.series.len()];

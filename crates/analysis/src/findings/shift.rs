@@ -63,8 +63,8 @@ impl Moments {
     }
 }
 
-/// Returns for each slice the greatest deviation in it and in the slices before in which a cause begins; the list twice,
-/// so that a shift needs no division.
+/// Returns for each slice the greatest deviation in it and in the slices before in which a cause begins; the list
+/// twice, so that a shift needs no division.
 pub fn near(deviations: &[f64]) -> Vec<f64> {
     let n = deviations.len();
     let greatest = |at: usize| (0..=LEAD_MAX).map(|lead| deviations[(at + n - lead) % n]).fold(f64::MIN, f64::max);
