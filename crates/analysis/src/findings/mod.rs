@@ -27,7 +27,7 @@ use plimsoll_record::data::Run;
 
 use self::moments::{Known, SlowPhase};
 use self::search::Search;
-use self::sentence::{About, Told};
+use self::sentence::{Wording, Explanation};
 use self::shift::Moments;
 use crate::phase::PhaseFacts;
 use crate::stall;
@@ -70,26 +70,26 @@ impl Searched {
 }
 
 fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f64) -> Vec<FindingView> {
-    let about = About { run, phase };
+    let about = Wording { run, phase };
     let positions = |is_meant: &dyn Fn(&Known) -> bool| -> Vec<usize> {
         let moments = phase.moments.iter().enumerate();
         moments.filter(|(_, moment)| moment.known.as_ref().is_some_and(is_meant)).map(|(at, _)| at).collect()
     };
-    let mut told: Vec<Told<'_>> = vec![
-        Told::Fault(positions(&|known| matches!(known, Known::Act(_)))),
-        Told::Pause(positions(&|known| *known == Known::Pause)),
+    let mut told: Vec<Explanation<'_>> = vec![
+        Explanation::Fault(positions(&|known| matches!(known, Known::Act(_)))),
+        Explanation::Pause(positions(&|known| *known == Known::Pause)),
     ];
     let mut left = searched.open.clone();
     for cause in searched.search.causes(factor) {
         let explained: Vec<usize> =
             cause.evidence.iter().take(1).flat_map(|best| &best.explained).map(|at| searched.open[*at]).collect();
         left.retain(|moment| !explained.contains(moment));
-        told.push(Told::Cause(explained, cause, &searched.search));
+        told.push(Explanation::Cause(explained, cause, &searched.search));
     }
-    told.push(Told::Regular(searched.open.clone()));
+    told.push(Explanation::Regular(searched.open.clone()));
     // Without series there was nothing to explain them.
     if !searched.search.watched().is_empty() {
-        told.push(Told::Unexplained(left, &searched.search));
+        told.push(Explanation::Unexplained(left, &searched.search));
     }
     told.iter().filter_map(|told| about.view(told)).collect()
 }

@@ -1,7 +1,7 @@
 //! Search for the causes of slow moments, one after the other: what the first explains is taken out, and the rest is
 //! searched again.
 
-use super::series::Watched;
+use super::series::WatchedSeries;
 use super::shift::{self, HIGH, LEAD_MAX, Moments, Tested};
 use crate::stat;
 
@@ -44,7 +44,7 @@ pub struct CauseFound {
 
 /// Search in one phase.
 pub struct Search {
-    watched: Vec<Watched>,
+    watched: Vec<WatchedSeries>,
     moments: Moments,
     /// Test of all moments together; `None` if there are too few slices, or no series.
     first: Option<Tested>,
@@ -52,14 +52,14 @@ pub struct Search {
 
 impl Search {
     /// Prepares the search, and tests all moments together.
-    pub fn new(watched: Vec<Watched>, moments: Moments) -> Self {
+    pub fn new(watched: Vec<WatchedSeries>, moments: Moments) -> Self {
         let near: Vec<&[f64]> = watched.iter().map(|one| one.near.as_slice()).collect();
         let first = shift::test(&near, &moments);
         Self { watched, moments, first }
     }
 
     /// Returns the series that were watched.
-    pub fn watched(&self) -> &[Watched] {
+    pub fn watched(&self) -> &[WatchedSeries] {
         &self.watched
     }
 
@@ -139,7 +139,7 @@ impl Search {
 
     /// Returns the harmonic mean of two shares: of the moments that the series explains, and of its high slices that
     /// belong to moments.
-    fn agreement(&self, watched: &Watched, explained: usize, left: &[usize]) -> f64 {
+    fn agreement(&self, watched: &WatchedSeries, explained: usize, left: &[usize]) -> f64 {
         let belongs =
             |slice: usize| self.moments.spans.iter().any(|(first, end)| slice + LEAD_MAX >= *first && slice < *end);
         let high = watched.deviations.iter().enumerate().filter(|(_, deviation)| **deviation >= HIGH);
@@ -211,7 +211,7 @@ mod tests {
             }
         }
         let named = all.into_iter().enumerate().filter_map(|(at, values)| {
-            Watched::new(at.to_string(), "ms", "made", false, values.into_iter().map(Some).collect())
+            WatchedSeries::new(at.to_string(), "ms", "made", false, values.into_iter().map(Some).collect())
         });
         Search::new(named.collect(), moments.clone())
     }
@@ -282,7 +282,7 @@ mod tests {
     fn a_cause_has_its_lead_its_values_and_the_moments_that_it_explains() {
         let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
         let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });
-        let busy = Watched::new("disk vda".to_owned(), "%", "disk", false, (0..100).map(values).collect()).unwrap();
+        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", false, (0..100).map(values).collect()).unwrap();
         let search = Search::new(vec![busy], moments);
         let causes = search.causes(1.0);
         let [CauseFound { evidence }] = causes.as_slice() else { panic!("{causes:?}") };
@@ -300,7 +300,7 @@ mod tests {
             (0..100).map(|at| Some(value(at))).collect::<Vec<Option<f64>>>()
         };
         for (unit, high, is_named) in [("%", 58.0, false), ("%", 62.0, true), ("B", 70.0, false), ("B", 80.0, true)] {
-            let watched = Watched::new("dirty".to_owned(), unit, "memory", false, values(50.0, high)).unwrap();
+            let watched = WatchedSeries::new("dirty".to_owned(), unit, "memory", false, values(50.0, high)).unwrap();
             let causes = Search::new(vec![watched], moments.clone()).causes(1.0);
             assert_eq!(!causes.is_empty(), is_named, "{high} {unit}");
         }

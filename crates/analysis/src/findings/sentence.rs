@@ -5,7 +5,7 @@ use plimsoll_record::data::Run;
 
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Search};
-use super::series::Watched;
+use super::series::WatchedSeries;
 use crate::name;
 use crate::number;
 use crate::stat;
@@ -22,16 +22,16 @@ const REGULAR_MIN: usize = 4;
 const POINTS_MAX: usize = 600;
 
 /// A finding about moments of a phase, by their positions.
-pub enum Told<'a> {
-    /// They lie in the effect of faults or commands.
+pub enum Explanation<'a> {
+    /// Moments in the effect of faults or commands.
     Fault(Vec<usize>),
-    /// They are slow because of pauses of the machine alone.
+    /// Moments that are slow because of pauses of the machine alone.
     Pause(Vec<usize>),
-    /// A series rose before them.
+    /// Moments before which a series rose.
     Cause(Vec<usize>, CauseFound, &'a Search),
-    /// Nothing explains them.
+    /// Moments that no series explains.
     Unexplained(Vec<usize>, &'a Search),
-    /// They may come at equal intervals.
+    /// Moments that may come at equal intervals.
     Regular(Vec<usize>),
 }
 
@@ -44,32 +44,32 @@ struct Words {
     command: String,
 }
 
-/// Subject of findings.
-pub struct About<'r, 'f, 'a> {
+/// Writer of the findings of a phase.
+pub struct Wording<'r, 'f, 'a> {
     pub run: &'r Run,
     pub phase: &'r SlowPhase<'f, 'a>,
 }
 
-impl About<'_, '_, '_> {
+impl Wording<'_, '_, '_> {
     /// Returns the finding; `None` if it is about no moment, or if moments are not regular.
-    pub fn view(&self, told: &Told<'_>) -> Option<FindingView> {
-        let (Told::Fault(at)
-        | Told::Pause(at)
-        | Told::Cause(at, ..)
-        | Told::Unexplained(at, _)
-        | Told::Regular(at)) = told;
+    pub fn view(&self, told: &Explanation<'_>) -> Option<FindingView> {
+        let (Explanation::Fault(at)
+        | Explanation::Pause(at)
+        | Explanation::Cause(at, ..)
+        | Explanation::Unexplained(at, _)
+        | Explanation::Regular(at)) = told;
         if at.is_empty() {
             return None;
         }
         let words = match told {
-            Told::Fault(at) => self.fault(at),
-            Told::Pause(at) => self.pause(at),
-            Told::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
-            Told::Unexplained(at, search) => self.unexplained(at, search),
-            Told::Regular(at) => self.regular(at)?,
+            Explanation::Fault(at) => self.fault(at),
+            Explanation::Pause(at) => self.pause(at),
+            Explanation::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
+            Explanation::Unexplained(at, search) => self.unexplained(at, search),
+            Explanation::Regular(at) => self.regular(at)?,
         };
         let (evidence, chart) = match told {
-            Told::Cause(_, cause, search) => {
+            Explanation::Cause(_, cause, search) => {
                 let evidence = cause.evidence.iter().map(|one| self.evidence(one, search)).collect();
                 let best = cause.evidence.first();
                 (evidence, best.map(|best| self.chart(&search.watched()[best.series])))
@@ -108,7 +108,7 @@ impl About<'_, '_, '_> {
         at.iter().copied().map(length).sum::<f64>() * 100.0 / all.max(1.0)
     }
 
-    /// `14 of 15 slow moments`, or `The slow moment`, and a verb for it.
+    /// Returns the beginning of a sentence about these moments: `14 of 15 slow moments begin`.
     fn of_moments(&self, at: &[usize], one: &str, many: &str) -> String {
         let all = self.phase.moments.len() as u64;
         let (these, verb) = (at.len() as u64, if at.len() == 1 { one } else { many });
@@ -253,7 +253,7 @@ impl About<'_, '_, '_> {
     }
 
     /// Draws a series over time, with a point in each slow slice. Of many slices some are left out between slow ones.
-    fn chart(&self, watched: &Watched) -> Chart {
+    fn chart(&self, watched: &WatchedSeries) -> Chart {
         let slow = |at: &usize| self.phase.moments.iter().any(|moment| (moment.first..moment.end).contains(at));
         let step = watched.values.len().div_ceil(POINTS_MAX).max(1);
         let high = |at: &usize| watched.is_high_before(*at);
@@ -275,7 +275,7 @@ impl About<'_, '_, '_> {
 }
 
 /// Returns the next step after a cause, by the source of its series.
-fn next(watched: &Watched) -> &'static str {
+fn next(watched: &WatchedSeries) -> &'static str {
     match watched.source.as_str() {
         _ if watched.is_cycle => {
             "Make these cycles rarer, or spread them, by a setting of the store, and compare both with `plimsoll ab`."
@@ -319,9 +319,9 @@ mod tests {
 
     use super::*;
 
-    fn watched(source: &str, is_cycle: bool) -> Watched {
+    fn watched(source: &str, is_cycle: bool) -> WatchedSeries {
         let values = (0..40).map(|at| Some(f64::from(at % 7))).collect();
-        Watched::new("one".to_owned(), "%", source, is_cycle, values).unwrap()
+        WatchedSeries::new("one".to_owned(), "%", source, is_cycle, values).unwrap()
     }
 
     #[test]

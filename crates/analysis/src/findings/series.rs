@@ -23,7 +23,7 @@ const GENERATOR: &str = "generator";
 
 /// A series of a phase.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Watched {
+pub struct WatchedSeries {
     /// Name as sentences have it: `disk vda`, of a cycle `checkpoint of postgres`.
     pub name: String,
     /// Unit of the values.
@@ -40,7 +40,7 @@ pub struct Watched {
     pub near: Vec<f64>,
 }
 
-impl Watched {
+impl WatchedSeries {
     /// Returns the series with its deviations; `None` for a constant, and if most values are unknown.
     pub fn new(name: String, unit: &str, source: &str, is_cycle: bool, values: Vec<Option<f64>>) -> Option<Self> {
         let deviations = robust::deviations(&values, DEVIATION_MAX)?;
@@ -55,7 +55,7 @@ impl Watched {
 }
 
 /// Returns everything that was watched in these slices, whose longest lasts `slice_ns`, and that changed.
-pub fn watched(run: &Run, facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<Watched> {
+pub fn watched(run: &Run, facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<WatchedSeries> {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
     for (series, values) in run.series.iter().zip(values(run, slices, slice_ns)) {
         let Some(name) = name(series).filter(|_| values.iter().any(Option::is_some)) else { continue };
@@ -69,13 +69,13 @@ pub fn watched(run: &Run, facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>
     }
     let sampled = all.into_iter().filter_map(|(name, series, values)| {
         let unit = if series.kind == SeriesKind::Distribution { "ms" } else { series.unit.as_str() };
-        Watched::new(name, unit, &series.source, series.kind == SeriesKind::Cycle, values)
+        WatchedSeries::new(name, unit, &series.source, series.kind == SeriesKind::Cycle, values)
     });
     sampled.chain(of_generator(facts, slices)).collect()
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
-fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<Watched> {
+fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<WatchedSeries> {
     let each = |of: &dyn Fn(&Slice<Distribution>) -> f64| -> Vec<Option<f64>> {
         slices.iter().map(|slice| Some(of(*slice))).collect()
     };
@@ -85,7 +85,7 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
         all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
     }
     let named = all.into_iter();
-    named.filter_map(|(name, unit, values)| Watched::new(name.to_owned(), unit, GENERATOR, false, values)).collect()
+    named.filter_map(|(name, unit, values)| WatchedSeries::new(name.to_owned(), unit, GENERATOR, false, values)).collect()
 }
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.
