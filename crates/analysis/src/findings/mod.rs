@@ -27,7 +27,7 @@ use plimsoll_record::data::Run;
 
 use self::moments::{Known, SlowPhase};
 use self::search::Search;
-use self::sentence::{Wording, Explanation};
+use self::sentence::{Explanation, Wording};
 use self::shift::Moments;
 use crate::phase::PhaseFacts;
 use crate::stall;

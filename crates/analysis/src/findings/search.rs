@@ -282,7 +282,8 @@ mod tests {
     fn a_cause_has_its_lead_its_values_and_the_moments_that_it_explains() {
         let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
         let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });
-        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", false, (0..100).map(values).collect()).unwrap();
+        let values = (0..100).map(values).collect();
+        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", false, values).unwrap();
         let search = Search::new(vec![busy], moments);
         let causes = search.causes(1.0);
         let [CauseFound { evidence }] = causes.as_slice() else { panic!("{causes:?}") };

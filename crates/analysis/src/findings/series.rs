@@ -55,7 +55,12 @@ impl WatchedSeries {
 }
 
 /// Returns everything that was watched in these slices, whose longest lasts `slice_ns`, and that changed.
-pub fn watched(run: &Run, facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<WatchedSeries> {
+pub fn watched(
+    run: &Run,
+    facts: &PhaseFacts<'_>,
+    slices: &[&Slice<Distribution>],
+    slice_ns: u64,
+) -> Vec<WatchedSeries> {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
     for (series, values) in run.series.iter().zip(values(run, slices, slice_ns)) {
         let Some(name) = name(series).filter(|_| values.iter().any(Option::is_some)) else { continue };
@@ -84,8 +89,10 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
         all.push(("the generator's scheduling delay", "ms", each(&|slice| slice.lag_p99_ns as f64 / 1e6)));
         all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
     }
-    let named = all.into_iter();
-    named.filter_map(|(name, unit, values)| WatchedSeries::new(name.to_owned(), unit, GENERATOR, false, values)).collect()
+    let new = |(name, unit, values): (&str, &str, Vec<Option<f64>>)| {
+        WatchedSeries::new(name.to_owned(), unit, GENERATOR, false, values)
+    };
+    all.into_iter().filter_map(new).collect()
 }
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.
