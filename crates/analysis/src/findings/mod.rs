@@ -13,7 +13,9 @@
 //! | `cause` | 1 | moments that begin when a series is high |
 //! | `unexplained` | 1 | moments that nothing explains |
 //! | `regular` | 1 | moments at equal intervals |
+//! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
+mod levels;
 mod moments;
 mod robust;
 mod search;
@@ -46,6 +48,7 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
         let factor = if searched.search.is_tested() { factors.next().unwrap_or(1.0) } else { 1.0 };
         all.extend(of_phase(run, phase, searched, factor));
     }
+    all.extend(stall::driven(facts).flat_map(|facts| levels::levels(run, facts)));
     all
 }
 

@@ -137,15 +137,23 @@ fn disturbed(slice: &Slice<Distribution>) -> f64 {
     disturbed_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 
-fn by_latency(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+/// Returns the percentile that most slices have, by its name, and its value in each slice in nanoseconds, at least 1.
+pub fn slice_percentiles(
+    facts: &PhaseFacts<'_>,
+    slices: &[(&Slice<Distribution>, f64)],
+) -> Option<(&'static str, Vec<Option<f64>>)> {
     let times: Vec<Times> = slices.iter().map(|(slice, _)| facts.waited_in(slice, None)).collect();
-    let found = PERCENTILES.iter().find_map(|percentile| {
-        let logs = times.iter().map(|times| times.percentile(percentile).ok().map(|ns| (ns.max(1) as f64).ln()));
-        let logs: Vec<Option<f64>> = logs.collect();
-        let known = logs.iter().flatten().count();
-        (known >= SLICES_MIN && known * 2 > logs.len()).then_some((*percentile, logs))
-    });
-    let Some((percentile, logs)) = found else { return };
+    PERCENTILES.iter().find_map(|percentile| {
+        let values = times.iter().map(|times| times.percentile(percentile).ok().map(|ns| ns.max(1) as f64));
+        let values: Vec<Option<f64>> = values.collect();
+        let known = values.iter().flatten().count();
+        (known >= SLICES_MIN && known * 2 > values.len()).then_some((*percentile, values))
+    })
+}
+
+fn by_latency(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+    let Some((percentile, values)) = slice_percentiles(facts, slices) else { return };
+    let logs: Vec<Option<f64>> = values.into_iter().map(|ns| ns.map(f64::ln)).collect();
     for (at, limit) in limits(&logs, SLOWER_TIMES.ln(), 1.0).into_iter().enumerate() {
         if logs[at].is_none_or(|log| log <= limit) {
             continue;

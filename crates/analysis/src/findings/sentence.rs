@@ -8,6 +8,7 @@ use super::search::{Candidate, CauseFound, Search};
 use super::series::WatchedSeries;
 use crate::name;
 use crate::number;
+use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{Chart, EvidenceView, FindingView, Line};
 
@@ -36,12 +37,33 @@ pub enum Explanation<'a> {
 }
 
 /// Words of a finding besides its moments.
-struct Words {
-    rule: &'static str,
-    sentence: String,
-    opposite: String,
-    next: String,
-    command: String,
+pub struct Words {
+    pub rule: &'static str,
+    pub sentence: String,
+    pub opposite: String,
+    pub next: String,
+    pub command: String,
+}
+
+impl Words {
+    /// Returns the finding about a phase, without moments and evidence.
+    pub fn finding(self, facts: &PhaseFacts<'_>) -> FindingView {
+        let place = name::place(facts);
+        FindingView {
+            rule: self.rule,
+            version: VERSION,
+            sentence: format!("{place}: {}.", self.sentence),
+            place,
+            spans_s: Vec::new(),
+            moments: 0,
+            slow_percent: 0.0,
+            evidence: Vec::new(),
+            opposite: self.opposite,
+            next: self.next,
+            command: self.command,
+            chart: None,
+        }
+    }
 }
 
 /// Writer of the findings of a phase.
@@ -81,18 +103,12 @@ impl Wording<'_, '_, '_> {
             (moment.start_ns as f64 / 1e9, moment.end_ns as f64 / 1e9)
         };
         Some(FindingView {
-            rule: words.rule,
-            version: VERSION,
-            place: name::place(self.phase.facts),
-            sentence: format!("{}: {}.", name::place(self.phase.facts), words.sentence),
             spans_s: at.iter().map(span).collect(),
             moments: self.phase.moments.len(),
             slow_percent: self.slow_percent(at),
             evidence,
-            opposite: words.opposite,
-            next: words.next,
-            command: words.command,
             chart,
+            ..words.finding(self.phase.facts)
         })
     }
 
@@ -292,7 +308,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
 
 /// Returns the command of the run with another seed; empty if it is not known. A cause that is one is named again by a
 /// run of other operations. Of faults the command has none, if `without_faults`.
-fn again(run: &Run, without_faults: bool) -> String {
+pub fn again(run: &Run, without_faults: bool) -> String {
     let mut words = run.header.command_line.iter().skip(1).peekable();
     let mut all = vec!["plimsoll".to_owned()];
     while let Some(word) = words.next() {

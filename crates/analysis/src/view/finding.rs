@@ -15,9 +15,9 @@ pub struct FindingView {
     pub place: String,
     /// Finding in one sentence.
     pub sentence: String,
-    /// Slow moments that the finding is about: start and end of each, on the run's clock.
+    /// Slow moments that the finding is about, or the time of a new level: start and end of each, on the run's clock.
     pub spans_s: Vec<(f64, f64)>,
-    /// Number of slow moments of the phase.
+    /// Number of slow moments of the phase; 0 for rules about levels.
     pub moments: usize,
     /// Share of the time of all slow moments of the phase that lies in these.
     pub slow_percent: f64,
@@ -29,7 +29,7 @@ pub struct FindingView {
     pub next: String,
     /// Command that tests the finding; empty if the command of the run is not known.
     pub command: String,
-    /// First series of the evidence over time, with the slow moments; `null` without one.
+    /// First series of the evidence over time, with the slow moments, or the value at two levels; `null` without one.
     pub chart: Option<Chart>,
 }
 

@@ -154,8 +154,8 @@ fn faults_and_commands_come_first_and_take_their_moments_out_of_the_search() {
     assert_eq!((first.rule, second.rule), ("fault", "cause"));
     assert_eq!(
         first.sentence,
-        "fjall, phase mixed: 1 of 4 slow moments lies in the effect of lab pause a 1 at 116.90 s; it holds 25.0 % of the \
-         slow time."
+        "fjall, phase mixed: 1 of 4 slow moments lies in the effect of lab pause a 1 at 116.90 s; it holds 25.0 % of \
+         the slow time."
     );
     assert!(second.sentence.contains("3 of 4 slow moments begin"), "{}", second.sentence);
 
@@ -207,4 +207,16 @@ fn load_steps_and_phases_that_are_mostly_slow_have_no_findings() {
     assert!(view(&run).findings.is_empty());
     let half: Vec<usize> = (0..SECONDS).filter(|second| second % 2 == 1).collect();
     assert!(view(&stalled(SECONDS, &half)).findings.is_empty());
+}
+
+#[test]
+fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
+    let rates: Vec<u64> = (0..60).map(|second| if second < 40 { 1_000 } else { 600 }).collect();
+    let finding = only(&driven(&rates), "level");
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: from 140.0 s on throughput is 600/s (median), and before it was 1,000/s."
+    );
+    assert_eq!((finding.spans_s.as_slice(), finding.moments), (&[(140.0, 160.0)][..], 0));
+    assert_eq!(finding.chart.unwrap().lines[0].values.len(), 60);
 }
