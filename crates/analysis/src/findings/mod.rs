@@ -13,8 +13,10 @@
 //! | `cause` | 1 | moments that begin when a series is high |
 //! | `unexplained` | 1 | moments that nothing explains |
 //! | `regular` | 1 | moments at equal intervals |
+//! | `bound` | 1 | resources that are used up in most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
+mod bound;
 mod levels;
 mod moments;
 mod robust;
@@ -49,6 +51,7 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
         all.extend(of_phase(run, phase, searched, factor));
     }
     all.extend(stall::driven(facts).flat_map(|facts| levels::levels(run, facts)));
+    all.extend(stall::driven(facts).filter_map(|facts| bound::bound(run, facts)));
     all
 }
 

@@ -114,7 +114,7 @@ fn name(series: &Series) -> Option<String> {
 
 /// Returns the values of all series of the run in these slices: the mean of several, of cycles the sum. A reading
 /// covers the time before it, so the reading at a slice's end is of the slice.
-fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<Vec<Option<f64>>> {
+pub fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<Vec<Option<f64>>> {
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
     let mut times: Vec<Option<Times>> = vec![None; run.series.len()];
     let mut read: Vec<u32> = vec![0; run.series.len()];

@@ -7,7 +7,8 @@ use super::Chart;
 /// Explanation of slow moments of one phase, or the statement that nothing explains them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FindingView {
-    /// Rule that made the finding: `pause`, `fault`, `cause`, `unexplained`, `regular` or `level`.
+    /// Rule that made the finding: `pause`, `fault`, `cause`, `unexplained`, `regular`, `level` or
+    /// `bound`.
     pub rule: &'static str,
     /// Version of the rule.
     pub version: u32,
@@ -17,7 +18,7 @@ pub struct FindingView {
     pub sentence: String,
     /// Slow moments that the finding is about, or the time of a new level: start and end of each, on the run's clock.
     pub spans_s: Vec<(f64, f64)>,
-    /// Number of slow moments of the phase; 0 for rules about levels.
+    /// Number of slow moments of the phase; 0 for rules about whole phases.
     pub moments: usize,
     /// Share of the time of all slow moments of the phase that lies in these.
     pub slow_percent: f64,

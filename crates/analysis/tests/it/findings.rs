@@ -220,3 +220,25 @@ fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
     assert_eq!((finding.spans_s.as_slice(), finding.moments), (&[(140.0, 160.0)][..], 0));
     assert_eq!(finding.chart.unwrap().lines[0].values.len(), 60);
 }
+
+#[test]
+fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
+    let mut run = driven(&[2_000; 30]);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));
+    sampled(&mut run, "cpu", "", "user", "%", &values(30, 30.0, 99.0, &[5]));
+    sampled(&mut run, "pressure", "io", "some", "%", &[64.0; 30]);
+    let finding = only(&run, "bound");
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: in most slices disk vda was 96.0 % in use and waiting for io (some) took 64.0 % of the \
+         time."
+    );
+    // A generator without a core of its own to spare is named like a resource.
+    for slice in &mut run.trials[0].phases[0].slices {
+        slice.worker_cpu_ns = 1_900_000_000;
+    }
+    run.trials[0].phases[0].header.workers = 2;
+    run.samples.clear();
+    let finding = only(&run, "bound");
+    assert!(finding.sentence.ends_with("in most slices the generator's workers were 95.0 % busy."), "{finding:?}");
+}
