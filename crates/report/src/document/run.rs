@@ -119,14 +119,12 @@ fn findings(view: &RunView, full: bool) -> Body<'_> {
     }
     for finding in &view.findings {
         body.text(Tone::Strong.text(&finding.sentence));
-        body.pairs([
-            ("against it", &finding.opposite),
-            ("next step", &finding.next),
-            ("command that tests it", &finding.command),
-            ("rule", &format!("{}, version {}", finding.rule, finding.version)),
-        ]);
         body.table(evidence(finding));
         body.pictures("wide", finding.chart.iter().map(Picture::Chart).collect());
+        body.text(Tone::Dim.text(format!("→ {}", finding.next)));
+        body.push(finding.command.is_empty(), Block::Code(finding.command.clone()));
+        let rule = format!("rule {}, version {}", finding.rule, finding.version);
+        body.text(Tone::Dim.text(format!("Against it: {} ({rule})", finding.opposite)));
     }
     body
 }
