@@ -19,6 +19,9 @@ const NAMED_MAX: usize = 3;
 /// Spread of the time between moments, as a share, up to which they come regularly, and moments that this needs.
 const REGULAR: f64 = 0.25;
 const REGULAR_MIN: usize = 4;
+/// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
+const TURN_S: (f64, f64) = (5.0, 300.0);
+const PAIRS: f64 = 16.0;
 /// Most points of a chart.
 const POINTS_MAX: usize = 600;
 
@@ -210,8 +213,27 @@ impl Wording<'_, '_, '_> {
                 number::count(self.phase.moments.len() as u64)
             ),
             next: next(watched).to_owned(),
-            command: again(self.run, false),
+            command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
         }
+    }
+
+    /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
+    /// `None` if no setting is known, or the series is no cycle.
+    fn without_cycles(&self, watched: &WatchedSeries, at: &[usize]) -> Option<String> {
+        let name = watched.name.split(" of ").next().filter(|_| watched.is_cycle)?;
+        let mut known = self.phase.facts.trial.header.rarer_cycles.iter();
+        let (_, setting) = known.find(|(counter, _)| number::singular(counter) == name)?;
+        let setting = shell_word(setting);
+        let words = words_without(self.run, &["--seed", "--resume", "--for", "--ops", "--goal", "--repeats"]);
+        let [verb, rest @ ..] = words.as_slice() else { return None };
+        if verb != "drive" || self.run.trials.len() > 1 {
+            return Some(format!("{} --set {setting}", again(self.run, false)));
+        }
+        // A turn has two cycles or more of side A, and the budget twice the fewest pairs that can decide.
+        let turn_s = (2.0 * self.gap_s(at)?).ceil().clamp(TURN_S.0, TURN_S.1);
+        let budget_s = turn_s * PAIRS * 2.0;
+        let rest = rest.join(" ");
+        Some(format!("plimsoll ab {rest} --b {setting} --metric p99 --turn {turn_s}s --budget {budget_s}s"))
     }
 
     fn unexplained(&self, at: &[usize], search: &Search) -> Words {
@@ -238,10 +260,20 @@ impl Wording<'_, '_, '_> {
         }
     }
 
-    fn regular(&self, at: &[usize]) -> Option<Words> {
+    /// Returns the times between the beginnings of moments, in seconds.
+    fn gaps_s(&self, at: &[usize]) -> Vec<f64> {
         let starts: Vec<f64> = at.iter().map(|at| self.phase.moments[*at].start_ns as f64 / 1e9).collect();
-        let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let gap = stat::median(&gaps).filter(|_| starts.len() >= REGULAR_MIN)?;
+        starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Returns the median of these times; `None` of one moment.
+    fn gap_s(&self, at: &[usize]) -> Option<f64> {
+        stat::median(&self.gaps_s(at))
+    }
+
+    fn regular(&self, at: &[usize]) -> Option<Words> {
+        let gaps = self.gaps_s(at);
+        let gap = self.gap_s(at).filter(|_| at.len() >= REGULAR_MIN)?;
         let is_regular = gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR);
         let gap = number::seconds(gap);
         is_regular.then(|| Words {
@@ -309,12 +341,25 @@ fn next(watched: &WatchedSeries) -> &'static str {
 /// Returns the command of the run with another seed; empty if it is not known. A cause that is one is named again by a
 /// run of other operations. Of faults the command has none, if `without_faults`.
 pub fn again(run: &Run, without_faults: bool) -> String {
+    let options: &[&str] = match without_faults {
+        true => &["--seed", "--resume", "--fault", "--fault-pause"],
+        false => &["--seed", "--resume"],
+    };
+    let words = words_without(run, options);
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
+    }
+}
+
+/// Returns the words of the run's command after the program's name, as a shell takes them, without some options and
+/// their values.
+fn words_without(run: &Run, options: &[&str]) -> Vec<String> {
     let mut words = run.header.command_line.iter().skip(1).peekable();
-    let mut all = vec!["plimsoll".to_owned()];
+    let mut all = Vec::new();
     while let Some(word) = words.next() {
         let (option, has_value) = word.split_once('=').map_or((word.as_str(), false), |(option, _)| (option, true));
-        let is_fault = without_faults && matches!(option, "--fault" | "--fault-pause");
-        match is_fault || matches!(option, "--seed" | "--resume") {
+        match options.contains(&option) {
             true if has_value => {}
             true => {
                 let _ = words.next_if(|value| !value.starts_with('-'));
@@ -322,11 +367,7 @@ pub fn again(run: &Run, without_faults: bool) -> String {
             false => all.push(shell_word(word).into_owned()),
         }
     }
-    if all.len() == 1 {
-        return String::new();
-    }
-    all.push(format!("--seed {}", run.header.seed.wrapping_add(1)));
-    all.join(" ")
+    all
 }
 
 #[cfg(test)]

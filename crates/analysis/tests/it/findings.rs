@@ -103,6 +103,24 @@ fn a_cycle_of_the_store_that_ended_a_second_before_is_named_with_its_lead() {
 }
 
 #[test]
+fn the_command_against_cycles_compares_with_the_stores_own_setting_for_rarer_ones() {
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(SECONDS, 0.0, 1.0, &SLOW));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
+    let setting = "postgres.checkpoint_timeout=3600s".to_owned();
+    run.trials[0].header.rarer_cycles.insert("checkpoints".to_owned(), setting);
+    // A study has no sides.
+    let repeated = "plimsoll run coupons --seed 2 --set postgres.checkpoint_timeout=3600s";
+    assert_eq!(only(&run, "cause").command, repeated);
+    let words = ["plimsoll", "drive", "tpcb", "--on", "postgres", "--rate", "500/s", "--for", "3min", "--seed=7"];
+    run.header.command_line = words.map(str::to_owned).to_vec();
+    // Every 29 s a checkpoint, in the median.
+    let compared = "plimsoll ab tpcb --on postgres --rate 500/s --b postgres.checkpoint_timeout=3600s --metric p99 \
+                    --turn 58s --budget 1856s";
+    assert_eq!(only(&run, "cause").command, compared);
+}
+
+#[test]
 fn two_causes_are_named_one_after_the_other_and_the_rest_is_explained_by_nothing() {
     let at = [9, 17, 30, 35, 52, 71, 79, 93, 100];
     let mut run = stalled(SECONDS, &at);
