@@ -194,13 +194,11 @@ impl Wording<'_, '_, '_> {
         let within = number::seconds(self.seconds(best.lead.1 + 1));
         let shown = |value: f64| number::with_unit(value, &watched.unit);
         let rise = match watched.is_cycle {
-            true => format!("the end of a {}", watched.name),
-            false => {
-                format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual))
-            }
+            true => format!("the end of {}", with_article(&watched.name)),
+            false => format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual)),
         };
         let chance = number::significant(search.by_chance(best.series));
-        let name = if watched.is_cycle { format!("a {}", watched.name) } else { watched.name.clone() };
+        let name = if watched.is_cycle { with_article(&watched.name) } else { watched.name.clone() };
         Words {
             rule: "cause",
             sentence: format!(
@@ -320,6 +318,12 @@ impl Wording<'_, '_, '_> {
             ..Chart::default()
         }
     }
+}
+
+/// Returns a name with its indefinite article.
+fn with_article(name: &str) -> String {
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
 }
 
 /// Returns the next step after a cause, by the source of its series.

@@ -1,5 +1,7 @@
 //! Series that may explain slow moments, with a value for each slice of a phase.
 
+use std::collections::BTreeMap;
+
 use plimsoll_core::Slice;
 use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE, WITNESS};
 use plimsoll_record::Distribution;
@@ -62,7 +64,9 @@ pub fn watched(
     slice_ns: u64,
 ) -> Vec<WatchedSeries> {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
-    for (series, values) in run.series.iter().zip(values(run, slices, slice_ns)) {
+    let read = values(run, slices, slice_ns);
+    let missing = missing(run, &read);
+    for (series, values) in run.series.iter().zip(read) {
         let Some(name) = name(series).filter(|_| values.iter().any(Option::is_some)) else { continue };
         // Shares of one and the same resource (user and system) are added up.
         match all.iter_mut().find(|(known, other, _)| *known == name && other.unit == series.unit) {
@@ -76,7 +80,35 @@ pub fn watched(
         let unit = if series.kind == SeriesKind::Distribution { "ms" } else { series.unit.as_str() };
         WatchedSeries::new(name, unit, &series.source, series.kind == SeriesKind::Cycle, values)
     });
-    sampled.chain(of_generator(facts, slices)).collect()
+    sampled.chain(missing).chain(of_generator(facts, slices)).collect()
+}
+
+/// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while others
+/// of the same source went on: 1 in these slices.
+fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
+    let slices = values.first().map_or(0, Vec::len);
+    // The slices in which a subject of a source was seen.
+    let mut seen: BTreeMap<(&str, &str), Vec<bool>> = BTreeMap::new();
+    for (series, values) in run.series.iter().zip(values) {
+        let is_of_part = !series.subject.is_empty() && ![WITNESS, PROGRESS].contains(&series.source.as_str());
+        if !is_of_part || series.kind == SeriesKind::Distribution {
+            continue;
+        }
+        let seen = seen.entry((&series.source, &series.subject)).or_insert_with(|| vec![false; slices]);
+        let is_read = |value: f64| series.source != ANSWERS || value > 0.0;
+        seen.iter_mut().zip(values).for_each(|(seen, value)| *seen |= value.is_some_and(is_read));
+    }
+    let is_missing = |source: &str, subject: &str, at: usize| {
+        let is_other = |(of, one): &(&str, &str)| *of == source && *one != subject;
+        seen.iter().any(|(name, seen)| is_other(name) && seen[at])
+    };
+    let series = seen.iter().filter_map(|((source, subject), seen)| {
+        let what = if *source == ANSWERS { "missing answers" } else { "missing readings" };
+        let each = (0..slices).map(|at| !seen[at] && is_missing(source, subject, at));
+        let values = each.map(|is_missing| Some(f64::from(u8::from(is_missing)))).collect();
+        WatchedSeries::new(format!("{what} of {subject}"), "", source, false, values)
+    });
+    series.collect()
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.

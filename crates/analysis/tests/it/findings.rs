@@ -121,6 +121,20 @@ fn the_command_against_cycles_compares_with_the_stores_own_setting_for_rarer_one
 }
 
 #[test]
+fn a_node_of_which_nothing_is_read_in_slow_moments_is_their_cause() {
+    let mut run = stalled(SECONDS, &SLOW);
+    for node in ["a node 1", "a node 2"] {
+        sampled(&mut run, STORE, node, "keys", "", &[7.0; SECONDS]);
+    }
+    for second in SLOW {
+        run.samples[second].values.retain(|(series, _)| *series == 0);
+    }
+    let finding = only(&run, "cause");
+    let words = "a rise of missing readings of a node 2 to 1 (usually 0)";
+    assert!(finding.sentence.contains(words), "{}", finding.sentence);
+}
+
+#[test]
 fn two_causes_are_named_one_after_the_other_and_the_rest_is_explained_by_nothing() {
     let at = [9, 17, 30, 35, 52, 71, 79, 93, 100];
     let mut run = stalled(SECONDS, &at);
