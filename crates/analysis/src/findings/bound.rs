@@ -4,29 +4,23 @@ use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+use super::moments::SlowPhase;
 use super::sentence::{Words, again};
 use super::series;
 use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
 use crate::number;
-use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::FindingView;
 
 /// Share of the time in which a task waited for a resource, from which the phase is bound by it.
 const WAITED: f64 = 0.5;
-/// Slices without which a median says little.
-const SLICES_MIN: usize = 8;
 
 /// Returns the resources by which a phase is bound; `None` without any.
-pub fn bound(run: &Run, facts: &PhaseFacts<'_>) -> Option<FindingView> {
-    let slices: Vec<&Slice<Distribution>> = facts.slice_rates(false).map(|(slice, _)| slice).collect();
-    let longest_ns = slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
-    if slices.len() < SLICES_MIN {
-        return None;
-    }
+pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<FindingView> {
+    let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
     let cores = line::processors(&run.series);
     let mut used: Vec<(Resource, Vec<Option<f64>>)> = Vec::new();
-    for (series, values) in run.series.iter().zip(series::values(run, &slices, longest_ns)) {
+    for (series, values) in run.series.iter().zip(series::values(run, &slices, phase.slice_ns)) {
         let Some(resource) = line::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
         match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
             Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
@@ -36,7 +30,7 @@ pub fn bound(run: &Run, facts: &PhaseFacts<'_>) -> Option<FindingView> {
         }
     }
     let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
-    texts.extend(generator(facts, &slices));
+    texts.extend(generator(phase, &slices));
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {}", number::list(&texts)),
@@ -44,7 +38,7 @@ pub fn bound(run: &Run, facts: &PhaseFacts<'_>) -> Option<FindingView> {
         next: "Give the store more of this resource, or take other users of it away, and compare.".to_owned(),
         command: again(run, false),
     };
-    (!texts.is_empty()).then(|| words.finding(facts))
+    (!texts.is_empty()).then(|| words.finding(phase.facts))
 }
 
 /// Describes the use of a resource, if it is used up.
@@ -64,8 +58,8 @@ fn text(resource: &Resource, values: &[Option<f64>]) -> Option<String> {
 }
 
 /// Describes the use of the processors by the generator's workers, if it is nearly all their time.
-fn generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Option<String> {
-    let workers = f64::from(facts.phase.header.workers.max(1));
+fn generator(phase: &SlowPhase<'_, '_>, slices: &[&Slice<Distribution>]) -> Option<String> {
+    let workers = f64::from(phase.facts.phase.header.workers.max(1));
     let share = |slice: &&Slice<Distribution>| {
         slice.worker_cpu_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / workers
     };

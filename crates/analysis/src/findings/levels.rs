@@ -1,13 +1,10 @@
 //! Lasting changes: throughput, or a percentile, that is at another level from some time of a phase on.
 
-use plimsoll_core::Slice;
-use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
-use super::moments::slice_percentiles;
+use super::moments::SlowPhase;
 use super::sentence::{Words, again};
 use crate::number;
-use crate::phase::PhaseFacts;
 use crate::stat::{self, difference};
 use crate::view::{Chart, FindingView, Line};
 
@@ -30,29 +27,27 @@ struct Change {
 }
 
 /// Returns the lasting changes of a phase: of its throughput and of a percentile of its slices.
-pub fn levels(run: &Run, facts: &PhaseFacts<'_>) -> Vec<FindingView> {
+pub fn levels(run: &Run, phase: &SlowPhase<'_, '_>) -> Vec<FindingView> {
     // A load that changes has other levels.
-    if !facts.phase.header.stages.is_empty() {
+    if !phase.facts.phase.header.stages.is_empty() {
         return Vec::new();
     }
-    let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
-    let rates: Vec<Option<f64>> = slices.iter().map(|(_, rate)| Some(*rate)).collect();
-    let seconds = |ns: Vec<Option<f64>>| ns.into_iter().map(|ns| Some(ns? / 1e9)).collect::<Vec<Option<f64>>>();
-    let percentile = slice_percentiles(facts, &slices).map(|(name, ns)| (name, "s", seconds(ns)));
+    let rates: Vec<Option<f64>> = phase.slices.iter().map(|(_, rate)| Some(*rate)).collect();
+    let seconds = |ns: &[Option<f64>]| ns.iter().map(|ns| Some((*ns)? / 1e9)).collect::<Vec<Option<f64>>>();
+    let percentile = phase.percentile.as_ref().map(|(name, ns)| (*name, "s", seconds(ns)));
     let measures = std::iter::once(("throughput", "1/s", rates)).chain(percentile);
-    measures.filter_map(|(name, unit, values)| finding(run, facts, &slices, (name, unit), values)).collect()
+    measures.filter_map(|(name, unit, values)| finding(run, phase, (name, unit), values)).collect()
 }
 
 fn finding(
     run: &Run,
-    facts: &PhaseFacts<'_>,
-    slices: &[(&Slice<Distribution>, f64)],
+    phase: &SlowPhase<'_, '_>,
     (name, unit): (&str, &str),
     values: Vec<Option<f64>>,
 ) -> Option<FindingView> {
     let Change { at, before, after } = change(&values)?;
-    let start_s = |at: usize| slices.get(at).map(|(slice, _)| slice.start_ns as f64 / 1e9);
-    let end_s = slices.last()?.0.end_ns as f64 / 1e9;
+    let start_s = |at: usize| phase.slices.get(at).map(|(slice, _)| slice.start_ns as f64 / 1e9);
+    let end_s = phase.slices.last()?.0.end_ns as f64 / 1e9;
     let [before, after] = [before, after].map(|value| number::with_unit(value, unit));
     let words = Words {
         rule: "level",
@@ -71,7 +66,7 @@ fn finding(
         lines: vec![Line::new(name, values)],
         ..Chart::default()
     };
-    Some(FindingView { spans_s: vec![(start_s(at)?, end_s)], chart: Some(chart), ..words.finding(facts) })
+    Some(FindingView { spans_s: vec![(start_s(at)?, end_s)], chart: Some(chart), ..words.finding(phase.facts) })
 }
 
 /// Returns the change of level that stands out most, if it is large, and more than the values' variation explains.

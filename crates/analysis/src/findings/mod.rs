@@ -50,8 +50,8 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
         let factor = if searched.search.is_tested() { factors.next().unwrap_or(1.0) } else { 1.0 };
         all.extend(of_phase(run, phase, searched, factor));
     }
-    all.extend(stall::driven(facts).flat_map(|facts| levels::levels(run, facts)));
-    all.extend(stall::driven(facts).filter_map(|facts| bound::bound(run, facts)));
+    all.extend(phases.iter().flat_map(|phase| levels::levels(run, phase)));
+    all.extend(phases.iter().filter_map(|phase| bound::bound(run, phase)));
     all
 }
 

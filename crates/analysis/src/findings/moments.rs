@@ -50,13 +50,17 @@ pub struct SlowMoment {
     pub known: Option<Known>,
 }
 
-/// A phase with slow moments, in time order.
+/// A driven phase with its slow moments.
 pub struct SlowPhase<'f, 'a> {
     pub facts: &'f PhaseFacts<'a>,
     /// Slices that are compared, with their throughput.
     pub slices: Vec<(&'a Slice<Distribution>, f64)>,
     /// Length of the longest.
     pub slice_ns: u64,
+    /// Percentile that most slices have, and its value in each in nanoseconds, at least 1; `None` if most have too few
+    /// operations, or the load changes, and latency with it.
+    pub percentile: Option<(&'static str, Vec<Option<f64>>)>,
+    /// Slow moments in time order; none if the phase is slow in too many slices.
     pub moments: Vec<SlowMoment>,
 }
 
@@ -70,29 +74,38 @@ enum State {
 }
 
 impl<'f, 'a> SlowPhase<'f, 'a> {
-    /// Returns the phase if it has slow moments and not too many.
+    /// Returns the phase; `None` with too few slices to compare.
     pub fn of(run: &Run, facts: &'f PhaseFacts<'a>) -> Option<Self> {
         let slices: Vec<(&'a Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
         let slice_ns = slices.iter().map(|(slice, _)| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
         if slices.len() < SLICES_MIN {
             return None;
         }
+        let is_steady = facts.phase.header.stages.is_empty();
+        let percentile = if is_steady { slice_percentiles(facts, &slices) } else { None };
+        let mut phase = SlowPhase { facts, slices, slice_ns, percentile, moments: Vec::new() };
+        phase.moments = phase.find(run, is_steady);
+        Some(phase)
+    }
+
+    /// Returns the slow moments.
+    fn find(&self, run: &Run, is_steady: bool) -> Vec<SlowMoment> {
+        let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
         let mut states = vec![State::Usual; slices.len()];
-        let stages = !facts.phase.header.stages.is_empty();
-        // Of a load that changes, latency changes with it; with fewer clients, throughput.
-        if !stages {
-            by_latency(facts, &slices, &mut states);
+        if let Some((name, values)) = &self.percentile {
+            by_latency(facts, slices, (*name, values.as_slice()), &mut states);
         }
-        if facts.open_loop || !stages {
-            by_throughput(facts, &slices, &mut states);
+        // With fewer clients throughput falls.
+        if facts.open_loop || is_steady {
+            by_throughput(facts, slices, &mut states);
         }
-        by_errors(facts, &slices, &mut states);
+        by_errors(facts, slices, &mut states);
+        let mut moments = Vec::new();
         let slow = states.iter().filter(|state| **state != State::Usual).count();
         if slow == 0 || slow as f64 > SLOW_SHARE_MAX * slices.len() as f64 {
-            return None;
+            return moments;
         }
         let acts = acts(run, facts);
-        let mut moments = Vec::new();
         let mut first = 0;
         for same in states.chunk_by(|a, b| (*a == State::Usual) == (*b == State::Usual)) {
             let end = first + same.len();
@@ -107,7 +120,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             }
             first = end;
         }
-        Some(SlowPhase { facts, slices, slice_ns, moments })
+        moments
     }
 }
 
@@ -137,8 +150,8 @@ fn disturbed(slice: &Slice<Distribution>) -> f64 {
     disturbed_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 
-/// Returns the percentile that most slices have, by its name, and its value in each slice in nanoseconds, at least 1.
-pub fn slice_percentiles(
+/// Returns the percentile that most slices have, and its value in each slice in nanoseconds, at least 1.
+fn slice_percentiles(
     facts: &PhaseFacts<'_>,
     slices: &[(&Slice<Distribution>, f64)],
 ) -> Option<(&'static str, Vec<Option<f64>>)> {
@@ -151,9 +164,13 @@ pub fn slice_percentiles(
     })
 }
 
-fn by_latency(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
-    let Some((percentile, values)) = slice_percentiles(facts, slices) else { return };
-    let logs: Vec<Option<f64>> = values.into_iter().map(|ns| ns.map(f64::ln)).collect();
+fn by_latency(
+    facts: &PhaseFacts<'_>,
+    slices: &[(&Slice<Distribution>, f64)],
+    (percentile, values): (&str, &[Option<f64>]),
+    states: &mut [State],
+) {
+    let logs: Vec<Option<f64>> = values.iter().map(|ns| ns.map(f64::ln)).collect();
     for (at, limit) in limits(&logs, SLOWER_TIMES.ln(), 1.0).into_iter().enumerate() {
         if logs[at].is_none_or(|log| log <= limit) {
             continue;

@@ -83,8 +83,8 @@ pub fn watched(
     sampled.chain(missing).chain(of_generator(facts, slices)).collect()
 }
 
-/// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while others
-/// of the same source went on: 1 in these slices.
+/// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while
+/// others of the same source went on: 1 in these slices.
 fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
     let slices = values.first().map_or(0, Vec::len);
     // The slices in which a subject of a source was seen.
@@ -98,14 +98,12 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
         let is_read = |value: f64| series.source != ANSWERS || value > 0.0;
         seen.iter_mut().zip(values).for_each(|(seen, value)| *seen |= value.is_some_and(is_read));
     }
-    let is_missing = |source: &str, subject: &str, at: usize| {
-        let is_other = |(of, one): &(&str, &str)| *of == source && *one != subject;
-        seen.iter().any(|(name, seen)| is_other(name) && seen[at])
-    };
-    let series = seen.iter().filter_map(|((source, subject), seen)| {
-        let what = if *source == ANSWERS { "missing answers" } else { "missing readings" };
-        let each = (0..slices).map(|at| !seen[at] && is_missing(source, subject, at));
-        let values = each.map(|is_missing| Some(f64::from(u8::from(is_missing)))).collect();
+    let series = seen.iter().filter_map(|(&(source, subject), own)| {
+        let others = seen.iter().filter(|((of, one), _)| *of == source && *one != subject);
+        let others: Vec<&Vec<bool>> = others.map(|(_, seen)| seen).collect();
+        let is_missing = |at: usize| !own[at] && others.iter().any(|seen| seen[at]);
+        let values = (0..slices).map(|at| Some(if is_missing(at) { 1.0 } else { 0.0 })).collect();
+        let what = if source == ANSWERS { "missing answers" } else { "missing readings" };
         WatchedSeries::new(format!("{what} of {subject}"), "", source, false, values)
     });
     series.collect()
