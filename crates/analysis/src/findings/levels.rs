@@ -53,8 +53,9 @@ fn finding(
         rule: "level",
         sentence: format!("from {:.1} s on {name} is {after} (median), and before it was {before}", start_s(at)?),
         opposite: "In a repeated run the level changes at another time, or not at all.".to_owned(),
-        next: "Look for what changed then: data that outgrew a cache, work of the store, a limit on disk or processors."
-            .to_owned(),
+        next:
+            "Look for what changed then: data that outgrew a cache, work of the store, a limit on disk or processors."
+                .to_owned(),
         command: again(run, false),
     };
     let chart = Chart {

@@ -303,8 +303,7 @@ impl Wording<'_, '_, '_> {
         let slow = |at: &usize| self.phase.moments.iter().any(|moment| (moment.first..moment.end).contains(at));
         let step = watched.values.len().div_ceil(POINTS_MAX).max(1);
         let high = |at: &usize| watched.is_high_before(*at);
-        let shown: Vec<usize> =
-            (0..watched.values.len()).filter(|at| at % step == 0 || slow(at) || high(at)).collect();
+        let shown: Vec<usize> = (0..watched.values.len()).filter(|at| at % step == 0 || slow(at) || high(at)).collect();
         let values = shown.iter().map(|at| watched.values[*at]).collect();
         let points = shown.iter().map(|at| watched.values[*at].filter(|_| slow(at))).collect();
         Chart {
