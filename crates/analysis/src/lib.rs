@@ -41,7 +41,8 @@
 //! | `promise` | what stores kept when their disk lost power |
 //! | `warning` | what speaks against the result, each with a next step |
 //! | `acts` | actions on servers and disks: commands for a lab, and faults of the plan |
-//! | `meanwhile` | what was done and what changed in conspicuous seconds |
+//! | `meanwhile` | actions, missing nodes and errors in conspicuous seconds |
+//! | `findings` | causes of slow moments: a test of every series against them, by circular time shifts |
 //! | `stall` | seconds in which little went on |
 //! | `peak` | seconds in which operations took long |
 //! | `sweep` | what was driven at every point of a sweep |
@@ -66,6 +67,7 @@ mod disk_fault;
 pub mod failover;
 mod faults;
 mod figure;
+mod findings;
 pub mod fold;
 mod goal;
 mod host;
@@ -158,6 +160,7 @@ pub fn view(run: &data::Run) -> RunView {
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
+        findings: if ab.is_none() && promises.is_empty() { findings::findings(run, &facts) } else { Vec::new() },
         // A log with fewer lines may have had fewer clients.
         stalls: if ab.is_none() && !run.header.outline.watched { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },

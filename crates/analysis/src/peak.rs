@@ -1,7 +1,7 @@
 //! Peaks of latency: slices of a driven phase whose slowest operations took much longer than in its others.
 //!
-//! A percentile over a phase hides their times. Each is described by itself, with what was done and what changed at its
-//! own time. What lies in or next to a stall belongs to the stall.
+//! A percentile over a phase hides their times. Each is described by itself, with the actions at its own time. What lies
+//! in or next to a stall belongs to the stall.
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
@@ -114,5 +114,5 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
 fn sentence(place: &str, percentile: &str, usual_ns: f64, peak: &Peak, with: &str) -> String {
     let (start_s, end_s) = (peak.start_ns as f64 / 1e9, peak.end_ns as f64 / 1e9);
     let (highest, usual) = (number::nanoseconds(peak.highest_ns), number::nanoseconds(usual_ns as u64));
-    format!("{place}: {percentile} rose to {highest} from {start_s:.1} s to {end_s:.1} s (usually {usual}); {with}.")
+    format!("{place}: {percentile} rose to {highest} from {start_s:.1} s to {end_s:.1} s (usually {usual}){with}.")
 }

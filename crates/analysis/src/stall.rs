@@ -100,7 +100,7 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
 
 /// Returns the rate at which operations of an open loop became due in a slice. They are those that ended, and the
 /// increase of those that are pending. Of the failed tries the same share was sent again as in the whole phase.
-fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
+pub fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     let pending = |slice: &Slice<Distribution>| (slice.due_unsent + slice.in_flight) as f64;
     let before = slice.ordinal.checked_sub(1).and_then(|before| facts.phase.slices.get(before as usize));
     let [retries, given_up] = [ResultName::Retries, ResultName::GivenUp]
@@ -137,5 +137,5 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &str) ->
             number::seconds(longest)
         ),
     };
-    format!("{place}: {which}, which the mean of {} hides; {with}.", number::with_unit(mean, "1/s"))
+    format!("{place}: {which}, which the mean of {} hides{with}.", number::with_unit(mean, "1/s"))
 }

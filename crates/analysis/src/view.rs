@@ -13,6 +13,7 @@ mod answer;
 mod compared;
 mod disk_fault;
 mod fault;
+mod finding;
 mod line;
 mod plots;
 mod promise;
@@ -26,6 +27,7 @@ pub use self::answer::*;
 pub use self::compared::*;
 pub use self::disk_fault::*;
 pub use self::fault::*;
+pub use self::finding::*;
 pub use self::line::*;
 pub use self::plots::*;
 pub use self::promise::*;
@@ -77,7 +79,9 @@ pub struct RunView {
     /// Sentence that every answer of searches and comparisons in turn was right and nothing was lost, in all trials;
     /// `null` if that is not so, was not checked, or nothing was searched or compared.
     pub truth: Option<String>,
-    /// Seconds in which a phase did much less than in its others, and what else was so in them.
+    /// Causes of slow moments, phase by phase; likeliest first.
+    pub findings: Vec<FindingView>,
+    /// Seconds in which a phase did much less than in its others, with the actions in them.
     pub stalls: Vec<StallsView>,
     /// Seconds in which operations of a phase took much longer than in its others.
     pub peaks: Vec<PeaksView>,

@@ -123,6 +123,9 @@ pub struct StoreSpec {
     pub write_kind: fn(&str) -> WriteKind,
     /// Settings that protect data pages; `None` if it has no such settings.
     pub page_guard: Option<PageGuard>,
+    /// Values of its parameters that make maintenance cycles of a private store rarer, to test if cycles slow operations
+    /// down: the counter of the cycles, and parameter and value, `checkpoint_timeout=3600s`.
+    pub rarer_cycles: &'static [(&'static str, &'static str)],
     /// Alternatives to a password in the URL, as the end of a sentence.
     pub password_places: &'static str,
     /// Options of other load generators: the option, the generator's name, and Plimsoll's equivalent, in which `#`
@@ -242,6 +245,7 @@ impl StoreSpec {
         full_disk: &[],
         write_kind: any_file,
         page_guard: None,
+        rarer_cycles: &[],
         password_places: "--password-file",
         habits: &[],
     };

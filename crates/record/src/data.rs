@@ -87,6 +87,9 @@ pub struct TrialHeader {
     /// Published formula of failover, with the time-outs of the servers; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failover_time: Option<FailoverTime>,
+    /// Settings that make maintenance cycles rarer, by the counter of the cycles: `postgres.checkpoint_timeout=3600s`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub rarer_cycles: BTreeMap<String, String>,
     /// Name of the workload.
     pub workload: String,
     /// The workload's and the store's parameters, for display.

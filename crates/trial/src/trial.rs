@@ -1,9 +1,10 @@
 //! Runs a trial: its phases, in order, on one store, into the recording.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, ParamSpec, ParamType, ParamValue, Setting, Store, Workload};
+use plimsoll_core::{Catalogue, ParamSpec, ParamType, ParamValue, Setting, Store, StoreSpec, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -60,6 +61,7 @@ pub fn run(
         version: description.version,
         settings: description.settings,
         failover_time: store.servers().and_then(|servers| servers.failover_time()),
+        rarer_cycles: rarer_cycles(store.spec(), &trial.store),
         workload: trial.workload.name.clone(),
         params,
         labels: trial.labels.clone(),
@@ -163,7 +165,14 @@ fn ledger(
     before.or_else(|| Ledger::new_unless(Arc::clone(workload), &|| context.is_stopped()))
 }
 
-fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> std::collections::BTreeMap<String, String> {
+/// Returns settings that make maintenance cycles of a private store rarer, by the counter of the cycles.
+fn rarer_cycles(spec: &StoreSpec, store: &model::StoreUse) -> BTreeMap<String, String> {
+    let is_private = store.url.is_none() && store.server.is_none();
+    let settings = spec.rarer_cycles.iter().filter(|_| is_private);
+    settings.map(|(counter, setting)| ((*counter).to_owned(), format!("{}.{setting}", spec.name))).collect()
+}
+
+fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> BTreeMap<String, String> {
     let shown = |specs: &[ParamSpec], name: &str, value: &ParamValue| match value {
         ParamValue::Bool(value) => value.to_string(),
         ParamValue::Int(value) => {

@@ -33,6 +33,7 @@ static SPEC: StoreSpec = StoreSpec {
     },
     // keyindex'.
     full_disk: &["DISK_FULL"],
+    rarer_cycles: &[("flushes", "memtable=512MiB")],
     ..StoreSpec::PLAIN
 };
 

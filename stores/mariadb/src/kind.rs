@@ -110,6 +110,7 @@ static SPEC: StoreSpec = StoreSpec {
         ("--mysql-db", "sysbench", "a part of the URL: --on mariadb://user@host/#"),
         ("--mysql-password", "sysbench", "MYSQL_PWD, ~/.my.cnf or --password-file"),
     ],
+    rarer_cycles: &[("checkpoint_rounds", "log_file=1GiB")],
     ..StoreSpec::PLAIN
 };
 

@@ -132,6 +132,7 @@ static SPEC: StoreSpec = StoreSpec {
     full_disk: &["53100", "DISK_FULL"],
     write_kind,
     page_guard: Some(PAGE_GUARD),
+    rarer_cycles: &[("checkpoints", "checkpoint_timeout=3600s")],
     password_places: "PGPASSWORD, PGPASSFILE, a service file or --password-file",
     habits: &[
         ("-M", "pgbench", "--set postgres.protocol=#"),

@@ -105,6 +105,7 @@ static SPEC: StoreSpec = StoreSpec {
         ("-P", "redis-benchmark", "--depth #"),
         ("-d", "redis-benchmark", "--set field_count=1 --set field_length=#"),
     ],
+    rarer_cycles: &[("aof_rewrites", "aof_rewrite_min_size=16GiB")],
     ..StoreSpec::PLAIN
 };
 

@@ -16,7 +16,7 @@ use crate::stat::{self, fit};
 use super::{Cause, LoadStep, Resource};
 
 /// Share of a capacity from which on a resource counts as used up.
-const USED_UP: f64 = 0.85;
+pub const USED_UP: f64 = 0.85;
 
 /// Shares of a capacity that its use, and of time that waiting for it, has to have grown by.
 const GROWN: f64 = 0.03;
@@ -27,10 +27,10 @@ const CORRELATED: f64 = 0.5;
 const PAIRS_MIN: usize = 12;
 
 /// The resource that is all time of the server's processes.
-const SERVER_CPU: &str = "the server's CPU";
+pub const SERVER_CPU: &str = "the server's CPU";
 
 /// Width around one core within which a server counts as working on one thread.
-const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
+pub const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 
 /// Distance from the line, as a share, within which operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
@@ -59,13 +59,13 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
 }
 
 /// Returns the number of processors that were sampled; 1 without any.
-pub(super) fn processors(series: &[Series]) -> f64 {
+pub fn processors(series: &[Series]) -> f64 {
     let each = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");
     each.count().max(1) as f64
 }
 
 /// A resource without its values, named as sentences have it; `None` for what says nothing about a store.
-fn named(series: &Series, cores: f64) -> Option<Resource> {
+pub fn named(series: &Series, cores: f64) -> Option<Resource> {
     let subject = series.subject.as_str();
     let name = series.name.replace('_', " ");
     let is_use = matches!(series.name.as_str(), "user" | "system");

@@ -31,7 +31,7 @@ pub use plimsoll_record::data::{LineSpec, Purpose};
 
 use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, Rung};
 
-pub(crate) use explain::waits_for;
+pub(crate) use explain::{ONE_CORE, SERVER_CPU, USED_UP, named, processors, waits_for};
 pub use finer::finer_than_machine;
 pub use fold::{LineFold, asked_words, lines};
 pub use load_step::{LoadStep, Resource};

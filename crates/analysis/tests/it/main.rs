@@ -12,6 +12,7 @@ mod driven;
 mod failovers;
 mod faulted;
 mod faults;
+mod findings;
 mod fold;
 mod goals;
 mod kinds_of_run;

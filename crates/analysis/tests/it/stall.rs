@@ -1,10 +1,10 @@
-//! Stalls: which seconds are one, what is said to have been otherwise in them, and what is none.
+//! Stalls: seconds that are one, what was done and what was missing in them, and what is none.
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::Outcome;
 use plimsoll_core::sampler::{ANSWERS, STORE};
-use plimsoll_record::data::{Event, EventClass, Level, Purpose, ResultName, Run, SeriesKind};
+use plimsoll_record::data::{Event, EventClass, Level, Purpose, ResultName, Run};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::study::SECOND_NS;
@@ -44,7 +44,7 @@ fn seconds_that_follow_upon_each_other_are_one_stall_with_its_place_and_depth() 
     assert_eq!(
         stalls.sentence,
         "fjall, phase mixed: it stalled for 3.00 s at 112 s: throughput fell from its usual 1,000/s to 100/s, which the \
-         mean of 910/s hides; no sampled series changed in these seconds."
+         mean of 910/s hides."
     );
     // It is no broken promise.
     assert_eq!(view.verdict.state, VerdictState::Measured);
@@ -68,22 +68,6 @@ fn stalls_that_come_regularly_are_said_to() {
 }
 
 #[test]
-fn what_was_otherwise_in_these_seconds_is_named_and_what_was_not_is_not() {
-    let at = [7, 17, 27];
-    let mut run = driven(&rates(40, 1_000, 50, &at));
-    sampled(&mut run, "disk", "vda", "busy", "%", &values(40, 12.0, 97.0, &at));
-    sampled(&mut run, "pressure", "io", "some", "%", &values(40, 3.0, 64.0, &at));
-    sampled(&mut run, "server", "", "user", "%", &values(40, 80.0, 9.0, &at));
-    sampled(&mut run, "memory", "", "dirty", "B", &values(40, 1e7, 1.1e7, &at));
-    let text = sentence(&run);
-    assert!(text.contains("at the same time: disk vda was 97.0 % (usually 12.0 %)"), "{text}");
-    assert!(text.contains("waiting for io (some) was 64.0 % (usually 3.00 %)"), "{text}");
-    assert!(!text.contains("dirty") && !text.contains("no sampled series"), "{text}");
-    // Less is named as well, and last: with fewer operations most is.
-    assert!(text.ends_with("and the server's CPU was 9.00 % (usually 80.0 %)."), "{text}");
-}
-
-#[test]
 fn errors_that_began_in_these_seconds_are_named() {
     let mut run = driven(&rates(40, 1_000, 50, &[7]));
     let slices = &mut run.trials[0].phases[0].slices;
@@ -100,17 +84,6 @@ fn errors_that_began_in_these_seconds_are_named() {
     assert!(!always.contains("failed"), "{always}");
 }
 
-#[test]
-fn two_series_of_one_thing_are_named_once() {
-    let at = [12, 13];
-    let mut run = driven(&rates(30, 1_000, 100, &at));
-    sampled(&mut run, "cpu", "", "user", "%", &values(30, 52.0, 8.0, &at));
-    sampled(&mut run, "cpu", "", "system", "%", &values(30, 30.0, 4.0, &at));
-    let text = sentence(&run);
-    assert_eq!(text.matches("the machine's CPU was").count(), 1, "{text}");
-    assert!(text.contains("the machine's CPU was 8.00 % (usually 52.0 %)"), "{text}");
-}
-
 /// Adds an action on servers to the run: its time in milliseconds since the phase's start.
 pub fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
     let ns = |ms: u64| START_S * SECOND_NS + ms * 1_000_000;
@@ -121,16 +94,15 @@ pub fn act(run: &mut Run, text: &str, from_ms: u64, until_ms: u64) {
 }
 
 #[test]
-fn what_was_done_to_servers_at_the_same_time_is_named_first() {
+fn what_was_done_to_servers_at_the_same_time_is_named() {
     let at = [12, 13];
     let mut run = driven(&rates(30, 1_000, 100, &at));
-    sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 5.0, 95.0, &at));
     act(&mut run, "lab stop a 2 (took 4.00 s)", 5_000, 9_000);
     act(&mut run, "lab pause a 1", 11_950, 11_960);
     act(&mut run, "lab resume a 1", 13_900, 13_900);
     act(&mut run, "lab kill a 1", 14_100, 14_100);
     let text = sentence(&run);
-    let named = "at the same time: lab pause a 1 at 111.95 s, lab resume a 1 at 113.90 s and disk vda was 95.0 %";
+    let named = "hides; at the same time: lab pause a 1 at 111.95 s and lab resume a 1 at 113.90 s.";
     assert!(text.contains(named) && !text.contains("stop") && !text.contains("kill"), "{text}");
     assert_eq!(view(&run).plots.acts.len(), 4);
 
@@ -178,64 +150,6 @@ fn a_node_that_is_gone_is_named() {
     sampled(&mut run, ANSWERS, "a node 2", "rate", "1/s", &values(30, 500.0, 0.0, &at));
     let text = sentence(&run);
     assert!(!text.contains("answered nothing"), "{text}");
-}
-
-#[test]
-fn what_has_no_capacity_stands_out_by_how_many_times_it_is_higher() {
-    let at = [9];
-    let mut run = driven(&rates(30, 1_000, 50, &at));
-    sampled(&mut run, "disk", "vda", "written", "B/s", &values(30, 1e6, 2.9e6, &at));
-    let below = sentence(&run);
-    assert!(below.contains("no sampled series"), "less than three times is not named: {below}");
-    let mut run = driven(&rates(30, 1_000, 50, &at));
-    sampled(&mut run, "disk", "vda", "written", "B/s", &values(30, 1e6, 9e6, &at));
-    let above = sentence(&run);
-    assert!(above.contains("vda: written was 8.58 MiB/s (usually 977 KiB/s)"), "{above}");
-}
-
-#[test]
-fn the_generators_own_use_explains_no_stall_of_the_store() {
-    let at = [9];
-    let mut run = driven(&rates(30, 1_000, 50, &at));
-    sampled(&mut run, "generator", "", "user", "%", &values(30, 10.0, 90.0, &at));
-    let text = sentence(&run);
-    assert!(text.contains("no sampled series"), "{text}");
-}
-
-#[test]
-fn a_cycle_of_the_store_that_ended_in_the_stalls_is_named_with_how_many_of_them() {
-    let at = [7, 17, 27];
-    let mut run = driven(&rates(40, 1_000, 50, &at));
-    // Counted when it ended; the third stall had none.
-    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &at[..2]));
-    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
-    let text = sentence(&run);
-    assert!(text.contains("at the same time: a checkpoint of postgres ended (in 2 of 3)"), "{text}");
-
-    let flushes = run.series.last_mut().unwrap();
-    (flushes.subject, flushes.name) = ("fjall".into(), "flushes".into());
-    let text = sentence(&run);
-    assert!(text.contains("at the same time: a flush of fjall ended (in 2 of 3)"), "{text}");
-    assert_eq!(view(&run).plots.cycles[0].name, "flush");
-
-    let mut run = driven(&rates(40, 1_000, 50, &[17]));
-    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(40, 0.0, 1.0, &[30]));
-    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
-    let text = sentence(&run);
-    assert!(!text.contains("checkpoint"), "one that ended 13 s later is not named: {text}");
-}
-
-#[test]
-fn at_most_three_things_are_named_what_stands_out_most_first() {
-    let at = [9];
-    let mut run = driven(&rates(30, 1_000, 50, &at));
-    for (disk, busy) in [("vda", 40.0), ("vdb", 95.0), ("vdc", 60.0), ("vdd", 80.0)] {
-        sampled(&mut run, "disk", disk, "busy", "%", &values(30, 5.0, busy, &at));
-    }
-    let text = sentence(&run);
-    let place = |disk: &str| text.find(&format!("disk {disk}"));
-    assert!(place("vdb") < place("vdd") && place("vdd") < place("vdc") && place("vdb").is_some(), "{text}");
-    assert_eq!(place("vda"), None, "{text}");
 }
 
 #[test]

@@ -472,6 +472,7 @@ fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &mut Dice) -
                 vec![setting("manual_journal_persist", "true", "false")]
             },
             failover_time: None,
+            rarer_cycles: BTreeMap::new(),
             workload: "coupons".into(),
             params: labels(&[("records", "100000"), ("index", profile.index), ("below", "50")]),
             labels: labels(&[("store", profile.store), ("index", profile.index)]),

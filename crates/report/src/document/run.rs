@@ -3,18 +3,19 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    AnswerState, Level, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
+    AnswerState, FindingView, Level, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
 };
 use plimsoll_core::shell_word;
 
 use super::{
-    Block, Body, Document, Rank, Section, Table, Text, Tone, Verdict, faults, latency, nodes, numbers, promises,
-    results, series, stages, trials, words,
+    Block, Body, Document, Picture, Rank, Section, Table, Text, Tone, Verdict, faults, latency, nodes, numbers,
+    promises, results, series, stages, trials, words,
 };
 use crate::cells;
 
-/// Events that are told where there is little room.
+/// Events, and findings, that are told where there is little room.
 const EVENTS_MAX: usize = 20;
+const FINDINGS_MAX: usize = 3;
 
 /// A run as a document: `full`, as the page has it, or without what few look for.
 pub fn run(view: &RunView, full: bool) -> Document<'_> {
@@ -36,6 +37,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (true, "promises", "Promises", answer, promises::promises(view, full)),
         (true, "disk-faults", "Disk faults", answer, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", answer, results::goals(view, full)),
+        (true, "findings", "Findings", answer, findings(view, full)),
         (true, "faults", "Faults", faults_rank, faults::faults(view)),
         (true, "line", "Load line", answer, series::lines(view, full)),
         (true, "ab", "Two sides in turn", answer, series::ab(view, full)),
@@ -107,10 +109,48 @@ fn answer(summary: &SummaryView) -> (String, Text) {
     (summary.place.clone(), Text::joined(summary.parts.iter().enumerate().map(part).collect(), " · "))
 }
 
+/// Reports the findings: a sentence each, and where there is room the evidence, the next step and the command.
+fn findings(view: &RunView, full: bool) -> Body<'_> {
+    let mut body = Body::noted("causes of slow moments; a series that rises with them is not proved to be the cause");
+    if !full {
+        body.list(Tone::Plain, view.findings.iter().take(FINDINGS_MAX).map(|finding| &finding.sentence));
+        body.left_out(view.findings.len().saturating_sub(FINDINGS_MAX));
+        return body;
+    }
+    for finding in &view.findings {
+        body.text(Tone::Strong.text(&finding.sentence));
+        body.table(evidence(finding));
+        body.pictures("wide", finding.chart.iter().map(Picture::Chart).collect());
+        body.text(Tone::Dim.text(format!("→ {}", finding.next)));
+        body.push(finding.command.is_empty(), Block::Code(finding.command.clone()));
+        let rule = format!("rule {}, version {}", finding.rule, finding.version);
+        body.text(Tone::Dim.text(format!("Against it: {} ({rule})", finding.opposite)));
+    }
+    body
+}
+
+fn evidence(finding: &FindingView) -> Table {
+    let heads = ["usually", "before slow moments", "lead", "moments", "by chance", "q"];
+    let columns = std::iter::once(words("series")).chain(heads.map(numbers)).collect();
+    let mut table = Table::new("Series that rose before slow moments", columns);
+    for one in &finding.evidence {
+        table.row(cells![
+            &one.series,
+            number::with_unit(one.usual, &one.unit),
+            number::with_unit(one.seen, &one.unit),
+            number::seconds(one.lead_s),
+            number::count(one.explained as u64),
+            number::significant(one.by_chance),
+            number::significant(one.q),
+        ]);
+    }
+    table
+}
+
 fn stalls<'a>(view: &RunView) -> Body<'a> {
     let mut body = Body::noted(
-        "slices below half of the phase's median throughput, or above five times its median latency; what changed at the same \
-         time is not proved to be the cause",
+        "slices below half of the phase's median throughput, or above five times its median latency; actions at the \
+         same time are not proved to be the cause",
     );
     body.list(Tone::Plain, view.stalls.iter().map(|stalls| &stalls.sentence));
     let peaks = view.peaks.iter().flat_map(|peaks| peaks.worst.iter().map(|peak| &peak.sentence).chain(&peaks.further));

@@ -12,7 +12,7 @@ use plimsoll_analysis::view::Comparison;
 use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName, Run, Sample};
 
 use crate::pages::place;
-use crate::{recorded, study};
+use crate::{driven, recorded, study};
 
 fn compared() -> Comparison {
     let (a, mut b) = (study::complete(), study::broken());
@@ -191,6 +191,31 @@ fn a_histogram_log_is_read_back_by_the_library_that_defines_it() {
         all.map(|one| one.histogram.len()).sum()
     };
     assert_eq!((whole.len(), read), (counted(None, false), counted(Some(1), true)));
+}
+
+#[test]
+fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the_page() {
+    let slow = [17, 35, 71, 100];
+    let at = |usual: f64, other: f64| -> Vec<f64> {
+        (0..120).map(|second| if slow.contains(&second) { other } else { usual }).collect()
+    };
+    let rates: Vec<u64> = at(1_000.0, 50.0).into_iter().map(|rate| rate as u64).collect();
+    let mut run = driven::driven(&rates);
+    driven::sampled(&mut run, "disk", "vda", "busy", "%", &at(12.0, 97.0));
+    let view = view(&run);
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&plimsoll_report::terminal(&view, false, 100));
+    let sentence = "4 of 4 slow moments begin within 1.00 s of a rise of disk vda to 97.0 % (usually 12.0 %)";
+    assert!(text.contains(sentence) && !text.contains("--seed 2"), "{text}");
+    let html = plimsoll_report::html(&view);
+    assert!(html.contains("plimsoll run coupons --seed 2"), "the command that tests it");
+    assert!(html.contains("Series that rose before slow moments") && html.contains("data-name=\"Disk vda\""));
+
+    // More than three stand in the page alone.
+    let mut many = view.clone();
+    many.findings = vec![view.findings[0].clone(); 5];
+    let text = words(&plimsoll_report::terminal(&many, false, 100));
+    assert_eq!((text.matches(sentence).count(), text.matches("and 2 more in the page").count()), (3, 1), "{text}");
 }
 
 #[test]

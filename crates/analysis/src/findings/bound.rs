@@ -1,0 +1,68 @@
+//! Saturation: resources that are used up, or waited for, in most slices of a phase.
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use super::moments::SlowPhase;
+use super::sentence::{Words, again};
+use super::series;
+use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
+use crate::number;
+use crate::stat;
+use crate::view::FindingView;
+
+/// Share of the time in which a task waited for a resource, from which the phase is bound by it.
+const WAITED: f64 = 0.5;
+
+/// Returns the resources by which a phase is bound; `None` without any.
+pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<FindingView> {
+    let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
+    let cores = line::processors(&run.series);
+    let mut used: Vec<(Resource, Vec<Option<f64>>)> = Vec::new();
+    for (series, values) in run.series.iter().zip(series::values(run, &slices, phase.slice_ns)) {
+        let Some(resource) = line::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
+        match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
+            Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
+                *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
+            }),
+            None => used.push((resource, values)),
+        }
+    }
+    let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
+    texts.extend(generator(phase, &slices));
+    let words = Words {
+        rule: "bound",
+        sentence: format!("in most slices {}", number::list(&texts)),
+        opposite: "With more of this resource throughput and latency stay as they are.".to_owned(),
+        next: "Give the store more of this resource, or take other users of it away, and compare.".to_owned(),
+        command: again(run, false),
+    };
+    (!texts.is_empty()).then(|| words.finding(phase.facts))
+}
+
+/// Describes the use of a resource, if it is used up.
+fn text(resource: &Resource, values: &[Option<f64>]) -> Option<String> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let used = stat::median(&known).filter(|_| known.len() * 2 >= values.len())?;
+    let share = used / resource.capacity?;
+    let percent = number::with_unit(share * 100.0, "%");
+    match resource.waiting {
+        true if share >= WAITED => Some(format!("waiting for {} took {percent} of the time", resource.name)),
+        false if share >= USED_UP => Some(format!("{} was {percent} in use", resource.name)),
+        false if resource.name == SERVER_CPU && ONE_CORE.contains(&used) => {
+            Some(format!("the server used {} cores, as a single thread would", number::significant(used / 100.0)))
+        }
+        _ => None,
+    }
+}
+
+/// Describes the use of the processors by the generator's workers, if it is nearly all their time.
+fn generator(phase: &SlowPhase<'_, '_>, slices: &[&Slice<Distribution>]) -> Option<String> {
+    let workers = f64::from(phase.facts.phase.header.workers.max(1));
+    let share = |slice: &&Slice<Distribution>| {
+        slice.worker_cpu_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / workers
+    };
+    let busy = stat::median(&slices.iter().map(share).collect::<Vec<f64>>()).filter(|busy| *busy >= USED_UP)?;
+    Some(format!("the generator's workers were {} busy", number::with_unit(busy * 100.0, "%")))
+}

@@ -1,0 +1,101 @@
+//! Findings: causes of the slow moments of driven phases, each with its evidence, a next step and a command that tests
+//! it.
+//!
+//! Slow moments (`moments`) that pauses of the machine, faults or commands for servers explain are named first and
+//! taken out. The rest is compared with every series that was watched (`series`, their deviations by `robust`). A cause
+//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`).
+//! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
+//! Nothing here proves a cause: that is the purpose of the command.
+//!
+//! | rule | version | finding |
+//! |---|---|---|
+//! | `pause`, `fault` | 1 | moments in pauses of the machine, and in the effect of faults and commands |
+//! | `cause` | 1 | moments that begin when a series is high |
+//! | `unexplained` | 1 | moments that nothing explains |
+//! | `regular` | 1 | moments at equal intervals |
+//! | `bound` | 1 | resources that are used up in most slices (`bound`) |
+//! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
+
+mod bound;
+mod levels;
+mod moments;
+mod robust;
+mod search;
+mod sentence;
+mod series;
+mod shift;
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+
+use self::moments::{Known, SlowPhase};
+use self::search::Search;
+use self::sentence::{Explanation, Wording};
+use self::shift::Moments;
+use crate::phase::PhaseFacts;
+use crate::stall;
+use crate::view::FindingView;
+
+/// Returns the findings of every driven phase. Load steps of a search have their own judgement.
+pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
+    let phases = stall::driven(facts).filter_map(|facts| SlowPhase::of(run, facts));
+    let phases: Vec<SlowPhase<'_, '_>> = phases.collect();
+    let searches: Vec<Searched> = phases.iter().map(|phase| Searched::new(run, phase)).collect();
+    // Each phase has one p: that of its most conspicuous series.
+    let least: Vec<f64> = searches.iter().filter_map(|one| one.search.least_p()).collect();
+    let mut factors = shift::false_discovery_factors(&least).into_iter();
+    let mut all = Vec::new();
+    for (phase, searched) in phases.iter().zip(&searches) {
+        let factor = if searched.search.is_tested() { factors.next().unwrap_or(1.0) } else { 1.0 };
+        all.extend(of_phase(run, phase, searched, factor));
+    }
+    all.extend(phases.iter().flat_map(|phase| levels::levels(run, phase)));
+    all.extend(phases.iter().filter_map(|phase| bound::bound(run, phase)));
+    all
+}
+
+/// A search and the moments that it is about.
+struct Searched {
+    search: Search,
+    /// Positions of its moments among those of the phase.
+    open: Vec<usize>,
+}
+
+impl Searched {
+    fn new(run: &Run, phase: &SlowPhase<'_, '_>) -> Self {
+        let open: Vec<usize> = (0..phase.moments.len()).filter(|at| phase.moments[*at].known.is_none()).collect();
+        let spans = open.iter().map(|at| (phase.moments[*at].first, phase.moments[*at].end)).collect();
+        let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
+        let watched = match open.is_empty() {
+            true => Vec::new(),
+            false => series::watched(run, phase.facts, &slices, phase.slice_ns),
+        };
+        Searched { search: Search::new(watched, Moments { n: phase.slices.len(), spans }), open }
+    }
+}
+
+fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f64) -> Vec<FindingView> {
+    let about = Wording { run, phase };
+    let positions = |is_meant: &dyn Fn(&Known) -> bool| -> Vec<usize> {
+        let moments = phase.moments.iter().enumerate();
+        moments.filter(|(_, moment)| moment.known.as_ref().is_some_and(is_meant)).map(|(at, _)| at).collect()
+    };
+    let mut told: Vec<Explanation<'_>> = vec![
+        Explanation::Fault(positions(&|known| matches!(known, Known::Act(_)))),
+        Explanation::Pause(positions(&|known| *known == Known::Pause)),
+    ];
+    let mut left = searched.open.clone();
+    for cause in searched.search.causes(factor) {
+        let explained: Vec<usize> =
+            cause.evidence.iter().take(1).flat_map(|best| &best.explained).map(|at| searched.open[*at]).collect();
+        left.retain(|moment| !explained.contains(moment));
+        told.push(Explanation::Cause(explained, cause, &searched.search));
+    }
+    told.push(Explanation::Regular(searched.open.clone()));
+    // Without series there was nothing to explain them.
+    if !searched.search.watched().is_empty() {
+        told.push(Explanation::Unexplained(left, &searched.search));
+    }
+    told.iter().filter_map(|told| about.view(told)).collect()
+}

@@ -1,0 +1,223 @@
+//! Slow moments of a driven phase: neighbouring slices in which a percentile, the throughput or the errors leave their
+//! usual range. Pauses of the machine, faults and commands for servers are named as causes at once.
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{EventClass, Run};
+
+use super::robust;
+use crate::faults;
+use crate::latency::Times;
+use crate::name;
+use crate::phase::PhaseFacts;
+use crate::stall;
+use crate::stat;
+
+/// Standard deviations of an outlier from the usual value, and its ratio to it: of a percentile, and of throughput.
+const OUTLYING: f64 = 4.0;
+const SLOWER_TIMES: f64 = 1.5;
+const THROUGHPUT: f64 = 0.7;
+/// Share of the due operations of a slice from which its schedule did not want more.
+const DUE: f64 = 0.9;
+/// Fewest operations of a usual slice whose throughput says something, and fewest errors of an outlier.
+const OPS_MIN: f64 = 50.0;
+const ERRORS_MIN: f64 = 5.0;
+/// Share of the slices from which slow ones are not outliers.
+const SLOW_SHARE_MAX: f64 = 0.4;
+/// Slices without which nothing is usual.
+const SLICES_MIN: usize = 8;
+/// Percentiles of a slice, best first: the first is taken that most slices have.
+const PERCENTILES: [&str; 3] = ["p99", "p95", "p90"];
+/// Slices after the end of an action in which a moment still begins because of it.
+const AFTERMATH: u64 = 2;
+
+/// A cause that needs no search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// Pauses of the machine.
+    Pause,
+    /// A fault of the plan, or a command for servers, with its time.
+    Act(String),
+}
+
+/// A slow moment: the first slice, and the slice after its last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlowMoment {
+    pub first: usize,
+    pub end: usize,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub known: Option<Known>,
+}
+
+/// A driven phase with its slow moments.
+pub struct SlowPhase<'f, 'a> {
+    pub facts: &'f PhaseFacts<'a>,
+    /// Slices that are compared, with their throughput.
+    pub slices: Vec<(&'a Slice<Distribution>, f64)>,
+    /// Length of the longest.
+    pub slice_ns: u64,
+    /// Percentile that most slices have, and its value in each in nanoseconds, at least 1; `None` if most have too few
+    /// operations, or the load changes, and latency with it.
+    pub percentile: Option<(&'static str, Vec<Option<f64>>)>,
+    /// Slow moments in time order; none if the phase is slow in too many slices.
+    pub moments: Vec<SlowMoment>,
+}
+
+/// State of a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Usual,
+    Slow,
+    /// Slow, and usual without operations that a pause of the machine disturbed.
+    Paused,
+}
+
+impl<'f, 'a> SlowPhase<'f, 'a> {
+    /// Returns the phase; `None` with too few slices to compare.
+    pub fn of(run: &Run, facts: &'f PhaseFacts<'a>) -> Option<Self> {
+        let slices: Vec<(&'a Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
+        let slice_ns = slices.iter().map(|(slice, _)| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+        if slices.len() < SLICES_MIN {
+            return None;
+        }
+        let is_steady = facts.phase.header.stages.is_empty();
+        let percentile = if is_steady { slice_percentiles(facts, &slices) } else { None };
+        let mut phase = SlowPhase { facts, slices, slice_ns, percentile, moments: Vec::new() };
+        phase.moments = phase.find(run, is_steady);
+        Some(phase)
+    }
+
+    /// Returns the slow moments.
+    fn find(&self, run: &Run, is_steady: bool) -> Vec<SlowMoment> {
+        let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
+        let mut states = vec![State::Usual; slices.len()];
+        if let Some((name, values)) = &self.percentile {
+            by_latency(facts, slices, (*name, values.as_slice()), &mut states);
+        }
+        // With fewer clients throughput falls.
+        if facts.open_loop || is_steady {
+            by_throughput(facts, slices, &mut states);
+        }
+        by_errors(facts, slices, &mut states);
+        let mut moments = Vec::new();
+        let slow = states.iter().filter(|state| **state != State::Usual).count();
+        if slow == 0 || slow as f64 > SLOW_SHARE_MAX * slices.len() as f64 {
+            return moments;
+        }
+        let acts = acts(run, facts);
+        let mut first = 0;
+        for same in states.chunk_by(|a, b| (*a == State::Usual) == (*b == State::Usual)) {
+            let end = first + same.len();
+            if same[0] != State::Usual {
+                let (start_ns, end_ns) = (slices[first].0.start_ns, slices[end - 1].0.end_ns);
+                let near = |(from, until, _): &&(u64, u64, String)| {
+                    start_ns <= until.saturating_add(AFTERMATH * slice_ns) && end_ns > *from
+                };
+                let act = acts.iter().find(near).map(|(.., name)| Known::Act(name.clone()));
+                let pause = same.iter().all(|state| *state == State::Paused).then_some(Known::Pause);
+                moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause) });
+            }
+            first = end;
+        }
+        moments
+    }
+}
+
+/// Returns beginning, end and name of the faults of a phase, until clients no longer notice them, and of the commands
+/// for its servers.
+fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
+    let faults = faults::of_phase(facts).into_iter();
+    let faults = faults.map(|fault| (fault.effect_ns.0, fault.effect_ns.1, name::at(&fault.name, fault.at_s)));
+    let trial = Some(facts.trial.header.ordinal);
+    let events = run.events.iter().filter(|event| event.class == EventClass::Servers && event.trial == trial);
+    let commands =
+        events.map(|event| (event.from_ns, event.until_ns, name::at(&event.text, event.from_ns as f64 / 1e9)));
+    faults.chain(commands).collect()
+}
+
+/// Marks the slice at `at` as slow, or as paused if it is not slow for another reason.
+fn mark(states: &mut [State], at: usize, is_pause: bool) {
+    states[at] = match (states[at], is_pause) {
+        (State::Slow, _) | (_, false) => State::Slow,
+        (_, true) => State::Paused,
+    };
+}
+
+/// Share of the slice that lies in pauses of the machine and their aftermath; 0 if they were not observed.
+fn disturbed(slice: &Slice<Distribution>) -> f64 {
+    let disturbed_ns = slice.watched.as_ref().map_or(0, |watched| watched.disturbed_ns);
+    disturbed_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
+}
+
+/// Returns the percentile that most slices have, and its value in each slice in nanoseconds, at least 1.
+fn slice_percentiles(
+    facts: &PhaseFacts<'_>,
+    slices: &[(&Slice<Distribution>, f64)],
+) -> Option<(&'static str, Vec<Option<f64>>)> {
+    let times: Vec<Times> = slices.iter().map(|(slice, _)| facts.waited_in(slice, None)).collect();
+    PERCENTILES.iter().find_map(|percentile| {
+        let values = times.iter().map(|times| times.percentile(percentile).ok().map(|ns| ns.max(1) as f64));
+        let values: Vec<Option<f64>> = values.collect();
+        let known = values.iter().flatten().count();
+        (known >= SLICES_MIN && known * 2 > values.len()).then_some((*percentile, values))
+    })
+}
+
+fn by_latency(
+    facts: &PhaseFacts<'_>,
+    slices: &[(&Slice<Distribution>, f64)],
+    (percentile, values): (&str, &[Option<f64>]),
+    states: &mut [State],
+) {
+    let logs: Vec<Option<f64>> = values.iter().map(|ns| ns.map(f64::ln)).collect();
+    for (at, limit) in limits(&logs, SLOWER_TIMES.ln(), 1.0).into_iter().enumerate() {
+        if logs[at].is_none_or(|log| log <= limit) {
+            continue;
+        }
+        let slice = slices[at].0;
+        let without = facts.judged_slice(slice, None).and_then(|times| times.percentile(percentile).ok());
+        let is_pause = match without {
+            Some(ns) => (ns.max(1) as f64).ln() <= limit,
+            None => disturbed(slice) >= 0.5,
+        };
+        mark(states, at, is_pause);
+    }
+}
+
+fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+    // Without any operation a slice has a tenth of one, so that its logarithm is finite.
+    let logs: Vec<Option<f64>> = slices.iter().map(|(_, rate)| Some(rate.max(0.1).ln())).collect();
+    for (at, limit) in limits(&logs, (1.0 / THROUGHPUT).ln(), -1.0).into_iter().enumerate() {
+        let ((slice, rate), limit) = (slices[at], limit.exp());
+        let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+        let is_wanted = !facts.open_loop || rate < DUE * stall::due_per_s(facts, slice);
+        if rate < limit && limit * seconds >= THROUGHPUT * OPS_MIN && is_wanted {
+            mark(states, at, disturbed(slice) >= 1.0 - rate / limit);
+        }
+    }
+}
+
+fn by_errors(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+    let errors = |slice: &Slice<Distribution>| -> u64 {
+        facts.ended(slice).filter(|one| one.outcome.is_error()).map(|one| one.histogram.len()).sum()
+    };
+    let counts: Vec<f64> = slices.iter().map(|(slice, _)| errors(slice) as f64).collect();
+    let usual = stat::median(&counts).unwrap_or(0.0);
+    // Counts of events that are independent vary by the root of their mean.
+    let limit = usual + OUTLYING * usual.max(1.0).sqrt();
+    for (at, count) in counts.iter().enumerate() {
+        if *count > limit && *count >= ERRORS_MIN {
+            mark(states, at, false);
+        }
+    }
+}
+
+/// Returns the limit of each slice: so many standard deviations above the usual value, `least` or more; with `sign` −1,
+/// below it.
+fn limits(logs: &[Option<f64>], least: f64, sign: f64) -> Vec<f64> {
+    let usual = robust::usual(logs);
+    let residuals: Vec<f64> = logs.iter().zip(&usual).filter_map(|(log, usual)| Some((*log)? - usual)).collect();
+    let far = (OUTLYING * robust::spread(&residuals)).max(least);
+    usual.into_iter().map(|usual| usual + sign * far).collect()
+}

@@ -1,0 +1,309 @@
+//! Search for the causes of slow moments, one after the other: what the first explains is taken out, and the rest is
+//! searched again.
+
+use super::series::WatchedSeries;
+use super::shift::{self, HIGH, LEAD_MAX, Moments, Tested};
+use crate::stat;
+
+/// Highest false discovery rate of a cause that is named.
+pub const Q_MAX: f64 = 0.05;
+/// Lowest mean deviation at the slow moments, in standard deviations.
+const EXCESS_MIN: f64 = 2.0;
+/// Difference from the usual value that is worth a name: percentage points, or times.
+const POINTS_MIN: f64 = 10.0;
+const TIMES_MIN: f64 = 1.5;
+/// Causes that are named for one phase, and series that are named for one cause.
+const CAUSES_MAX: usize = 3;
+const EVIDENCE_MAX: usize = 3;
+
+/// A series that was high when slow moments began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Candidate {
+    /// Position of the series.
+    pub series: usize,
+    /// Positions of the slow moments before which it was high.
+    pub explained: Vec<usize>,
+    /// Slices from its rise to the beginning of a moment: the median, and the most.
+    pub lead: (usize, usize),
+    /// Mean deviation at the moments, in standard deviations.
+    pub excess: f64,
+    /// Median value at the moments that it explains, and in the slices that are not slow.
+    pub seen: f64,
+    pub usual: f64,
+    /// False discovery rate.
+    pub q: f64,
+    /// Product of its excess and of the agreement of its rises with the slow moments, by which candidates are ordered.
+    score: f64,
+}
+
+/// A cause: the series that explains most, and others that rose with it, best first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CauseFound {
+    pub evidence: Vec<Candidate>,
+}
+
+/// Search in one phase.
+pub struct Search {
+    watched: Vec<WatchedSeries>,
+    moments: Moments,
+    /// Test of all moments together; `None` if there are too few slices, or no series.
+    first: Option<Tested>,
+}
+
+impl Search {
+    /// Prepares the search, and tests all moments together.
+    pub fn new(watched: Vec<WatchedSeries>, moments: Moments) -> Self {
+        let near: Vec<&[f64]> = watched.iter().map(|one| one.near.as_slice()).collect();
+        let first = shift::test(&near, &moments);
+        Self { watched, moments, first }
+    }
+
+    /// Returns the series that were watched.
+    pub fn watched(&self) -> &[WatchedSeries] {
+        &self.watched
+    }
+
+    /// Returns true if the phase is long enough for a test, and something was watched.
+    pub fn is_tested(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Returns the *p* of the most conspicuous series; `None` without a test.
+    pub fn least_p(&self) -> Option<f64> {
+        self.first.as_ref()?.p.iter().copied().min_by(f64::total_cmp)
+    }
+
+    /// Returns the causes, likeliest first. A false discovery rate is `factor` times *p*.
+    pub fn causes(&self, factor: f64) -> Vec<CauseFound> {
+        let mut causes = Vec::new();
+        let mut left: Vec<usize> = (0..self.moments.spans.len()).collect();
+        let mut unused: Vec<usize> = (0..self.watched.len()).collect();
+        let mut tested = self.first.clone();
+        while let Some(result) = tested.take().filter(|_| causes.len() < CAUSES_MAX) {
+            let q = |at: usize| (result.p[at] * factor).min(1.0);
+            let candidates = unused.iter().enumerate().filter(|(at, _)| q(*at) <= Q_MAX);
+            let candidates = candidates.filter_map(|(at, series)| self.candidate(*series, &left, &result, at, q(at)));
+            let mut candidates: Vec<Candidate> = candidates.collect();
+            candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
+            let Some(best) = candidates.first() else { break };
+            let explained = best.explained.clone();
+            let is_alike = |one: &Candidate| {
+                let both = one.explained.iter().filter(|moment| explained.contains(moment)).count();
+                both * 2 >= explained.len().max(one.explained.len())
+            };
+            // A series that stays high in the moments that are left would hide their cause.
+            unused.retain(|series| candidates.iter().all(|one| one.series != *series || !is_alike(one)));
+            left.retain(|moment| !explained.contains(moment));
+            candidates.retain(is_alike);
+            candidates.truncate(EVIDENCE_MAX);
+            causes.push(CauseFound { evidence: candidates });
+            if !left.is_empty() {
+                let spans = left.iter().map(|at| self.moments.spans[*at]).collect();
+                let near: Vec<&[f64]> = unused.iter().map(|at| self.watched[*at].near.as_slice()).collect();
+                tested = shift::test(&near, &Moments { n: self.moments.n, spans });
+            }
+        }
+        causes
+    }
+
+    /// Returns the series as a candidate for the moments `left`; `None` if its effect is too small.
+    fn candidate(&self, series: usize, left: &[usize], tested: &Tested, at: usize, q: f64) -> Option<Candidate> {
+        let watched = &self.watched[series];
+        let excess = tested.excess[at];
+        let first = |moment: &usize| self.moments.spans[*moment].0;
+        let explained: Vec<usize> = left.iter().copied().filter(|one| watched.is_high_before(first(one))).collect();
+        if excess < EXCESS_MIN || explained.is_empty() {
+            return None;
+        }
+        let (mut leads, mut seen) = (Vec::new(), Vec::new());
+        for slice in explained.iter().map(first) {
+            let known = (0..=LEAD_MAX.min(slice)).find(|lead| watched.deviations[slice - lead] >= HIGH);
+            let lead = known.unwrap_or(LEAD_MAX);
+            leads.push(lead);
+            seen.extend(watched.values[slice.saturating_sub(lead)]);
+        }
+        leads.sort_unstable();
+        let is_slow = |slice: &usize| self.moments.spans.iter().any(|(from, end)| (*from..*end).contains(slice));
+        let quiet = (0..self.moments.n).filter(|at| !is_slow(at)).filter_map(|at| watched.values[at]);
+        let quiet: Vec<f64> = quiet.collect();
+        let (seen, usual) = (stat::median(&seen)?, stat::median(&quiet).unwrap_or(0.0));
+        let is_enough = match watched.unit.as_str() {
+            _ if watched.is_cycle => true,
+            "%" => seen - usual >= POINTS_MIN,
+            _ => seen >= TIMES_MIN * usual && seen > 0.0,
+        };
+        let lead = (*leads.get(leads.len() / 2)?, *leads.last()?);
+        let score = excess * self.agreement(watched, explained.len(), left);
+        is_enough.then_some(Candidate { series, explained, lead, excess, seen, usual, q, score })
+    }
+
+    /// Returns the harmonic mean of two shares: of the moments that the series explains, and of its high slices that
+    /// belong to moments.
+    fn agreement(&self, watched: &WatchedSeries, explained: usize, left: &[usize]) -> f64 {
+        let belongs =
+            |slice: usize| self.moments.spans.iter().any(|(first, end)| slice + LEAD_MAX >= *first && slice < *end);
+        let high = watched.deviations.iter().enumerate().filter(|(_, deviation)| **deviation >= HIGH);
+        let high: Vec<usize> = high.map(|(slice, _)| slice).collect();
+        let precision = high.iter().filter(|slice| belongs(**slice)).count() as f64 / high.len().max(1) as f64;
+        let recall = explained as f64 / left.len().max(1) as f64;
+        2.0 * precision * recall / (precision + recall).max(f64::MIN_POSITIVE)
+    }
+
+    /// Returns the number of moments that would begin at a high value of the series by chance.
+    pub fn by_chance(&self, series: usize) -> f64 {
+        let high = (0..self.moments.n).filter(|slice| self.watched[series].is_high_before(*slice)).count();
+        high as f64 / self.moments.n.max(1) as f64 * self.moments.spans.len() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::random::SplitMix;
+
+    use super::*;
+
+    const SLICES: usize = 180;
+    const SERIES: usize = 200;
+
+    /// Runs of each kind.
+    fn runs(usual: usize) -> usize {
+        if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1_000 } else { usual }
+    }
+
+    fn noise(dice: &mut SplitMix) -> f64 {
+        // The sum of twelve uniforms is close to normal.
+        (0..12).map(|_| dice.share()).sum::<f64>() - 6.0
+    }
+
+    /// A series whose values repeat a share of the ones before: the standard deviation is 10 around 20.
+    fn repeating(dice: &mut SplitMix, share: f64) -> Vec<f64> {
+        let own = (1.0 - share * share).sqrt();
+        let mut last = noise(dice);
+        (0..SLICES)
+            .map(|_| {
+                last = share * last + own * noise(dice);
+                20.0 + 10.0 * last
+            })
+            .collect()
+    }
+
+    /// Slow moments of one to three slices, apart from each other, in time order.
+    fn moments(dice: &mut SplitMix, count: usize) -> Moments {
+        let mut spans: Vec<(usize, usize)> = Vec::new();
+        while spans.len() < count {
+            let first = 3 + dice.below(SLICES - 8);
+            let end = first + 1 + dice.below(3);
+            if spans.iter().all(|(other, until)| end + 2 < *other || first > until + 2) {
+                spans.push((first, end));
+            }
+        }
+        spans.sort_unstable();
+        Moments { n: SLICES, spans }
+    }
+
+    /// A run with series of which those named `causes` rise by `strength` standard deviations at their moments.
+    fn run(dice: &mut SplitMix, moments: &Moments, causes: &[&[usize]], strength: f64) -> Search {
+        let mut all: Vec<Vec<f64>> = (0..SERIES).map(|at| repeating(dice, [0.0, 0.5, 0.8, 0.95][at % 4])).collect();
+        for (series, explained) in all.iter_mut().zip(causes) {
+            for (first, end) in explained.iter().map(|moment| moments.spans[*moment]) {
+                let begins = first - dice.below(2);
+                series[begins..end].iter_mut().for_each(|value| *value += 10.0 * strength);
+            }
+        }
+        let named = all.into_iter().enumerate().filter_map(|(at, values)| {
+            WatchedSeries::new(at.to_string(), "ms", "made", false, values.into_iter().map(Some).collect())
+        });
+        Search::new(named.collect(), moments.clone())
+    }
+
+    fn named(search: &Search) -> Vec<usize> {
+        search.causes(1.0).iter().map(|cause| cause.evidence[0].series).collect()
+    }
+
+    #[test]
+    fn series_without_a_cause_among_them_are_rarely_named() {
+        let mut dice = SplitMix::new(27);
+        let runs = runs(100);
+        let is_named = |_: &usize| {
+            let count = 1 + dice.below(14);
+            let moments = moments(&mut dice, count);
+            !named(&run(&mut dice, &moments, &[], 0.0)).is_empty()
+        };
+        let wrong = (0..runs).filter(is_named).count();
+        assert!(wrong * 20 <= runs, "{wrong} of {runs}");
+    }
+
+    #[test]
+    fn several_moments_that_nothing_watches_are_explained_by_nothing() {
+        let mut dice = SplitMix::new(29);
+        let runs = runs(100);
+        let is_named = |_: &usize| {
+            let count = 5 + dice.below(10);
+            let moments = moments(&mut dice, count);
+            !named(&run(&mut dice, &moments, &[], 0.0)).is_empty()
+        };
+        let wrong = (0..runs).filter(is_named).count();
+        assert!(wrong * 50 <= runs, "{wrong} of {runs}");
+    }
+
+    #[test]
+    fn a_planted_cause_is_named_first_whatever_its_strength() {
+        let mut dice = SplitMix::new(31);
+        for strength in [8.0, 12.0, 30.0] {
+            let runs = runs(40);
+            let is_first = |_: &usize| {
+                let count = 5 + dice.below(10);
+                let moments = moments(&mut dice, count);
+                let all: Vec<usize> = (0..count).collect();
+                named(&run(&mut dice, &moments, &[&all], strength)).first() == Some(&0)
+            };
+            let right = (0..runs).filter(is_first).count();
+            assert!(right * 100 >= runs * 95, "{right} of {runs} at {strength}");
+        }
+    }
+
+    #[test]
+    fn of_two_causes_both_are_named() {
+        let mut dice = SplitMix::new(37);
+        let runs = runs(40);
+        let are_both = |_: &usize| {
+            let count = 10 + dice.below(5);
+            let moments = moments(&mut dice, count);
+            let (odd, even): (Vec<usize>, Vec<usize>) = (0..count).partition(|at| at % 2 == 1);
+            let mut named = named(&run(&mut dice, &moments, &[&odd, &even], 12.0));
+            named.truncate(3);
+            named.contains(&0) && named.contains(&1)
+        };
+        let right = (0..runs).filter(are_both).count();
+        assert!(right * 100 >= runs * 85, "{right} of {runs}");
+    }
+
+    #[test]
+    fn a_cause_has_its_lead_its_values_and_the_moments_that_it_explains() {
+        let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
+        let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });
+        let values = (0..100).map(values).collect();
+        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", false, values).unwrap();
+        let search = Search::new(vec![busy], moments);
+        let causes = search.causes(1.0);
+        let [CauseFound { evidence }] = causes.as_slice() else { panic!("{causes:?}") };
+        let found = &evidence[0];
+        assert_eq!((found.explained.as_slice(), found.lead), (&[0, 1, 2][..], (1, 1)));
+        assert_eq!((found.seen, found.usual), (97.0, 13.0));
+        assert!(found.q < 0.02 && search.by_chance(0) < 0.5, "{} {}", found.q, search.by_chance(0));
+    }
+
+    #[test]
+    fn a_small_rise_is_no_cause_however_certain() {
+        let moments = Moments { n: 100, spans: vec![(20, 21), (47, 48), (81, 82)] };
+        let values = |usual: f64, high: f64| {
+            let value = |at: usize| if [20, 47, 81].contains(&at) { high } else { usual + 0.01 * (at % 3) as f64 };
+            (0..100).map(|at| Some(value(at))).collect::<Vec<Option<f64>>>()
+        };
+        for (unit, high, is_named) in [("%", 58.0, false), ("%", 62.0, true), ("B", 70.0, false), ("B", 80.0, true)] {
+            let watched = WatchedSeries::new("dirty".to_owned(), unit, "memory", false, values(50.0, high)).unwrap();
+            let causes = Search::new(vec![watched], moments.clone()).causes(1.0);
+            assert_eq!(!causes.is_empty(), is_named, "{high} {unit}");
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Findings in words, with the next step and the command that tests them.
+
+use plimsoll_core::shell_word;
+use plimsoll_record::data::Run;
+
+use super::moments::{Known, SlowPhase};
+use super::search::{Candidate, CauseFound, Search};
+use super::series::WatchedSeries;
+use crate::name;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stat;
+use crate::view::{Chart, EvidenceView, FindingView, Line};
+
+/// Version of each rule.
+const VERSION: u32 = 1;
+/// Names of faults, and times of moments, in a sentence.
+const NAMED_MAX: usize = 3;
+/// Spread of the time between moments, as a share, up to which they come regularly, and moments that this needs.
+const REGULAR: f64 = 0.25;
+const REGULAR_MIN: usize = 4;
+/// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
+const TURN_S: (f64, f64) = (5.0, 300.0);
+const PAIRS: f64 = 16.0;
+/// Most points of a chart.
+const POINTS_MAX: usize = 600;
+
+/// A finding about moments of a phase, by their positions.
+pub enum Explanation<'a> {
+    /// Moments in the effect of faults or commands.
+    Fault(Vec<usize>),
+    /// Moments that are slow because of pauses of the machine alone.
+    Pause(Vec<usize>),
+    /// Moments before which a series rose.
+    Cause(Vec<usize>, CauseFound, &'a Search),
+    /// Moments that no series explains.
+    Unexplained(Vec<usize>, &'a Search),
+    /// Moments that may come at equal intervals.
+    Regular(Vec<usize>),
+}
+
+/// Words of a finding besides its moments.
+pub struct Words {
+    pub rule: &'static str,
+    pub sentence: String,
+    pub opposite: String,
+    pub next: String,
+    pub command: String,
+}
+
+impl Words {
+    /// Returns the finding about a phase, without moments and evidence.
+    pub fn finding(self, facts: &PhaseFacts<'_>) -> FindingView {
+        let place = name::place(facts);
+        FindingView {
+            rule: self.rule,
+            version: VERSION,
+            sentence: format!("{place}: {}.", self.sentence),
+            place,
+            spans_s: Vec::new(),
+            moments: 0,
+            slow_percent: 0.0,
+            evidence: Vec::new(),
+            opposite: self.opposite,
+            next: self.next,
+            command: self.command,
+            chart: None,
+        }
+    }
+}
+
+/// Writer of the findings of a phase.
+pub struct Wording<'r, 'f, 'a> {
+    pub run: &'r Run,
+    pub phase: &'r SlowPhase<'f, 'a>,
+}
+
+impl Wording<'_, '_, '_> {
+    /// Returns the finding; `None` if it is about no moment, or if moments are not regular.
+    pub fn view(&self, told: &Explanation<'_>) -> Option<FindingView> {
+        let (Explanation::Fault(at)
+        | Explanation::Pause(at)
+        | Explanation::Cause(at, ..)
+        | Explanation::Unexplained(at, _)
+        | Explanation::Regular(at)) = told;
+        if at.is_empty() {
+            return None;
+        }
+        let words = match told {
+            Explanation::Fault(at) => self.fault(at),
+            Explanation::Pause(at) => self.pause(at),
+            Explanation::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
+            Explanation::Unexplained(at, search) => self.unexplained(at, search),
+            Explanation::Regular(at) => self.regular(at)?,
+        };
+        let (evidence, chart) = match told {
+            Explanation::Cause(_, cause, search) => {
+                let evidence = cause.evidence.iter().map(|one| self.evidence(one, search)).collect();
+                let best = cause.evidence.first();
+                (evidence, best.map(|best| self.chart(&search.watched()[best.series])))
+            }
+            _ => (Vec::new(), None),
+        };
+        let span = |at: &usize| {
+            let moment = &self.phase.moments[*at];
+            (moment.start_ns as f64 / 1e9, moment.end_ns as f64 / 1e9)
+        };
+        Some(FindingView {
+            spans_s: at.iter().map(span).collect(),
+            moments: self.phase.moments.len(),
+            slow_percent: self.slow_percent(at),
+            evidence,
+            chart,
+            ..words.finding(self.phase.facts)
+        })
+    }
+
+    /// Length of a number of slices, in seconds.
+    fn seconds(&self, slices: usize) -> f64 {
+        slices as f64 * self.phase.slice_ns as f64 / 1e9
+    }
+
+    /// Returns the share of the slow time that lies in these moments.
+    fn slow_percent(&self, at: &[usize]) -> f64 {
+        let length = |at: usize| (self.phase.moments[at].end - self.phase.moments[at].first) as f64;
+        let all: f64 = (0..self.phase.moments.len()).map(length).sum();
+        at.iter().copied().map(length).sum::<f64>() * 100.0 / all.max(1.0)
+    }
+
+    /// Returns the beginning of a sentence about these moments: `14 of 15 slow moments begin`.
+    fn of_moments(&self, at: &[usize], one: &str, many: &str) -> String {
+        let all = self.phase.moments.len() as u64;
+        let (these, verb) = (at.len() as u64, if at.len() == 1 { one } else { many });
+        match (these, all) {
+            (1, 1) => format!("the only slow moment, {}, {verb}", self.times(at)),
+            _ => format!("{} of {} slow moments {verb}", number::count(these), number::count(all)),
+        }
+    }
+
+    /// Returns the share of the slow time as the end of a sentence; empty if there is no other.
+    fn holding(&self, at: &[usize]) -> String {
+        let hold = if at.len() == 1 { "it holds" } else { "they hold" };
+        match at.len() == self.phase.moments.len() {
+            true => String::new(),
+            false => format!("; {hold} {} of the slow time", number::with_unit(self.slow_percent(at), "%")),
+        }
+    }
+
+    /// Times of the first moments: `at 37.0 s and 52.0 s`.
+    fn times(&self, at: &[usize]) -> String {
+        let time = |at: &usize| format!("{:.1} s", self.phase.moments[*at].start_ns as f64 / 1e9);
+        let mut times: Vec<String> = at.iter().take(NAMED_MAX).map(time).collect();
+        times.extend((at.len() > NAMED_MAX).then(|| "others".to_owned()));
+        format!("at {}", number::list(&times))
+    }
+
+    fn fault(&self, at: &[usize]) -> Words {
+        let mut names: Vec<String> = Vec::new();
+        for moment in at {
+            if let Some(Known::Act(name)) = &self.phase.moments[*moment].known
+                && !names.contains(name)
+            {
+                names.push(name.clone());
+            }
+        }
+        let more = names.len().saturating_sub(NAMED_MAX);
+        names.truncate(NAMED_MAX);
+        names.extend((more > 0).then(|| number::plural(more as u64, "further action", "further actions")));
+        let lie = self.of_moments(at, "lies", "lie");
+        let (names, holding) = (number::list(&names), self.holding(at));
+        Words {
+            rule: "fault",
+            sentence: format!("{lie} in the effect of {names}{holding}"),
+            opposite: "Without these actions there are as many slow moments at other times.".to_owned(),
+            next: "Repeat the run without them: what stays slow has another cause.".to_owned(),
+            command: again(self.run, true),
+        }
+    }
+
+    fn pause(&self, at: &[usize]) -> Words {
+        let are = self.of_moments(at, "is", "are");
+        Words {
+            rule: "pause",
+            sentence: format!("{are} slow by pauses of the machine alone{}", self.holding(at)),
+            opposite: "Without operations that pauses disturbed these seconds are as slow.".to_owned(),
+            next: "Repeat the run on a machine without neighbours, or judge undisturbed percentiles.".to_owned(),
+            command: again(self.run, false),
+        }
+    }
+
+    fn cause(&self, at: &[usize], best: &Candidate, search: &Search) -> Words {
+        let watched = &search.watched()[best.series];
+        let begin = self.of_moments(at, "begins", "begin");
+        let within = number::seconds(self.seconds(best.lead.1 + 1));
+        let shown = |value: f64| number::with_unit(value, &watched.unit);
+        let rise = match watched.is_cycle {
+            true => format!("the end of {}", with_article(&watched.name)),
+            false => format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual)),
+        };
+        let chance = number::significant(search.by_chance(best.series));
+        let name = if watched.is_cycle { with_article(&watched.name) } else { watched.name.clone() };
+        Words {
+            rule: "cause",
+            sentence: format!(
+                "{begin} within {within} of {rise}, q = {}{}",
+                number::significant(best.q),
+                self.holding(at)
+            ),
+            opposite: format!(
+                "If {name} had nothing to do with them, about {chance} of {} would begin so near to it by chance.",
+                number::count(self.phase.moments.len() as u64)
+            ),
+            next: next(watched).to_owned(),
+            command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
+        }
+    }
+
+    /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
+    /// `None` if no setting is known, or the series is no cycle.
+    fn without_cycles(&self, watched: &WatchedSeries, at: &[usize]) -> Option<String> {
+        let name = watched.name.split(" of ").next().filter(|_| watched.is_cycle)?;
+        let mut known = self.phase.facts.trial.header.rarer_cycles.iter();
+        let (_, setting) = known.find(|(counter, _)| number::singular(counter) == name)?;
+        let setting = shell_word(setting);
+        let words = words_without(self.run, &["--seed", "--resume", "--for", "--ops", "--goal", "--repeats"]);
+        let [verb, rest @ ..] = words.as_slice() else { return None };
+        if verb != "drive" || self.run.trials.len() > 1 {
+            return Some(format!("{} --set {setting}", again(self.run, false)));
+        }
+        // A turn has two cycles or more of side A, and the budget twice the fewest pairs that can decide.
+        let turn_s = (2.0 * self.gap_s(at)?).ceil().clamp(TURN_S.0, TURN_S.1);
+        let budget_s = turn_s * PAIRS * 2.0;
+        let rest = rest.join(" ");
+        Some(format!("plimsoll ab {rest} --b {setting} --metric p99 --turn {turn_s}s --budget {budget_s}s"))
+    }
+
+    fn unexplained(&self, at: &[usize], search: &Search) -> Words {
+        let watched = number::plural(search.watched().len() as u64, "series", "series");
+        let are = self.of_moments(at, "is", "are");
+        let times = if self.phase.moments.len() == 1 { String::new() } else { format!(": {}", self.times(at)) };
+        let why = match search.is_tested() {
+            true => format!("explained by nothing that was watched ({watched}){times}"),
+            false => {
+                let slices = number::count(self.phase.slices.len() as u64);
+                format!("not explained: {slices} slices are too few to tell causes from chance")
+            }
+        };
+        let next = match search.is_tested() {
+            true => "Watch more (samplers, tracing), or look at the servers' logs of these times.",
+            false => "Drive for two minutes or longer, or with shorter slices.",
+        };
+        Words {
+            rule: "unexplained",
+            sentence: format!("{are} {why}"),
+            opposite: "A series that was not watched rises when they begin.".to_owned(),
+            next: next.to_owned(),
+            command: again(self.run, false),
+        }
+    }
+
+    /// Returns the times between the beginnings of moments, in seconds.
+    fn gaps_s(&self, at: &[usize]) -> Vec<f64> {
+        let starts: Vec<f64> = at.iter().map(|at| self.phase.moments[*at].start_ns as f64 / 1e9).collect();
+        starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Returns the median of these times; `None` of one moment.
+    fn gap_s(&self, at: &[usize]) -> Option<f64> {
+        stat::median(&self.gaps_s(at))
+    }
+
+    fn regular(&self, at: &[usize]) -> Option<Words> {
+        let gaps = self.gaps_s(at);
+        let gap = self.gap_s(at).filter(|_| at.len() >= REGULAR_MIN)?;
+        let is_regular = gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR);
+        let gap = number::seconds(gap);
+        is_regular.then(|| Words {
+            rule: "regular",
+            sentence: format!("{} every {gap}", self.of_moments(at, "comes", "come")),
+            opposite: "The times between them differ by more than a quarter.".to_owned(),
+            next: format!("Look for work that is done every {gap}: timers of the store, of the system and of the job."),
+            command: again(self.run, false),
+        })
+    }
+
+    fn evidence(&self, one: &Candidate, search: &Search) -> EvidenceView {
+        let watched = &search.watched()[one.series];
+        EvidenceView {
+            series: watched.name.clone(),
+            unit: watched.unit.clone(),
+            usual: one.usual,
+            seen: one.seen,
+            lead_s: self.seconds(one.lead.0),
+            effect: one.excess,
+            q: one.q,
+            explained: one.explained.len(),
+            by_chance: search.by_chance(one.series),
+        }
+    }
+
+    /// Draws a series over time, with a point in each slow slice. Of many slices some are left out between slow ones.
+    fn chart(&self, watched: &WatchedSeries) -> Chart {
+        let slow = |at: &usize| self.phase.moments.iter().any(|moment| (moment.first..moment.end).contains(at));
+        let step = watched.values.len().div_ceil(POINTS_MAX).max(1);
+        let high = |at: &usize| watched.is_high_before(*at);
+        let shown: Vec<usize> = (0..watched.values.len()).filter(|at| at % step == 0 || slow(at) || high(at)).collect();
+        let values = shown.iter().map(|at| watched.values[*at]).collect();
+        let points = shown.iter().map(|at| watched.values[*at].filter(|_| slow(at))).collect();
+        Chart {
+            name: number::capital(&watched.name),
+            x_name: "Time".to_owned(),
+            x_unit: "s".to_owned(),
+            unit: watched.unit.clone(),
+            x: shown.iter().map(|at| self.phase.slices[*at].0.start_ns as f64 / 1e9).collect(),
+            lines: vec![Line::new(watched.name.clone(), values), Line::new("slow moments", points)],
+            points: vec![1],
+            ..Chart::default()
+        }
+    }
+}
+
+/// Returns a name with its indefinite article.
+fn with_article(name: &str) -> String {
+    let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+/// Returns the next step after a cause, by the source of its series.
+fn next(watched: &WatchedSeries) -> &'static str {
+    match watched.source.as_str() {
+        _ if watched.is_cycle => {
+            "Make these cycles rarer, or spread them, by a setting of the store, and compare both with `plimsoll ab`."
+        }
+        "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
+        "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
+        "disk" | "fsync" => "Give the data a disk of their own, or a faster one, and repeat the run.",
+        "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
+        "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
+        "network" => "Look for other traffic on this link, and repeat the run without it.",
+        _ => "Change what makes this figure rise, and compare both sides with `plimsoll ab`.",
+    }
+}
+
+/// Returns the command of the run with another seed; empty if it is not known. A cause that is one is named again by a
+/// run of other operations. Of faults the command has none, if `without_faults`.
+pub fn again(run: &Run, without_faults: bool) -> String {
+    let options: &[&str] = match without_faults {
+        true => &["--seed", "--resume", "--fault", "--fault-pause"],
+        false => &["--seed", "--resume"],
+    };
+    let words = words_without(run, options);
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
+    }
+}
+
+/// Returns the words of the run's command after the program's name, as a shell takes them, without some options and
+/// their values.
+fn words_without(run: &Run, options: &[&str]) -> Vec<String> {
+    let mut words = run.header.command_line.iter().skip(1).peekable();
+    let mut all = Vec::new();
+    while let Some(word) = words.next() {
+        let (option, has_value) = word.split_once('=').map_or((word.as_str(), false), |(option, _)| (option, true));
+        match options.contains(&option) {
+            true if has_value => {}
+            true => {
+                let _ = words.next_if(|value| !value.starts_with('-'));
+            }
+            false => all.push(shell_word(word).into_owned()),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::sampler::STORE;
+
+    use super::*;
+
+    fn watched(source: &str, is_cycle: bool) -> WatchedSeries {
+        let values = (0..40).map(|at| Some(f64::from(at % 7))).collect();
+        WatchedSeries::new("one".to_owned(), "%", source, is_cycle, values).unwrap()
+    }
+
+    #[test]
+    fn a_next_step_is_that_of_the_source() {
+        assert!(next(&watched("disk", false)).contains("disk of their own"));
+        assert!(next(&watched("generator", false)).contains("more processors"));
+        assert!(next(&watched(STORE, true)).contains("cycles rarer"));
+        assert!(next(&watched(STORE, false)).contains("plimsoll ab"));
+    }
+}

@@ -1,0 +1,188 @@
+//! Series that may explain slow moments, with a value for each slice of a phase.
+
+use std::collections::BTreeMap;
+
+use plimsoll_core::Slice;
+use plimsoll_core::sampler::{ANSWERS, PROGRESS, STORE, WITNESS};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
+
+use super::robust;
+use super::shift::{self, DEVIATION_MAX, HIGH};
+use crate::latency::Times;
+use crate::line;
+use crate::nodes::is_of_sampler;
+use crate::number;
+use crate::phase::PhaseFacts;
+use crate::stall;
+
+/// Sources whose series explain no slow moment: what clients received, what the witness saw, and what a node that joins
+/// has left.
+const NO_CAUSES: [&str; 3] = [ANSWERS, WITNESS, PROGRESS];
+
+/// Source of what the drive itself counts.
+const GENERATOR: &str = "generator";
+
+/// A series of a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchedSeries {
+    /// Name as sentences have it: `disk vda`, of a cycle `checkpoint of postgres`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Source: the name of a sampler, `store`, or `generator`.
+    pub source: String,
+    /// True for cycles, which are counted when they end.
+    pub is_cycle: bool,
+    /// A value for each slice; `None` where nothing was read.
+    pub values: Vec<Option<f64>>,
+    /// Deviations of the slices, as [`robust::deviations`] has them.
+    pub deviations: Vec<f64>,
+    /// See [`shift::near`].
+    pub near: Vec<f64>,
+}
+
+impl WatchedSeries {
+    /// Returns the series with its deviations; `None` for a constant, and if most values are unknown.
+    pub fn new(name: String, unit: &str, source: &str, is_cycle: bool, values: Vec<Option<f64>>) -> Option<Self> {
+        let deviations = robust::deviations(&values, DEVIATION_MAX)?;
+        let near = shift::near(&deviations);
+        Some(Self { name, unit: unit.to_owned(), source: source.to_owned(), is_cycle, values, deviations, near })
+    }
+
+    /// Returns true if the series is high where a slow moment begins, or shortly before.
+    pub fn is_high_before(&self, first: usize) -> bool {
+        self.near.get(first).is_some_and(|deviation| *deviation >= HIGH)
+    }
+}
+
+/// Returns everything that was watched in these slices, whose longest lasts `slice_ns`, and that changed.
+pub fn watched(
+    run: &Run,
+    facts: &PhaseFacts<'_>,
+    slices: &[&Slice<Distribution>],
+    slice_ns: u64,
+) -> Vec<WatchedSeries> {
+    let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
+    let read = values(run, slices, slice_ns);
+    let missing = missing(run, &read);
+    for (series, values) in run.series.iter().zip(read) {
+        let Some(name) = name(series).filter(|_| values.iter().any(Option::is_some)) else { continue };
+        // Shares of one and the same resource (user and system) are added up.
+        match all.iter_mut().find(|(known, other, _)| *known == name && other.unit == series.unit) {
+            Some((_, _, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
+                *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
+            }),
+            None => all.push((name, series, values)),
+        }
+    }
+    let sampled = all.into_iter().filter_map(|(name, series, values)| {
+        let unit = if series.kind == SeriesKind::Distribution { "ms" } else { series.unit.as_str() };
+        WatchedSeries::new(name, unit, &series.source, series.kind == SeriesKind::Cycle, values)
+    });
+    sampled.chain(missing).chain(of_generator(facts, slices)).collect()
+}
+
+/// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while
+/// others of the same source went on: 1 in these slices.
+fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
+    let slices = values.first().map_or(0, Vec::len);
+    // The slices in which a subject of a source was seen.
+    let mut seen: BTreeMap<(&str, &str), Vec<bool>> = BTreeMap::new();
+    for (series, values) in run.series.iter().zip(values) {
+        let is_of_part = !series.subject.is_empty() && ![WITNESS, PROGRESS].contains(&series.source.as_str());
+        if !is_of_part || series.kind == SeriesKind::Distribution {
+            continue;
+        }
+        let seen = seen.entry((&series.source, &series.subject)).or_insert_with(|| vec![false; slices]);
+        let is_read = |value: f64| series.source != ANSWERS || value > 0.0;
+        seen.iter_mut().zip(values).for_each(|(seen, value)| *seen |= value.is_some_and(is_read));
+    }
+    let series = seen.iter().filter_map(|(&(source, subject), own)| {
+        let others = seen.iter().filter(|((of, one), _)| *of == source && *one != subject);
+        let others: Vec<&Vec<bool>> = others.map(|(_, seen)| seen).collect();
+        let is_missing = |at: usize| !own[at] && others.iter().any(|seen| seen[at]);
+        let values = (0..slices).map(|at| Some(if is_missing(at) { 1.0 } else { 0.0 })).collect();
+        let what = if source == ANSWERS { "missing answers" } else { "missing readings" };
+        WatchedSeries::new(format!("{what} of {subject}"), "", source, false, values)
+    });
+    series.collect()
+}
+
+/// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
+fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<WatchedSeries> {
+    let each = |of: &dyn Fn(&Slice<Distribution>) -> f64| -> Vec<Option<f64>> {
+        slices.iter().map(|slice| Some(of(*slice))).collect()
+    };
+    let mut all = vec![("the generator's preemptions", "", each(&|slice| slice.involuntary_switches as f64))];
+    if facts.open_loop {
+        all.push(("the generator's scheduling delay", "ms", each(&|slice| slice.lag_p99_ns as f64 / 1e6)));
+        all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
+    }
+    let new = |(name, unit, values): (&str, &str, Vec<Option<f64>>)| {
+        WatchedSeries::new(name.to_owned(), unit, GENERATOR, false, values)
+    };
+    all.into_iter().filter_map(new).collect()
+}
+
+/// Returns the name of a series in a sentence; `None` for what explains no slow moment.
+fn name(series: &Series) -> Option<String> {
+    let spoken = || series.name.replace('_', " ");
+    match series.kind {
+        _ if NO_CAUSES.contains(&series.source.as_str()) => None,
+        SeriesKind::Cycle => Some(format!("{} of {}", number::singular(&series.name), series.subject)),
+        SeriesKind::Distribution => is_of_sampler(series).then(|| {
+            let words = [series.source.as_str(), &series.subject, &series.name];
+            let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+            format!("{} (p99)", words.join(" ").replace('_', " "))
+        }),
+        // Of what a store counts, more in a slow moment is no consequence of more operations.
+        SeriesKind::Total if series.source == STORE => Some(format!("{}: {}", series.subject, spoken())),
+        SeriesKind::Level | SeriesKind::Total => line::waits_for(series),
+    }
+}
+
+/// Returns the values of all series of the run in these slices: the mean of several, of cycles the sum. A reading
+/// covers the time before it, so the reading at a slice's end is of the slice.
+pub fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<Vec<Option<f64>>> {
+    let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
+    let mut times: Vec<Option<Times>> = vec![None; run.series.len()];
+    let mut read: Vec<u32> = vec![0; run.series.len()];
+    let half_ns = slice_ns / 2;
+    for (at, slice) in slices.iter().enumerate() {
+        let (from_ns, to_ns) = (slice.start_ns + half_ns, slice.end_ns + half_ns);
+        let first = run.samples.partition_point(|sample| sample.at_ns < from_ns);
+        let inside = run.samples.iter().skip(first).take_while(|sample| sample.at_ns < to_ns);
+        for sample in inside {
+            add(sample, at, &mut values, &mut read);
+            for (series, distribution) in &sample.distributions {
+                if let Some(times) = times.get_mut(*series as usize) {
+                    times.get_or_insert_default().add(distribution.counts());
+                }
+            }
+        }
+        for (position, line) in values.iter_mut().enumerate() {
+            line.resize(at + 1, None);
+            let count = std::mem::take(&mut read[position]);
+            let is_mean = run.series[position].kind != SeriesKind::Cycle;
+            line[at] = line[at].map(|sum| if is_mean { sum / f64::from(count.max(1)) } else { sum });
+            if let Some(times) = times[position].take() {
+                let ns = times.percentile("p99").unwrap_or_else(|_| times.max_ns());
+                line[at] = Some(ns as f64 / 1e6);
+            }
+        }
+    }
+    values
+}
+
+/// Adds the values of a sample to the sums of the slice at `at`, and counts them.
+fn add(sample: &Sample, at: usize, values: &mut [Vec<Option<f64>>], read: &mut [u32]) {
+    for (series, value) in &sample.values {
+        let position = *series as usize;
+        if let (Some(line), Some(read)) = (values.get_mut(position), read.get_mut(position)) {
+            line.resize(at + 1, None);
+            line[at] = Some(line[at].unwrap_or(0.0) + value);
+            *read += 1;
+        }
+    }
+}

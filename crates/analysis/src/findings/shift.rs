@@ -1,0 +1,167 @@
+//! Test of series against slow moments by circular time shifts.
+//!
+//! The statistic of a series is its mean deviation at the slow moments. A series that has nothing to do with them has
+//! the same statistic if the moments lie elsewhere: all moments are shifted along the phase together, its end meeting
+//! its beginning. Shifts keep the autocorrelation of each series and the correlation between them, which a permutation
+//! of slices does not. A shift that puts moments on each other, as by the interval of regular ones, tells nothing and
+//! is left out.
+//!
+//! A *p* is the share of shifts at which *any* series reaches the statistic: the single-step maxT procedure of Westfall
+//! & Young (*Resampling-Based Multiple Testing*, 1993, section 2.6), which holds the probability of any false name in a
+//! phase at the level. Of separate *p*, none below 1 / (shifts + 1), hundreds of series would leave none.
+
+/// Slices before a slow moment in which its cause begins.
+pub const LEAD_MAX: usize = 2;
+/// Deviation, in standard deviations, from which a series is high, and that which counts at most.
+pub const HIGH: f64 = 3.0;
+pub const DEVIATION_MAX: f64 = 6.0;
+/// Shifts without which a phase is not tested, and those that are made at most.
+pub const SHIFTS_MIN: usize = 20;
+const SHIFTS_MAX: usize = 1_000;
+/// Shortest shift, in slices.
+const APART: usize = LEAD_MAX + 3;
+
+/// Slow moments of a phase of `n` slices: the first slice of each, and the slice after its last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moments {
+    pub n: usize,
+    pub spans: Vec<(usize, usize)>,
+}
+
+impl Moments {
+    /// Iterates over the slow slices.
+    fn slices(&self) -> impl Iterator<Item = usize> + '_ {
+        self.spans.iter().flat_map(|(first, end)| *first..*end)
+    }
+
+    /// Returns the shifts to compare with, ascending: of many, some at equal distances.
+    pub fn shifts(&self) -> Vec<usize> {
+        let mut is_near = vec![false; self.n];
+        for slice in self.slices() {
+            (slice..=slice + LEAD_MAX).for_each(|at| is_near[at % self.n] = true);
+        }
+        let slow: Vec<usize> = self.slices().collect();
+        let is_apart = |shift: &usize| {
+            let overlap = slow.iter().filter(|slice| is_near[(**slice + shift) % self.n]).count();
+            overlap * 2 <= slow.len()
+        };
+        let all: Vec<usize> = (APART..self.n.saturating_sub(APART - 1)).filter(is_apart).collect();
+        let step = all.len().div_ceil(SHIFTS_MAX).max(1);
+        all.into_iter().step_by(step).collect()
+    }
+
+    /// Returns the mean of the deviations `near` at the beginnings of the moments, or in all their slices if that is
+    /// more, with the moments `shift` slices later. `near` has the deviations of the phase twice, one after the other.
+    fn excess(&self, near: &[f64], shift: usize) -> f64 {
+        let (mut at_starts, mut in_all, mut slices) = (0.0_f64, 0.0_f64, 0_usize);
+        for (first, end) in &self.spans {
+            at_starts += near[first + shift];
+            in_all += near[first + shift..end + shift].iter().sum::<f64>();
+            slices += end - first;
+        }
+        (at_starts / self.spans.len().max(1) as f64).max(in_all / slices.max(1) as f64)
+    }
+}
+
+/// Returns for each slice the greatest deviation in it and in the slices before in which a cause begins; the list
+/// twice, so that a shift needs no division.
+pub fn near(deviations: &[f64]) -> Vec<f64> {
+    let n = deviations.len();
+    let greatest = |at: usize| (0..=LEAD_MAX).map(|lead| deviations[(at + n - lead) % n]).fold(f64::MIN, f64::max);
+    (0..2 * n).map(|at| greatest(at % n)).collect()
+}
+
+/// Result of a test: for each series its mean deviation at the moments, and the *p* of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tested {
+    pub excess: Vec<f64>,
+    pub p: Vec<f64>,
+}
+
+/// Tests the series, each given by [`near`], which are of more than `LEAD_MAX` slices. `None` with too few shifts, or
+/// without series.
+pub fn test(series: &[&[f64]], moments: &Moments) -> Option<Tested> {
+    let shifts = moments.shifts();
+    if shifts.len() < SHIFTS_MIN || series.is_empty() || moments.spans.is_empty() {
+        return None;
+    }
+    let excess: Vec<f64> = series.iter().map(|near| moments.excess(near, 0)).collect();
+    let greatest = |shift: &usize| series.iter().map(|near| moments.excess(near, *shift)).fold(f64::MIN, f64::max);
+    let mut by_chance: Vec<f64> = shifts.iter().map(greatest).collect();
+    by_chance.sort_by(f64::total_cmp);
+    let reached = |excess: &f64| by_chance.len() - by_chance.partition_point(|other| other < excess);
+    let p = excess.iter().map(|one| (1 + reached(one)) as f64 / (1 + by_chance.len()) as f64).collect();
+    Some(Tested { excess, p })
+}
+
+/// Returns the factor for each *p* of independent tests that makes it the false discovery rate *q*, by Benjamini and
+/// Hochberg (*J. R. Stat. Soc. B* 57, 1995).
+pub fn false_discovery_factors(p: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut factors = vec![1.0; p.len()];
+    let mut least = 1.0_f64;
+    for (rank, at) in order.iter().enumerate().rev() {
+        least = least.min(p[*at] * p.len() as f64 / (rank + 1) as f64);
+        factors[*at] = if p[*at] > 0.0 { least / p[*at] } else { 1.0 };
+    }
+    factors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shifts_keep_away_from_the_moments_themselves_and_from_regular_ones() {
+        let moments = Moments { n: 60, spans: vec![(10, 11)] };
+        let shifts = moments.shifts();
+        assert_eq!((shifts[0], shifts[shifts.len() - 1], shifts.len()), (5, 55, 51));
+        let regular = Moments { n: 120, spans: (0..4).map(|at| (10 + 30 * at, 11 + 30 * at)).collect() };
+        let shifts = regular.shifts();
+        assert!(!shifts.contains(&30) && !shifts.contains(&60) && shifts.contains(&45), "{shifts:?}");
+        // Half of the phase is slow: there is nowhere else.
+        assert_eq!(Moments { n: 40, spans: vec![(0, 40)] }.shifts(), [0; 0]);
+        assert!(Moments { n: 10_000, spans: vec![(10, 11)] }.shifts().len() <= SHIFTS_MAX);
+    }
+
+    #[test]
+    fn a_cause_in_the_same_slice_or_before_counts_and_one_after_does_not() {
+        let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83)] };
+        let excess = |late: i64| {
+            let mut deviations = vec![0.0; 100];
+            moments.spans.iter().for_each(|(first, _)| deviations[(*first as i64 + late) as usize] = 6.0);
+            test(&[&near(&deviations)], &moments).unwrap().excess[0]
+        };
+        assert_eq!([excess(-3), excess(-2), excess(-1), excess(0)], [0.0, 6.0, 6.0, 6.0]);
+        // In all slices of two moments that last longer: less than half.
+        assert!(excess(1) < 3.0 && excess(2) == 0.0, "{} {}", excess(1), excess(2));
+    }
+
+    #[test]
+    fn a_p_counts_the_shifts_at_which_any_series_is_as_high() {
+        let moments = Moments { n: 100, spans: vec![(20, 21), (47, 48), (81, 82)] };
+        let mut cause = vec![0.0; 100];
+        moments.spans.iter().for_each(|(first, _)| cause[*first] = 6.0);
+        let (cause, flat) = (near(&cause), near(&[0.0; 100]));
+        let alone = test(&[&cause, &flat], &moments).unwrap();
+        let least = 1.0 / (1 + moments.shifts().len()) as f64;
+        assert_eq!(alone.p[0], least);
+        assert_eq!(alone.p[1], 1.0);
+        // Another series that is always high leaves nothing to name.
+        let high = near(&[6.0; 100]);
+        assert_eq!(test(&[&cause, &high], &moments).unwrap().p, [1.0, 1.0]);
+        assert_eq!(test(&[&cause], &Moments { n: 100, spans: Vec::new() }), None);
+        assert_eq!(test(&[], &moments), None);
+    }
+
+    #[test]
+    fn false_discoveries_are_those_of_benjamini_and_hochberg() {
+        let p = [0.01, 0.04, 0.03, 0.5];
+        let q: Vec<f64> = p.iter().zip(false_discovery_factors(&p)).map(|(p, factor)| p * factor).collect();
+        for (q, wanted) in q.iter().zip([0.04, 0.16 / 3.0, 0.16 / 3.0, 0.5]) {
+            assert!((q - wanted).abs() < 1e-12, "{q}, wanted {wanted}");
+        }
+        assert_eq!(false_discovery_factors(&[0.02]), [1.0]);
+    }
+}

@@ -1,0 +1,58 @@
+//! Findings: causes of slow moments.
+
+use serde::Serialize;
+
+use super::Chart;
+
+/// Explanation of slow moments of one phase, or the statement that nothing explains them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FindingView {
+    /// Rule that made the finding: `pause`, `fault`, `cause`, `unexplained`, `regular`, `level` or
+    /// `bound`.
+    pub rule: &'static str,
+    /// Version of the rule.
+    pub version: u32,
+    /// Trial and phase.
+    pub place: String,
+    /// Finding in one sentence.
+    pub sentence: String,
+    /// Slow moments that the finding is about, or the time of a new level: start and end of each, on the run's clock.
+    pub spans_s: Vec<(f64, f64)>,
+    /// Number of slow moments of the phase; 0 for rules about whole phases.
+    pub moments: usize,
+    /// Share of the time of all slow moments of the phase that lies in these.
+    pub slow_percent: f64,
+    /// Series that rose with the moments, best first; empty for rules without series.
+    pub evidence: Vec<EvidenceView>,
+    /// Observation that would speak against the finding.
+    pub opposite: String,
+    /// Next step for the user.
+    pub next: String,
+    /// Command that tests the finding; empty if the command of the run is not known.
+    pub command: String,
+    /// First series of the evidence over time, with the slow moments, or the value at two levels; `null` without one.
+    pub chart: Option<Chart>,
+}
+
+/// A series that rose with slow moments.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvidenceView {
+    /// Name of the series.
+    pub series: String,
+    /// Unit of its values.
+    pub unit: String,
+    /// Median in slices that are not slow.
+    pub usual: f64,
+    /// Median in the slices in which it rose before a slow moment.
+    pub seen: f64,
+    /// Median time from its rise to the beginning of a moment, in whole slices.
+    pub lead_s: f64,
+    /// Mean deviation at the slow moments, in standard deviations of at most 6.
+    pub effect: f64,
+    /// False discovery rate.
+    pub q: f64,
+    /// Number of slow moments before which it rose.
+    pub explained: usize,
+    /// Number of moments before which it would be as high by chance.
+    pub by_chance: f64,
+}

@@ -1,0 +1,276 @@
+//! Findings: causes of slow moments, as reports have them.
+
+use plimsoll_analysis::view;
+use plimsoll_analysis::view::FindingView;
+use plimsoll_core::sampler::STORE;
+use plimsoll_record::data::{FaultKind, Purpose, Run, SeriesKind};
+
+use crate::driven::{START_S, driven, sampled};
+use crate::faulted;
+use crate::stall::act;
+use crate::study::{served, times};
+
+/// Seconds of a run.
+const SECONDS: usize = 120;
+/// Seconds in which it is slow, at unequal distances.
+const SLOW: [usize; 4] = [17, 35, 71, 100];
+
+/// A thousand operations a second, and fifty in these seconds.
+fn stalled(seconds: usize, at: &[usize]) -> Run {
+    let rates: Vec<u64> = (0..seconds).map(|second| if at.contains(&second) { 50 } else { 1_000 }).collect();
+    driven(&rates)
+}
+
+/// A value for each second, and another one in these.
+fn values(seconds: usize, usual: f64, other: f64, at: &[usize]) -> Vec<f64> {
+    (0..seconds).map(|second| if at.contains(&second) { other } else { usual }).collect()
+}
+
+fn of_rule(run: &Run, rule: &str) -> Vec<FindingView> {
+    let findings = view(run).findings.into_iter();
+    findings.filter(|finding| finding.rule == rule).collect()
+}
+
+#[track_caller]
+fn only(run: &Run, rule: &str) -> FindingView {
+    let findings = view(run).findings;
+    let [finding] = findings.as_slice() else { panic!("one finding: {findings:?}") };
+    assert_eq!(finding.rule, rule, "{finding:?}");
+    finding.clone()
+}
+
+#[test]
+fn a_series_that_is_high_when_slow_moments_begin_is_their_cause() {
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &SLOW));
+    sampled(&mut run, "memory", "", "dirty", "B", &values(SECONDS, 1e7, 1.1e7, &SLOW));
+    sampled(&mut run, "server", "", "user", "%", &values(SECONDS, 80.0, 9.0, &SLOW));
+    let finding = only(&run, "cause");
+    let words = "fjall, phase mixed: 4 of 4 slow moments begin within 1.00 s of a rise of disk vda to 97.0 % (usually \
+                 12.0 %), q = 0.00";
+    assert!(finding.sentence.starts_with(words) && finding.sentence.ends_with('.'), "{}", finding.sentence);
+    let starts: Vec<f64> = SLOW.iter().map(|second| START_S as f64 + *second as f64).collect();
+    assert_eq!(finding.spans_s.iter().map(|(start, _)| *start).collect::<Vec<f64>>(), starts);
+    assert_eq!((finding.moments, finding.slow_percent, finding.version), (4, 100.0, 1));
+    // A small rise and a fall are no causes.
+    let [evidence] = finding.evidence.as_slice() else { panic!("{:?}", finding.evidence) };
+    assert_eq!((evidence.series.as_str(), evidence.usual, evidence.seen), ("disk vda", 12.0, 97.0));
+    assert_eq!((evidence.explained, evidence.lead_s), (4, 0.0));
+    assert!(finding.opposite.contains("about 0.400 of 4 would begin so near to it by chance"), "{}", finding.opposite);
+    assert_eq!(finding.command, "plimsoll run coupons --seed 2");
+    let chart = finding.chart.unwrap();
+    assert_eq!((chart.name.as_str(), chart.x.len(), chart.points.as_slice()), ("Disk vda", SECONDS, &[1][..]));
+    assert_eq!(chart.lines[1].values.iter().flatten().count(), 4);
+}
+
+#[test]
+fn peaks_of_latency_are_slow_moments_as_well() {
+    let mut run = driven(&[2_000; SECONDS]);
+    for second in SLOW {
+        let slice = &mut run.trials[0].phases[0].slices[second];
+        slice.histograms = vec![served(1, times([(1_000_000, 1_900), (80_000_000, 100)]))];
+    }
+    sampled(&mut run, "cpu", "", "user", "%", &values(SECONDS, 8.0, 52.0, &SLOW));
+    sampled(&mut run, "cpu", "", "system", "%", &values(SECONDS, 4.0, 30.0, &SLOW));
+    // Shares of one resource are one series.
+    let finding = only(&run, "cause");
+    assert!(
+        finding.sentence.contains("a rise of the machine's CPU to 82.0 % (usually 12.0 %)"),
+        "{}",
+        finding.sentence
+    );
+}
+
+#[test]
+fn a_cycle_of_the_store_that_ended_a_second_before_is_named_with_its_lead() {
+    let before: Vec<usize> = SLOW.iter().map(|second| second - 1).collect();
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(SECONDS, 0.0, 1.0, &before));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
+    let finding = only(&run, "cause");
+    let words = "begin within 2.00 s of the end of a checkpoint of postgres, q = ";
+    assert!(finding.sentence.contains(words), "{}", finding.sentence);
+    assert_eq!(finding.evidence[0].lead_s, 1.0);
+    assert!(finding.next.contains("plimsoll ab"), "{}", finding.next);
+    assert_eq!(view(&run).plots.cycles[0].name, "checkpoint");
+
+    // One that ends after each slow moment is their effect.
+    let after: Vec<usize> = SLOW.iter().map(|second| second + 1).collect();
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(SECONDS, 0.0, 1.0, &after));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
+    only(&run, "unexplained");
+}
+
+#[test]
+fn the_command_against_cycles_compares_with_the_stores_own_setting_for_rarer_ones() {
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, STORE, "postgres", "checkpoints", "", &values(SECONDS, 0.0, 1.0, &SLOW));
+    run.series.last_mut().unwrap().kind = SeriesKind::Cycle;
+    let setting = "postgres.checkpoint_timeout=3600s".to_owned();
+    run.trials[0].header.rarer_cycles.insert("checkpoints".to_owned(), setting);
+    // A study has no sides.
+    let repeated = "plimsoll run coupons --seed 2 --set postgres.checkpoint_timeout=3600s";
+    assert_eq!(only(&run, "cause").command, repeated);
+    let words = ["plimsoll", "drive", "tpcb", "--on", "postgres", "--rate", "500/s", "--for", "3min", "--seed=7"];
+    run.header.command_line = words.map(str::to_owned).to_vec();
+    // Every 29 s a checkpoint, in the median.
+    let compared = "plimsoll ab tpcb --on postgres --rate 500/s --b postgres.checkpoint_timeout=3600s --metric p99 \
+                    --turn 58s --budget 1856s";
+    assert_eq!(only(&run, "cause").command, compared);
+}
+
+#[test]
+fn a_node_of_which_nothing_is_read_in_slow_moments_is_their_cause() {
+    let mut run = stalled(SECONDS, &SLOW);
+    for node in ["a node 1", "a node 2"] {
+        sampled(&mut run, STORE, node, "keys", "", &[7.0; SECONDS]);
+    }
+    for second in SLOW {
+        run.samples[second].values.retain(|(series, _)| *series == 0);
+    }
+    let finding = only(&run, "cause");
+    let words = "a rise of missing readings of a node 2 to 1 (usually 0)";
+    assert!(finding.sentence.contains(words), "{}", finding.sentence);
+}
+
+#[test]
+fn two_causes_are_named_one_after_the_other_and_the_rest_is_explained_by_nothing() {
+    let at = [9, 17, 30, 35, 52, 71, 79, 93, 100];
+    let mut run = stalled(SECONDS, &at);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &[9, 30, 52, 79]));
+    sampled(&mut run, "network", "eth0", "dropped", "1/s", &values(SECONDS, 0.0, 40.0, &[17, 35, 71, 100]));
+    let findings = view(&run).findings;
+    let rules: Vec<&str> = findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(rules, ["cause", "cause", "unexplained"], "{findings:?}");
+    let mut named: Vec<&str> = findings[..2].iter().map(|finding| finding.evidence[0].series.as_str()).collect();
+    named.sort_unstable();
+    assert_eq!(named, ["disk vda", "eth0: dropped"]);
+    assert!(findings[0].sentence.contains("; they hold 44.4 % of the slow time."), "{}", findings[0].sentence);
+    assert_eq!(
+        findings[2].sentence,
+        "fjall, phase mixed: 1 of 9 slow moments is explained by nothing that was watched (2 series): at 193.0 s."
+    );
+}
+
+#[test]
+fn few_slices_do_not_tell_causes_from_chance() {
+    let mut run = stalled(20, &[12]);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(20, 12.0, 97.0, &[12]));
+    let finding = only(&run, "unexplained");
+    let words = "the only slow moment, at 112.0 s, is not explained: 20 slices are too few to tell causes from chance.";
+    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
+    assert!(finding.next.contains("two minutes"), "{}", finding.next);
+    // And nothing is said of causes where nothing was watched.
+    assert!(view(&stalled(20, &[12])).findings.is_empty());
+}
+
+#[test]
+fn the_generators_own_use_explains_nothing_and_its_delay_does() {
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, "generator", "", "user", "%", &values(SECONDS, 10.0, 90.0, &SLOW));
+    assert!(view(&run).findings.is_empty());
+    sampled(&mut run, "generator", "", "run_queue_delay", "%", &values(SECONDS, 1.0, 60.0, &SLOW));
+    let finding = only(&run, "cause");
+    assert!(finding.sentence.contains("the generator's wait for a processor"), "{}", finding.sentence);
+    assert!(finding.next.contains("more processors"), "{}", finding.next);
+}
+
+#[test]
+fn faults_and_commands_come_first_and_take_their_moments_out_of_the_search() {
+    let mut run = stalled(SECONDS, &SLOW);
+    act(&mut run, "lab pause a 1", 16_900, 17_900);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &SLOW[1..]));
+    let findings = view(&run).findings;
+    let [first, second] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!((first.rule, second.rule), ("fault", "cause"));
+    assert_eq!(
+        first.sentence,
+        "fjall, phase mixed: 1 of 4 slow moments lies in the effect of lab pause a 1 at 116.90 s; it holds 25.0 % of \
+         the slow time."
+    );
+    assert!(second.sentence.contains("3 of 4 slow moments begin"), "{}", second.sentence);
+
+    let mut killed = faulted::killed_primary();
+    killed.header.command_line = ["plimsoll", "drive", "kv", "--fault", "kill primary at 40%", "--seed=1", "-c", "8"]
+        .map(str::to_owned)
+        .to_vec();
+    assert_eq!(killed.trials[0].faults[0].kind, FaultKind::Kill);
+    let finding = only(&killed, "fault");
+    assert!(finding.sentence.contains("kill of node 1, the primary"), "{}", finding.sentence);
+    // Without its faults the run has another cause, or none.
+    assert_eq!(finding.command, "plimsoll drive kv -c 8 --seed 2");
+}
+
+#[test]
+fn what_pauses_of_the_machine_made_slow_is_said_to_be() {
+    let mut run = crate::study::paused(driven(&[2_000; 30]));
+    for (at, slice) in run.trials[0].phases[0].slices.iter_mut().enumerate() {
+        // In most seconds nothing paused.
+        if at != 11 {
+            slice.histograms = vec![served(1, times([(1_000_000, 2_000)]))];
+            let watched = slice.watched.as_mut().unwrap();
+            watched.disturbed.clear();
+            watched.pauses.clear();
+            watched.disturbed_ns = 0;
+        }
+    }
+    let findings = of_rule(&run, "pause");
+    let [finding] = findings.as_slice() else { panic!("{:?}", view(&run).findings) };
+    assert!(
+        finding.sentence.ends_with("the only slow moment, at 111.0 s, is slow by pauses of the machine alone."),
+        "{}",
+        finding.sentence
+    );
+}
+
+#[test]
+fn moments_at_equal_intervals_are_said_to_be_regular() {
+    let finding = only(&stalled(SECONDS, &[10, 40, 70, 100]), "regular");
+    assert_eq!(finding.sentence, "fjall, phase mixed: 4 of 4 slow moments come every 30.0 s.");
+    // Three have two distances, which is no rule.
+    assert!(view(&stalled(SECONDS, &[10, 40, 70])).findings.is_empty());
+}
+
+#[test]
+fn load_steps_and_phases_that_are_mostly_slow_have_no_findings() {
+    let mut run = stalled(SECONDS, &[10, 40, 70, 100]);
+    run.trials[0].phases[0].header.rung = Some(Purpose::Climb);
+    assert!(view(&run).findings.is_empty());
+    let half: Vec<usize> = (0..SECONDS).filter(|second| second % 2 == 1).collect();
+    assert!(view(&stalled(SECONDS, &half)).findings.is_empty());
+}
+
+#[test]
+fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
+    let rates: Vec<u64> = (0..60).map(|second| if second < 40 { 1_000 } else { 600 }).collect();
+    let finding = only(&driven(&rates), "level");
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: from 140.0 s on throughput is 600/s (median), and before it was 1,000/s."
+    );
+    assert_eq!((finding.spans_s.as_slice(), finding.moments), (&[(140.0, 160.0)][..], 0));
+    assert_eq!(finding.chart.unwrap().lines[0].values.len(), 60);
+}
+
+#[test]
+fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
+    let mut run = driven(&[2_000; 30]);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));
+    sampled(&mut run, "cpu", "", "user", "%", &values(30, 30.0, 99.0, &[5]));
+    sampled(&mut run, "pressure", "io", "some", "%", &[64.0; 30]);
+    let finding = only(&run, "bound");
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: in most slices disk vda was 96.0 % in use and waiting for io (some) took 64.0 % of the \
+         time."
+    );
+    // A generator without a core of its own to spare is named like a resource.
+    for slice in &mut run.trials[0].phases[0].slices {
+        slice.worker_cpu_ns = 1_900_000_000;
+    }
+    run.trials[0].phases[0].header.workers = 2;
+    run.samples.clear();
+    let finding = only(&run, "bound");
+    assert!(finding.sentence.ends_with("in most slices the generator's workers were 95.0 % busy."), "{finding:?}");
+}
