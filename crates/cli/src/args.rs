@@ -241,8 +241,6 @@ only one lab stands. A node that fails is started again, after a delay, unless -
     Sync(SyncArgs),
 }
 
-}
-
 /// A plan and its replacements.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 pub struct PlanArgs {
@@ -305,8 +303,6 @@ pub struct RunArgs {
     /// Progress, output and tag.
     #[command(flatten)]
     pub telling: Telling,
-}
-
 }
 
 /// Options of `capture`.

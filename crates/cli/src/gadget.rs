@@ -42,7 +42,7 @@ impl Sink for Gadget<'_> {
         let Some(line) = &self.line else { return };
         let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
         match told {
-            Told::Slice { row, measured: true } => line.show(row),
+            Told::Slice { row, measured: true, .. } => line.show(row),
             Told::EndRun(..) if line.dropped > 0 => {
                 let dropped = line.dropped;
                 crate::say(&format!("--gadget: the display did not take {dropped} lines in time; they were dropped"));
@@ -187,6 +187,7 @@ mod tests {
             phase_kind: PhaseKind::Drive,
             slice: 3,
             warmup: false,
+            drain: false,
             start_s: 11.0,
             end_s: 12.0,
             wall_ns: 0,

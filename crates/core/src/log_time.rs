@@ -82,7 +82,8 @@ fn since_1970_us(year: i64, month: i64, day: i64) -> Option<i64> {
 /// Splits a number of so many digits off.
 fn number(text: &[u8], digits: usize) -> Option<(i64, &[u8])> {
     let (head, rest) = text.split_at_checked(digits)?;
-    let value = head.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))?;
+    let value =
+        head.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))?;
     Some((value, rest))
 }
 

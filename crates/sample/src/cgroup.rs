@@ -155,11 +155,14 @@ impl Cgroup {
         self.change = sites.change;
         self.files.truncate(self.own_count);
         let table = read_to_string(MOUNTS_FILE).unwrap_or_default();
-        let own = files_of_process("self", &table);
+        // Processes of one group have the same files.
+        let mut known = files_of_process("self", &table);
         for site in &sites.all {
-            let files = files_of_process(&site.pid.to_string(), &table).into_iter().filter(|path| !own.contains(path));
+            let mut files = files_of_process(&site.pid.to_string(), &table);
+            files.retain(|path| !known.contains(path));
             let name = node_name(site);
-            self.files.extend(files.filter_map(|path| GroupFile::open(&name, &path)));
+            self.files.extend(files.iter().filter_map(|path| GroupFile::open(&name, path)));
+            known.append(&mut files);
         }
     }
 }

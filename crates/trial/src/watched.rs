@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_analysis::fold::Fold;
-use plimsoll_core::{Call, Catalogue, OpKind, Series, SeriesKind, Slice, StoreErrorKind, shown};
+use plimsoll_core::{Call, Catalogue, NodeSite, OpKind, Series, SeriesKind, Slice, StoreErrorKind, shown};
 use plimsoll_drive::Clock;
 use plimsoll_logs::{LineOptions, LineReader, LogCounts, LogFormat, LogText, SliceTable, TableSlice};
 use plimsoll_record::data::{
@@ -365,6 +365,7 @@ impl Watched<'_> {
             params: BTreeMap::new(),
             labels: BTreeMap::new(),
             breaks: false,
+            rarer_cycles: BTreeMap::new(),
             kinds: kinds.iter().map(kind).collect(),
             record_count: 0,
             record_bytes: 0,
@@ -463,7 +464,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     }
     let server = ServerProcesses::default();
     let mut roots = roots(spec)?;
-    server.set(roots.clone());
+    server.set(sites(&roots));
     let names: Vec<String> =
         spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
     let (samplers, unavailable) = plimsoll_sample::open(&names, &server);
@@ -541,7 +542,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
                     if let Ok(now) = self::roots(spec)
                         && now != roots
                     {
-                        server.set(now.clone());
+                        server.set(sites(&now));
                         roots = now;
                     }
                 }
@@ -623,6 +624,12 @@ fn roots(spec: &WatchSpec<'_>) -> Result<Vec<u32>, TrialError> {
         }
     }
     Ok(roots)
+}
+
+/// Returns places of processes that are watched together, as those of one node.
+fn sites(roots: &[u32]) -> Vec<NodeSite> {
+    let site = |pid: &u32| NodeSite { node: 0, pid: *pid, directory: PathBuf::from(format!("/proc/{pid}/cwd")) };
+    roots.iter().map(site).collect()
 }
 
 /// Adds the processes of a control group and of all below it.

@@ -23,10 +23,9 @@ fn p99(limit: f64) -> Goal {
 fn errors_and_silence_are_no_broken_promise() {
     let mut run = watched(&[1_000, 1_000, 0, 0, 0, 0, 1_000, 10, 1_000, 1_000]);
     let failed = run.trials[0].phases[0].slices[0].histograms[0].clone();
-    run.trials[0].phases[0].slices[1].histograms.push(plimsoll_core::SliceHistogram {
-        outcome: Outcome::Rejected,
-        ..failed
-    });
+    run.trials[0].phases[0].slices[1]
+        .histograms
+        .push(plimsoll_core::SliceHistogram { outcome: Outcome::Rejected, ..failed });
     let view = view(&run);
     assert_eq!(view.verdict.state, VerdictState::Measured);
     let sentence = &view.verdict.sentence;

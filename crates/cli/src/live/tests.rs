@@ -28,8 +28,10 @@ pub(super) fn slice(at: u32, times_ns: &[(u64, u64)]) -> SliceRow {
         at.map(|(ns, _)| *ns)
     };
     SliceRow {
+        trial_ordinal: 0,
         trial: "1/1 null".to_owned(),
         store: "null".to_owned(),
+        phase_ordinal: 0,
         phase: "drive".to_owned(),
         phase_kind: PhaseKind::Drive,
         slice: at,
