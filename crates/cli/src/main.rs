@@ -199,7 +199,7 @@ pub fn print(text: &str) -> Result<u8, TrialError> {
     print_by(|out| out.write_all(text.as_bytes()))
 }
 
-/// Writes to standard output what `write` writes, as [`print`] does.
+/// Writes to standard output what `write` writes, as [`print()`] does.
 pub fn print_by(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Result<u8, TrialError> {
     let written = write(&mut anstream::stdout()).or_else(unless_closed);
     written.map(|()| exit::OK).map_err(|error| io_error("standard output", &error))

@@ -20,8 +20,8 @@ use plimsoll_analysis::spans::SpanRow;
 use plimsoll_analysis::view::{AnswerView, GoalState, GoalTrial, GoalView, PhaseView, TrialView};
 use plimsoll_core::Series;
 
-use crate::columns::Field::{Flag, Real, Text, Whole};
-use crate::columns::{Column, Field, SLICES, whole};
+use crate::columns::ColumnValue::{Flag, Real, Text, Whole};
+use crate::columns::{Column, ColumnValue, SLICES, whole};
 
 /// Rows of a row group: they are in memory at once.
 const GROUP_ROWS: usize = 65_536;
@@ -247,10 +247,10 @@ fn file<R>(
 
 fn column_type<R>((name, field): &Column<R>) -> Result<TypePtr, ParquetError> {
     let (physical, logical) = match field {
-        Field::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-        Field::Whole(_) => (Physical::INT64, None),
-        Field::Real(..) => (Physical::DOUBLE, None),
-        Field::Flag(_) => (Physical::BOOLEAN, None),
+        ColumnValue::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnValue::Whole(_) => (Physical::INT64, None),
+        ColumnValue::Real(..) => (Physical::DOUBLE, None),
+        ColumnValue::Flag(_) => (Physical::BOOLEAN, None),
     };
     let builder = Type::primitive_type_builder(name, physical).with_logical_type(logical);
     builder.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)

@@ -3,7 +3,7 @@
 use plimsoll_analysis::slices::SliceRow;
 
 /// Value of a row in a column, by its type. A missing value is `None`.
-pub enum Field<R> {
+pub enum ColumnValue<R> {
     /// Text.
     Text(fn(&R) -> Option<&str>),
     /// Whole number.
@@ -14,10 +14,10 @@ pub enum Field<R> {
     Flag(fn(&R) -> bool),
 }
 
-use Field::{Flag, Real, Text, Whole};
+use ColumnValue::{Flag, Real, Text, Whole};
 
 /// Column: name, and the value of a row.
-pub type Column<R> = (&'static str, Field<R>);
+pub type Column<R> = (&'static str, ColumnValue<R>);
 
 /// Returns a count or a time as a column's value.
 pub fn whole(value: u64) -> Option<i64> {

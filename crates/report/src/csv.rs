@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::slices::SliceRow;
 
-use crate::columns::{Field, SLICES};
+use crate::columns::{ColumnValue, SLICES};
 
 /// Writes every slice as comma-separated values (RFC 4180); the book lists the columns. A missing number is empty.
 pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
@@ -10,7 +10,7 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
     out.push_str("\r\n");
     for row in rows {
         let fields = SLICES.map(|(_, field)| match field {
-            Field::Text(of) => quoted(of(&row).unwrap_or_default()),
+            ColumnValue::Text(of) => quoted(of(&row).unwrap_or_default()),
             field => number(&field, &row).unwrap_or_default(),
         });
         out.push_str(&fields.join(","));
@@ -23,8 +23,8 @@ pub fn csv(rows: impl Iterator<Item = SliceRow>) -> String {
 pub fn json_slice(row: &SliceRow) -> String {
     let fields = SLICES.map(|(name, field)| {
         let value = match field {
-            Field::Text(of) => serde_json::Value::from(of(row)).to_string(),
-            Field::Real(of, _) if of(row).is_some_and(|value| !value.is_finite()) => "null".to_owned(),
+            ColumnValue::Text(of) => serde_json::Value::from(of(row)).to_string(),
+            ColumnValue::Real(of, _) if of(row).is_some_and(|value| !value.is_finite()) => "null".to_owned(),
             field => number(&field, row).unwrap_or_else(|| "null".to_owned()),
         };
         format!("\"{name}\":{value}")
@@ -33,12 +33,12 @@ pub fn json_slice(row: &SliceRow) -> String {
 }
 
 /// Returns a number of a row as text; `None` if it is missing.
-fn number(field: &Field<SliceRow>, row: &SliceRow) -> Option<String> {
+fn number(field: &ColumnValue<SliceRow>, row: &SliceRow) -> Option<String> {
     match *field {
-        Field::Text(_) => None,
-        Field::Whole(of) => of(row).map(|value| value.to_string()),
-        Field::Real(of, digits) => of(row).map(|value| format!("{value:.digits$}")),
-        Field::Flag(of) => Some(u8::from(of(row)).to_string()),
+        ColumnValue::Text(_) => None,
+        ColumnValue::Whole(of) => of(row).map(|value| value.to_string()),
+        ColumnValue::Real(of, digits) => of(row).map(|value| format!("{value:.digits$}")),
+        ColumnValue::Flag(of) => Some(u8::from(of(row)).to_string()),
     }
 }
 

@@ -112,7 +112,7 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
 fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<WatchedSeries> {
     let each = |of: &dyn Fn(&Slice<Distribution>) -> f64| -> Vec<Option<f64>> {
-        slices.iter().map(|slice| Some(of(*slice))).collect()
+        slices.iter().map(|slice| Some(of(slice))).collect()
     };
     let mut all = vec![("the generator's preemptions", "", each(&|slice| slice.involuntary_switches as f64))];
     if facts.open_loop {

@@ -24,7 +24,7 @@ pub struct Columns {
 impl Columns {
     /// Returns the rows of `newest` that have a column, with it. Columns begin at multiples of the zoom: a new slice
     /// never moves others between columns.
-    fn of<'r>(self, newest: &'r VecDeque<SliceRow>) -> impl Iterator<Item = (usize, &'r SliceRow)> {
+    fn of(self, newest: &VecDeque<SliceRow>) -> impl Iterator<Item = (usize, &SliceRow)> {
         let position = move |row: &SliceRow| row.slice as usize / self.zoom.max(1);
         let last = newest.back().map_or(0, position);
         newest.iter().filter_map(move |row| {

@@ -2,7 +2,7 @@
 
 /// Keys and their effects, as the help shows them.
 pub const HELP: [(&str, &str); 7] = [
-    ("q, Esc", "leave the display; the run goes on with progress lines"),
+    ("q, Esc", "leave the display; progress lines follow"),
     ("+", "zoom in: fewer slices to a column of the plots"),
     ("-", "zoom out: more slices to a column"),
     ("p", "show or hide percentiles"),
