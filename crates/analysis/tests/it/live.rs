@@ -4,7 +4,7 @@ use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::live::Live;
 use plimsoll_analysis::view;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Sample};
+use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
 
 use crate::driven::{driven, sampled};
 use crate::recorded;
@@ -92,6 +92,21 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
     assert!((margins[0].unwrap() - 0.5).abs() < 0.01 && margins[1].unwrap() < 0.0, "{margins:?}");
     assert!(is_near(margins[2].unwrap(), 1.0 / 399.0), "{margins:?}");
     assert_eq!(margins[3..], [None, None, None]);
+}
+
+#[test]
+fn what_the_wish_for_an_end_left_unanswered_is_no_failure_and_no_goal_is_judged_then() {
+    let mut run = recorded::transactions();
+    let phase = &mut run.trials[0].phases[0];
+    phase.end.state = PhaseState::Interrupted;
+    phase.slices.last_mut().unwrap().histograms[0].outcome = Outcome::Unknown;
+    phase.end.push(ResultName::Stopped, 700.0);
+    let reported = view(&run).trials[0].phases[0].ops.clone().unwrap();
+    let live = told(&run, 0, 1);
+    let shown = live.phase().unwrap();
+    assert_eq!((shown.done.unknown, shown.done.failed), (900, 200));
+    assert!(is_near(shown.done.error_percent().unwrap(), reported.error_percent));
+    assert!(!shown.goals.is_empty() && shown.goals.iter().all(|goal| goal.seen.is_none() && goal.holds.is_none()));
 }
 
 #[test]
