@@ -223,6 +223,8 @@ impl Live {
     /// A trial begins.
     pub fn begin_trial(&mut self, header: &TrialHeader) {
         (self.trial, self.phase) = (Some(header.clone()), None);
+        // Its store may be another, whose counters are other series.
+        self.series.values_mut().for_each(|(_, newest)| *newest = None);
     }
 
     /// A phase of the trial begins, which will take so long if that is known.
@@ -321,7 +323,7 @@ impl Live {
         self.phase.as_ref()
     }
 
-    /// Iterates over the series that have a value, with the newest.
+    /// Iterates over the series that have a value in this trial, with the newest.
     pub fn values(&self) -> impl Iterator<Item = (&Series, f64)> {
         self.series.values().filter_map(|(series, value)| Some((series, (*value)?)))
     }

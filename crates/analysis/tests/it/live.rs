@@ -122,4 +122,6 @@ fn what_is_not_measured_and_a_warm_up_are_shown_and_in_no_sum() {
     assert_eq!((live.phase().unwrap().done.count, live.phase().unwrap().newest.len()), (3_000, 5));
     let values: Vec<_> = live.values().map(|(series, value)| (series.name.as_str(), value)).collect();
     assert_eq!(values, [("user", 50.0)]);
+    live.begin_trial(&run.trials[0].header);
+    assert_eq!(live.values().count(), 0, "a store of the trial before has no newest value");
 }
