@@ -93,8 +93,8 @@ pub struct LiveGoal {
     pub unit: String,
     /// True for a lower limit.
     pub at_least: bool,
-    /// Value since the beginning of the phase; `None` before there is one, of a phase that did not
-    /// complete, and for goals that only the report judges.
+    /// Value since the beginning of the phase; `None` before there is one, of a phase that did not complete, and for
+    /// goals that only the report judges.
     pub seen: Option<f64>,
     /// True if the value holds the goal; `None` without a value.
     pub holds: Option<bool>,

@@ -154,3 +154,28 @@ impl Watched {
         Some(ended_at.elapsed())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Task of a connection that was closed.
+    struct Closed;
+
+    impl Wake for Closed {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn closed_connections_leave_a_bounded_number_of_readers() {
+        let watched = Watched::default();
+        for _ in 0..10 * WAITING_MAX {
+            let waker = Waker::from(Arc::new(Closed));
+            assert!(watched.poll_event(&mut Some(0), &Context::from_waker(&waker)).is_pending());
+        }
+        assert!(watched.run().waiting.len() <= WAITING_MAX);
+    }
+}
