@@ -14,6 +14,7 @@ use plimsoll_record::data::{
 };
 
 use crate::latency::Times;
+use crate::phase::is_overload;
 use crate::slices::{ALL, SliceRow};
 
 /// Number of newest events that are kept.
@@ -65,7 +66,7 @@ pub struct LiveType {
 pub struct LiveSums {
     /// Operations that ended.
     pub count: u64,
-    /// Operations that count as errors: rejected, unknown or never sent.
+    /// Operations that count as errors: rejected, unknown or never sent, but not because the user wanted an end.
     pub failed: u64,
     /// Number of rejected ones among those that ended.
     pub rejected: u64,
@@ -92,7 +93,8 @@ pub struct LiveGoal {
     pub unit: String,
     /// True for a lower limit.
     pub at_least: bool,
-    /// Value since the beginning of the phase; `None` before there is one, and for goals that only the report judges.
+    /// Value since the beginning of the phase; `None` before there is one, of a phase that did not complete, and for
+    /// goals that only the report judges.
     pub seen: Option<f64>,
     /// True if the value holds the goal; `None` without a value.
     pub holds: Option<bool>,
@@ -141,7 +143,8 @@ impl LiveSums {
 
     /// Share of failed operations in per cent; `None` before any has ended.
     pub fn error_percent(&self) -> Option<f64> {
-        let n = self.count + self.unfinished;
+        // What the user's wish for an end left unsent is no failure, and not in `failed`.
+        let n = self.count + self.failed.saturating_sub(self.rejected + self.unknown);
         (n > 0).then(|| self.failed as f64 * 100.0 / n as f64)
     }
 
@@ -220,6 +223,8 @@ impl Live {
     /// A trial begins.
     pub fn begin_trial(&mut self, header: &TrialHeader) {
         (self.trial, self.phase) = (Some(header.clone()), None);
+        // Its store may be another, whose counters are other series.
+        self.series.values_mut().for_each(|(_, newest)| *newest = None);
     }
 
     /// A phase of the trial begins, which will take so long if that is known.
@@ -266,7 +271,15 @@ impl Live {
         if let Some(planned) = end.result(ResultName::PlannedSeconds) {
             phase.done.seconds = phase.done.seconds.min(planned.value);
         }
+        if end.state == PhaseState::Interrupted {
+            let stopped = end.result(ResultName::Stopped).map_or(0, |stopped| stopped.value as u64);
+            phase.done.failed = phase.done.failed.saturating_sub(stopped + phase.done.unfinished);
+        }
         phase.judge(&self.goals);
+        if end.state != PhaseState::Complete && !is_overload(&end.state) {
+            // The report judges nothing of such a phase.
+            phase.goals.iter_mut().for_each(|goal| (goal.seen, goal.holds) = (None, None));
+        }
     }
 
     /// Takes a series and the position by which samples name it.
@@ -310,7 +323,7 @@ impl Live {
         self.phase.as_ref()
     }
 
-    /// Iterates over the series that have a value, with the newest.
+    /// Iterates over the series that have a value in this trial, with the newest.
     pub fn values(&self) -> impl Iterator<Item = (&Series, f64)> {
         self.series.values().filter_map(|(series, value)| Some((series, (*value)?)))
     }

@@ -112,7 +112,7 @@ Values between commas are swept: each combination is a trial. `--print-plan` sho
 The search climbs from rate to rate, bisects, and repeats the rate that holds and the one that does not until both are
 decided, at most 10 % apart (--precision). Without a goal: p99=20ms and errors=0.1%.
 
-Exit codes: 0 both rates were found, or all goals held at the highest; 1 no rate keeps them, or an error; 11 undecided.")]
+Exit codes: 0 both found, or all goals held at the highest; 1 no rate keeps them, or the search failed; 11 undecided.")]
     Line(Box<LineArgs>),
     /// Cut the power of stores while they are driven, and report which acknowledged writes they kept.
     #[command(after_help = promise::EXAMPLES)]

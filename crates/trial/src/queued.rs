@@ -130,7 +130,7 @@ impl Shared {
     }
 }
 
-/// Returns true for an event without which later ones can be understood.
+/// Returns true for an event that later ones do not need to be understood.
 fn is_reading(told: &Told) -> bool {
     matches!(
         told,

@@ -4,7 +4,7 @@ use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::live::Live;
 use plimsoll_analysis::view;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, Run, Sample};
+use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
 
 use crate::driven::{driven, sampled};
 use crate::recorded;
@@ -95,6 +95,21 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
 }
 
 #[test]
+fn what_the_wish_for_an_end_left_unanswered_is_no_failure_and_no_goal_is_judged_then() {
+    let mut run = recorded::transactions();
+    let phase = &mut run.trials[0].phases[0];
+    phase.end.state = PhaseState::Interrupted;
+    phase.slices.last_mut().unwrap().histograms[0].outcome = Outcome::Unknown;
+    phase.end.push(ResultName::Stopped, 700.0);
+    let reported = view(&run).trials[0].phases[0].ops.clone().unwrap();
+    let live = told(&run, 0, 1);
+    let shown = live.phase().unwrap();
+    assert_eq!((shown.done.unknown, shown.done.failed), (900, 200));
+    assert!(is_near(shown.done.error_percent().unwrap(), reported.error_percent));
+    assert!(!shown.goals.is_empty() && shown.goals.iter().all(|goal| goal.seen.is_none() && goal.holds.is_none()));
+}
+
+#[test]
 fn what_is_not_measured_and_a_warm_up_are_shown_and_in_no_sum() {
     let mut run = driven(&[1_000; 4]);
     run.trials[0].phases[0].slices[0].warmup = true;
@@ -107,4 +122,6 @@ fn what_is_not_measured_and_a_warm_up_are_shown_and_in_no_sum() {
     assert_eq!((live.phase().unwrap().done.count, live.phase().unwrap().newest.len()), (3_000, 5));
     let values: Vec<_> = live.values().map(|(series, value)| (series.name.as_str(), value)).collect();
     assert_eq!(values, [("user", 50.0)]);
+    live.begin_trial(&run.trials[0].header);
+    assert_eq!(live.values().count(), 0, "a store of the trial before has no newest value");
 }

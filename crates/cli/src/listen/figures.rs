@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_analysis::Times;
 use plimsoll_analysis::live::{LiveGoal, LivePhase, LiveSums};
 use plimsoll_analysis::slices::ALL;
 use plimsoll_record::data::{FaultSpan, PhaseState, RunState};
@@ -96,13 +97,13 @@ fn phase(phase: &LivePhase) -> Value {
 /// Adds the fields of sums to the fields in `of`.
 fn with_sums(mut of: Value, done: &LiveSums) -> Value {
     let ns = |name: &str| done.times.percentile(name).ok();
-    let mean_ns = Some(done.times.mean_ns()).filter(|_| !done.times.is_empty());
+    let times = Some(&done.times).filter(|times| !times.is_empty());
     let sums = json!({
         "count": done.count, "ok": done.ok(), "failed": done.failed, "rejected": done.rejected,
         "unknown": done.unknown, "unfinished": done.unfinished, "seconds": done.seconds,
-        "rate_per_s": done.rate_per_s(), "error_percent": done.error_percent(), "mean_ns": mean_ns,
+        "rate_per_s": done.rate_per_s(), "error_percent": done.error_percent(),
+        "mean_ns": times.map(Times::mean_ns), "max_ns": times.map(Times::max_ns),
         "p50_ns": ns("p50"), "p90_ns": ns("p90"), "p95_ns": ns("p95"), "p99_ns": ns("p99"), "p999_ns": ns("p999"),
-        "max_ns": done.times.max_ns(),
     });
     if let (Value::Object(into), Value::Object(sums)) = (&mut of, sums) {
         into.extend(sums);

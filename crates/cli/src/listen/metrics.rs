@@ -177,7 +177,7 @@ impl Metrics {
             while let Some((_, count)) = counts.next_if(|(ns, _)| *ns as f64 <= bound * 1e9) {
                 seen += count;
             }
-            self.add("_bucket", &[labels, &[("le", &bound.to_string())]].concat(), seen as f64);
+            self.add("_bucket", &[labels, &[("le", &*bound.to_string())]].concat(), seen as f64);
         }
         self.add("_bucket", &[labels, &[("le", "+Inf")]].concat(), times.len() as f64);
         let sum_ns: f64 = times.counts().iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();

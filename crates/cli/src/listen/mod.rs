@@ -68,7 +68,9 @@ impl Listening {
 /// reach; `AddressTaken`; other errors of the operating system.
 pub fn start(given: Option<&str>) -> Result<Option<Listening>, TrialError> {
     let Some(given) = given else { return Ok(None) };
-    let token = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+    // A token that is not UTF-8 is refused, not taken for none.
+    let token = std::env::var_os(TOKEN).map(|token| token.to_string_lossy().into_owned());
+    let token = token.filter(|token| !token.is_empty());
     let address = permitted(given, token.as_deref())?;
     let socket = TcpListener::bind(address).map_err(|error| not_bound(address, &error))?;
     let failed = |error: io::Error| io_error(format!("--listen {address}"), &error);
@@ -121,6 +123,7 @@ fn not_bound(address: SocketAddr, error: &io::Error) -> TrialError {
         ErrorKind::AddrInUse => io_error(place, error).next(format!(
             "choose another port, or 0 for any that is free; `plimsoll doctor --holds {port}` names the process"
         )),
+        ErrorKind::PermissionDenied => io_error(place, error).next("choose a port from 1024 on"),
         _ => io_error(place, error),
     }
 }

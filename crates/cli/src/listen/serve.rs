@@ -26,7 +26,7 @@ use crate::listen::watched::Watched;
 use crate::listen::{figures, metrics};
 
 /// Most connections at a time; more are closed at once.
-const CONNECTIONS_MAX: usize = 32;
+pub const CONNECTIONS_MAX: usize = 32;
 /// Longest time for the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
 /// Longest time in which a client takes nothing of a reply.

@@ -12,9 +12,13 @@ use plimsoll_record::data::{RunHeader, RunState};
 use plimsoll_trial::{CellsSoFar, Sink, Told};
 
 use crate::listen::figures;
+use crate::listen::serve::CONNECTIONS_MAX;
 
 /// Shortest time between two events of the page.
 const EVENTS_APART: Duration = Duration::from_millis(250);
+
+/// Most readers that wait for an event, open connections and closed ones.
+const WAITING_MAX: usize = 2 * CONNECTIONS_MAX;
 
 /// Store, phase and operation type that sums are of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +77,7 @@ impl Sink for Watched {
             Told::Slice { row, types, measured: true } => {
                 run.add(row);
                 types.iter().for_each(|of_type| run.add(of_type));
+                run.equal_seconds(row);
             }
             Told::Cells(cells) => run.cells = Some(cells.clone()),
             Told::Lost(lost) => run.lost += lost,
@@ -89,6 +94,15 @@ impl WatchedRun {
     fn add(&mut self, row: &SliceRow) {
         let of = SumsOf { store: row.store.clone(), phase: row.phase.clone(), op: row.op.clone() };
         self.totals.entry(of).or_default().add(row);
+    }
+
+    /// Gives the sums of each type the seconds of all: its rate is over the whole time, also without its operations.
+    fn equal_seconds(&mut self, row: &SliceRow) {
+        let is_of_phase = |of: &SumsOf| of.store == row.store && of.phase == row.phase;
+        let mut sums: Vec<_> = self.totals.iter_mut().filter(|(of, _)| is_of_phase(of)).map(|(_, done)| done).collect();
+        // Each slice has a row of all types together, so theirs are the most.
+        let seconds = sums.iter().map(|done| done.seconds).fold(0.0, f64::max);
+        sums.iter_mut().for_each(|done| done.seconds = seconds);
     }
 
     /// Wakes readers of events, unless the last event was a moment ago and this is no `step` of the run.
@@ -124,6 +138,10 @@ impl Watched {
         if run.ended.is_some() {
             return Poll::Ready(None);
         }
+        // Connections that were closed leave wakers behind.
+        if run.waiting.len() >= WAITING_MAX {
+            run.waiting.drain(..).for_each(Waker::wake);
+        }
         if !run.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
             run.waiting.push(context.waker().clone());
         }
@@ -134,5 +152,30 @@ impl Watched {
     pub fn since_end(&self) -> Option<Duration> {
         let ended_at = self.run().ended_at.filter(|_| self.is_asked.load(Ordering::Relaxed))?;
         Some(ended_at.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    /// Task of a connection that was closed.
+    struct Closed;
+
+    impl Wake for Closed {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn closed_connections_leave_a_bounded_number_of_readers() {
+        let watched = Watched::default();
+        for _ in 0..10 * WAITING_MAX {
+            let waker = Waker::from(Arc::new(Closed));
+            assert!(watched.poll_event(&mut Some(0), &Context::from_waker(&waker)).is_pending());
+        }
+        assert!(watched.run().waiting.len() <= WAITING_MAX);
     }
 }
