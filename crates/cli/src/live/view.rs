@@ -254,13 +254,14 @@ impl Canvas<'_> {
     fn faults(&mut self, place: Rect, faults: &[FaultSpan]) {
         let in_progress = faults.iter().filter(|span| span.healed_ns.is_none());
         for (y, span) in (place.y..place.bottom()).zip(in_progress) {
+            let name = fault_name(&span.fault);
             let since = number::seconds(span.begun_ns as f64 / 1e9);
             let state = match (&span.error, span.taken_ns) {
                 (Some(_), _) => "failed",
                 (None, Some(_)) => "in effect",
                 (None, None) => "begins",
             };
-            let text = format!("Fault {} · {} · since {since} of the run · {state}", fault_name(&span.fault), span.subject);
+            let text = format!("Fault {name} · {} · since {since} of the run · {state}", span.subject);
             self.line(y, &text, Emphasis::Bad);
         }
     }
