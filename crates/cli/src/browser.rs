@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Programs that open a file with the user's choice, on Linux and on macOS.
-const OPENERS: [&str; 2] = ["xdg-open", "open"];
+/// Program that opens a file with the user's choice.
+const OPENER: &str = "xdg-open";
 /// Variables of the environment that name a display, or the user's browser.
 const DISPLAYS: [&str; 3] = ["DISPLAY", "WAYLAND_DISPLAY", "BROWSER"];
 /// Other variables that a browser needs. No other one is passed on: some contain passwords.
@@ -37,31 +37,28 @@ pub fn open(page: &Path) {
 
 fn opened(page: &Path) -> Result<(), String> {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    if cfg!(not(target_os = "macos")) && !DISPLAYS.iter().any(is_set) {
+    if !DISPLAYS.iter().any(is_set) {
         return Err("there is no display (DISPLAY and WAYLAND_DISPLAY are not set)".to_owned());
     }
-    for opener in OPENERS {
-        let mut command = Command::new(opener);
-        command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.env_clear();
-        let passed_on = DISPLAYS.iter().chain(&PASSED_ON);
-        command.envs(passed_on.filter_map(|name| Some((*name, std::env::var_os(name)?))));
-        // A later Ctrl-C in this terminal does not reach the browser.
-        let mut child = match command.process_group(0).spawn() {
-            Ok(child) => child,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(format!("{opener}: {error}")),
-        };
-        let until = Instant::now() + WAIT;
-        while Instant::now() < until {
-            match child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(20)),
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(format!("{opener} ended with {status}")),
-                Err(error) => return Err(format!("{opener}: {error}")),
-            }
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => format!("{OPENER} is not installed (package xdg-utils)"),
+        _ => format!("{OPENER}: {error}"),
+    };
+    // A path that begins with a dash is no option.
+    let page = std::path::absolute(page).map_err(failed)?;
+    let mut command = Command::new(OPENER);
+    command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let passed_on = DISPLAYS.iter().chain(&PASSED_ON);
+    command.env_clear().envs(passed_on.filter_map(|name| Some((*name, std::env::var_os(name)?))));
+    // A later Ctrl-C in this terminal does not reach the browser.
+    let mut child = command.process_group(0).spawn().map_err(failed)?;
+    let until = Instant::now() + WAIT;
+    while Instant::now() < until {
+        match child.try_wait().map_err(failed)? {
+            None => thread::sleep(Duration::from_millis(20)),
+            Some(status) if status.success() => break,
+            Some(status) => return Err(format!("{OPENER} ended with {status}")),
         }
-        return Ok(());
     }
-    Err(format!("neither {} is installed", OPENERS.join(" nor ")))
+    Ok(())
 }

@@ -15,7 +15,7 @@ static STOP: OnceLock<(Arc<AtomicBool>, &str)> = OnceLock::new();
 /// Set while the program aborts.
 static ABORTING: AtomicBool = AtomicBool::new(false);
 
-/// Longest time for cutting the power of own disks before an abort.
+/// Longest time for cutting the power of own disks and for writing to the terminal before an abort.
 const CUT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Installs the handlers of signals, at the program's start: Ctrl-C and its like. A file that has reached its largest
@@ -33,8 +33,6 @@ pub fn handle_signals() {
                 // SAFETY: ends the process; nothing runs after it.
                 unsafe { libc::_exit(i32::from(exit::INTERRUPTED)) };
             }
-            crate::live::leave();
-            crate::say("\naborted");
             // A thread of its own, so that a third signal is seen meanwhile.
             if thread::Builder::new().name("abort".into()).spawn(abort).is_err() {
                 abort();
@@ -52,7 +50,12 @@ pub fn handle_signals() {
 fn abort() {
     // A thread that waits for a delayed flush would keep the process for as long as that.
     let (cut, until) = (thread::spawn(plimsoll_faultfs::cut_own_power), Instant::now() + CUT_LIMIT);
-    while !cut.is_finished() && Instant::now() < until {
+    // A terminal that is stuck would keep the thread that writes to it for ever.
+    let told = thread::spawn(|| {
+        crate::live::leave();
+        crate::say("\naborted");
+    });
+    while !(cut.is_finished() && told.is_finished()) && Instant::now() < until {
         thread::sleep(Duration::from_millis(5));
     }
     std::process::exit(i32::from(exit::INTERRUPTED));

@@ -12,23 +12,24 @@ const BUCKETS: usize = 44 * STEPS;
 /// Shades of a cell, and the least share of the fullest cell that has each.
 const SHADES: [(f64, char); 4] = [(0.4, '█'), (0.1, '▓'), (0.01, '▒'), (0.0, '░')];
 
-/// Time axis: slices in columns, the newest in the last one.
+/// Time axis: slices in columns, the newest of the phase in the last one.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns {
     /// Number of slices in a column.
     pub zoom: usize,
     /// Number of columns.
     pub width: usize,
+    /// Position of the phase's newest slice, in which a type may have no operations.
+    pub last: u32,
 }
 
 impl Columns {
     /// Returns the rows of `newest` that have a column, with it. Columns begin at multiples of the zoom: a new slice
     /// never moves others between columns.
     fn of(self, newest: &VecDeque<SliceRow>) -> impl Iterator<Item = (usize, &SliceRow)> {
-        let position = move |row: &SliceRow| row.slice as usize / self.zoom.max(1);
-        let last = newest.back().map_or(0, position);
+        let position = move |slice: u32| slice as usize / self.zoom.max(1);
         newest.iter().filter_map(move |row| {
-            let back = last.saturating_sub(position(row));
+            let back = position(self.last).saturating_sub(position(row.slice));
             Some((self.width.checked_sub(back + 1)?, row))
         })
     }
@@ -117,12 +118,14 @@ mod tests {
     fn the_newest_slice_is_at_the_right_and_a_rare_long_time_is_seen() {
         let quick = |at| slice(at, &[(1_000_000, 990)]);
         let newest: VecDeque<SliceRow> = [quick(0), quick(1), slice(2, &[(1_000_000, 990), (90_000_000, 1)])].into();
-        let rows = Columns { zoom: 1, width: 6 }.heat(&newest, 30);
+        let rows = Columns { zoom: 1, width: 6, last: 2 }.heat(&newest, 30);
         assert_eq!(rows.first().map(|(_, cells)| cells.as_str()), Some("     ░"), "{rows:?}");
         assert_eq!(rows.last().map(|(_, cells)| cells.as_str()), Some("   ███"), "{rows:?}");
-        let few = Columns { zoom: 2, width: 2 }.heat(&newest, 4);
+        let few = Columns { zoom: 2, width: 2, last: 2 }.heat(&newest, 4);
         assert!(few.len() <= 4 && few.last().is_some_and(|(_, cells)| cells == "██"), "{few:?}");
-        assert_eq!(Columns { zoom: 2, width: 3 }.rates(&newest), [None, Some(990_000), Some(991_000)]);
-        assert!(Columns { zoom: 1, width: 6 }.heat(&VecDeque::new(), 5).is_empty());
+        assert_eq!(Columns { zoom: 2, width: 3, last: 2 }.rates(&newest), [None, Some(990_000), Some(991_000)]);
+        // Slices without operations of the type are empty columns, also the newest ones.
+        assert_eq!(Columns { zoom: 1, width: 2, last: 3 }.rates(&newest), [Some(991_000), None]);
+        assert!(Columns { zoom: 1, width: 6, last: 0 }.heat(&VecDeque::new(), 5).is_empty());
     }
 }

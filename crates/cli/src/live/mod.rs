@@ -42,7 +42,7 @@ const KEY_WAIT: Duration = Duration::from_millis(50);
 const FRAME_MIN: Duration = Duration::from_millis(250);
 /// Longest time between two frames: the elapsed time goes on without events.
 const FRAME_MAX: Duration = Duration::from_secs(1);
-/// Longest wait for the thread at the end: a terminal that is stuck does not hold the run.
+/// Longest wait for the last frame.
 const END_LIMIT: Duration = Duration::from_secs(1);
 /// Most remarks of a frame.
 const REMARKS: usize = 12;

@@ -21,7 +21,7 @@ pub type LiveTerminal = Terminal<CrosstermBackend<BufWriter<Stderr>>>;
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
 /// Resets colours, shows the cursor, and returns to the normal screen.
 const LEAVE: &[u8] = b"\x1b[0m\x1b[?25h\x1b[?1049l";
-/// Most texts that wait. Reports have all of them.
+/// Most texts that wait; then the oldest is dropped.
 const HELD_MAX: usize = 500;
 
 /// True while the display has the terminal.

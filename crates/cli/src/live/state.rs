@@ -44,12 +44,16 @@ pub struct LiveFrame<'a> {
     pub cells: Option<&'a CellsSoFar>,
     /// Name of the phase; `None` before the first one.
     pub phase: Option<&'a str>,
+    /// True if the phase has ended.
+    pub is_over: bool,
     /// Name of the selected operation type; `None` for all together.
     pub selected: Option<&'a str>,
     /// Sums since the phase began, of all operation types or of the selected one.
     pub done: Option<&'a LiveSums>,
     /// Newest slices, likewise.
     pub newest: Option<&'a VecDeque<SliceRow>>,
+    /// Position of the phase's newest slice.
+    pub slice: u32,
     /// Goals of the phase.
     pub goals: &'a [LiveGoal],
     /// Faults of the phase.
@@ -60,6 +64,13 @@ pub struct LiveFrame<'a> {
     pub servers: Vec<String>,
     /// Newest remarks and warnings, the newest last.
     pub remarks: &'a [String],
+}
+
+impl LiveFrame<'_> {
+    /// Row of the newest slice; `None` if no operation of the selected type ended in it.
+    pub fn row(&self) -> Option<&SliceRow> {
+        self.newest?.back().filter(|row| row.slice >= self.slice)
+    }
 }
 
 impl LiveRun {
@@ -128,9 +139,11 @@ impl LiveRun {
             loaded: self.loaded,
             cells: self.cells.as_ref(),
             phase: phase.map(|phase| phase.header.name.as_str()),
+            is_over: phase.is_some_and(|phase| phase.ended.is_some()),
             selected: selected.map(|(name, _)| name.as_str()),
             done: selected.map(|(_, of_type)| &of_type.done).or(phase.map(|phase| &phase.done)),
             newest: selected.map(|(_, of_type)| &of_type.newest).or(phase.map(|phase| &phase.newest)),
+            slice: phase.and_then(|phase| phase.newest.back()).map_or(0, |row| row.slice),
             goals: phase.map(|phase| phase.goals.as_slice()).unwrap_or_default(),
             faults: phase.map(|phase| phase.faults.as_slice()).unwrap_or_default(),
             unusual: self.unusual.lines(UNUSUAL_MAX),

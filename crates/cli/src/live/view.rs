@@ -77,11 +77,17 @@ fn title(run: &LiveFrame<'_>) -> String {
     if run.cells.is_none() {
         if let Some(phase) = run.phase {
             parts.push(phase.to_owned());
-            parts.extend(progress::course(run.elapsed, run.loaded, run.takes));
+            if run.is_over {
+                parts.push("ended".to_owned());
+            } else {
+                parts.extend(progress::course(run.elapsed, run.loaded, run.takes));
+            }
         }
+        let is_warmup = run.newest.and_then(|newest| newest.back()).is_some_and(|row| row.warmup) && !run.is_over;
+        parts.extend(is_warmup.then(|| "warm-up".to_owned()));
         parts.extend(run.selected.map(|selected| format!("only {selected}")));
     }
-    if run.newest.is_none_or(|newest| newest.is_empty()) {
+    if run.is_over || run.newest.is_none_or(|newest| newest.is_empty()) {
         parts.push(run.step.to_owned());
     }
     parts.retain(|part| !part.is_empty());
@@ -93,7 +99,7 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
     let sign = if goal.at_least { '≥' } else { '≤' };
     let limit = format!("{sign} {}", number::with_unit(goal.limit, &goal.unit));
     let Some(seen) = goal.seen else {
-        return (format!("{} {limit} · not measured yet", goal.name), Emphasis::Plain);
+        return (format!("{} {limit} · no value so far", goal.name), Emphasis::Plain);
     };
     let emphasis = if goal.holds == Some(false) { Emphasis::Bad } else { Emphasis::Good };
     let margin = match goal.margin() {
@@ -161,8 +167,8 @@ impl Canvas<'_> {
         self.area.width < NARROW
     }
 
-    fn columns(&self, keys: &LiveKeys) -> Columns {
-        Columns { zoom: keys.zoom, width: usize::from(self.area.width.saturating_sub(LABELS)) }
+    fn columns(&self, run: &LiveFrame<'_>, keys: &LiveKeys) -> Columns {
+        Columns { zoom: keys.zoom, width: usize::from(self.area.width.saturating_sub(LABELS)), last: run.slice }
     }
 
     /// Writes the goals with the least margin first.
@@ -182,18 +188,18 @@ impl Canvas<'_> {
 
     fn throughput(&mut self, place: Rect, run: &LiveFrame<'_>, keys: &LiveKeys) {
         let (Some(newest), Some(done)) = (run.newest, run.done) else { return };
-        let Some(row) = newest.back() else { return };
+        let row = run.row();
         let per_s = |rate: f64| format!("{}/s", number::significant(rate));
-        let mut text = format!("Throughput {}", per_s(row.rate_per_s));
+        let mut text = format!("Throughput {}", per_s(row.map_or(0.0, |row| row.rate_per_s)));
         if let Some(mean) = done.rate_per_s() {
             text.push_str(&format!(", mean {}", per_s(mean)));
         }
-        if !self.is_narrow() {
+        if let Some(row) = row.filter(|_| run.selected.is_none() && !self.is_narrow()) {
             let (in_flight, due) = (number::count(row.in_flight), number::count(row.due_unsent));
             text.push_str(&format!(" · {in_flight} in flight · {due} due and not sent"));
         }
         self.line(place.y, &text, Emphasis::Heading);
-        let columns = self.columns(keys);
+        let columns = self.columns(run, keys);
         if place.height > 1 && columns.width > 0 {
             let area = Rect {
                 x: self.area.x + LABELS,
@@ -206,14 +212,17 @@ impl Canvas<'_> {
     }
 
     fn percentiles(&mut self, y: u16, run: &LiveFrame<'_>) {
-        let (Some(row), Some(done)) = (run.newest.and_then(|newest| newest.back()), run.done) else { return };
+        let Some(done) = run.done else { return };
+        let row = run.row();
         let labels = ROW_LABELS;
         let width = usize::from(self.area.width).saturating_sub(labels) / (PERCENTILES.len() + 1);
         let width = width.min(PERCENTILE_MAX);
-        let max = |ns: u64, count: u64| Some(ns).filter(|_| count > 0);
-        let of_slice = PERCENTILES.map(|name| row.percentile_ns(name)).into_iter().chain([max(row.max_ns, row.count)]);
+        // Rejected operations have no time.
+        let max = |ns: u64| Some(ns).filter(|ns| *ns > 0);
+        let of_slice = PERCENTILES.map(|name| row?.percentile_ns(name)).into_iter();
+        let of_slice = of_slice.chain([row.and_then(|row| max(row.max_ns))]);
         let of_phase = PERCENTILES.map(|name| done.times.percentile(name).ok());
-        let of_phase = of_phase.into_iter().chain([max(done.times.max_ns(), done.times.len())]);
+        let of_phase = of_phase.into_iter().chain([max(done.times.max_ns())]);
         let cell = |ns: Option<u64>| format!("{:>width$}", ns.map_or("–".to_owned(), number::nanoseconds));
         let names: String = PERCENTILES.iter().chain(&["max"]).map(|name| format!("{name:>width$}")).collect();
         self.line(y, &format!("{:labels$}{names}", ""), Emphasis::Heading);
@@ -222,17 +231,22 @@ impl Canvas<'_> {
     }
 
     fn errors(&mut self, y: u16, run: &LiveFrame<'_>) {
-        let (Some(row), Some(done)) = (run.newest.and_then(|newest| newest.back()), run.done) else { return };
+        let Some(done) = run.done else { return };
+        let newest = run.row().map_or(0, |row| row.rejected + row.unknown);
         let all = number::count(done.count + done.unfinished);
-        if done.failed == 0 {
+        // Errors of the warm-up are in the newest slice alone.
+        if done.failed == 0 && newest == 0 {
             return self.line(y, &format!("Errors none of {all}"), Emphasis::Plain);
         }
         let share = done.error_percent().unwrap_or(0.0);
         let mut text = format!("Errors {} of {all} ({} %)", number::count(done.failed), number::significant(share));
         if !self.is_narrow() {
             let (rejected, unknown) = (number::count(done.rejected), number::count(done.unknown));
-            let newest = number::count(row.rejected + row.unknown);
-            text.push_str(&format!(": {rejected} rejected, {unknown} unknown; newest slice {newest}"));
+            text.push_str(&format!(": {rejected} rejected, {unknown} unknown"));
+            if done.unfinished > 0 {
+                text.push_str(&format!(", {} never sent", number::count(done.unfinished)));
+            }
+            text.push_str(&format!("; newest slice {}", number::count(newest)));
         }
         self.line(y, &text, Emphasis::Bad);
     }
@@ -240,13 +254,14 @@ impl Canvas<'_> {
     fn faults(&mut self, place: Rect, faults: &[FaultSpan]) {
         let in_progress = faults.iter().filter(|span| span.healed_ns.is_none());
         for (y, span) in (place.y..place.bottom()).zip(in_progress) {
+            let name = fault_name(&span.fault);
             let since = number::seconds(span.begun_ns as f64 / 1e9);
             let state = match (&span.error, span.taken_ns) {
                 (Some(_), _) => "failed",
                 (None, Some(_)) => "in effect",
                 (None, None) => "begins",
             };
-            let text = format!("Fault {} · {} · since {since} · {state}", fault_name(&span.fault), span.subject);
+            let text = format!("Fault {name} · {} · since {since} of the run · {state}", span.subject);
             self.line(y, &text, Emphasis::Bad);
         }
     }
@@ -260,7 +275,7 @@ impl Canvas<'_> {
         let shades = if self.is_narrow() { "" } else { " · ░ few █ most" };
         let what = number::capital(row.measure);
         self.line(place.y, &format!("{what} time, {column} a column{shades}"), Emphasis::Heading);
-        let rows = self.columns(keys).heat(newest, usize::from(place.height.saturating_sub(1)));
+        let rows = self.columns(run, keys).heat(newest, usize::from(place.height.saturating_sub(1)));
         for (y, (label, cells)) in (place.y + 1..place.bottom()).zip(rows) {
             let labels = usize::from(LABELS) - 1;
             self.line(y, &format!("{label:>labels$} {cells}"), Emphasis::Plain);
