@@ -4,7 +4,7 @@
 //! opened again at a later slice.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -73,7 +73,10 @@ impl SerialLine {
             let next = "name the device of a serial line or a pty: /dev/ttyACM0";
             return Err(TrialError::usage(format!("{} is no serial line", place())).next(next));
         }
-        let port = port(path).map_err(|error| io_error(place(), &error))?;
+        let port = port(path).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => io_error(place(), &error).next("join its group: usermod -aG dialout USER"),
+            _ => io_error(place(), &error),
+        })?;
         // Without echo and line editing the user's terminal would be unusable.
         if tcgetsid(&port).is_ok() {
             let next = "name the device of a display: /dev/ttyACM0";
@@ -107,7 +110,7 @@ impl SerialLine {
         match port.write(text.as_bytes()) {
             Ok(written) if written == text.len() => {}
             Ok(_) => self.dropped += 1,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => self.dropped += 1,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.dropped += 1,
             Err(error) => {
                 self.port = None;
                 if !self.is_loss_told {
