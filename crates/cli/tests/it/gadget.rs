@@ -17,7 +17,8 @@ fn drive(path: &str) -> Vec<&str> {
 
 /// Returns the display's end of a serial line, and the path of the other.
 fn pty() -> (File, String) {
-    let display = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // The program must not inherit it: then the line would stay open when the test closes it.
+    let display = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&display).unwrap();
     unlockpt(&display).unwrap();
     let path = ptsname(&display, Vec::new()).unwrap().into_string().unwrap();
