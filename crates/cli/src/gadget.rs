@@ -4,15 +4,16 @@
 //! opened again at a later slice.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_trial::{Sink, Told, TrialError, io_error};
 use rustix::fs::OFlags;
-use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{OptionalActions, tcgetattr, tcgetsid, tcsetattr};
 
 /// Fields of a slice, as the display may ask for them.
 const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
@@ -44,8 +45,8 @@ impl Sink for Gadget<'_> {
         match told {
             Told::Slice { row, measured: true, .. } => line.show(row),
             Told::EndRun(..) if line.dropped > 0 => {
-                let dropped = line.dropped;
-                crate::say(&format!("--gadget: the display did not take {dropped} lines in time; they were dropped"));
+                let dropped = number::plural(line.dropped, "line", "lines");
+                crate::say(&format!("--gadget: the display did not take {dropped} in time, and missed slices"));
             }
             _ => {}
         }
@@ -72,7 +73,16 @@ impl SerialLine {
             let next = "name the device of a serial line or a pty: /dev/ttyACM0";
             return Err(TrialError::usage(format!("{} is no serial line", place())).next(next));
         }
-        let port = port(path).map_err(|error| io_error(place(), &error))?;
+        let port = port(path).map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => io_error(place(), &error).next("join its group: usermod -aG dialout USER"),
+            _ => io_error(place(), &error),
+        })?;
+        // Without echo and line editing the user's terminal would be unusable.
+        if tcgetsid(&port).is_ok() {
+            let next = "name the device of a display: /dev/ttyACM0";
+            return Err(TrialError::usage(format!("{} is the terminal of this program", place())).next(next));
+        }
+        raw(&port).map_err(|error| io_error(place(), &error))?;
         Ok(Self::new(path, port))
     }
 
@@ -90,8 +100,9 @@ impl SerialLine {
     /// Sends a slice, and the answers to commands that have arrived.
     fn show(&mut self, row: &SliceRow) {
         self.newest = fields(row);
-        if self.port.is_none() {
-            self.port = port(&self.path).ok();
+        if self.port.is_none() && !self.is_pty() {
+            self.port = port(&self.path).and_then(|port| raw(&port).map(|()| port)).ok();
+            self.command.clear();
         }
         let answers = self.answers();
         let text = format!("\r\n+PLIM: {}\r\n{answers}", self.newest);
@@ -99,16 +110,22 @@ impl SerialLine {
         match port.write(text.as_bytes()) {
             Ok(written) if written == text.len() => {}
             Ok(_) => self.dropped += 1,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => self.dropped += 1,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.dropped += 1,
             Err(error) => {
                 self.port = None;
                 if !self.is_loss_told {
                     let place = self.path.display();
-                    crate::say(&format!("--gadget {place}: {error}; the run continues, and looks for it each slice"));
+                    let again = if self.is_pty() { "" } else { ", and opens it again when it is back" };
+                    crate::say(&format!("--gadget {place}: {error}; the run continues without the display{again}"));
                 }
                 self.is_loss_told = true;
             }
         }
+    }
+
+    /// Returns true for the name of a pty, which may be another user's terminal after the display has closed it.
+    fn is_pty(&self) -> bool {
+        self.path.starts_with("/dev/pts")
     }
 
     /// Returns the answers to the commands that have arrived.
@@ -131,16 +148,18 @@ impl SerialLine {
     }
 }
 
-/// Opens a serial line, on which bytes are sent and received as they are. No call on it waits.
+/// Opens a serial line. No call on it waits.
 fn port(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let port = OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)?;
+    OpenOptions::new().read(true).write(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Makes a serial line send and receive bytes as they are.
+fn raw(port: &File) -> std::io::Result<()> {
     // A device without terminal settings has none to change.
-    if let Ok(mut settings) = tcgetattr(&port) {
-        settings.make_raw();
-        tcsetattr(&port, OptionalActions::Now, &settings)?;
-    }
-    Ok(port)
+    let Ok(mut settings) = tcgetattr(port) else { return Ok(()) };
+    settings.make_raw();
+    Ok(tcsetattr(port, OptionalActions::Now, &settings)?)
 }
 
 /// Returns the fields of a slice: `12.000,1860,4000,1000,3900,16300,25100,0,"drive"`. A percentile with too few samples
@@ -170,8 +189,6 @@ fn answer(command: &str, newest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use plimsoll_record::data::PhaseKind;
     use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -234,9 +251,7 @@ mod tests {
     fn a_display_that_reads_nothing_holds_nothing_up() {
         let (_unread, full) = pipe_with(PipeFlags::NONBLOCK).unwrap();
         let mut line = SerialLine::new(Path::new("a pipe"), File::from(full));
-        let started = Instant::now();
-        (0..10_000).for_each(|_| line.show(&row()));
+        (0..2_000).for_each(|_| line.show(&row()));
         assert!(line.dropped > 0 && line.port.is_some());
-        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     }
 }

@@ -17,7 +17,9 @@ use plimsoll_analysis::RunView;
 use plimsoll_analysis::samples::SampleRow;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_analysis::spans::SpanRow;
-use plimsoll_analysis::view::{AnswerView, GoalState, GoalTrial, GoalView, PhaseView, TrialView};
+use plimsoll_analysis::view::{
+    AnswerView, GoalState, GoalTrial, GoalView, LatencyView, PhaseView, RowOutcome, TrialView,
+};
 use plimsoll_core::Series;
 
 use crate::columns::ColumnValue::{Flag, Real, Text, Whole};
@@ -162,7 +164,7 @@ pub fn phases<'a>(out: impl Write + Send, view: &'a RunView) -> io::Result<()> {
         ("p95_ns", Whole(|(_, phase)| percentile(phase, "p95"))),
         ("p99_ns", Whole(|(_, phase)| percentile(phase, "p99"))),
         ("p999_ns", Whole(|(_, phase)| percentile(phase, "p999"))),
-        ("max_ns", Whole(|(_, phase)| phase.latencies.first().and_then(|first| whole(first.max_ns)))),
+        ("max_ns", Whole(|(_, phase)| latency(phase).and_then(|row| whole(row.max_ns)))),
     ];
     let rows = view.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
     write(out, columns, rows)
@@ -194,10 +196,19 @@ fn state(state: GoalState) -> &'static str {
     }
 }
 
-/// Returns a percentile of a phase's first row of latencies: all operation types together.
+/// Returns a phase's row of latencies for all operation types together, or for the only type. A row of failed
+/// operations is the first if all have failed.
+fn latency(phase: &PhaseView) -> Option<&LatencyView> {
+    phase.latencies.first().filter(|row| match row.outcome {
+        RowOutcome::All => true,
+        RowOutcome::Of(outcome) => !outcome.is_error(),
+        RowOutcome::Unfinished => false,
+    })
+}
+
+/// Returns a percentile of a phase.
 fn percentile(phase: &PhaseView, name: &str) -> Option<i64> {
-    let percentiles = &phase.latencies.first()?.percentiles;
-    percentiles.iter().find(|one| one.name == name)?.ns.and_then(whole)
+    latency(phase)?.percentiles.iter().find(|one| one.name == name)?.ns.and_then(whole)
 }
 
 fn seconds(ns: u64) -> f64 {

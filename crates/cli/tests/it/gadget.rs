@@ -1,8 +1,10 @@
 //! A display on a serial line, of which a pty is the other end.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 
+use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::bench::{Guarded, Place};
@@ -15,7 +17,8 @@ fn drive(path: &str) -> Vec<&str> {
 
 /// Returns the display's end of a serial line, and the path of the other.
 fn pty() -> (File, String) {
-    let display = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    // The program must not inherit it: then the line would stay open when the test closes it.
+    let display = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&display).unwrap();
     unlockpt(&display).unwrap();
     let path = ptsname(&display, Vec::new()).unwrap().into_string().unwrap();
@@ -62,6 +65,25 @@ fn a_display_that_is_unplugged_harms_nothing() {
     drop(display);
     let ran = program.ended().expect(0).says("the run continues");
     assert_eq!(ran.err.matches("--gadget").count(), 1, "{ran:?}");
+}
+
+#[test]
+fn a_display_that_is_back_gets_slices_again() {
+    let place = Place::new();
+    let (mut display, path) = pty();
+    let (mut again, path_again) = pty();
+    // Once its other end was opened and closed, reading ends instead of waiting for the program.
+    drop(OpenOptions::new().read(true).custom_flags(OFlags::NOCTTY.bits() as i32).open(&path_again).unwrap());
+    let link = place.path().join("display");
+    symlink(&path, &link).unwrap();
+    let program = started(&place, link.to_str().unwrap());
+    received(&mut display, |seen| seen.contains("+PLIM: "));
+    std::fs::remove_file(&link).unwrap();
+    symlink(&path_again, &link).unwrap();
+    drop(display);
+    program.ended().expect(0).says("opens it again when it is back");
+    let seen = received(&mut again, |_| false);
+    assert!(seen.contains("+PLIM: "), "{seen}");
 }
 
 #[test]
