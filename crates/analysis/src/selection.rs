@@ -22,7 +22,7 @@ use differences::{Counts, Tally};
 /// Version of the JSON of a [`SelectionView`].
 pub const FORMAT: u32 = 1;
 
-/// Most actions and faults that are named.
+/// Most actions and faults that are named, of all phases together.
 const ACTS_MAX: usize = 8;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -158,8 +158,13 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
         // An operation that waits for an action may have begun in the slice before.
         part.seconds(true).map(|slice| (slice.start_ns.saturating_sub(slice_ns), slice.end_ns)).collect()
     };
-    let of_part = |part: &Part<'_, '_>| acts::during(run, part.facts.trial.header.ordinal, &spans(part), ACTS_MAX);
-    let acts: Vec<String> = parts.iter().flat_map(of_part).collect();
+    let of_part = |part: &Part<'_, '_>| acts::during(run, part.facts.trial.header.ordinal, &spans(part), usize::MAX);
+    let mut acts: Vec<String> = parts.iter().flat_map(of_part).collect();
+    // An action between two phases of a trial is of both.
+    acts.dedup();
+    let more = acts.len().saturating_sub(ACTS_MAX) as u64;
+    acts.truncate(ACTS_MAX);
+    acts.extend((more > 0).then(|| number::plural(more, "further action", "further actions")));
     let seconds = |inside: bool| -> f64 {
         let slices = parts.iter().flat_map(|part| part.seconds(inside));
         slices.map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).sum::<u64>() as f64 / 1e9
