@@ -144,10 +144,14 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
     let tally = Tally::of(run, &parts);
     let Counts { inside: selected, outside: others } = tally.total;
     if selected == 0 && selection.above_ns.is_some() {
-        let longest = number::nanoseconds(parts.iter().map(Part::longest_ns).max().unwrap_or(0));
+        let longest_ns = parts.iter().map(Part::longest_ns).max().unwrap_or(0);
         let above = number::nanoseconds(selection.above_ns.unwrap_or(0));
         let what = format!("no operation took longer than {above} in this time");
-        return Err(SelectionRefused::new(what, format!("choose a limit below {longest}, the longest time")));
+        let next = match longest_ns {
+            0 => format!("no operation ended there; choose a time of {}", times_of(&chosen)),
+            ns => format!("choose a limit below {}, the longest time", number::nanoseconds(ns)),
+        };
+        return Err(SelectionRefused::new(what, next));
     }
     let has_others = parts.iter().any(|part| part.seconds(false).next().is_some());
     if others == 0 && !has_others {
