@@ -148,7 +148,7 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
         let above = number::nanoseconds(selection.above_ns.unwrap_or(0));
         let what = format!("no operation took longer than {above} in this time");
         let next = match longest_ns {
-            0 => format!("no operation ended there; choose a time of {}", times_of(&chosen)),
+            0 => format!("choose another time of {}", times_of(&chosen)),
             ns => format!("choose a limit below {}, the longest time", number::nanoseconds(ns)),
         };
         return Err(SelectionRefused::new(what, next));
