@@ -74,9 +74,8 @@ fn gather(facts: &PhaseFacts<'_>, gathered: &mut IndexMap<(String, String), Repe
     let trial = name::trial_without(&facts.trial.header, &[REPEAT]);
     let phase = &facts.phase.header.name;
     let kinds: Vec<&str> = facts.kinds().into_iter().map(|kind| facts.op_name(kind)).collect();
-    let by_operation: &[&str] = if kinds.len() > 1 { &kinds } else { &[] };
     for quantity in quantity::of_phase(facts.phase.header.kind) {
-        let types = by_operation.iter().filter(|_| quantity::is_by_operation(quantity)).map(|op| Some(*op));
+        let types = kinds.iter().filter(|_| quantity::is_by_operation(quantity)).map(|op| Some(*op));
         for op in std::iter::once(None).chain(types) {
             let seen = facts.quantity(quantity, op);
             let is_shown = seen.is_ok() || (is_percentile(quantity) && !quantity.starts_with(UNDISTURBED));

@@ -22,7 +22,7 @@ use differences::{Counts, Tally};
 /// Version of the JSON of a [`SelectionView`].
 pub const FORMAT: u32 = 1;
 
-/// Most actions and faults that are named.
+/// Most actions and faults that are named, of all phases together.
 const ACTS_MAX: usize = 8;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -144,10 +144,14 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
     let tally = Tally::of(run, &parts);
     let Counts { inside: selected, outside: others } = tally.total;
     if selected == 0 && selection.above_ns.is_some() {
-        let longest = number::nanoseconds(parts.iter().map(Part::longest_ns).max().unwrap_or(0));
+        let longest_ns = parts.iter().map(Part::longest_ns).max().unwrap_or(0);
         let above = number::nanoseconds(selection.above_ns.unwrap_or(0));
         let what = format!("no operation took longer than {above} in this time");
-        return Err(SelectionRefused::new(what, format!("choose a limit below {longest}, the longest time")));
+        let next = match longest_ns {
+            0 => format!("choose another time of {}", times_of(&chosen)),
+            ns => format!("choose a limit below {}, the longest time", number::nanoseconds(ns)),
+        };
+        return Err(SelectionRefused::new(what, next));
     }
     let has_others = parts.iter().any(|part| part.seconds(false).next().is_some());
     if others == 0 && !has_others {
@@ -158,8 +162,13 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
         // An operation that waits for an action may have begun in the slice before.
         part.seconds(true).map(|slice| (slice.start_ns.saturating_sub(slice_ns), slice.end_ns)).collect()
     };
-    let of_part = |part: &Part<'_, '_>| acts::during(run, part.facts.trial.header.ordinal, &spans(part), ACTS_MAX);
-    let acts: Vec<String> = parts.iter().flat_map(of_part).collect();
+    let of_part = |part: &Part<'_, '_>| acts::during(run, part.facts.trial.header.ordinal, &spans(part), usize::MAX);
+    let mut acts: Vec<String> = parts.iter().flat_map(of_part).collect();
+    // An action between two phases of a trial is of both.
+    acts.dedup();
+    let more = acts.len().saturating_sub(ACTS_MAX) as u64;
+    acts.truncate(ACTS_MAX);
+    acts.extend((more > 0).then(|| number::plural(more, "further action", "further actions")));
     let seconds = |inside: bool| -> f64 {
         let slices = parts.iter().flat_map(|part| part.seconds(inside));
         slices.map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).sum::<u64>() as f64 / 1e9

@@ -80,7 +80,7 @@
   command.append("Differences from the rest of the run: ", typed, "; of slow operations alone with --above, such as --above 20ms");
   byId("stack").after(command);
   const offer = () => {
-    const [from, to] = range.map((at) => `${at.toFixed(2)}s`);
+    const [from, to] = range.map((at) => `${Number(at.toFixed(4))}s`);
     typed.textContent = `plimsoll explain ${document.querySelector(".about code").textContent} --from ${from} --to ${to}`;
     command.hidden = range[0] <= 0 && range[1] >= data.end_s;
   };

@@ -15,7 +15,7 @@ pub struct SelectionView {
     pub from_s: f64,
     /// End of the last selected slice.
     pub to_s: f64,
-    /// Time that selected operations took at least; `null` without such a limit.
+    /// Time that selected operations took longer than; `null` without such a limit.
     pub above_ns: Option<u64>,
     /// Trials and phases of the selected operations.
     pub places: Vec<String>,

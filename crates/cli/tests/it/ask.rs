@@ -124,7 +124,8 @@ fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
     // What differs when operations are slow?
     let explained = client.tool("explain", &json!({ "above": "300ms" }));
     let name = fault["name"].as_str().unwrap();
-    assert!(explained["acts"][0].as_str().unwrap().starts_with(name), "{explained}");
+    let acts = explained["acts"].as_array().unwrap();
+    assert!(acts.iter().any(|act| act.as_str().unwrap().starts_with(name)), "{explained}");
     assert!(explained["selected"].as_u64().unwrap() >= 1, "{explained}");
     assert!(explained["to_s"].as_f64().unwrap() >= worst_s, "{explained}");
     client.end();

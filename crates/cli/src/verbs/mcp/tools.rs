@@ -139,7 +139,7 @@ fn answered(tool: &Tool, mut arguments: Map<String, Value>) -> Result<String, St
     let answer = answer.map_err(|error| plimsoll_plan::without_secrets(&error::text(&error)))?.to_string();
     if answer.len() > ANSWER_BYTES_MAX {
         let bytes = shown::count(answer.len() as u64);
-        let next = "ask for less: with names of figures or series, or for one run after the other";
+        let next = "ask for less, by names or a tag; `plimsoll ask` in a shell prints answers of any length";
         return Err(format!("error: the answer has {bytes} bytes\n  → {next}"));
     }
     Ok(answer)
