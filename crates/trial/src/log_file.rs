@@ -150,22 +150,44 @@ pub(crate) fn feed(
         }
         log
     };
+    let source = &mut Stoppable { source, stop };
     if let Grammar::Statements(store) = grammar {
         return store.read_log(source, &mut |entry| current().entry(entry));
     }
-    while !stop.load(Ordering::SeqCst) {
+    loop {
         let bytes = match source.fill_buf() {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             read => read?,
         };
         if bytes.is_empty() {
-            break;
+            return Ok(());
         }
         current().push(bytes);
         let length = bytes.len();
         source.consume(length);
     }
-    Ok(())
+}
+
+/// Log that ends when `stop` is set.
+struct Stoppable<'a> {
+    source: &'a mut dyn BufRead,
+    stop: &'a AtomicBool,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::SeqCst) { Ok(0) } else { self.source.read(into) }
+    }
+}
+
+impl BufRead for Stoppable<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.stop.load(Ordering::SeqCst) { Ok(&[]) } else { self.source.fill_buf() }
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.source.consume(length);
+    }
 }
 
 /// File that grows, from its end on: also after it was truncated, or another file took its place. Reading waits for
@@ -190,7 +212,8 @@ impl<'a> Followed<'a> {
     /// The file cannot be read, or is compressed.
     pub(crate) fn open(path: &Path, over: &'a AtomicBool) -> Result<(Vec<u8>, Self), TrialError> {
         let failed = |error: &io::Error| io_error(path.display(), error);
-        if path == Path::new(STDIN) || path.is_dir() {
+        // Opening a pipe would wait for its writer.
+        if path == Path::new(STDIN) || !path.metadata().map_err(|error| failed(&error))?.is_file() {
             return Err(TrialError::usage(format!("{} cannot be followed", path.display()))
                 .next("name one file that a server writes"));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_core::study::GoalKind;
-use plimsoll_core::{Catalogue, log_time};
+use plimsoll_core::{Catalogue, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
 use plimsoll_record::data::Goal;
@@ -38,7 +38,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     }
     let tag = run::tag(telling)?;
     let group = args.cgroup.as_deref().map(group);
-    let logs: Vec<WatchedLog> = args.logs.iter().map(|path| log(path, args)).collect();
+    let logs = logs(args)?;
     let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let stop = interrupt::of_command();
@@ -67,6 +67,22 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     }
 }
 
+/// Returns the logs, each with a name of its own.
+fn logs(args: &WatchArgs) -> Result<Vec<WatchedLog>, TrialError> {
+    let mut logs: Vec<WatchedLog> = args.logs.iter().map(|path| log(path, args)).collect();
+    let others = |log: &WatchedLog, is_same: fn(&WatchedLog, &WatchedLog) -> bool| {
+        logs.iter().filter(|one| is_same(one, log)).count() > 1
+    };
+    if let Some(twice) = logs.iter().find(|log| others(log, |one, log| one.path == log.path)) {
+        return Err(TrialError::usage(format!("{} was named twice", twice.path.display())).next("name it once"));
+    }
+    let shared: Vec<bool> = logs.iter().map(|log| others(log, |one, log| one.label == log.label)).collect();
+    for (log, _) in logs.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
+        log.label = shown::clean(&log.path.display().to_string());
+    }
+    Ok(logs)
+}
+
 fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
     let own = match path.file_name() {
         _ if path == Path::new("-") => "standard input".to_owned(),
@@ -78,7 +94,7 @@ fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
         Some(name) => format!("{name} {own}"),
         None => own,
     };
-    WatchedLog { label, path: path.to_owned() }
+    WatchedLog { label: shown::clean(&label), path: path.to_owned() }
 }
 
 /// Returns the directory of a control group.
@@ -90,10 +106,10 @@ fn group(path: &Path) -> PathBuf {
 /// Returns the name of processes in reports: that of their control group, or of the first program.
 fn processes(pids: &[u32], group: Option<&Path>) -> String {
     if let Some(name) = group.and_then(Path::file_name) {
-        return name.to_string_lossy().into_owned();
+        return shown::clean(&name.to_string_lossy());
     }
     let name = pids.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
-    name.map_or("processes".to_owned(), |name| name.trim().to_owned())
+    name.map_or("processes".to_owned(), |name| shown::clean(name.trim()))
 }
 
 fn zone_s(given: &str) -> Result<i64, TrialError> {

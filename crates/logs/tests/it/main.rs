@@ -227,10 +227,8 @@ fn a_clock_that_differs_is_corrected_and_a_coarse_one_is_not() {
 #[test]
 fn a_slow_request_with_the_time_of_its_beginning_is_no_difference_of_clocks() {
     let now_us = AT_US + 30_000_000;
-    let mut log = LogText::new(
-        LineReader::new(LogFormat::Access, OPTIONS),
-        SliceTable::of_length(1_000_000, now_us - 5_000_000),
-    );
+    let table = SliceTable::of_length(1_000_000, now_us - 5_000_000);
+    let mut log = LogText::new(LineReader::new(LogFormat::Access, OPTIONS), table);
     log.set_now(now_us);
     log.push(format!("{COMMON} 29500000\n").as_bytes());
     assert_eq!((log.shift_us(), log.counts().late), (0, 1));
