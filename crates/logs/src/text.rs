@@ -13,6 +13,8 @@ use crate::table::SliceTable;
 const LINE_MAX: usize = 1 << 20;
 /// Most characters of a broken line that are kept.
 const SHOWN_MAX: usize = 120;
+/// Time that no entry can have, in microseconds since 1970: 2200-01-01.
+const END_US: i64 = 7_258_118_400_000_000;
 /// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of
 /// many logs have whole seconds only, and lines wait in a server's buffers.
 const SHIFT_MIN_US: i64 = 2_500_000;
@@ -132,6 +134,9 @@ impl LogText {
         match entry {
             LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
                 self.counts.lines += 1;
+                if !(0..END_US).contains(&at_us) {
+                    return self.broken(text.as_bytes());
+                }
                 let (kind, outcome) = (statement_kind(text), Outcome::Ok);
                 // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
                 self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
