@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use plimsoll_core::production::LogEntry;
-use plimsoll_core::{Catalogue, StoreKind};
+use plimsoll_core::{Catalogue, StoreKind, StoreSpec};
 use plimsoll_logs::{LogFormat, LogText};
 
 use crate::error::{TrialError, io_error};
@@ -39,11 +39,11 @@ impl<'a> Grammar<'a> {
     /// Finds the grammar with this name: a format, or a store whose servers write logs of statements.
     pub(crate) fn named(name: &str, catalogue: &'a Catalogue) -> Result<Self, TrialError> {
         let format = LogFormat::named(name).filter(|format| *format != LogFormat::Statements);
-        let store = catalogue.store(name).filter(|store| store.spec().dialect.is_some());
+        let store = catalogue.store(name).filter(|store| has_log(store.spec()));
         let known = format.map(Grammar::Lines).or(store.map(Grammar::Statements));
         known.ok_or_else(|| {
             let formats = LogFormat::ALL.into_iter().filter(|format| *format != LogFormat::Statements);
-            let stores = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| spec.dialect.is_some());
+            let stores = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| has_log(spec));
             let names: Vec<&str> = formats.map(LogFormat::name).chain(stores.map(|spec| spec.name)).collect();
             TrialError::usage(format!("there is no format of logs `{name}`"))
                 .next(format!("formats of logs: {}", names.join(", ")))
@@ -80,6 +80,11 @@ impl<'a> Grammar<'a> {
             Grammar::Statements(store) => store.spec().name,
         }
     }
+}
+
+/// Returns true for stores whose servers may write logs of statements.
+fn has_log(store: &StoreSpec) -> bool {
+    store.dialect.is_some() && !store.schemes.is_empty()
 }
 
 /// Returns the files of a log in the order of their names: the file itself, or all files in a directory.

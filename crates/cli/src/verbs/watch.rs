@@ -131,10 +131,11 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
     let (dimension, unit) = match GoalKind::named(what) {
         Some(GoalKind::Percentile(_) | GoalKind::Mean) => (Dimension::Time, "ns"),
         Some(GoalKind::Errors) => (Dimension::Share, "%"),
-        Some(GoalKind::Status) if of.is_some() => (Dimension::Share, "%"),
+        Some(GoalKind::Status) if of.is_some_and(is_failure) => (Dimension::Share, "%"),
         Some(GoalKind::Rate) => (Dimension::Rate, "1/s"),
         _ => {
-            let next = "a log tells percentiles such as p99, mean, errors, status.503 and rate";
+            let next = "goals are percentiles such as p99, mean, errors, rate, and failures such as status.503 or \
+                        status.5xx; 404 and 410 are not among the failures";
             return refused("what is watched has no such figure", next);
         }
     };
@@ -146,6 +147,16 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
         }
         Some(what) => Ok(Goal { what, of: of.map(str::to_owned), limit, unit: unit.to_owned() }),
         None => refused("this is no goal", "write NAME=LIMIT, for example p99=20ms"),
+    }
+}
+
+/// Returns true if operations in a log may fail with `code`, or with codes of the class `code`, such as `5xx`.
+fn is_failure(code: &str) -> bool {
+    match code.replace("XX", "xx").strip_suffix("xx") {
+        Some(class) => matches!(class, "4" | "5"),
+        None => code.parse::<u16>().is_ok_and(|number| {
+            number.to_string() == code && !matches!(number, 0 | 200..=399 | 404 | 410)
+        }),
     }
 }
 
@@ -161,7 +172,11 @@ mod tests {
         assert_eq!(shown("errors=0.1%"), ("errors".to_owned(), 0.1, "%".to_owned()));
         assert_eq!(shown("status.5xx=1%"), ("status.5xx".to_owned(), 1.0, "%".to_owned()));
         assert_eq!(shown("rate=100/s"), ("rate".to_owned(), 100.0, "1/s".to_owned()));
-        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast"] {
+        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast", "status.busy=1%"] {
+            assert!(goal(given).is_err(), "{given}");
+        }
+        // These would hold always.
+        for given in ["status.404=1%", "status.200=1%", "status.2xx=1%", "status.0503=1%"] {
             assert!(goal(given).is_err(), "{given}");
         }
     }

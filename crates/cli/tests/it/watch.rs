@@ -109,6 +109,17 @@ fn several_logs_stand_on_one_time_axis() {
 }
 
 #[test]
+fn logs_of_one_name_are_kept_apart() {
+    let place = Place::new();
+    let [first, second] = ["a", "b"].map(|folder| {
+        fs::create_dir(place.path().join(folder)).unwrap();
+        written(&place, &format!("{folder}/access.log"), &line(1_795_968_900, "GET /", 200, 1_000))
+    });
+    place.run(&["watch", &first, &second]).expect(0);
+    assert_eq!(counts(&place), [Some(1), Some(1)]);
+}
+
+#[test]
 fn what_cannot_be_watched_is_named() {
     let place = Place::new();
     let empty = written(&place, "empty.log", "");
@@ -126,6 +137,7 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --for 1s"), "add --follow"),
         (format!("watch {log} {other} --follow"), "one can be followed at a time"),
         (format!("watch {log} --goal lost=0"), "has no such figure"),
+        (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
         ("watch - --follow".to_owned(), "cannot be followed"),
