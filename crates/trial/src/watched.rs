@@ -208,7 +208,11 @@ impl<'a> ReadLog<'a> {
         };
         let text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         if text.counts().ops + text.counts().pauses == 0 && !spec.is_stopped() {
-            return Err(without_operations(&log.path, grammar, text.counts()));
+            let error = without_operations(&log.path, grammar, text.counts());
+            return Err(match failed.first() {
+                Some(why) => error.detail(shown::clean(why)),
+                None => error,
+            });
         }
         Ok(Self { grammar, text, slices: Vec::new(), failed })
     }
@@ -558,6 +562,10 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
         let _ = sampling.join();
         match reading.map(|reading| reading.join()) {
             None | Some(Ok(Ok(()))) => result,
+            Some(Ok(Err(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
+                let error = TrialError::usage(format!("{place}: {error}"));
+                result.and(Err(error.next("name another format with --log-format")))
+            }
             Some(Ok(Err(error))) => result.and(Err(io_error(&place, &error))),
             Some(Err(_)) => result.and(Err(TrialError::broken("the thread that reads the log panicked"))),
         }

@@ -186,6 +186,19 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
 }
 
 #[test]
+fn a_log_that_cannot_be_read_ends_the_run() {
+    let place = Place::new();
+    let cut = "Nov 29 16:15:29 db1 postgres[47]: [3-1] LOG:  duration: 1.0 ms\n";
+    let log = written(&place, "postgresql.log", "");
+    let child = place.recording(&["watch", &log, "--follow", "--log-format", "postgres", "--for", "60s"]);
+    append(Path::new(&log), cut);
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    ended.says("written by syslog");
+    place.run(&["watch", &log, "--log-format", "postgres"]).expect(2).says("written by syslog");
+}
+
+#[test]
 fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     let place = Place::new();
     let mut server = Command::new("sleep").arg("3").spawn().unwrap();
