@@ -73,7 +73,8 @@ pub fn offset_s(text: &[u8]) -> Option<i64> {
 }
 
 fn since_1970_us(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    // Nanoseconds between any two of these years have 63 bits.
+    if !(1970..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
     Utc { year, month, day, hour: 0, minute: 0, second: 0, us: 0 }.since_1970_us()
@@ -193,7 +194,17 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_times() {
-        for text in ["", "2026-13-01T00:00:00Z", "2026-11-29", "2026-11-29T24:00:00Z", "29/Nov/2026:16:15", "é"] {
+        let others = [
+            "",
+            "0026-11-29T16:15:29Z",
+            "29/Nov/9999:16:15:29",
+            "2026-13-01T00:00:00Z",
+            "2026-11-29",
+            "2026-11-29T24:00:00Z",
+            "29/Nov/2026:16:15",
+            "é",
+        ];
+        for text in others {
             assert_eq!(iso(text.as_bytes(), 0), None, "{text}");
             assert_eq!(common(text.as_bytes(), 0), None, "{text}");
             assert_eq!(syslog(text.as_bytes(), 0, 0), None, "{text}");

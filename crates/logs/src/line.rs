@@ -7,6 +7,8 @@ use crate::{access, directory, pauses, proxy};
 
 /// Lines that decide the format of a log.
 const LINES_MAX: usize = 64;
+/// Time that no line is later than, while the format is not known: 2100-01-01.
+const NEWEST_US: i64 = 4_102_444_800_000_000;
 
 plimsoll_core::words! {
     /// Format of a log.
@@ -183,7 +185,7 @@ pub fn recognise(text: &[u8]) -> Option<LogFormat> {
     let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
     let lines = &lines[..lines.len().min(LINES_MAX)];
     let read = |format: LogFormat| {
-        let mut reader = LineReader::new(format, LineOptions { newest_us: i64::MAX / 2, ..LineOptions::default() });
+        let mut reader = LineReader::new(format, LineOptions { newest_us: NEWEST_US, ..LineOptions::default() });
         lines.iter().filter(|line| reader.line(line) != LogLine::Broken).count()
     };
     let formats = LogFormat::ALL.into_iter().filter(|format| *format != LogFormat::Statements);

@@ -9,6 +9,9 @@ use crate::access::{method, outcome};
 use crate::line::{LineReader, LoggedOp};
 use crate::scan::{signed, whole, word};
 
+/// Times that are longer are none of the format: 34 years.
+const TOTAL_MAX_MS: i64 = 1 << 40;
+
 /// Reads a line.
 pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
     let (begun_us, rest) = reader.time_in_brackets(line)?;
@@ -19,7 +22,7 @@ pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
     let mut parts = timers.split(|byte| *byte == b'/');
     let total = parts.nth(4)?;
     // A plus sign stands before the time if the line was written before the end of the answer.
-    let total_ms = signed(total.strip_prefix(b"+").unwrap_or(total))?;
+    let total_ms = signed(total.strip_prefix(b"+").unwrap_or(total)).filter(|ms| *ms < TOTAL_MAX_MS)?;
     if parts.next().is_some() {
         return None;
     }

@@ -152,25 +152,32 @@ impl SliceTable {
         self.length_us
     }
 
-    /// Adds an operation. Returns false if its slice was taken already, or lies too far ahead: then it is in none.
+    /// Adds an operation. Returns false if its slice was taken already, or lies too far ahead: then it counts in the
+    /// nearest slice that is left, so that slow operations are not missing among the times.
     pub fn add(&mut self, op: &LoggedOp) -> bool {
-        self.slice(op.at_us).map(|slice| slice.add(op)).is_some()
+        let is_own = self.nearest(op.at_us) == self.index(op.at_us);
+        self.slice(op.at_us).add(op);
+        is_own
     }
 
-    /// Adds a pause that ended at `at_us`. Returns false if its slice was taken already, or lies too far ahead.
+    /// Adds a pause that ended at `at_us`. Returns as [`SliceTable::add`].
     pub fn add_pause(&mut self, at_us: i64, took_ns: u64) -> bool {
-        let Some(slice) = self.slice(at_us) else { return false };
+        let is_own = self.nearest(at_us) == self.index(at_us);
+        let slice = self.slice(at_us);
         slice.paused_ns = slice.paused_ns.saturating_add(took_ns);
         *slice.pauses.entry(bucket(took_ns)).or_default() += 1;
-        true
+        is_own
     }
 
-    /// Returns the slice of a time.
-    fn slice(&mut self, at_us: i64) -> Option<&mut TableSlice> {
-        let mut index = self.index(at_us);
-        if index < self.next || !self.grows && index - self.next > SLICES_MAX {
-            return None;
-        }
+    /// Returns the position of the slice that is left and nearest to a time.
+    fn nearest(&self, at_us: i64) -> i64 {
+        let index = self.index(at_us);
+        if self.grows { index } else { index.clamp(self.next, self.next.saturating_add(SLICES_MAX)) }
+    }
+
+    /// Returns the slice that is left and nearest to a time.
+    fn slice(&mut self, at_us: i64) -> &mut TableSlice {
+        let mut index = self.nearest(at_us);
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.close();
             if self.grows && self.must_grow(index) {
@@ -181,7 +188,7 @@ impl SliceTable {
             let slice = self.slices.remove(&index).unwrap_or_else(|| TableSlice { start_us, ..TableSlice::default() });
             self.open = Some((index, slice));
         }
-        self.open.as_mut().map(|(_, slice)| slice)
+        &mut self.open.get_or_insert_with(|| (index, TableSlice::default())).1
     }
 
     fn index(&self, at_us: i64) -> i64 {
@@ -318,14 +325,16 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_its_slice_was_taken_is_refused() {
+    fn what_comes_after_its_slice_was_taken_counts_in_the_next() {
         let mut table = SliceTable::of_length(1_000_000, 100_000_000);
         assert!(!table.add(&op(99, 1)), "before the beginning");
         assert!(table.add(&op(102, 1)));
         let counts: Vec<u64> = table.take(103_500_000).iter().map(TableSlice::timed).collect();
-        assert_eq!(counts, [0, 0, 1]);
+        assert_eq!(counts, [1, 0, 1]);
         assert!(!table.add(&op(102, 1)) && table.add(&op(103, 1)) && !table.add(&op(1_000_000, 1)));
-        assert_eq!(table.take_all().len(), 1);
+        let left = table.take_all();
+        assert_eq!((left[0].start_us, left[0].timed()), (103_000_000, 2));
+        assert_eq!((left.len() as i64, left.iter().map(TableSlice::timed).sum::<u64>()), (SLICES_MAX + 1, 3));
     }
 
     #[test]

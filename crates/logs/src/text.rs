@@ -13,6 +13,8 @@ use crate::table::SliceTable;
 const LINE_MAX: usize = 1 << 20;
 /// Most characters of a broken line that are kept.
 const SHOWN_MAX: usize = 120;
+/// Time that no entry can have, in microseconds since 1970: 2200-01-01.
+const END_US: i64 = 7_258_118_400_000_000;
 /// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of
 /// many logs have whole seconds only, and lines wait in a server's buffers.
 const SHIFT_MIN_US: i64 = 2_500_000;
@@ -36,7 +38,7 @@ pub struct LogCounts {
     pub first_broken: Option<(u64, String)>,
     /// Lines without an end: the last of a file that is being written, or was cut.
     pub unfinished: u64,
-    /// Operations and pauses of slices that were taken before.
+    /// Operations and pauses whose slices were taken before: they count in the next slice.
     pub late: u64,
 }
 
@@ -132,6 +134,9 @@ impl LogText {
         match entry {
             LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
                 self.counts.lines += 1;
+                if !(0..END_US).contains(&at_us) {
+                    return self.broken(text.as_bytes());
+                }
                 let (kind, outcome) = (statement_kind(text), Outcome::Ok);
                 // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
                 self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
@@ -149,12 +154,13 @@ impl LogText {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.reader.line(line) {
             LogLine::Op(op) => {
-                let at_us = self.shifted(op.at_us);
+                let at_us = self.shifted(op.at_us, op.took_ns.unwrap_or(0));
                 self.op(LoggedOp { at_us, ..op });
             }
             LogLine::Pause { at_us, took_ns } => {
                 self.counts.pauses += 1;
-                let at_us = self.shifted(at_us);
+                let at_us = self.shifted(at_us, 0);
+                let at_us = self.past(at_us);
                 self.counts.late += u64::from(!self.table.add_pause(at_us, took_ns));
             }
             LogLine::Ignored => {}
@@ -168,17 +174,26 @@ impl LogText {
         if op.outcome.is_error() && op.code > 0 {
             *self.counts.codes.entry(op.code).or_default() += 1;
         }
+        let op = LoggedOp { at_us: self.past(op.at_us), ..op };
         self.counts.late += u64::from(!self.table.add(&op));
     }
 
     /// Returns a time of the log on this machine's clock.
-    fn shifted(&mut self, at_us: i64) -> i64 {
+    fn shifted(&mut self, at_us: i64, took_ns: u64) -> i64 {
         let Some(now_us) = self.now_us else { return at_us };
         let shift_us = *self.shift_us.get_or_insert_with(|| {
             let apart_us = now_us.saturating_sub(at_us);
-            if apart_us.saturating_abs() >= SHIFT_MIN_US { apart_us } else { 0 }
+            // Some servers log the time at which a request began: then its response time is no difference.
+            let since_end_us = apart_us.saturating_sub(i64::try_from(took_ns / 1_000).unwrap_or(i64::MAX));
+            let nearest_us = apart_us.saturating_abs().min(since_end_us.saturating_abs());
+            if nearest_us >= SHIFT_MIN_US { apart_us } else { 0 }
         });
         at_us.saturating_add(shift_us)
+    }
+
+    /// Returns a time that is not ahead of this machine's clock, if the log grows: what is logged has ended.
+    fn past(&self, at_us: i64) -> i64 {
+        self.now_us.map_or(at_us, |now_us| at_us.min(now_us))
     }
 
     fn broken(&mut self, line: &[u8]) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use plimsoll_core::production::LogEntry;
-use plimsoll_core::{Catalogue, StoreKind};
+use plimsoll_core::{Catalogue, StoreKind, StoreSpec};
 use plimsoll_logs::{LogFormat, LogText};
 
 use crate::error::{TrialError, io_error};
@@ -39,11 +39,11 @@ impl<'a> Grammar<'a> {
     /// Finds the grammar with this name: a format, or a store whose servers write logs of statements.
     pub(crate) fn named(name: &str, catalogue: &'a Catalogue) -> Result<Self, TrialError> {
         let format = LogFormat::named(name).filter(|format| *format != LogFormat::Statements);
-        let store = catalogue.store(name).filter(|store| store.spec().dialect.is_some());
+        let store = catalogue.store(name).filter(|store| has_log(store.spec()));
         let known = format.map(Grammar::Lines).or(store.map(Grammar::Statements));
         known.ok_or_else(|| {
             let formats = LogFormat::ALL.into_iter().filter(|format| *format != LogFormat::Statements);
-            let stores = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| spec.dialect.is_some());
+            let stores = catalogue.stores.iter().map(|store| store.spec()).filter(|spec| has_log(spec));
             let names: Vec<&str> = formats.map(LogFormat::name).chain(stores.map(|spec| spec.name)).collect();
             TrialError::usage(format!("there is no format of logs `{name}`"))
                 .next(format!("formats of logs: {}", names.join(", ")))
@@ -80,6 +80,11 @@ impl<'a> Grammar<'a> {
             Grammar::Statements(store) => store.spec().name,
         }
     }
+}
+
+/// Returns true for stores whose servers may write logs of statements.
+fn has_log(store: &StoreSpec) -> bool {
+    store.dialect.is_some() && !store.schemes.is_empty()
 }
 
 /// Returns the files of a log in the order of their names: the file itself, or all files in a directory.
@@ -150,22 +155,44 @@ pub(crate) fn feed(
         }
         log
     };
+    let source = &mut Stoppable { source, stop };
     if let Grammar::Statements(store) = grammar {
         return store.read_log(source, &mut |entry| current().entry(entry));
     }
-    while !stop.load(Ordering::SeqCst) {
+    loop {
         let bytes = match source.fill_buf() {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             read => read?,
         };
         if bytes.is_empty() {
-            break;
+            return Ok(());
         }
         current().push(bytes);
         let length = bytes.len();
         source.consume(length);
     }
-    Ok(())
+}
+
+/// Log that ends when `stop` is set.
+struct Stoppable<'a> {
+    source: &'a mut dyn BufRead,
+    stop: &'a AtomicBool,
+}
+
+impl Read for Stoppable<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::SeqCst) { Ok(0) } else { self.source.read(into) }
+    }
+}
+
+impl BufRead for Stoppable<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.stop.load(Ordering::SeqCst) { Ok(&[]) } else { self.source.fill_buf() }
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.source.consume(length);
+    }
 }
 
 /// File that grows, from its end on: also after it was truncated, or another file took its place. Reading waits for
@@ -190,7 +217,8 @@ impl<'a> Followed<'a> {
     /// The file cannot be read, or is compressed.
     pub(crate) fn open(path: &Path, over: &'a AtomicBool) -> Result<(Vec<u8>, Self), TrialError> {
         let failed = |error: &io::Error| io_error(path.display(), error);
-        if path == Path::new(STDIN) || path.is_dir() {
+        // Opening a pipe would wait for its writer.
+        if path == Path::new(STDIN) || !path.metadata().map_err(|error| failed(&error))?.is_file() {
             return Err(TrialError::usage(format!("{} cannot be followed", path.display()))
                 .next("name one file that a server writes"));
         }

@@ -208,7 +208,11 @@ impl<'a> ReadLog<'a> {
         };
         let text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         if text.counts().ops + text.counts().pauses == 0 && !spec.is_stopped() {
-            return Err(without_operations(&log.path, grammar, text.counts()));
+            let error = without_operations(&log.path, grammar, text.counts());
+            return Err(match failed.first() {
+                Some(why) => error.detail(shown::clean(why)),
+                None => error,
+            });
         }
         Ok(Self { grammar, text, slices: Vec::new(), failed })
     }
@@ -273,10 +277,12 @@ fn notices(label: &str, grammar: Grammar<'_>, counts: &LogCounts) -> Vec<String>
         } else {
             ""
         };
-        all.push(format!("{label}: {untimed} of {ops} operations have no response time{next}"));
+        let left_out = if counts.untimed < counts.ops { ", and are in none of the figures" } else { "" };
+        all.push(format!("{label}: {untimed} of {ops} operations have no response time{left_out}{next}"));
     }
     if counts.late > 0 {
-        all.push(format!("{label}: operations that were logged too late, and left out: {}", count(counts.late)));
+        let late = count(counts.late);
+        all.push(format!("{label}: operations that were logged late, and count in a later slice: {late}"));
     }
     all.iter().map(|text| shown::clean(text)).collect()
 }
@@ -521,7 +527,9 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
                 end_ns = clock.now_ns();
                 let is_late = spec.length.is_some_and(|length| u128::from(end_ns - begin_ns) >= length.as_nanos());
                 let has_ended = !spec.pids.is_empty() && spec.pids.iter().all(|pid| !is_there(*pid));
-                let is_over = spec.is_stopped() || is_late || has_ended;
+                // Before the end of watching, reading ends by an error only.
+                let has_failed = reading.as_ref().is_some_and(|reading| reading.is_finished());
+                let is_over = spec.is_stopped() || is_late || has_ended || has_failed;
                 if let Some(text) = &text {
                     // The last slice is as long as it was watched.
                     let until_us = if is_over { end_us(base_us, end_ns) } else { now_us() - GRACE_US };
@@ -553,11 +561,15 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
         drop(stop);
         // Threads that panicked have already said so on stderr.
         let _ = sampling.join();
-        if let Some(Ok(Err(error))) = reading.map(|reading| reading.join()) {
-            let failed = format!("the log could not be read any more: {error}");
-            sinks.event(Some(0), Level::Error, EventClass::Sampler, label, failed)?;
+        match reading.map(|reading| reading.join()) {
+            None | Some(Ok(Ok(()))) => result,
+            Some(Ok(Err(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
+                let error = TrialError::usage(format!("{place}: {error}"));
+                result.and(Err(error.next("name another format with --log-format")))
+            }
+            Some(Ok(Err(error))) => result.and(Err(io_error(&place, &error))),
+            Some(Err(_)) => result.and(Err(TrialError::broken("the thread that reads the log panicked"))),
         }
-        result
     });
     let counts = text.as_ref().map(|text| locked(text).counts().clone()).unwrap_or_default();
     let shift_us = text.as_ref().map_or(0, |text| locked(text).shift_us());

@@ -146,7 +146,9 @@ fn read_lines(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Res
                 Some((word, _)) if BESIDE.contains(&word) => entry.last = Some(Last::Other),
                 Some((word, message)) => {
                     entry.end(true, tell);
-                    let at_us = if message.starts_with(DURATION) { time(text) } else { None };
+                    // A statement may have times of its own.
+                    let prefix = &text[..text.len() - message.len()];
+                    let at_us = if message.starts_with(DURATION) { time(prefix) } else { None };
                     let message = if word == "LOG" { message.to_owned() } else { String::new() };
                     entry = Entry { at_us, message, last: Some(Last::Message), ..Entry::default() };
                 }
@@ -316,7 +318,8 @@ mod tests {
         assert_eq!(times(&json), [(at_us, 300_000, "SELECT".to_owned())]);
         let alone = "2026-11-23 11:00:00.1 CET [7] LOG:  duration: 5.250 ms\n";
         assert_eq!(times(alone), [(at_us, 5_250_000, String::new())]);
-        assert!(times("[7] LOG:  duration: 5.250 ms\n").is_empty(), "no time is there");
+        let own = "[7] LOG:  duration: 5.250 ms  statement: SELECT '2020-01-01 00:00:00'\n";
+        assert!(times(own).is_empty(), "the prefix has no time");
     }
 
     #[test]

@@ -20,7 +20,7 @@ Formats of logs: access (common and combined format of Apache, nginx and Varnish
 haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual
 machine), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
 
-Exit codes: 0 all goals held; 1 a goal missed or not measured; 2 no log of a known format.";
+Exit codes: 0 all goals held, or there was none; 1 a goal missed or not measured; 2 no log of a known format.";
 
 /// Options of `watch`.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_core::study::GoalKind;
-use plimsoll_core::{Catalogue, log_time};
+use plimsoll_core::{Catalogue, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
 use plimsoll_record::data::Goal;
@@ -38,7 +38,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     }
     let tag = run::tag(telling)?;
     let group = args.cgroup.as_deref().map(group);
-    let logs: Vec<WatchedLog> = args.logs.iter().map(|path| log(path, args)).collect();
+    let logs = logs(args)?;
     let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let stop = interrupt::of_command();
@@ -67,6 +67,22 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     }
 }
 
+/// Returns the logs, each with a name of its own.
+fn logs(args: &WatchArgs) -> Result<Vec<WatchedLog>, TrialError> {
+    let mut logs: Vec<WatchedLog> = args.logs.iter().map(|path| log(path, args)).collect();
+    let others = |log: &WatchedLog, is_same: fn(&WatchedLog, &WatchedLog) -> bool| {
+        logs.iter().filter(|one| is_same(one, log)).count() > 1
+    };
+    if let Some(twice) = logs.iter().find(|log| others(log, |one, log| one.path == log.path)) {
+        return Err(TrialError::usage(format!("{} was named twice", twice.path.display())).next("name it once"));
+    }
+    let shared: Vec<bool> = logs.iter().map(|log| others(log, |one, log| one.label == log.label)).collect();
+    for (log, _) in logs.iter_mut().zip(shared).filter(|(_, is_shared)| *is_shared) {
+        log.label = shown::clean(&log.path.display().to_string());
+    }
+    Ok(logs)
+}
+
 fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
     let own = match path.file_name() {
         _ if path == Path::new("-") => "standard input".to_owned(),
@@ -78,7 +94,7 @@ fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
         Some(name) => format!("{name} {own}"),
         None => own,
     };
-    WatchedLog { label, path: path.to_owned() }
+    WatchedLog { label: shown::clean(&label), path: path.to_owned() }
 }
 
 /// Returns the directory of a control group.
@@ -90,10 +106,10 @@ fn group(path: &Path) -> PathBuf {
 /// Returns the name of processes in reports: that of their control group, or of the first program.
 fn processes(pids: &[u32], group: Option<&Path>) -> String {
     if let Some(name) = group.and_then(Path::file_name) {
-        return name.to_string_lossy().into_owned();
+        return shown::clean(&name.to_string_lossy());
     }
     let name = pids.first().and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
-    name.map_or("processes".to_owned(), |name| name.trim().to_owned())
+    name.map_or("processes".to_owned(), |name| shown::clean(name.trim()))
 }
 
 fn zone_s(given: &str) -> Result<i64, TrialError> {
@@ -115,10 +131,11 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
     let (dimension, unit) = match GoalKind::named(what) {
         Some(GoalKind::Percentile(_) | GoalKind::Mean) => (Dimension::Time, "ns"),
         Some(GoalKind::Errors) => (Dimension::Share, "%"),
-        Some(GoalKind::Status) if of.is_some() => (Dimension::Share, "%"),
+        Some(GoalKind::Status) if of.is_some_and(is_failure) => (Dimension::Share, "%"),
         Some(GoalKind::Rate) => (Dimension::Rate, "1/s"),
         _ => {
-            let next = "a log tells percentiles such as p99, mean, errors, status.503 and rate";
+            let next = "goals are percentiles such as p99, mean, errors, rate, and failures such as status.503 or \
+                        status.5xx; 404 and 410 are not among the failures";
             return refused("what is watched has no such figure", next);
         }
     };
@@ -130,6 +147,16 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
         }
         Some(what) => Ok(Goal { what, of: of.map(str::to_owned), limit, unit: unit.to_owned() }),
         None => refused("this is no goal", "write NAME=LIMIT, for example p99=20ms"),
+    }
+}
+
+/// Returns true if operations in a log may fail with `code`, or with codes of the class `code`, such as `5xx`.
+fn is_failure(code: &str) -> bool {
+    match code.replace("XX", "xx").strip_suffix("xx") {
+        Some(class) => matches!(class, "4" | "5"),
+        None => code.parse::<u16>().is_ok_and(|number| {
+            number.to_string() == code && !matches!(number, 0 | 200..=399 | 404 | 410)
+        }),
     }
 }
 
@@ -145,7 +172,11 @@ mod tests {
         assert_eq!(shown("errors=0.1%"), ("errors".to_owned(), 0.1, "%".to_owned()));
         assert_eq!(shown("status.5xx=1%"), ("status.5xx".to_owned(), 1.0, "%".to_owned()));
         assert_eq!(shown("rate=100/s"), ("rate".to_owned(), 100.0, "1/s".to_owned()));
-        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast"] {
+        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast", "status.busy=1%"] {
+            assert!(goal(given).is_err(), "{given}");
+        }
+        // These would hold always.
+        for given in ["status.404=1%", "status.200=1%", "status.2xx=1%", "status.0503=1%"] {
             assert!(goal(given).is_err(), "{given}");
         }
     }

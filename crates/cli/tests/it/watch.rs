@@ -109,6 +109,17 @@ fn several_logs_stand_on_one_time_axis() {
 }
 
 #[test]
+fn logs_of_one_name_are_kept_apart() {
+    let place = Place::new();
+    let [first, second] = ["a", "b"].map(|folder| {
+        fs::create_dir(place.path().join(folder)).unwrap();
+        written(&place, &format!("{folder}/access.log"), &line(1_795_968_900, "GET /", 200, 1_000))
+    });
+    place.run(&["watch", &first, &second]).expect(0);
+    assert_eq!(counts(&place), [Some(1), Some(1)]);
+}
+
+#[test]
 fn what_cannot_be_watched_is_named() {
     let place = Place::new();
     let empty = written(&place, "empty.log", "");
@@ -126,6 +137,7 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --for 1s"), "add --follow"),
         (format!("watch {log} {other} --follow"), "one can be followed at a time"),
         (format!("watch {log} --goal lost=0"), "has no such figure"),
+        (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
         ("watch - --follow".to_owned(), "cannot be followed"),
@@ -171,6 +183,19 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     let sources: Vec<&str> =
         report["plots"]["host"].as_array().unwrap().iter().filter_map(|panel| panel["source"].as_str()).collect();
     assert!(sources.contains(&"server") && sources.contains(&"cpu"), "{sources:?}");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_ends_the_run() {
+    let place = Place::new();
+    let cut = "Nov 29 16:15:29 db1 postgres[47]: [3-1] LOG:  duration: 1.0 ms\n";
+    let log = written(&place, "postgresql.log", "");
+    let child = place.recording(&["watch", &log, "--follow", "--log-format", "postgres", "--for", "60s"]);
+    append(Path::new(&log), cut);
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    ended.says("written by syslog");
+    place.run(&["watch", &log, "--log-format", "postgres"]).expect(2).says("written by syslog");
 }
 
 #[test]

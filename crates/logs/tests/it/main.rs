@@ -225,6 +225,29 @@ fn a_clock_that_differs_is_corrected_and_a_coarse_one_is_not() {
 }
 
 #[test]
+fn a_slow_request_with_the_time_of_its_beginning_is_no_difference_of_clocks() {
+    let now_us = AT_US + 30_000_000;
+    let table = SliceTable::of_length(1_000_000, now_us - 5_000_000);
+    let mut log = LogText::new(LineReader::new(LogFormat::Access, OPTIONS), table);
+    log.set_now(now_us);
+    log.push(format!("{COMMON} 29500000\n").as_bytes());
+    assert_eq!((log.shift_us(), log.counts().late), (0, 1));
+    // It began before the first slice, and counts in that.
+    let slices = log.table().take_all();
+    assert_eq!(slices.iter().map(TableSlice::timed).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
+    let table = SliceTable::of_length(1_000_000, AT_US - 5_000_000);
+    let mut log = LogText::new(LineReader::new(LogFormat::Statements, OPTIONS), table);
+    log.set_now(AT_US);
+    log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US + 19_800_000_000, took_ns: MS, text: "SELECT 1" }));
+    let slices = log.table().take_all();
+    assert_eq!((slices.len(), slices[5].timed()), (6, 1));
+}
+
+#[test]
 fn statements_are_operations_by_their_first_word() {
     let reader = LineReader::new(LogFormat::Statements, OPTIONS);
     let mut log = LogText::new(reader, SliceTable::growing());
