@@ -62,6 +62,9 @@ impl Seconds<'_> {
             // A node that has joined has no progress any more.
             let is_seen = |series: &&Series| match series.source.as_str() {
                 ANSWERS => *value > 0.0,
+                // The threads and the host of a node go with its processes, which tell of all of them.
+                "server" => series.name != "busy",
+                "tcp" | "cgroup" | "network" => !series.subject.starts_with("node "),
                 source => source != PROGRESS,
             };
             if let Some(series) = series.filter(is_seen) {

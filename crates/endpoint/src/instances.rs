@@ -156,7 +156,7 @@ impl Store for Instances {
 
     fn probes(&mut self) -> Vec<Probe> {
         let of_node = |number: usize, mut probe: Probe| -> Probe {
-            let named = move |reading| Reading { subject: format!("node {number}"), ..reading };
+            let named = move |reading: Reading| Reading { subject: format!("node {number}"), ..reading };
             Box::new(move || Ok(probe()?.into_iter().map(named).collect()))
         };
         let all = self.all.iter_mut().zip(1..);

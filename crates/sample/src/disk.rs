@@ -1,8 +1,8 @@
 //! Activity of the host's block devices, from `/proc/diskstats` (the kernel's admin-guide/iostats).
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use plimsoll_core::mounts::{MOUNTS_FILE, mounts};
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
 use crate::proc_file::{ProcFile, numbers};
@@ -128,8 +128,9 @@ impl Disk {
         let Some(sites) = self.processes.since(self.change) else { return };
         self.change = sites.change;
         self.devices.truncate(self.host_count);
+        let table = std::fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
         for site in &sites.all {
-            let Some(name) = device_of(&site.directory).filter(|name| is_made_up(name)) else { continue };
+            let Some(name) = device_of(&site.directory, &table).filter(|name| is_made_up(name)) else { continue };
             if self.devices.iter().all(|known| known.name != name) {
                 let subject = format!("{} {name}", node_name(site));
                 self.devices.push(Device { name, subject, before: None });
@@ -138,10 +139,11 @@ impl Disk {
     }
 }
 
-/// Returns the name of the device with the file system of `directory`; `None` if it is on no block device.
-fn device_of(directory: &Path) -> Option<String> {
-    let device = std::fs::metadata(directory).ok()?.dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+/// Returns the name of the device with the file system of `directory`, by the `table` of mounts; `None` if it is on no
+/// block device. The directory itself is not looked at: its disk may be one that does not answer.
+fn device_of(directory: &Path, table: &str) -> Option<String> {
+    let above = mounts(table).filter(|mount| directory.starts_with(&mount.mount_point));
+    let (major, minor) = above.max_by_key(|mount| mount.mount_point.as_os_str().len())?.device;
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     Some(link.file_name()?.to_str()?.replace('!', "/"))
 }

@@ -1,7 +1,7 @@
 //! Network namespaces of nodes that have a host of their own.
 
 use std::fs::{File, read_link};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 
 use crate::server::{ServerProcesses, node_name};
@@ -10,9 +10,12 @@ use crate::server::{ServerProcesses, node_name};
 const BYTES_MAX: u64 = 64 << 10;
 
 /// Returns the text of the file `path` of `/proc`, empty without such a file; `None` if it is longer than
-/// [`BYTES_MAX`].
+/// [`BYTES_MAX`] or cannot be read.
 pub(crate) fn short_text(path: &str) -> Option<String> {
-    let Ok(file) = File::open(path) else { return Some(String::new()) };
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return (error.kind() == ErrorKind::NotFound).then(String::new),
+    };
     let mut text = String::new();
     file.take(BYTES_MAX + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= BYTES_MAX).then_some(text)

@@ -1,5 +1,5 @@
-//! TCP of this network namespace and of those of nodes, from `/proc/net/snmp`, `netstat`, `sockstat`, `tcp` and `tcp6`
-//! (proc_pid_net(5), the kernel's networking/snmp_counter and networking/proc_net_tcp).
+//! TCP of this network namespace and of those of nodes, from `/proc/net/snmp`, `netstat`, `sockstat`, `sockstat6`,
+//! `tcp` and `tcp6` (proc_pid_net(5), the kernel's networking/snmp_counter and networking/proc_net_tcp).
 
 use plimsoll_core::{Reading, Sampler, Unavailable};
 
@@ -8,7 +8,7 @@ use crate::proc_file::ProcFile;
 use crate::server::ServerProcesses;
 
 /// Files, in the order in which they are read.
-const FILES: [&str; 3] = ["snmp", "netstat", "sockstat"];
+const FILES: [&str; 4] = ["snmp", "netstat", "sockstat", "sockstat6"];
 
 /// Counters: file, section, the kernel's name, and that of the series.
 const COUNTERS: [(usize, &str, &str, &str); 6] = [
@@ -28,9 +28,9 @@ fn counter(text: &str, section: &str, name: &str) -> Option<u64> {
     values.split_ascii_whitespace().nth(position)?.parse().ok()
 }
 
-/// Returns the number behind `name` in the line of TCP of a `sockstat` file.
-fn sockets(text: &str, name: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("TCP:"))?;
+/// Returns the number behind `name` in the line `section` of a `sockstat` or `sockstat6` file.
+fn sockets(text: &str, section: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(section))?;
     let mut fields = line.split_ascii_whitespace();
     fields.find(|field| *field == name)?;
     fields.next()?.parse().ok()
@@ -66,38 +66,42 @@ fn queues(subject: &str, lists: [Option<String>; 2]) -> Vec<Reading> {
 }
 
 /// Returns the readings of a namespace from the texts of its files.
-fn readings(subject: &str, texts: [&str; 3]) -> Vec<Reading> {
+fn readings(subject: &str, texts: [&str; 4]) -> Vec<Reading> {
     let total = |(file, section, name, series): (usize, &str, &str, &str)| {
         let value = counter(texts.get(file)?, section, name)?;
         Some(Reading::total(subject, series, "", value as f64))
     };
-    let [.., sockstat] = texts;
-    let level = |(name, series)| Some(Reading::level(subject, series, "sockets", sockets(sockstat, name)? as f64));
-    let levels = [("inuse", "connections"), ("tw", "time_wait")];
+    let [.., sockstat, sockstat6] = texts;
+    // Each family counts its own sockets in use; the first has the waiting ones of both.
+    let second = sockets(sockstat6, "TCP6:", "inuse").unwrap_or(0);
+    let in_use = sockets(sockstat, "TCP:", "inuse").map(|first| first.saturating_add(second));
+    let levels = [("connections", in_use), ("time_wait", sockets(sockstat, "TCP:", "tw"))];
+    let level = |(series, count): (&str, Option<u64>)| Some(Reading::level(subject, series, "sockets", count? as f64));
     COUNTERS.into_iter().filter_map(total).chain(levels.into_iter().filter_map(level)).collect()
 }
 
-pub(crate) struct Tcp {
-    own: [ProcFile; 3],
-    nodes: NodeNetworks,
+/// Returns all readings of a namespace. `read` returns the text of a file of its `/proc/net`, as [`short_text`].
+fn all_of(subject: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Reading> {
+    let texts = FILES.map(|name| read(name).unwrap_or_default());
+    let mut all = readings(subject, texts.each_ref().map(String::as_str));
+    all.extend(queues(subject, LISTS.map(&read)));
+    all
 }
+
+pub(crate) struct Tcp(NodeNetworks);
 
 impl Tcp {
     pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
-        let [snmp, netstat, sockstat] = FILES.map(|name| ProcFile::open(&format!("/proc/self/net/{name}")));
-        Ok(Self { own: [snmp?, netstat?, sockstat?], nodes: NodeNetworks::new(processes) })
+        ProcFile::open("/proc/self/net/snmp")?;
+        Ok(Self(NodeNetworks::new(processes)))
     }
 }
 
 impl Sampler for Tcp {
     fn sample(&mut self) -> Vec<Reading> {
-        let texts = self.own.each_mut().map(|file| file.read().unwrap_or_default());
-        let mut all = readings("", texts.each_ref().map(|text| &**text));
-        all.extend(queues("", LISTS.map(|name| short_text(&format!("/proc/self/net/{name}")))));
-        for node in self.nodes.now() {
-            let texts = FILES.map(|name| node.read(name).unwrap_or_default());
-            all.extend(readings(&node.subject, texts.each_ref().map(String::as_str)));
-            all.extend(queues(&node.subject, LISTS.map(|name| node.read(name))));
+        let mut all = all_of("", |name| short_text(&format!("/proc/self/net/{name}")));
+        for node in self.0.now() {
+            all.extend(all_of(&node.subject, |name| node.read(name)));
         }
         all
     }
@@ -112,17 +116,18 @@ mod tests {
         Tcp: RtoAlgorithm RtoMin RtoMax MaxConn InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\n\
         Tcp: 1 200 120000 -1 127 126 14 0 12 0\nUdp: InDatagrams\nUdp: 7\n";
     const NETSTAT: &str = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\nTcpExt: 0 2 3 9\n";
+    const SOCKSTAT6: &str = "TCP6: inuse 4\nUDP6: inuse 1\n";
     const SOCKSTAT: &str = "sockets: used 96\nTCP: inuse 8 orphan 0 tw 2 alloc 12 mem 3\nUDP: inuse 1 mem 0\n";
 
     #[test]
     fn values_are_found_by_the_names_above_them() {
-        let all = readings("node 2", [SNMP, NETSTAT, SOCKSTAT]);
+        let all = readings("node 2", [SNMP, NETSTAT, SOCKSTAT, SOCKSTAT6]);
         assert!(all.iter().all(|one| one.subject == "node 2"));
         let all: Vec<_> = all.iter().map(|one| (&*one.name, one.number())).collect();
         let counters = [("received_segments", 127.0), ("sent_segments", 126.0), ("retransmits", 14.0)];
         let others = [("resets", 12.0), ("timeouts", 9.0), ("listen_drops", 3.0)];
-        assert_eq!(all, [&counters[..], &others, &[("connections", 8.0), ("time_wait", 2.0)]].concat());
-        assert_eq!(readings("", ["", "TcpExt: TCPTimeouts\n", "TCP: inuse\n"]), []);
+        assert_eq!(all, [&counters[..], &others, &[("connections", 12.0), ("time_wait", 2.0)]].concat());
+        assert_eq!(readings("", ["", "TcpExt: TCPTimeouts\n", "TCP: inuse\n", SOCKSTAT6]), []);
     }
 
     const SOCKETS: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt\n   \
@@ -145,8 +150,8 @@ mod tests {
         for text in garbled(SOCKETS) {
             assert_eq!(queues("", [Some(text.clone()), Some(text)]).len(), 3);
         }
-        for text in garbled(SNMP).chain(garbled(NETSTAT)).chain(garbled(SOCKSTAT)) {
-            assert!(readings("", [&text, &text, &text]).len() <= 8);
+        for text in garbled(SNMP).chain(garbled(NETSTAT)).chain(garbled(SOCKSTAT)).chain(garbled(SOCKSTAT6)) {
+            assert!(readings("", [&text, &text, &text, &text]).len() <= 8);
         }
     }
 }

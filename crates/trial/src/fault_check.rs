@@ -304,7 +304,9 @@ fn no_such_subject(
         return Ok(Some((format!("{label} has no {own}"), next)));
     }
     if !is_counter {
-        return Ok(None);
+        // The processes of an only server have no node's name.
+        let is_unnamed = condition.source == "server" && nodes == [1] && !adds;
+        return Ok(is_unnamed.then(|| (format!("{label} has one server, whose readings name no node"), alone())));
     }
     let counters = catalogue.store(&store.kind).map(|kind| kind.counters(&store.params)).unwrap_or_default();
     let is_whole = |name: &str| counters.iter().any(|one| one.name == name && one.subject.is_empty());

@@ -223,6 +223,7 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
         (read, "cluster", "connections > 5s", "connections is measured in another unit", "such as 100"),
         (nodes, "cluster", "server.node 4.user > 50%", "cluster has no node 4", "its nodes are 1, 2, 3"),
         (nodes, "single", "server.node 2.user > 50%", "single has no node 2", "leave `node 2` out: server.user"),
+        (nodes, "single", "server.node 1.user > 50%", "whose readings name no node", "leave `node 1` out: server.user"),
         (nodes, "cluster", "network.node 4 eth0.drops > 0/s", "cluster has no node 4 eth0", "its nodes are 1, 2, 3"),
     ] {
         let drive = format!("fault = \"kill all when {condition}\"");
