@@ -154,9 +154,9 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
 fn is_failure(code: &str) -> bool {
     match code.replace("XX", "xx").strip_suffix("xx") {
         Some(class) => matches!(class, "4" | "5"),
-        None => code.parse::<u16>().is_ok_and(|number| {
-            number.to_string() == code && !matches!(number, 0 | 200..=399 | 404 | 410)
-        }),
+        None => code
+            .parse::<u16>()
+            .is_ok_and(|number| number.to_string() == code && !matches!(number, 0 | 200..=399 | 404 | 410)),
     }
 }
 
