@@ -48,8 +48,10 @@ pub struct LivePhase {
     pub types: BTreeMap<String, LiveType>,
     /// Faults of the phase, in the order in which they began. A fault without `healed_ns` is in progress.
     pub faults: Vec<FaultSpan>,
-    /// Goals; empty unless the phase is a drive.
+    /// Goals of the phase if it is a drive, otherwise those of the drive before it in its trial.
     pub goals: Vec<LiveGoal>,
+    /// Name of the phase that the goals are of.
+    pub goals_phase: String,
 }
 
 /// Operation type of a phase.
@@ -229,6 +231,9 @@ impl Live {
 
     /// A phase of the trial begins, which will take so long if that is known.
     pub fn begin_phase(&mut self, header: &PhaseHeader, takes: Option<Duration>) {
+        let before = self.phase.take().filter(|_| header.kind != PhaseKind::Drive);
+        let (goals, goals_phase) =
+            before.map_or_else(|| (Vec::new(), header.name.clone()), |before| (before.goals, before.goals_phase));
         let mut phase = LivePhase {
             header: header.clone(),
             takes,
@@ -237,7 +242,8 @@ impl Live {
             newest: VecDeque::new(),
             types: BTreeMap::new(),
             faults: Vec::new(),
-            goals: Vec::new(),
+            goals,
+            goals_phase,
         };
         phase.judge(&self.goals);
         self.phase = Some(phase);
@@ -276,7 +282,8 @@ impl Live {
             phase.done.failed = phase.done.failed.saturating_sub(stopped + phase.done.unfinished);
         }
         phase.judge(&self.goals);
-        if end.state != PhaseState::Complete && !is_overload(&end.state) {
+        let is_judged = end.state == PhaseState::Complete || is_overload(&end.state);
+        if phase.header.kind == PhaseKind::Drive && !is_judged {
             // The report judges nothing of such a phase.
             phase.goals.iter_mut().for_each(|goal| (goal.seen, goal.holds) = (None, None));
         }

@@ -24,6 +24,8 @@ pub const FORMAT: u32 = 1;
 
 /// Most actions and faults that are named, of all phases together.
 const ACTS_MAX: usize = 8;
+/// Per cent of the selected operations from which pauses are named in the first sentence.
+const DISTURBED_PERCENT: f64 = 5.0;
 /// Nanoseconds of a second.
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -306,7 +308,8 @@ fn sentence(view: &SelectionView) -> String {
     if !view.acts.is_empty() {
         parts.push(format!("in these seconds: {}", number::list(&view.acts)));
     }
-    parts.extend(view.pauses.iter().filter(|pauses| pauses.count > 0).map(|pauses| pauses.sentence.clone()));
+    let matters = |pauses: &&SelectedPausesView| pauses.disturbed_percent >= DISTURBED_PERCENT;
+    parts.extend(view.pauses.iter().filter(matters).map(|pauses| pauses.sentence.clone()));
     parts.push(match view.differences.first() {
         Some(DifferenceView { clear: true, text, .. }) => format!("the largest difference is {text}"),
         Some(DifferenceView { text, .. }) => format!("the largest difference, which may be chance, is {text}"),

@@ -1,6 +1,6 @@
 //! Conversion of the user's options to a plan: studies and files, stores in `--on`, passwords taken out of URLs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -301,7 +301,10 @@ fn plan_error(from: &PlanText, error: &PlanError) -> TrialError {
     let told = |problem: &Problem| told(from, problem);
     match error.problems().iter().map(told).collect::<Option<Vec<_>>>() {
         Some(told) => {
-            let texts: Vec<String> = told.iter().map(crate::error::text).collect();
+            // An option may stand in several phases.
+            let mut seen = BTreeSet::new();
+            let mut texts: Vec<String> = told.iter().map(crate::error::text).collect();
+            texts.retain(|text| seen.insert(text.clone()));
             TrialError { kind: StoreErrorKind::Plan, ..TrialError::usage(texts.join("\n")) }
         }
         None => drawn(error),

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 /// Source name of a store's counters of its own work.
 pub const STORE: &str = "store";
 
+/// Name of the series of a store's sessions that wait for locks.
+pub const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
+
 /// Source name of the wake-up latency of the witness of the machine's pauses.
 pub const WITNESS: &str = "witness";
 

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use plimsoll_core::sampler::WAITING_FOR_LOCKS;
 use plimsoll_core::{Cycle, Reading, SeriesKind, StoreError, StoreErrorKind};
 use plimsoll_endpoint::text;
 
@@ -28,7 +29,7 @@ const COUNTERS: [(&str, &str, &str, &str, Make); 22] = {
         ("Innodb_data_fsyncs", "", "fsyncs", "", TOTAL),
         ("Innodb_history_list_length", "", "history_length", "", LEVEL),
         ("Innodb_row_lock_waits", "", "row_lock_waits", "", TOTAL),
-        ("Innodb_row_lock_current_waits", "", "waiting_for_row_locks", "", LEVEL),
+        ("Innodb_row_lock_current_waits", "", WAITING_FOR_LOCKS, "", LEVEL),
         ("Innodb_row_lock_time", "", "row_lock_time", "s", MILLISECONDS),
         ("Innodb_deadlocks", "", "deadlocks", "", TOTAL),
         ("Handler_read_key", "", "rows_read_by_key", "", TOTAL),

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::sampler::WAITING_FOR_LOCKS;
 use plimsoll_core::{Answer, Reading, StoreError};
 use plimsoll_endpoint::text;
 
@@ -173,8 +174,8 @@ const READINGS_MAX: usize = 3_600;
 /// Names of the columns that do not only grow.
 const LEVELS: [&str; 5] = [CONNECTIONS, WAITING_FOR_LOCKS, WAITING_FOR_INTERNAL_LOCKS, WAITING_FOR_IO, IDLE];
 const CONNECTIONS: &str = "connections";
-/// Sessions that wait for another's transaction; for a structure in shared memory; for a file.
-const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
+/// Sessions that wait for a structure in shared memory; for a file. Those that wait for another's transaction are
+/// [`WAITING_FOR_LOCKS`].
 const WAITING_FOR_INTERNAL_LOCKS: &str = "waiting_for_internal_locks";
 const WAITING_FOR_IO: &str = "waiting_for_io";
 /// Sessions whose client is silent inside a transaction, which keeps its locks.

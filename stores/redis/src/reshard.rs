@@ -23,20 +23,12 @@ const SLOTS_MAX: usize = SLOTS as usize / 10;
 const KEYS_AT_ONCE: &[u8] = b"10";
 /// Time-out of MIGRATE, in milliseconds. The source serves no client while it waits.
 const MIGRATE_TIMEOUT_MS: &[u8] = b"5000";
-/// Most bytes that one MIGRATE moves, unless a single key has more.
-const BYTES_AT_ONCE: u64 = 1 << 20;
-/// Attempts to end a MIGRATE: the source sends the keys once more by itself.
-const INTERRUPTIONS_MAX: usize = 3;
-/// Bytes of a request that has not arrived as a whole, from which on it is one of MIGRATE.
-const ARRIVING_BYTES_MIN: u64 = 32 << 10;
 /// Pause before a MIGRATE is sent again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// Longest wait for the source's reply after a stop. It is longer than MIGRATE's time-out, so that its result is known.
 const STOP_GRACE: Duration = Duration::from_secs(7);
 /// Longest time of the reply of a master that takes no part.
 const TELL_BOUND: Duration = Duration::from_secs(1);
-/// Advice for a key that does not move.
-const STUCK_NEXT: &str = "raise the rate of the link, or split or delete the key, and reshard again";
 /// Limits of the source and the target while a slot is settled after a failure or a stop.
 const SETTLE_BOUNDS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
 
@@ -114,7 +106,6 @@ pub(crate) fn run(recipe: &RedisRecipe, node: Member<'_>, waits: &Waits) -> Resu
         keys: 0,
         is_split: false,
         is_empty: false,
-        is_stuck: false,
     };
     let is_third = |other: &&Arc<Node>| {
         let address = other.listens_at(0).to_string();
@@ -212,8 +203,6 @@ struct Mover<'a> {
     is_split: bool,
     /// True if the source has no key of the slot left.
     is_empty: bool,
-    /// True if a key does not reach the target, though the target answers.
-    is_stuck: bool,
 }
 
 impl Mover<'_> {
@@ -234,9 +223,7 @@ impl Mover<'_> {
             if keys.is_empty() {
                 self.is_empty = true;
             } else {
-                let sizes = sizes(&mut links.source, &keys)?;
-                let count = fitting(&sizes);
-                self.migrate(&keys[..count], sizes[..count].iter().sum(), links)?;
+                self.migrate(&keys, links)?;
             }
         }
         self.set_slot(&mut links.target, 1, &[b"NODE", to.as_bytes()])?;
@@ -247,17 +234,11 @@ impl Mover<'_> {
         links.source.waits().check()
     }
 
-    /// Moves some keys of `bytes` in memory. Returns without an error if the source has not reached the target: it
-    /// keeps these keys.
-    ///
-    /// # Errors
-    /// `Broken` for a large key that does not arrive though the target answers; a refusal by a server.
-    fn migrate(&mut self, keys: &[Vec<u8>], bytes: u64, links: &mut Links) -> Result<(), StoreError> {
+    /// Moves some keys. Returns without an error if the source has not reached the target: it keeps these keys.
+    fn migrate(&mut self, keys: &[Vec<u8>], links: &mut Links) -> Result<(), StoreError> {
         let [source, target] = self.nodes;
         let (host, port) = (target.address.to_string(), target.listens_at(0).port().to_string());
-        let is_large = bytes > BYTES_AT_ONCE;
-        let of_size = if is_large { format!(" of {} MiB", bytes >> 20) } else { String::new() };
-        self.note(&format!("MIGRATE{of_size} on node {}", source.number + 1));
+        self.note(&format!("MIGRATE on node {}", source.number + 1));
         let to: [&[u8]; 6] = [b"MIGRATE", host.as_bytes(), port.as_bytes(), b"", b"0", MIGRATE_TIMEOUT_MS];
         // A copy that an earlier time-out has left at the target is older.
         let how: [&[u8]; 4] = [b"REPLACE", b"AUTH", source.secret.as_bytes(), b"KEYS"];
@@ -272,13 +253,6 @@ impl Mover<'_> {
                 let words = error.detail.unwrap_or_default();
                 self.note(&format!("PING on node {} after {words}", target.number + 1));
                 links.target.long_command(&[b"PING"])?;
-                if is_large {
-                    self.is_stuck = true;
-                    let (from, to) = (source.number + 1, target.number + 1);
-                    let what =
-                        format!("a key{of_size} did not reach node {to}, and node {from} served no client meanwhile");
-                    return Err(StoreError::broken(what).detail(words).next(STUCK_NEXT));
-                }
                 links.source.waits().pause(RETRY_PAUSE)
             }
             Err(error) => Err(error),
@@ -323,22 +297,10 @@ impl Mover<'_> {
     /// Finishes the move of the slot, or undoes it as long as no key may have moved. Returns true if it has moved.
     fn settle(&mut self) -> Result<bool, StoreError> {
         let open = |at: usize| Control::open(&self.recipe.endpoint(self.nodes[at]), SETTLE_BOUNDS[at]);
-        let (mut source, mut target) = (open(0), open(1));
-        for _ in 0..INTERRUPTIONS_MAX {
-            let (Err(_), Ok(target)) = (&source, &mut target) else { break };
-            end_migrate(target, &self.nodes[0].address.to_string())?;
-            self.is_stuck = true;
-            source = open(0);
-        }
-        let mut source = source?;
+        let target = open(1);
+        let mut source = open(0)?;
         let error = match target {
             Err(error) => error,
-            // The source keeps what has not arrived.
-            Ok(mut target) if self.is_stuck && self.keys == 0 => {
-                self.set_slot(&mut target, 1, &[b"STABLE"])?;
-                return self.set_slot(&mut source, 0, &[b"STABLE"]).map(|()| false);
-            }
-            Ok(_) if self.is_stuck => return Err(StoreError::broken("a key of the slot does not move")),
             Ok(target) => {
                 let mut links = Links { source, target, others: Vec::new() };
                 match self.move_slot(&mut links) {
@@ -358,63 +320,9 @@ impl Mover<'_> {
     }
 }
 
-/// Returns the bytes that keys take in memory.
-fn sizes(source: &mut Control, keys: &[Vec<u8>]) -> Result<Vec<u64>, StoreError> {
-    let asked: Vec<Vec<&[u8]>> = keys.iter().map(|key| vec![&b"MEMORY"[..], &b"USAGE"[..], key.as_slice()]).collect();
-    let bytes = |reply: &Reply| if let Reply::Int(bytes) = reply { bytes.unsigned_abs() } else { 0 };
-    Ok(source.commands(&asked)?.iter().map(bytes).collect())
-}
-
-/// Returns the number of the first of `sizes` that move at once: at least one.
-fn fitting(sizes: &[u64]) -> usize {
-    let mut sum = 0_u64;
-    let fit = sizes.iter().take_while(|bytes| {
-        sum = sum.saturating_add(**bytes);
-        sum <= BYTES_AT_ONCE
-    });
-    fit.count().max(1)
-}
-
-/// Ends the connections over which the server at `host` sends keys to `target`: until its MIGRATE ends it serves no
-/// client.
-fn end_migrate(target: &mut Control, host: &str) -> Result<(), StoreError> {
-    let clients = target.command(&[b"CLIENT", b"LIST", b"TYPE", b"NORMAL"])?.text();
-    let mut senders = senders(&clients, host).into_iter();
-    // One may have ended by itself.
-    senders
-        .try_for_each(|id| target.commands(&[vec![&b"CLIENT"[..], &b"KILL"[..], &b"ID"[..], id.as_bytes()]]).map(drop))
-}
-
-/// Returns the ids of clients at `host` whose requests are arriving, of the reply to CLIENT LIST.
-fn senders<'t>(clients: &'t str, host: &str) -> Vec<&'t str> {
-    let sender = |line: &'t str| {
-        let value = |name: &str| line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        let is_there = value("addr")?.rsplit_once(':')?.0 == host;
-        let is_arriving = value("qbuf")?.parse::<u64>().ok()? >= ARRIVING_BYTES_MIN;
-        value("id").filter(|_| is_there && is_arriving)
-    };
-    clients.lines().filter_map(sender).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn small_keys_move_together_and_a_large_one_alone() {
-        assert_eq!(fitting(&[100; 10]), 10);
-        assert_eq!((fitting(&[100, 100, 2 << 20, 100]), fitting(&[2 << 20, 100])), (2, 1));
-    }
-
-    #[test]
-    fn only_the_clients_that_send_a_large_request_from_the_source_are_ended() {
-        let clients = "\
-            id=3 addr=10.77.0.1:50000 laddr=10.77.0.2:6379 fd=8 name= flags=N qbuf=4194304 qbuf-free=0 cmd=select\n\
-            id=4 addr=10.77.0.1:50001 laddr=10.77.0.2:6379 fd=9 name= flags=N qbuf=26 qbuf-free=20448 cmd=client\n\
-            id=5 addr=10.77.0.9:50000 laddr=10.77.0.2:6379 fd=9 name= flags=N qbuf=4194304 qbuf-free=0 cmd=set\n\
-            id=6 addr=/run/redis.sock:0 laddr=/run/redis.sock:0 fd=7 name= flags=U qbuf=0 qbuf-free=0 cmd=get\n";
-        assert_eq!(senders(clients, "10.77.0.1"), ["3"]);
-    }
 
     const NODES: &str = "\
         aa :7000@17000 myself,master - 0 0 1 connected 0-3 9 [2->-cc] [3->-bb] [77-<-bb]\n\

@@ -1,6 +1,7 @@
 //! Saturation: resources that are used up, or waited for, in most slices of a phase.
 
 use plimsoll_core::Slice;
+use plimsoll_core::sampler::{STORE, WAITING_FOR_LOCKS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
@@ -12,15 +13,51 @@ use crate::number;
 use crate::stat;
 use crate::view::FindingView;
 
-/// Share of the time in which a task waited for a resource, from which the phase is bound by it.
+/// Share of the time in which a task waited for a resource, or of clients that wait for locks, from which the phase is
+/// bound by it.
 const WAITED: f64 = 0.5;
 
-/// Returns the resources by which a phase is bound; `None` without any.
-pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<FindingView> {
+/// Returns by what a phase is bound: locks, and resources of the machine.
+pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Vec<FindingView> {
     let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
+    let all = series::values(run, &slices, phase.slice_ns);
+    let locks = locks(run, phase, &all);
+    locks.into_iter().chain(resources(run, phase, &slices, all)).collect()
+}
+
+/// Returns the finding that half of the clients or more wait for locks in most slices.
+fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Option<FindingView> {
+    let clients = phase.facts.phase.header.clients;
+    let is_meant = |name: &str, source: &str| name == WAITING_FOR_LOCKS && source == STORE;
+    let waiting = run.series.iter().zip(all).filter(|(series, _)| is_meant(&series.name, &series.source));
+    let sums = waiting.fold(None::<Vec<f64>>, |sums, (_, values)| {
+        let values = values.iter().map(|value| value.unwrap_or(0.0));
+        Some(match sums {
+            Some(sums) => sums.iter().zip(values).map(|(sum, value)| sum + value).collect(),
+            None => values.collect(),
+        })
+    })?;
+    let waiting = stat::median(&sums).filter(|waiting| clients > 1 && *waiting >= WAITED * f64::from(clients))?;
+    let words = Words {
+        rule: "bound",
+        sentence: format!("in most slices {} of {clients} clients waited for locks", number::significant(waiting)),
+        opposite: "With fewer clients throughput falls in proportion.".to_owned(),
+        next: "Shorten the transactions, or spread them over more records (a larger scale), and compare.".to_owned(),
+        command: again(run, false),
+    };
+    Some(words.finding(phase.facts))
+}
+
+/// Returns the resources by which a phase is bound; `None` without any.
+fn resources(
+    run: &Run,
+    phase: &SlowPhase<'_, '_>,
+    slices: &[&Slice<Distribution>],
+    all: Vec<Vec<Option<f64>>>,
+) -> Option<FindingView> {
     let cores = line::processors(&run.series);
     let mut used: Vec<(Resource, Vec<Option<f64>>)> = Vec::new();
-    for (series, values) in run.series.iter().zip(series::values(run, &slices, phase.slice_ns)) {
+    for (series, values) in run.series.iter().zip(all) {
         let Some(resource) = line::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
         match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
             Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
@@ -30,7 +67,7 @@ pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<FindingView> {
         }
     }
     let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
-    texts.extend(generator(phase, &slices));
+    texts.extend(generator(phase, slices));
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {}", number::list(&texts)),

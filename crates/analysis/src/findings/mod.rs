@@ -13,7 +13,7 @@
 //! | `cause` | 1 | moments that begin when a series is high |
 //! | `unexplained` | 1 | moments that nothing explains |
 //! | `regular` | 1 | moments at equal intervals |
-//! | `bound` | 1 | resources that are used up in most slices (`bound`) |
+//! | `bound` | 1 | locks that half of the clients wait for, and resources that are used up, in most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
 mod bound;
@@ -51,7 +51,7 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
         all.extend(of_phase(run, phase, searched, factor));
     }
     all.extend(phases.iter().flat_map(|phase| levels::levels(run, phase)));
-    all.extend(phases.iter().filter_map(|phase| bound::bound(run, phase)));
+    all.extend(phases.iter().flat_map(|phase| bound::bound(run, phase)));
     all
 }
 

@@ -80,7 +80,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         "interrupts" => return None,
         "tcp" if matches!(series.name.as_str(), "sent_segments" | "received_segments") => return None,
         "server" if !subject.is_empty() && is_use => (format!("the CPU of {subject}"), Some(100.0 * cores)),
-        // Their names are those of others' series too, which are not to be added up.
+        // Other sources use the same names, and their values are not to be added up.
         of @ ("server" | "tcp" | "cgroup") if !subject.is_empty() => (format!("{of} of {subject}: {name}"), None),
         "server" if series.name == "run_queue_delay" => ("the server's wait for a processor".to_string(), None),
         "server" if series.unit == "%" && is_use => (SERVER_CPU.to_string(), Some(100.0 * cores)),

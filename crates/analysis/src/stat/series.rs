@@ -16,7 +16,8 @@ pub fn autocorrelation_time(values: &[f64]) -> f64 {
         pairs.map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / n as f64
     };
     let whole = covariance(0);
-    if n < 4 || whole <= 0.0 {
+    // Values that differ by their rounding alone repeat nothing.
+    if n < 4 || whole <= (1e-12 * mean).powi(2) {
         return 1.0;
     }
     let mut sum = 0.0;

@@ -254,6 +254,16 @@ fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
 }
 
 #[test]
+fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
+    let mut run = driven(&[2_000; 30]);
+    run.trials[0].phases[0].header.clients = 16;
+    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[11.0; 30]);
+    assert_eq!(only(&run, "bound").sentence, "fjall, phase mixed: in most slices 11.0 of 16 clients waited for locks.");
+    run.trials[0].phases[0].header.clients = 32;
+    assert!(view(&run).findings.is_empty());
+}
+
+#[test]
 fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
     let mut run = driven(&[2_000; 30]);
     sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));

@@ -89,6 +89,7 @@ fn phase(phase: &LivePhase) -> Value {
         "types": types.collect::<Vec<_>>(),
         // The fields of a slice are those of `--json`.
         "newest": newest.and_then(|row| serde_json::from_str::<Value>(&plimsoll_report::json_slice(row)).ok()),
+        "goals_phase": phase.goals_phase,
         "goals": phase.goals.iter().map(goal).collect::<Vec<_>>(),
         "faults": phase.faults.iter().map(fault).collect::<Vec<_>>(),
     })

@@ -111,7 +111,8 @@ fn phase(out: &mut Metrics, run: &WatchedRun) {
         out.begin("plimsoll_due_operations", "gauge", "Operations due and not sent.");
         out.add("", &of, row.due_unsent as f64);
     }
-    goals(out, &of, &phase.goals);
+    let of_goals = [of[0], ("phase", phase.goals_phase.as_str())];
+    goals(out, &of_goals, &phase.goals);
     out.begin("plimsoll_fault_active", "gauge", "1 while a fault of the phase is in effect, 0 after it.");
     for span in &phase.faults {
         let is_active = span.taken_ns.is_some() && span.healed_ns.is_none();

@@ -64,8 +64,8 @@ impl Client {
     }
 }
 
-const DRIVE: &str = "drive kv --set records=500 --mix read=3,update=1 --clients 4 --slice 200ms --durability buffered \
-                     --goal p50=20s -q";
+const DRIVE: &str = "drive kv --set records=500 --mix read=3,update=1 --clients 4 --slice 200ms \
+                     --durability as-configured --goal p50=20s -q";
 
 /// Returns the time of the largest value of a panel's line.
 fn time_of_largest(panel: &Value, line: &str) -> f64 {

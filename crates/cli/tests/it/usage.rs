@@ -359,3 +359,9 @@ fn the_names_that_people_type_run() {
     ran.says("all 950 checked answers and 1,0 … records read back were right");
     place.line("runs").expect(0).says("kv:d");
 }
+
+#[test]
+fn an_option_that_is_wrong_in_several_phases_is_told_once() {
+    let ran = Place::new().run(&["drive", "kv", "--on", "postgres", "--durability", "buffered"]).expect(2);
+    assert_eq!(ran.err.matches("cannot do `buffered`").count(), 1, "{}", ran.err);
+}
