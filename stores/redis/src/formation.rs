@@ -62,7 +62,10 @@ pub(crate) fn until_whole(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Wai
             let says = control.command(&[b"CLUSTER", b"INFO"])?.text();
             let masters = control.slots()?.into_iter().map(|range| range.master).collect::<BTreeSet<_>>();
             let is_whole = says.contains("cluster_state:ok") && masters.len() == recipe.shape.masters;
-            let is_whole = is_whole && (node.number < recipe.shape.masters || follows(&mut control)?);
+            // A failover changes which nodes are masters.
+            let at = node.listens_at(0);
+            let is_master = masters.contains(&(at.ip().to_string(), at.port()));
+            let is_whole = is_whole && (is_master || follows(&mut control)?);
             let said = || says.split_ascii_whitespace().take(4).collect::<Vec<_>>().join(" ");
             Ok(if is_whole { Ok(()) } else { Err(format!("the private cluster has not come about ({})", said())) })
         })

