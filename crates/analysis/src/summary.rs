@@ -74,8 +74,13 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
         let is_broken = one.state >= PromiseState::Lost && !one.expected;
         let of = format!("of {} writes lost", number::count(one.acknowledged));
         let state = one.state.name().to_owned();
-        let mut parts =
-            vec![SummaryPart { name: "promise".to_owned(), value: state.clone(), bad: is_broken, text: state }];
+        let mut parts = vec![SummaryPart {
+            name: "promise".to_owned(),
+            value: state.clone(),
+            bad: is_broken,
+            text: state,
+            ..SummaryPart::default()
+        }];
         if one.state != PromiseState::NothingAtRisk {
             let losses = losses(&of, one.lost);
             parts.push(SummaryPart { bad: losses.bad && !one.expected, ..losses });
@@ -90,7 +95,7 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
 
 /// A number with what it counts behind it.
 fn counted(name: &str, value: String, bad: bool) -> SummaryPart {
-    SummaryPart { text: format!("{value} {name}"), name: name.to_owned(), value, bad }
+    SummaryPart { text: format!("{value} {name}"), name: name.to_owned(), value, bad, ..SummaryPart::default() }
 }
 
 /// The number of losses with what it counts behind it, if it is known.
@@ -131,6 +136,7 @@ fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
             value: noticed.clone(),
             bad: one.noticed.is_empty() && has_harm,
             text: noticed,
+            ..SummaryPart::default()
         },
         counted("wrong answers", number::count(one.wrong_answers), one.wrong_answers > 0),
         losses("lost", one.lost),
@@ -282,7 +288,7 @@ fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
 }
 
 fn part(name: &str, value: String) -> SummaryPart {
-    SummaryPart { text: format!("{name} {value}"), name: name.to_string(), value, bad: false }
+    SummaryPart { text: format!("{name} {value}"), name: name.to_string(), value, ..SummaryPart::default() }
 }
 
 fn joined(parts: &[SummaryPart]) -> String {
@@ -384,8 +390,13 @@ fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
 /// nothing was lost, although the ledger found everything in the end.
 fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     let late = |text: String| number::marked(text, summary.late);
-    let part =
-        |name: &str, value: String, text: String, bad: bool| SummaryPart { name: name.to_string(), value, text, bad };
+    let part = |name: &str, value: String, text: String, bad: bool| SummaryPart {
+        name: name.to_string(),
+        value,
+        text,
+        bad,
+        ..SummaryPart::default()
+    };
     let mut parts = std::mem::take(&mut summary.parts);
     if let Some(rate) = summary.rate_per_s {
         let value = late(number::significant(rate));
@@ -397,7 +408,8 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
     }
     if let Some(one) = &summary.outage {
-        parts.push(part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true));
+        let silence = part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true);
+        parts.push(SummaryPart { meanwhile: number::list(&one.with), ..silence });
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
     match summary.errors {

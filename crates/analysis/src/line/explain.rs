@@ -88,7 +88,11 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         // Of what a store counts, what grows with the work that it is given explains nothing.
         STORE if series.kind == SeriesKind::Total && series.unit == "1/s" => return None,
         STORE if series.kind == SeriesKind::Cycle => (format!("{subject}'s {name}"), None),
-        "pressure" => (format!("{subject} ({name})"), Some(100.0)),
+        "pressure" => {
+            let resource = if subject == "cpu" { "a processor" } else { subject };
+            let tasks = if name == "full" { ", all tasks at once," } else { "" };
+            (format!("{resource}{tasks}"), Some(100.0))
+        }
         sampler if subject.is_empty() => (format!("{sampler}: {name}"), None),
         _ => (format!("{subject}: {name}"), None),
     };

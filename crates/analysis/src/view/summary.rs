@@ -38,7 +38,7 @@ pub struct SummaryView {
 }
 
 /// A number of a summary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct SummaryPart {
     /// Name of the value: `tps`, `p99`, `errors`.
     pub name: String,
@@ -48,6 +48,9 @@ pub struct SummaryPart {
     pub bad: bool,
     /// Name and value as in the line: `p99 16.3 ms`.
     pub text: String,
+    /// What was done to servers meanwhile; empty if nothing was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub meanwhile: String,
 }
 
 /// Operations whose times lie between two bounds.

@@ -272,7 +272,7 @@ fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
     let finding = only(&run, "bound");
     assert_eq!(
         finding.sentence,
-        "fjall, phase mixed: in most slices disk vda was 96.0 % in use and waiting for io (some) took 64.0 % of the \
+        "fjall, phase mixed: in most slices disk vda was 96.0 % in use and waiting for io took 64.0 % of the \
          time."
     );
     // A generator without a core of its own to spare is named like a resource.

@@ -74,12 +74,9 @@ fn verdict(view: &RunView) -> Verdict {
         VerdictState::Undecided => ("Undecided", Tone::Open),
     };
     let (run, sentence) = (&view.run, view.verdict.sentence.to_lowercase());
-    // The only one is said by the sentence, unless it is beside what the sentence says.
-    let is_said = |reason: &String| sentence.contains(reason.trim_end_matches('.').to_lowercase().as_str());
-    let reasons = match &view.verdict.reasons[..] {
-        [only] if is_said(only) => Vec::new(),
-        all => all.to_vec(),
-    };
+    // The sentence has the first reason, unless the first is beside what the sentence says.
+    let is_said = |reason: &&String| sentence.contains(reason.trim_end_matches('.').to_lowercase().as_str());
+    let reasons = view.verdict.reasons.iter().filter(|reason| !is_said(reason)).cloned().collect();
     Verdict {
         word,
         tone,

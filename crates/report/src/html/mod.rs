@@ -124,7 +124,11 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: &[Warning]) -> 
 fn answers(summary: &[SummaryView]) -> String {
     let part = |part: &SummaryPart| {
         let bad = if part.bad { " class=\"bad\"" } else { "" };
-        format!("<div><dt>{}</dt><dd{bad}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
+        let meanwhile = match part.meanwhile.as_str() {
+            "" => String::new(),
+            text => format!(", around then: {}", Esc(text)),
+        };
+        format!("<div><dt>{}{meanwhile}</dt><dd{bad}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
     };
     let one = |summary: &SummaryView| {
         let place = match summary.place.as_str() {
