@@ -48,7 +48,7 @@ pub struct SummaryPart {
     pub bad: bool,
     /// Name and value as in the line: `p99 16.3 ms`.
     pub text: String,
-    /// What was done to servers meanwhile; empty if nothing was.
+    /// Faults and commands for servers at the same time; empty without any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub meanwhile: String,
 }
