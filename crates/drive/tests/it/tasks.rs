@@ -2,11 +2,12 @@
 //! of the asynchronous one too.
 
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     Address, Answer, AsyncSession, CompletionSink, Op, OpKind, Outcome, SessionFuture, Sessions, StoreError,
@@ -235,4 +236,51 @@ fn a_stop_ends_the_wait_for_an_answer_within_two_seconds() {
 fn a_client_that_panics_ends_the_phase_and_its_words_are_told() {
     let error = refused(&DriveSpec::default(), plain(2, |_| Some(false)), endless());
     assert!(error.to_string().contains("a client that is broken"));
+}
+
+/// A client whose first connection ends at once, or one that takes a while to open.
+struct Unsteady {
+    is_slow: bool,
+    opened: u32,
+}
+
+impl AsyncSession for Unsteady {
+    fn open<'a>(&'a mut self, _: &'a [OpKind]) -> SessionFuture<'a, Result<(), StoreError>> {
+        self.opened += 1;
+        let until = Instant::now() + Duration::from_millis(if self.is_slow { 150 } else { 0 });
+        Box::pin(poll_fn(move |context| {
+            context.waker().wake_by_ref();
+            if Instant::now() < until { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }))
+    }
+
+    fn limit_answers(&mut self, _: usize) {}
+
+    fn execute<'a>(&'a mut self, _: &Op<'_>, _: &'a mut Answer) -> SessionFuture<'a, Outcome> {
+        Box::pin(async { Outcome::Ok })
+    }
+
+    fn place(&self) -> &str {
+        "nowhere"
+    }
+
+    fn lost(&self) -> Option<StoreError> {
+        None
+    }
+
+    fn poll_ended(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        if !self.is_slow && self.opened == 1 { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+#[test]
+fn a_connection_that_ends_while_others_are_opened_is_opened_again_and_the_phase_begins() {
+    let spec =
+        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), keep_each: true, ..DriveSpec::default() };
+    let client = |is_slow| Box::new(Unsteady { is_slow, opened: 0 }) as Box<dyn AsyncSession>;
+    let (driven, log) = drive(&spec, Sessions::Async(vec![client(false), client(true)]), endless());
+    log.check_cycles(1);
+    for client in 0..2 {
+        assert!(driven.result.each.iter().filter(|op| op.client == client).count() > 100, "{client}");
+    }
 }
