@@ -135,7 +135,8 @@ fn past(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
             break;
         }
         sink.take(&Told::Note(format!("reading {}", log.label)));
-        read.push((log, ReadLog::read(spec, log, sink)?));
+        let Some(whole) = ReadLog::read(spec, log, sink)? else { break };
+        read.push((log, whole));
     }
     let length_us = read.iter_mut().map(|(_, log)| log.text.table().length_us()).max().unwrap_or(1_000_000);
     for (_, log) in &mut read {
@@ -183,27 +184,48 @@ struct ReadLog<'a> {
 }
 
 impl<'a> ReadLog<'a> {
-    fn read(spec: &WatchSpec<'a>, log: &WatchedLog, sink: &dyn Sink) -> Result<Self, TrialError> {
+    /// Reads a log. Returns `None` if the user ended that before its first operation was read.
+    fn read(spec: &WatchSpec<'a>, log: &WatchedLog, sink: &dyn Sink) -> Result<Option<Self>, TrialError> {
         let mut chosen = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
         let mut text: Option<Mutex<LogText>> = None;
-        let mut failed = Vec::new();
+        let (mut failed, mut damaged) = (Vec::new(), None);
         for file in log_file::files(&log.path)? {
-            let (head, mut whole) = log_file::open(&file).map_err(|error| io_error(file.display(), &error))?;
+            let (head, mut whole) = match log_file::open(&file, spec.stop) {
+                Ok(opened) => opened,
+                Err(_) if spec.is_stopped() => break,
+                Err(error) if log_file::is_damage(&error) => {
+                    failed.push(format!("{} was not read: {error}", file.display()));
+                    damaged.get_or_insert_with(|| log_file::unread(&file, &error));
+                    continue;
+                }
+                Err(error) => return Err(log_file::unread(&file, &error)),
+            };
             if head.is_empty() {
                 continue;
             }
             if chosen.is_none() {
-                chosen = Grammar::of_head(&head, spec.catalogue);
+                chosen = Grammar::of_head(&head, spec.catalogue, spec.stop);
+            }
+            if spec.is_stopped() {
+                break;
             }
             let grammar = chosen.ok_or_else(|| unknown(&file, &head))?;
             let text = text.get_or_insert_with(|| Mutex::new(new_text(spec, grammar, SliceTable::growing())));
-            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop) {
+            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop)
+                && !spec.is_stopped()
+            {
                 failed.push(format!("{} was read up to an error: {error}", file.display()));
             }
             locked(text).end_file();
             sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(locked(text).counts().lines))));
         }
         let (Some(grammar), Some(text)) = (chosen, text) else {
+            if spec.is_stopped() {
+                return Ok(None);
+            }
+            if let Some(error) = damaged {
+                return Err(error);
+            }
             return Err(TrialError::usage(format!("{} is empty", log.path.display())));
         };
         let text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -214,7 +236,7 @@ impl<'a> ReadLog<'a> {
                 None => error,
             });
         }
-        Ok(Self { grammar, text, slices: Vec::new(), failed })
+        Ok(Some(Self { grammar, text, slices: Vec::new(), failed }))
     }
 
     fn notices(&self, label: &str) -> Vec<String> {
@@ -465,7 +487,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     if let Some(log) = log {
         let (head, reader) = Followed::open(&log.path, &over)?;
         let named = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
-        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue));
+        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue, spec.stop));
         followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head))?, reader));
     }
     let server = ServerProcesses::default();
@@ -624,7 +646,15 @@ fn roots(spec: &WatchSpec<'_>) -> Result<Vec<u32>, TrialError> {
     let mut pids = spec.pids.to_vec();
     if let Some(group) = spec.group {
         members(group, &mut pids).map_err(|error| {
-            io_error(group.display(), &error).next("name a directory of a control group below /sys/fs/cgroup")
+            let group = group.display();
+            let failed = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => io_error(group, &error),
+                std::io::ErrorKind::NotFound if spec.group.is_some_and(Path::is_dir) => {
+                    TrialError::usage(format!("{group} is no control group: it has no cgroup.procs"))
+                }
+                _ => TrialError::usage(format!("{group}: {error}")),
+            };
+            failed.next("name a directory of a control group below /sys/fs/cgroup")
         })?;
     }
     pids.sort_unstable();

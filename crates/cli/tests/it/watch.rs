@@ -125,6 +125,8 @@ fn what_cannot_be_watched_is_named() {
     let empty = written(&place, "empty.log", "");
     let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
     let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    let damaged = written(&place, "access.log.gz", "");
+    fs::write(&damaged, [0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     for (line, words) in [
         ("watch".to_owned(), "LOG"),
         ("watch /nonexistent/access.log".to_owned(), "/nonexistent/access.log"),
@@ -140,6 +142,8 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
+        ("watch --cgroup /etc".to_owned(), "/etc is no control group"),
+        (format!("watch {damaged}"), "gzip -t"),
         ("watch - --follow".to_owned(), "cannot be followed"),
     ] {
         place.refuses(&[(line.as_str(), words)]);
@@ -148,6 +152,23 @@ fn what_cannot_be_watched_is_named() {
     let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 1\n", "\n");
     let bare = written(&place, "bare.log", &bare.repeat(10));
     place.run(&["watch", &bare]).expect(0).says("10 of 10 operations have no response time").says("10 operations");
+}
+
+#[test]
+fn a_pipe_without_a_log_ends_with_one_signal() {
+    let place = Place::new();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (idle, _writer) = std::io::pipe().unwrap();
+    for (log, input) in [(pipe.to_str().unwrap(), Stdio::null()), ("-", Stdio::from(idle))] {
+        let mut child = Guarded(place.command(&["watch", log]).stdin(input).spawn().unwrap());
+        std::thread::sleep(Duration::from_secs(1));
+        child.signal(rustix::process::Signal::INT);
+        wait_for("the end", Duration::from_secs(10), || child.0.try_wait().unwrap().is_some());
+        let ended = child.ended();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        ended.says("before a log was read");
+    }
 }
 
 fn now_s() -> i64 {
