@@ -54,6 +54,7 @@ const STATEMENTS: [&str; 13] = [
 pub(crate) fn statement_kind(text: &str) -> KindId {
     let letters = text.trim_start().bytes().take_while(u8::is_ascii_alphabetic).count();
     let word = &text.trim_start()[..letters];
+    let word = if word.eq_ignore_ascii_case("END") { "COMMIT" } else { word };
     position(&STATEMENTS, |kind| kind.eq_ignore_ascii_case(word))
 }
 

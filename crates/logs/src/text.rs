@@ -46,6 +46,8 @@ pub struct LogCounts {
     pub late: u64,
     /// Operations with a response time above an hour: they count as one of an hour.
     pub long: u64,
+    /// Statements whose times have no zone that is known: they are taken for those of `--log-zone`.
+    pub unzoned: u64,
     /// Operations and pauses with a time before the year 2000, or ahead of this machine's clock: they count nowhere.
     pub stray: u64,
 }
@@ -187,8 +189,11 @@ impl LogText {
     /// Takes an entry of a log of statements.
     pub fn entry(&mut self, entry: LogEntry<'_>) {
         match entry {
-            LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
+            LogEntry::Timed(TimedStatement { at_us, has_zone, took_ns, text }) => {
                 self.counts.lines += 1;
+                self.counts.unzoned += u64::from(!has_zone);
+                let zone_us = if has_zone { 0 } else { self.reader.options.zone_s * 1_000_000 };
+                let at_us = at_us.saturating_sub(zone_us);
                 if !(0..END_US).contains(&at_us) {
                     return self.broken(text.as_bytes());
                 }
@@ -196,11 +201,11 @@ impl LogText {
                 // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
                 self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
             }
-            LogEntry::Cut => {
+            LogEntry::Cut(true) => {
                 self.counts.lines += 1;
                 self.counts.unfinished += 1;
             }
-            LogEntry::Statement(..) => {}
+            LogEntry::Statement(..) | LogEntry::Cut(false) => {}
         }
     }
 

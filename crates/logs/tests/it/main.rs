@@ -247,7 +247,7 @@ fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
     let table = SliceTable::of_length(1_000_000, AT_US - 5_000_000);
     let mut log = LogText::new(LineReader::new(LogFormat::Statements, OPTIONS), table);
     log.set_now(AT_US);
-    log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US + 19_800_000_000, took_ns: MS, text: "SELECT 1" }));
+    log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US + 19_800_000_000, has_zone: true, took_ns: MS, text: "SELECT 1" }));
     let slices = log.table().take_all();
     assert_eq!((slices.len(), slices[5].timed()), (6, 1));
 }
@@ -256,19 +256,20 @@ fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
 fn statements_are_operations_by_their_first_word() {
     let reader = LineReader::new(LogFormat::Statements, OPTIONS);
     let mut log = LogText::new(reader, SliceTable::growing());
-    for text in ["select 1", " SELECT 2", "UPDATE t SET a = 1", "/* x */ SELECT 3", ""] {
+    for text in ["select 1", " SELECT 2", "UPDATE t SET a = 1", "/* x */ SELECT 3", "", "END;"] {
         log.entry(LogEntry::Statement(text, &[]));
-        log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US, took_ns: 5 * MS, text }));
+        log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US, has_zone: true, took_ns: 5 * MS, text }));
     }
-    log.entry(LogEntry::Cut);
-    assert_eq!((log.counts().ops, log.counts().unfinished), (5, 1));
+    log.entry(LogEntry::Cut(true));
+    log.entry(LogEntry::Cut(false));
+    assert_eq!((log.counts().ops, log.counts().unfinished), (6, 1));
     let slices = log.table().take_all();
     let kinds: Vec<(&str, u64)> = slices[0]
         .histograms()
         .iter()
         .map(|one| (LogFormat::Statements.kinds()[usize::from(one.kind)], one.histogram.len()))
         .collect();
-    assert_eq!(kinds, [("SELECT", 2), ("UPDATE", 1), ("other", 2)]);
+    assert_eq!(kinds, [("SELECT", 2), ("UPDATE", 1), ("COMMIT", 1), ("other", 2)]);
 }
 
 #[test]
