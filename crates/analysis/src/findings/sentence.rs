@@ -247,6 +247,7 @@ impl Wording<'_, '_, '_> {
         };
         let next = match search.is_tested() {
             true => "Watch more (samplers, tracing), or look at the servers' logs of these times.",
+            false if self.run.header.outline.watched => "Watch for two minutes or longer.",
             false => "Drive for two minutes or longer, or with shorter slices.",
         };
         Words {
@@ -349,7 +350,8 @@ pub fn again(run: &Run, without_faults: bool) -> String {
         false => &["--seed", "--resume"],
     };
     let words = words_without(run, options);
-    match words.is_empty() {
+    // What runs already cannot be run again.
+    match words.is_empty() || run.header.outline.watched {
         true => String::new(),
         false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
     }

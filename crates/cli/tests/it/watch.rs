@@ -17,7 +17,7 @@ fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
     let month = MONTHS[month as usize - 1];
     let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
-    format!("10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" {took_us}\n")
+    format!("10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" 0.{took_us:06}\n")
 }
 
 /// A minute of a log: 1,000 operations a second, of 1, 2 and 5 ms; each hundredth fails.
@@ -145,7 +145,7 @@ fn what_cannot_be_watched_is_named() {
         place.refuses(&[(line.as_str(), words)]);
     }
     assert!(place.all_runs().is_empty(), "nothing was recorded");
-    let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 1\n", "\n");
+    let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 0.000001\n", "\n");
     let bare = written(&place, "bare.log", &bare.repeat(10));
     place.run(&["watch", &bare]).expect(0).says("10 of 10 operations have no response time").says("10 operations");
 }
