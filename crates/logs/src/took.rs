@@ -163,7 +163,7 @@ impl Took {
                 "no number has the same place in most lines; name the number of its word behind the size of the \
                  answer with --log-field"
             }
-            0 => "a web server logs it with %D or $request_time, behind all other fields",
+            0 => "nginx logs it with $request_time, and Apache with %D, which --log-unit us reads",
             1 => "a whole number may be a size, too; if it is a time, name its unit with --log-unit",
             _ => {
                 "whole numbers may be sizes, too; name the word behind the size of the answer that is a time, from 1, \

@@ -3,7 +3,7 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    AnswerState, FindingView, Level, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
+    AnswerState, FindingView, Level, RunFacts, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
 };
 use plimsoll_core::shell_word;
 
@@ -203,7 +203,7 @@ fn events<'a>(view: &RunView, full: bool) -> Body<'a> {
 }
 
 /// Returns the seed; empty for a run that only watched, which has no plan.
-fn seed(run: &RunInfo) -> String {
+fn seed(run: &RunFacts) -> String {
     if run.plan_text.is_empty() { String::new() } else { format!(" · seed {}", run.seed) }
 }
 
