@@ -37,6 +37,9 @@ const LOOK: Duration = Duration::from_millis(50);
 const PHASE: &str = "watch";
 /// Source of series from logs.
 const LOG: &str = "log";
+/// Fewest operations of a slice for its 90th percentile, and fewest slices of which some can be slow ones.
+const SLICE_OPS_MIN: u64 = 100;
+const SLICES_MIN: usize = 8;
 /// First notice of each report.
 const NOTICE: &str = "Watched, not driven: the load is that of clients which were served anyway, and times are those \
                       that the server measured.";
@@ -233,7 +236,20 @@ impl<'a> ReadLog<'a> {
 
     fn notices(&self, label: &str) -> Vec<String> {
         let failed = self.failed.iter().map(|text| shown::clean(text));
-        failed.chain(notices(label, self.grammar, self.text.counts(), self.text.times())).collect()
+        let sparse = self.is_sparse().then(|| {
+            format!(
+                "{label}: most slices have too few operations for percentiles, so that no finding can name slow \
+                 moments; `plimsoll explain latest --above 1s` describes those of slow operations"
+            )
+        });
+        failed.chain(notices(label, self.grammar, self.text.counts(), self.text.times())).chain(sparse).collect()
+    }
+
+    /// Returns true if most slices with response times have too few for percentiles.
+    fn is_sparse(&self) -> bool {
+        let counts: Vec<u64> = self.slices.iter().map(TableSlice::timed).filter(|timed| *timed > 0).collect();
+        let few = counts.iter().filter(|timed| **timed < SLICE_OPS_MIN).count();
+        counts.len() >= SLICES_MIN && few * 2 > counts.len()
     }
 }
 
