@@ -54,8 +54,7 @@ fn used(run: &Run) -> Option<String> {
             series.is_some_and(|series| series.source == SERVER && names.contains(&series.name.as_str()))
         };
         let sum = |sample: &Sample| {
-            let values: Vec<f64> =
-                sample.values.iter().filter(|(at, _)| is_one(at)).map(|(_, value)| *value).collect();
+            let values: Vec<f64> = sample.values.iter().filter(|(at, _)| is_one(at)).map(|(_, value)| *value).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>())
         };
         let unit = (0..).zip(&run.series).find(|(at, _)| is_one(at)).map(|(_, series)| series.unit.clone())?;

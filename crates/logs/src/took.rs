@@ -213,10 +213,8 @@ fn word_at<'l>(line: &[Word<'l>], place: Place) -> Option<Word<'l>> {
 
 /// Returns the place of the first word of most lines that is a time, counted from the first word or else the last.
 fn usual(lines: &[Vec<Word<'_>>], is_time: impl Fn(&Word<'_>) -> bool) -> Option<Place> {
-    let found: Vec<(usize, usize)> = lines
-        .iter()
-        .filter_map(|line| line.iter().position(&is_time).map(|at| (at, line.len() - 1 - at)))
-        .collect();
+    let found: Vec<(usize, usize)> =
+        lines.iter().filter_map(|line| line.iter().position(&is_time).map(|at| (at, line.len() - 1 - at))).collect();
     let is_usual = |place: &Place| {
         let fits = |(front, back): &&(usize, usize)| *place == Place::Front(*front) || *place == Place::Back(*back);
         found.iter().filter(fits).count() * 2 > lines.len()

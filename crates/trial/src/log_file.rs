@@ -24,8 +24,7 @@ const HEAD: u64 = 4 << 20;
 /// Beginning of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Beginnings of files of other compressions, and the programs that decompress them.
-const PACKED: [(&[u8], &str); 3] =
-    [(b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat"), (b"\x28\xb5\x2f\xfd", "zstdcat")];
+const PACKED: [(&[u8], &str); 3] = [(b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat"), (b"\x28\xb5\x2f\xfd", "zstdcat")];
 /// Time between two looks at a file that grows.
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -51,7 +51,12 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         catalogue,
         logs: &logs,
         format: args.log_format.as_deref(),
-        lines: LineOptions { unit, field: args.log_field.map(usize::from), zone_s: zone.unwrap_or(0), ..LineOptions::default() },
+        lines: LineOptions {
+            unit,
+            field: args.log_field.map(usize::from),
+            zone_s: zone.unwrap_or(0),
+            ..LineOptions::default()
+        },
         follow: args.follow,
         pids: &args.pid,
         group: group.as_deref(),

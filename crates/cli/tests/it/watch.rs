@@ -17,7 +17,9 @@ fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
     let month = MONTHS[month as usize - 1];
     let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
-    format!("10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" 0.{took_us:06}\n")
+    format!(
+        "10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" 0.{took_us:06}\n"
+    )
 }
 
 /// A minute of a log: 1,000 operations a second, of 1, 2 and 5 ms; each hundredth fails.

@@ -158,7 +158,10 @@ fn a_format_is_recognised_by_most_of_the_first_lines() {
         (COMMON.to_owned(), None),
         ("2026-11-29 16:15:29 UTC [7] LOG:  duration: 1 ms\n".to_owned(), None),
         // Statements and messages of several lines, and another proxy.
-        ("2026-11-29 16:15:29 UTC [7] LOG:  duration: 1 ms  statement: SELECT 1\n\tFROM t\n\tWHERE a = 1\n".into(), None),
+        (
+            "2026-11-29 16:15:29 UTC [7] LOG:  duration: 1 ms  statement: SELECT 1\n\tFROM t\n\tWHERE a = 1\n".into(),
+            None,
+        ),
         ("[2026-11-29T16:15:29.655Z] \"GET /x HTTP/1.1\" 200 - 0 138 25 24 \"-\" \"curl/7\"\n".into(), None),
         (format!("{}{COMMON}\n", "\0".repeat(20_000)), Some(LogFormat::Access)),
         (String::new(), None),
@@ -247,7 +250,12 @@ fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
     let table = SliceTable::of_length(1_000_000, AT_US - 5_000_000);
     let mut log = LogText::new(LineReader::new(LogFormat::Statements, OPTIONS), table);
     log.set_now(AT_US);
-    log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US + 19_800_000_000, has_zone: true, took_ns: MS, text: "SELECT 1" }));
+    log.entry(LogEntry::Timed(TimedStatement {
+        at_us: AT_US + 19_800_000_000,
+        has_zone: true,
+        took_ns: MS,
+        text: "SELECT 1",
+    }));
     let slices = log.table().take_all();
     assert_eq!((slices.len(), slices[5].timed()), (6, 1));
 }
