@@ -190,6 +190,7 @@ impl<'a> ReadLog<'a> {
         let mut chosen = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
         let mut text: Option<Mutex<LogText>> = None;
         let mut failed = Vec::new();
+        // Files that had operations, with their beginnings: others may have the same header.
         let mut heads: Vec<(PathBuf, Vec<u8>)> = Vec::new();
         for file in log_file::files(&log.path)? {
             let (head, mut whole) =
@@ -198,24 +199,27 @@ impl<'a> ReadLog<'a> {
                 continue;
             }
             log_file::must_be_read(&file, &head)?;
-            let begins_alike = |other: &Vec<u8>| head.starts_with(other) || other.starts_with(&head);
-            if let Some((other, _)) = heads.iter().find(|(_, other)| begins_alike(other)) {
-                let (file, other) = (file.display(), other.display());
-                failed.push(format!("{file} begins as {other} does: operations in both count twice"));
-            }
             if chosen.is_none() {
                 chosen = Grammar::of_head(&head, spec.catalogue);
             }
             let grammar = chosen.ok_or_else(|| unknown(&file, &head, spec.catalogue))?;
             let text = text.get_or_insert_with(|| Mutex::new(new_text(spec, grammar, SliceTable::growing())));
             locked(text).learn(&head);
-            let lines_before = locked(text).counts().lines;
+            let before = locked(text).counts().clone();
             if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop) {
                 failed.push(format!("{} was read up to an error: {error}", file.display()));
             }
             locked(text).end_file();
-            let lines = locked(text).counts().lines - lines_before;
+            let (lines, ops) = (locked(text).counts().lines - before.lines, locked(text).counts().ops - before.ops);
             sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(lines))));
+            if ops == 0 {
+                continue;
+            }
+            let begins_alike = |other: &Vec<u8>| head.starts_with(other) || other.starts_with(&head);
+            if let Some((other, _)) = heads.iter().find(|(_, other)| begins_alike(other)) {
+                let (file, other) = (file.display(), other.display());
+                failed.push(format!("{file} begins as {other} does: operations in both count twice"));
+            }
             heads.push((file, head));
         }
         let (Some(grammar), Some(text)) = (chosen, text) else {
