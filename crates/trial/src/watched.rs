@@ -40,6 +40,8 @@ const LOG: &str = "log";
 /// Fewest operations of a slice for its 90th percentile, and fewest slices of which some can be slow ones.
 const SLICE_OPS_MIN: u64 = 100;
 const SLICES_MIN: usize = 8;
+/// Bytes at the beginning of files that are compared.
+const COMPARED: usize = 64 << 10;
 /// First notice of each report.
 const NOTICE: &str = "Watched, not driven: the load is that of clients which were served anyway, and times are those \
                       that the server measured.";
@@ -215,6 +217,7 @@ impl<'a> ReadLog<'a> {
             if ops == 0 {
                 continue;
             }
+            let head = head[..head.len().min(COMPARED)].to_vec();
             let begins_alike = |other: &Vec<u8>| head.starts_with(other) || other.starts_with(&head);
             if let Some((other, _)) = heads.iter().find(|(_, other)| begins_alike(other)) {
                 let (file, other) = (file.display(), other.display());
