@@ -129,7 +129,9 @@ fn zone(text: &[u8], zone_s: i64) -> (i64, &[u8]) {
     }
     let letters = behind.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let (word, rest) = behind.split_at(letters);
-    match ZONES.iter().find(|(name, _)| *name == word) {
+    // The sign of `GMT+3` has two meanings.
+    let has_sign = rest.first().is_some_and(|byte| matches!(byte, b'+' | b'-'));
+    match ZONES.iter().find(|(name, _)| *name == word && !has_sign) {
         Some((_, hours)) => (hours * 3_600, rest),
         None => (zone_s, text),
     }

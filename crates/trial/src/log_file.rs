@@ -23,10 +23,12 @@ use crate::error::{TrialError, io_error};
 pub(crate) const STDIN: &str = "-";
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
-/// Bytes that decide the format of a log.
-const HEAD: u64 = 64 << 10;
+/// Bytes that decide the format of a log. A server may write many messages before its first statement.
+const HEAD: u64 = 4 << 20;
 /// Beginning of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Beginnings of files of other compressions, and the programs that decompress them.
+const PACKED: [(&[u8], &str); 3] = [(b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat"), (b"\x28\xb5\x2f\xfd", "zstdcat")];
 /// Time between two looks at a file that grows.
 const LOOK: Duration = Duration::from_millis(50);
 /// Longest wait for a pipe before the user's end is looked for.
@@ -89,6 +91,24 @@ impl<'a> Grammar<'a> {
     }
 }
 
+/// Returns the reason why a store refuses a log by its beginning: written by syslog, for example.
+pub(crate) fn refusal(head: &[u8], catalogue: &Catalogue) -> Option<String> {
+    let of_store = |store: &Box<dyn StoreKind>| store.read_log(&mut &*head, &mut |_| {}).err();
+    let errors = catalogue.stores.iter().filter_map(of_store);
+    errors.filter(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string()).next()
+}
+
+/// Refuses a file that is compressed in another way than with gzip.
+///
+/// # Errors
+/// The file, and the program that decompresses it.
+pub(crate) fn must_be_read(path: &Path, head: &[u8]) -> Result<(), TrialError> {
+    let Some((_, program)) = PACKED.iter().find(|(begin, _)| head.starts_with(begin)) else { return Ok(()) };
+    let path = path.display();
+    Err(TrialError::usage(format!("{path} is compressed, and not with gzip"))
+        .next(format!("{program} {path} | plimsoll watch -")))
+}
+
 /// Returns true for stores whose servers may write logs of statements.
 fn has_log(store: &StoreSpec) -> bool {
     store.dialect.is_some() && !store.schemes.is_empty()
@@ -99,7 +119,9 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, TrialError> {
     if path == Path::new(STDIN) {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |error: &io::Error| io_error(path.display(), error);
+    let failed = |error: &io::Error| {
+        io_error(path.display(), error).next("name a log: a file, a directory with the files of one, or - for stdin")
+    };
     if !path.metadata().map_err(|error| failed(&error))?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -113,7 +135,8 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, TrialError> {
     }
     files.sort();
     match files.is_empty() {
-        true => Err(TrialError::usage(format!("{}: no file is in this directory", path.display()))),
+        true => Err(TrialError::usage(format!("{}: no file is in this directory", path.display()))
+            .next("name a log, or a directory with the files of one")),
         false => Ok(files),
     }
 }
@@ -182,11 +205,23 @@ impl Read for Awaited {
     }
 }
 
-/// Reads the beginning. Returns it, and a reader of it.
-fn with_head(source: &mut dyn BufRead) -> io::Result<(Vec<u8>, Cursor<Vec<u8>>)> {
+/// Reads the beginning. Returns it, and a reader of it. An error behind some bytes is that reader's.
+fn with_head(source: &mut dyn BufRead) -> io::Result<(Vec<u8>, impl BufRead + use<>)> {
     let mut head = Vec::new();
-    Read::take(source, HEAD).read_to_end(&mut head)?;
-    Ok((head.clone(), Cursor::new(head)))
+    let failed = Read::take(source, HEAD).read_to_end(&mut head).err();
+    match failed {
+        Some(error) if head.is_empty() => Err(error),
+        failed => Ok((head.clone(), Cursor::new(head).chain(BufReader::new(Failed(failed))))),
+    }
+}
+
+/// End of a file, or an error there.
+struct Failed(Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
 /// Returns the log for a moment.
@@ -280,6 +315,7 @@ impl<'a> Followed<'a> {
         let mut file = open_file(path).map_err(|error| failed(&error))?;
         let mut head = Vec::new();
         Read::take(&mut file, HEAD).read_to_end(&mut head).map_err(|error| failed(&error))?;
+        must_be_read(path, &head)?;
         if head.starts_with(&GZIP) {
             return Err(TrialError::usage(format!("{} is compressed, and cannot be followed", path.display()))
                 .next("leave --follow out"));
@@ -440,6 +476,13 @@ mod tests {
             })
             .collect();
         assert_eq!(lengths, [5, text.len()]);
+        let cut = place.path().join("cut.gz");
+        let bytes = fs::read(&compressed).unwrap();
+        fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
+        let (head, mut rest) = open(&cut, &Arc::default()).unwrap();
+        let mut read = Vec::new();
+        assert!(rest.read_to_end(&mut read).is_err() && head.starts_with(b"line\n") && read.starts_with(&head));
+        assert!(must_be_read(&cut, b"BZh9").is_err() && must_be_read(&cut, b"line").is_ok());
         let over = AtomicBool::new(false);
         assert!(Followed::open(&compressed, &over).is_err());
         let empty = tempfile::tempdir().unwrap();
