@@ -1,10 +1,14 @@
 //! Verdict of a run that only watched. Its load promised nothing: only goals can be missed.
 
-use plimsoll_record::data::{ResultName, Run, RunState};
+use plimsoll_record::data::{ResultName, Run, RunState, Sample};
 
 use crate::number;
+use crate::stat;
 use crate::verdict::missed;
 use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
+
+/// Sampler of the processes of a server.
+const SERVER: &str = "server";
 
 /// Judges a run that only watched.
 pub fn verdict(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
@@ -21,6 +25,7 @@ pub fn verdict(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
         (true, true, false) => VerdictState::Pass,
     };
     let watched = format!("Watched, not driven: {}", number::list(&trials.iter().map(seen).collect::<Vec<_>>()));
+    let watched = format!("{watched}{}", used(run).map_or_else(String::new, |used| format!("; {used}")));
     let sentence = match missed.first().or(unseen.first()) {
         Some(first) => format!("{first}. {watched}."),
         None if goals.is_empty() => format!("{watched}; no goal was set."),
@@ -39,6 +44,30 @@ fn ended_early(state: &RunState) -> Option<String> {
         RunState::Interrupted => Some("The run ended early: interrupted".to_owned()),
         RunState::Failed(why) => Some(format!("The run ended early: {why}")),
     }
+}
+
+/// Describes the processor time and the memory of the processes that were watched: medians and most of the readings.
+fn used(run: &Run) -> Option<String> {
+    let of = |names: &[&str]| {
+        let is_one = |at: &u32| {
+            let series = run.series.get(*at as usize);
+            series.is_some_and(|series| series.source == SERVER && names.contains(&series.name.as_str()))
+        };
+        let sum = |sample: &Sample| {
+            let values: Vec<f64> = sample.values.iter().filter(|(at, _)| is_one(at)).map(|(_, value)| *value).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>())
+        };
+        let unit = (0..).zip(&run.series).find(|(at, _)| is_one(at)).map(|(_, series)| series.unit.clone())?;
+        let sums: Vec<f64> = run.samples.iter().filter_map(sum).collect();
+        let most = sums.iter().copied().fold(0.0, f64::max);
+        Some((number::with_unit(stat::median(&sums)?, &unit), number::with_unit(most, &unit)))
+    };
+    let (cpu, cpu_most) = of(&["user", "system"])?;
+    let (memory, memory_most) = of(&["memory"])?;
+    Some(format!(
+        "the processes had a median of {cpu} of a processor (most: {cpu_most}) and {memory} of memory (most: \
+         {memory_most})"
+    ))
 }
 
 /// Describes what was seen of a log or of processes: `access.log had 10,000 operations in 600 s, 12 of them failed`.

@@ -115,7 +115,7 @@ impl StatementLog {
         match entry {
             LogEntry::Statement(text, values) => self.statement(text, values),
             LogEntry::Timed(_) => {}
-            LogEntry::Cut => self.cut += 1,
+            LogEntry::Cut(_) => self.cut += 1,
         }
     }
 

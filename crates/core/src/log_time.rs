@@ -63,7 +63,8 @@ pub fn syslog(text: &[u8], zone_s: i64, newest_us: i64) -> Option<(i64, &[u8])> 
     let last_us = newest_us.saturating_add(DAY_US);
     let year = Utc::of_us(last_us).year;
     let of = |year| Some(since_1970_us(year, month, day)? + of_day_us - zone_s * 1_000_000);
-    let at_us = of(year).filter(|at_us| *at_us <= last_us).or_else(|| of(year - 1))?;
+    // Two years with a 29 February are at most 8 apart.
+    let at_us = (0..=8).filter_map(|back| of(year - back)).find(|at_us| *at_us <= last_us)?;
     Some((at_us, rest))
 }
 
@@ -77,7 +78,9 @@ fn since_1970_us(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1970..=2200).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
     }
-    Utc { year, month, day, hour: 0, minute: 0, second: 0, us: 0 }.since_1970_us()
+    let midnight_us = Utc { year, month, day, hour: 0, minute: 0, second: 0, us: 0 }.since_1970_us()?;
+    // The 31 February is the 3 March.
+    (Utc::of_us(midnight_us).day == day).then_some(midnight_us)
 }
 
 /// Splits a number of so many digits off.
@@ -126,7 +129,9 @@ fn zone(text: &[u8], zone_s: i64) -> (i64, &[u8]) {
     }
     let letters = behind.iter().take_while(|byte| byte.is_ascii_uppercase()).count();
     let (word, rest) = behind.split_at(letters);
-    match ZONES.iter().find(|(name, _)| *name == word) {
+    // The sign of `GMT+3` has two meanings.
+    let has_sign = rest.first().is_some_and(|byte| matches!(byte, b'+' | b'-'));
+    match ZONES.iter().find(|(name, _)| *name == word && !has_sign) {
         Some((_, hours)) => (hours * 3_600, rest),
         None => (zone_s, text),
     }
@@ -189,6 +194,7 @@ mod tests {
     fn a_time_of_syslog_is_of_the_year_before_if_it_would_lie_ahead() {
         let new_year = AT_US + 40 * DAY_US;
         assert_eq!(syslog(b"Nov 29 16:15:29", 0, new_year).map(|(at_us, _)| at_us), Some(AT_US));
+        assert_eq!(syslog(b"Feb 29 16:15:29", 0, AT_US).map(|(at_us, _)| utc(at_us)).unwrap()[..10], *"2024-02-29");
         assert_eq!(syslog(b"Dec  1 16:15:29", 0, AT_US).map(|(at_us, _)| utc(at_us)).unwrap()[..10], *"2025-12-01");
     }
 
@@ -199,6 +205,10 @@ mod tests {
             "0026-11-29T16:15:29Z",
             "29/Nov/9999:16:15:29",
             "2026-13-01T00:00:00Z",
+            "2026-02-29T00:00:00Z",
+            "2026-04-31T00:00:00Z",
+            "31/Feb/2026:16:15:29",
+            "Feb 30 16:15:29",
             "2026-11-29",
             "2026-11-29T24:00:00Z",
             "29/Nov/2026:16:15",

@@ -89,6 +89,8 @@ pub fn log_line(log: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 pub struct TimedStatement<'a> {
     /// End of the execution, in microseconds since 1970.
     pub at_us: i64,
+    /// True if the log has the zone of the time. Otherwise the time is taken for one of UTC.
+    pub has_zone: bool,
     /// Duration of the execution, in nanoseconds.
     pub took_ns: u64,
     /// Text, or its beginning; empty if the log has the duration alone.
@@ -102,8 +104,9 @@ pub enum LogEntry<'a> {
     Statement(&'a str, &'a [Option<String>]),
     /// Time of an execution, before its text, if the log has both.
     Timed(TimedStatement<'a>),
-    /// A part may be missing, because the end of the entry is not certain.
-    Cut,
+    /// A part may be missing, because the end of the entry is not certain: true if that may be the time of an
+    /// execution, too.
+    Cut(bool),
 }
 
 /// Receiver of the statements in a log.

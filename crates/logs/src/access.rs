@@ -1,22 +1,26 @@
 //! Access logs of web servers: the common log format, and anything behind it.
 //!
 //! `host ident user [time] "request" status bytes`, then in any order quoted texts (referer, user agent), words, and a
-//! response time: a bare number, or a word such as `rt=0.005`. The first one counts.
+//! response time, which `took` finds.
 
 use memchr::memchr;
 use plimsoll_core::{KindId, Outcome};
 
-use crate::line::{LineReader, LoggedOp, TimeUnit, position};
-use crate::scan::{billionths, quoted, whole, word};
+use crate::line::{LineReader, LoggedOp, position};
+use crate::scan::{quoted, whole, word};
 
 /// Operation types: methods.
 pub(crate) const KINDS: [&str; 10] =
     ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "CONNECT", "TRACE", "other"];
-/// Names of words that have the response time.
-const TIMES: [&[u8]; 5] = [b"rt", b"request_time", b"duration", b"time", b"took"];
 
 /// Reads a line.
 pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
+    let (op, rest) = common_part(reader, line)?;
+    Some(LoggedOp { took_ns: reader.took(rest).ns(rest), ..op })
+}
+
+/// Reads the common part of a line. Returns the operation without a response time, and the text behind that part.
+pub(crate) fn common_part<'l>(reader: &mut LineReader, line: &'l [u8]) -> Option<(LoggedOp, &'l [u8])> {
     let (at_us, rest) = reader.time_in_brackets(line)?;
     let (request, rest) = quoted(rest.strip_prefix(b"]")?)?;
     let (status, rest) = word(rest);
@@ -24,8 +28,8 @@ pub(crate) fn op(reader: &mut LineReader, line: &[u8]) -> Option<LoggedOp> {
     let (bytes, rest) = word(rest);
     let bytes = if bytes == b"-" || bytes.is_empty() { 0 } else { whole(bytes)? };
     let kind = method(request);
-    let (took_ns, outcome) = (took_ns(rest, reader.options.unit), outcome(kind, status));
-    Some(LoggedOp { at_us, took_ns, kind, outcome, code: u16::try_from(status).unwrap_or(0), bytes })
+    let code = u16::try_from(status).unwrap_or(0);
+    Some((LoggedOp { at_us, took_ns: None, kind, outcome: outcome(kind, status), code, bytes }, rest))
 }
 
 /// Returns the operation type of a request, `GET /index.html HTTP/1.1`.
@@ -46,46 +50,4 @@ pub(crate) fn outcome(kind: KindId, status: u64) -> Outcome {
         400.. => Outcome::Rejected,
         _ => Outcome::Ok,
     }
-}
-
-/// Finds the response time behind the common part of a line.
-fn took_ns(mut rest: &[u8], unit: Option<TimeUnit>) -> Option<u64> {
-    let mut bare = None;
-    loop {
-        rest = rest.trim_ascii_start();
-        match rest.first() {
-            None => return bare,
-            Some(b'"') => {
-                let Some((_, behind)) = quoted(rest) else { return bare };
-                rest = behind;
-            }
-            Some(_) => {
-                let (one, behind) = word(rest);
-                rest = behind;
-                match memchr(b'=', one) {
-                    Some(at) if TIMES.contains(&&one[..at]) => {
-                        if let Some(ns) = nanoseconds(unquoted(&one[at + 1..]), unit) {
-                            return Some(ns);
-                        }
-                    }
-                    Some(_) => {}
-                    None => bare = bare.or_else(|| nanoseconds(one, unit)),
-                }
-            }
-        }
-    }
-}
-
-fn unquoted(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text)
-}
-
-fn nanoseconds(text: &[u8], unit: Option<TimeUnit>) -> Option<u64> {
-    let (billionths, has_point) = billionths(text)?;
-    Some(match unit {
-        Some(TimeUnit::Seconds) => billionths,
-        None if has_point => billionths,
-        Some(TimeUnit::Milliseconds) => billionths / 1_000,
-        Some(TimeUnit::Microseconds) | None => billionths / 1_000_000,
-    })
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `line` | [`LogFormat`], [`LineReader`], and the format of a log by its first lines |
 //! | `access` | access logs of web servers |
+//! | `took` | response time behind the common part of access logs |
 //! | `proxy` | HTTP log of HAProxy |
 //! | `directory` | access logs of directory servers |
 //! | `pauses` | pauses in the unified log of a Java virtual machine |
@@ -22,6 +23,7 @@ mod proxy;
 mod scan;
 mod table;
 mod text;
+mod took;
 
 pub use line::{LineOptions, LineReader, LogFormat, LogLine, LoggedOp, TimeUnit, recognise};
 pub use table::{SLICES_MAX, SliceTable, TableSlice};

@@ -3,6 +3,7 @@
 use memchr::memchr_iter;
 use plimsoll_core::{KindId, Outcome, log_time};
 
+use crate::took::Took;
 use crate::{access, directory, pauses, proxy};
 
 /// Lines that decide the format of a log.
@@ -53,6 +54,7 @@ const STATEMENTS: [&str; 13] = [
 pub(crate) fn statement_kind(text: &str) -> KindId {
     let letters = text.trim_start().bytes().take_while(u8::is_ascii_alphabetic).count();
     let word = &text.trim_start()[..letters];
+    let word = if word.eq_ignore_ascii_case("END") { "COMMIT" } else { word };
     position(&STATEMENTS, |kind| kind.eq_ignore_ascii_case(word))
 }
 
@@ -77,8 +79,10 @@ plimsoll_core::words! {
 /// Options of reading lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LineOptions {
-    /// Unit of response times in access logs. `None`: seconds with a decimal point, otherwise microseconds.
+    /// Unit of response times in access logs. `None`: seconds for numbers with a decimal point; whole ones are no times.
     pub unit: Option<TimeUnit>,
+    /// Number of the word behind the common part of access logs that is the response time, from 1.
+    pub field: Option<usize>,
     /// Zone of times without one, in seconds east of UTC.
     pub zone_s: i64,
     /// Time that no line is later than, by more than a day, in microseconds since 1970: it tells the year of times
@@ -128,6 +132,8 @@ pub struct LineReader {
     pub(crate) options: LineOptions,
     /// Text of the newest time with a zone, and the time: most lines of a busy log share it with the line before.
     newest: Option<([u8; TIME_BYTES], i64)>,
+    /// Response time of access logs, once lines have decided.
+    took: Option<Took>,
 }
 
 /// Bytes of `29/Nov/2026:16:15:29 +0000`.
@@ -136,12 +142,39 @@ const TIME_BYTES: usize = 26;
 impl LineReader {
     /// Makes a reader of a format.
     pub fn new(format: LogFormat, options: LineOptions) -> Self {
-        Self { format, options, newest: None }
+        Self { format, options, newest: None, took: None }
     }
 
     /// The format.
     pub fn format(&self) -> LogFormat {
         self.format
+    }
+
+    /// Decides by the beginning of the log where response times of an access log are. Otherwise its first operation
+    /// decides.
+    pub fn learn(&mut self, head: &[u8]) {
+        if self.format != LogFormat::Access || self.took.is_some() {
+            return;
+        }
+        let mut rests = Vec::new();
+        for line in first_lines(head) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            rests.extend(access::common_part(self, line).map(|(_, rest)| rest));
+        }
+        if !rests.is_empty() {
+            self.took = Some(Took::decide(&rests, &self.options));
+        }
+    }
+
+    /// Describes where the response times of an access log are, or returns the reason why there are none. `None` for
+    /// other formats, and before an operation was read.
+    pub fn times(&self) -> Option<Result<String, &'static str>> {
+        self.took.map(Took::text)
+    }
+
+    /// Returns the position of the response time. `rest` decides if no line has.
+    pub(crate) fn took(&mut self, rest: &[u8]) -> Took {
+        *self.took.get_or_insert_with(|| Took::decide(&[rest], &self.options))
     }
 
     /// Reads a line, which has no line end. Statements are read by stores: for them every line is ignored.
@@ -178,12 +211,19 @@ impl LineReader {
     }
 }
 
+/// Returns the whole lines at the beginning of a log, without empty ones and those that continue an entry.
+fn first_lines(head: &[u8]) -> Vec<&[u8]> {
+    let whole = memchr::memrchr(b'\n', head).map_or(&b""[..], |end| &head[..end]);
+    // A file that was truncated while a server wrote it begins with zeros.
+    let whole = &whole[whole.iter().take_while(|byte| **byte == 0).count()..];
+    let begins = |line: &&[u8]| line.first().is_some_and(|byte| !byte.is_ascii_whitespace());
+    whole.split(|byte| *byte == b'\n').filter(begins).take(LINES_MAX).collect()
+}
+
 /// Returns the format of a log by its first lines: that of most of them, and of at least half. `None` for a log of
 /// statements, for another format, and without a whole line.
 pub fn recognise(text: &[u8]) -> Option<LogFormat> {
-    let whole = &text[..memchr::memrchr(b'\n', text)?];
-    let lines: Vec<&[u8]> = whole.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).collect();
-    let lines = &lines[..lines.len().min(LINES_MAX)];
+    let lines = first_lines(text);
     let read = |format: LogFormat| {
         let mut reader = LineReader::new(format, LineOptions { newest_us: NEWEST_US, ..LineOptions::default() });
         lines.iter().filter(|line| reader.line(line) != LogLine::Broken).count()

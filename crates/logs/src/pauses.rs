@@ -15,7 +15,9 @@ pub(crate) fn line(reader: &LineReader, line: &[u8]) -> LogLine {
     let Some((at_us, rest)) = time.filter(|(_, rest)| rest.starts_with(b"]")) else { return LogLine::Broken };
     match length_ns(rest) {
         Some(took_ns) => LogLine::Pause { at_us, took_ns },
-        None => LogLine::Ignored,
+        // Other programs write a time in brackets, too, but no other decoration behind it.
+        None if rest.starts_with(b"][") => LogLine::Ignored,
+        None => LogLine::Broken,
     }
 }
 

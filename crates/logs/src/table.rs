@@ -12,7 +12,7 @@ pub const SLICES_MAX: i64 = 3_600;
 /// Lengths of slices that grow, in seconds. Each is a multiple of the one before.
 const LENGTHS_S: [i64; 12] = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 21_600, 86_400];
 /// Longest response time that a recording tells apart: one hour.
-const TOP_NS: u64 = 3_600_000_000_000;
+pub(crate) const TOP_NS: u64 = 3_600_000_000_000;
 
 /// Response times in nanoseconds, with the number of operations. A time stands for all that a recording does not tell
 /// apart from it.
@@ -114,7 +114,7 @@ fn dense(times: &TimesTable, digits: u8) -> Histogram<u64> {
     // These bounds are the type's own.
     let mut dense = Histogram::new_with_bounds(1, TOP_NS, digits).unwrap_or_else(|_| unreachable!());
     for (ns, count) in times {
-        dense.saturating_record_n((*ns).max(1), *count);
+        dense.saturating_record_n(*ns, *count);
     }
     dense
 }
@@ -297,7 +297,7 @@ mod tests {
         for ns in [0, 1, 1_000, 2_047, 2_049, 123_456_789, TOP_NS, u64::MAX] {
             let (mut table, mut plain) = (SliceTable::growing(), dense(&TimesTable::new(), 3));
             table.add(&op(1, ns));
-            plain.saturating_record(ns.clamp(1, TOP_NS));
+            plain.saturating_record(ns.min(TOP_NS));
             assert_eq!(table.take_all()[0].histograms()[0].histogram, plain, "{ns}");
         }
     }

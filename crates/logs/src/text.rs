@@ -7,7 +7,7 @@ use plimsoll_core::Outcome;
 use plimsoll_core::production::{LogEntry, TimedStatement};
 
 use crate::line::{LineReader, LogFormat, LogLine, LoggedOp, statement_kind};
-use crate::table::SliceTable;
+use crate::table::{SliceTable, TOP_NS};
 
 /// Longest line, in bytes. Longer ones are broken.
 const LINE_MAX: usize = 1 << 20;
@@ -15,6 +15,10 @@ const LINE_MAX: usize = 1 << 20;
 const SHOWN_MAX: usize = 120;
 /// Time that no entry can have, in microseconds since 1970: 2200-01-01.
 const END_US: i64 = 7_258_118_400_000_000;
+/// Time that a log has only if a clock was not set, if it is before this one: 2000-01-01.
+const START_US: i64 = 946_684_800_000_000;
+/// Times that are later than this machine's by more are those of a clock that was not set, too.
+const AHEAD_US: i64 = 86_400_000_000;
 /// Smallest difference between the clocks of a log and of this machine that is corrected, in microseconds. Times of
 /// many logs have whole seconds only, and lines wait in a server's buffers.
 const SHIFT_MIN_US: i64 = 2_500_000;
@@ -40,6 +44,23 @@ pub struct LogCounts {
     pub unfinished: u64,
     /// Operations and pauses whose slices were taken before: they count in the next slice.
     pub late: u64,
+    /// Operations with a response time above an hour: they count as one of an hour.
+    pub long: u64,
+    /// Statements whose times have no zone that is known: they are taken for those of `--log-zone`.
+    pub unzoned: u64,
+    /// Operations and pauses with a time before the year 2000, or ahead of this machine's clock: they count nowhere.
+    pub stray: u64,
+}
+
+impl LogCounts {
+    fn op(&mut self, op: &LoggedOp) {
+        self.ops += 1;
+        self.untimed += u64::from(op.took_ns.is_none());
+        self.long += u64::from(op.took_ns.is_some_and(|ns| ns > TOP_NS));
+        if op.outcome.is_error() && op.code > 0 {
+            *self.codes.entry(op.code).or_default() += 1;
+        }
+    }
 }
 
 /// Log that is read: its operations as slices, and counts of its lines.
@@ -48,6 +69,8 @@ pub struct LogText {
     reader: LineReader,
     table: SliceTable,
     counts: LogCounts,
+    /// Operations and pauses of a clock that was not set.
+    stray: Option<(SliceTable, LogCounts)>,
     /// Beginning of a line whose end was not read yet.
     begun: Vec<u8>,
     /// True within a line that is too long.
@@ -62,12 +85,22 @@ impl LogText {
     /// Makes a log without lines.
     pub fn new(reader: LineReader, table: SliceTable) -> Self {
         let counts = LogCounts::default();
-        Self { reader, table, counts, begun: Vec::new(), skips: false, shift_us: None, now_us: None }
+        Self { reader, table, counts, stray: None, begun: Vec::new(), skips: false, shift_us: None, now_us: None }
     }
 
     /// The format.
     pub fn format(&self) -> LogFormat {
         self.reader.format()
+    }
+
+    /// Decides by the beginning of the log where response times are; see [`LineReader::learn`].
+    pub fn learn(&mut self, head: &[u8]) {
+        self.reader.learn(head);
+    }
+
+    /// Describes where the response times are; see [`LineReader::times`].
+    pub fn times(&self) -> Option<Result<String, &'static str>> {
+        self.reader.times()
     }
 
     /// Counts so far.
@@ -122,6 +155,30 @@ impl LogText {
         }
     }
 
+    /// Ends the log. If all its times are those of a clock that was not set, they count.
+    pub fn end(&mut self) {
+        let Some((table, counts)) = self.stray.take() else { return };
+        let stray = counts.ops + counts.pauses;
+        if self.counts.ops + self.counts.pauses > 0 {
+            self.counts.stray += stray;
+            return;
+        }
+        let LogCounts { ops, untimed, codes, pauses, long, late, .. } = counts;
+        self.table = table;
+        self.counts = LogCounts { ops, untimed, codes, pauses, long, late, ..std::mem::take(&mut self.counts) };
+    }
+
+    /// Returns the slices and counts for this time.
+    fn places(&mut self, at_us: i64) -> (&mut SliceTable, &mut LogCounts) {
+        let newest_us = self.reader.options.newest_us.saturating_add(AHEAD_US);
+        // A log that grows is on this machine's clock.
+        if self.now_us.is_some() || (START_US..=newest_us).contains(&at_us) {
+            return (&mut self.table, &mut self.counts);
+        }
+        let (table, counts) = self.stray.get_or_insert_with(|| (SliceTable::growing(), LogCounts::default()));
+        (table, counts)
+    }
+
     /// Ends a file of the log. A last line without its end is left out and counted.
     pub fn end_file(&mut self) {
         self.counts.unfinished += u64::from(!self.begun.is_empty());
@@ -132,8 +189,11 @@ impl LogText {
     /// Takes an entry of a log of statements.
     pub fn entry(&mut self, entry: LogEntry<'_>) {
         match entry {
-            LogEntry::Timed(TimedStatement { at_us, took_ns, text }) => {
+            LogEntry::Timed(TimedStatement { at_us, has_zone, took_ns, text }) => {
                 self.counts.lines += 1;
+                self.counts.unzoned += u64::from(!has_zone);
+                let zone_us = if has_zone { 0 } else { self.reader.options.zone_s * 1_000_000 };
+                let at_us = at_us.saturating_sub(zone_us);
                 if !(0..END_US).contains(&at_us) {
                     return self.broken(text.as_bytes());
                 }
@@ -141,11 +201,11 @@ impl LogText {
                 // The end of an entry shows with the next one only, so that its time tells nothing of the clocks.
                 self.op(LoggedOp { at_us, took_ns: Some(took_ns), kind, outcome, code: 0, bytes: 0 });
             }
-            LogEntry::Cut => {
+            LogEntry::Cut(true) => {
                 self.counts.lines += 1;
                 self.counts.unfinished += 1;
             }
-            LogEntry::Statement(..) => {}
+            LogEntry::Statement(..) | LogEntry::Cut(false) => {}
         }
     }
 
@@ -158,10 +218,11 @@ impl LogText {
                 self.op(LoggedOp { at_us, ..op });
             }
             LogLine::Pause { at_us, took_ns } => {
-                self.counts.pauses += 1;
                 let at_us = self.shifted(at_us, 0);
                 let at_us = self.past(at_us);
-                self.counts.late += u64::from(!self.table.add_pause(at_us, took_ns));
+                let (table, counts) = self.places(at_us);
+                counts.pauses += 1;
+                counts.late += u64::from(!table.add_pause(at_us, took_ns));
             }
             LogLine::Ignored => {}
             LogLine::Broken => self.broken(line),
@@ -169,13 +230,10 @@ impl LogText {
     }
 
     fn op(&mut self, op: LoggedOp) {
-        self.counts.ops += 1;
-        self.counts.untimed += u64::from(op.took_ns.is_none());
-        if op.outcome.is_error() && op.code > 0 {
-            *self.counts.codes.entry(op.code).or_default() += 1;
-        }
         let op = LoggedOp { at_us: self.past(op.at_us), ..op };
-        self.counts.late += u64::from(!self.table.add(&op));
+        let (table, counts) = self.places(op.at_us);
+        counts.op(&op);
+        counts.late += u64::from(!table.add(&op));
     }
 
     /// Returns a time of the log on this machine's clock.

@@ -52,7 +52,7 @@ mod tree;
 use plimsoll_core::{Sampler, SamplerSpec, Unavailable};
 
 pub use environment::environment;
-pub use plimsoll_trace::{is_there, with_descendants};
+pub use plimsoll_trace::{is_there, start_of, with_descendants};
 pub use server::ServerProcesses;
 
 /// Counters of a store's own work. The store is asked, not this machine, so [`open`] opens nothing for it.

@@ -37,7 +37,7 @@ pub use call::Call;
 pub use error::TraceError;
 pub use files::{FileTracer, FileUse, FilesSeen};
 pub use notify::DirectoryWatch;
-pub use processes::{MEMBERS_MAX, is_there, with_descendants};
+pub use processes::{MEMBERS_MAX, is_there, start_of, with_descendants};
 pub use times::Times;
 pub use traced::{Calls, Process, Slow, Traced, Way};
 pub use tracer::{TraceSpec, Tracer};

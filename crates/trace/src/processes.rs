@@ -42,3 +42,31 @@ fn numbers_in(directory: &str) -> Vec<u32> {
 pub fn is_there(pid: u32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
+
+/// Returns the start time of a process, in ticks since the machine started: it tells the process from a later one of
+/// this number. `None` if there is no such process, or if it has ended and its parent was not told yet.
+pub fn start_of(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may contain anything.
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next().filter(|state| !matches!(*state, "Z" | "X"));
+    state.and_then(|_| fields.nth(18)?.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_has_no_start_time() {
+        assert!(start_of(std::process::id()).is_some_and(|ticks| ticks > 0));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while start_of(child.id()).is_some() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        assert_eq!((start_of(child.id()), is_there(child.id())), (None, true), "it was not waited for");
+        child.wait().unwrap();
+        assert_eq!(start_of(child.id()), None);
+    }
+}

@@ -1,17 +1,21 @@
 //! Files of logs that are watched: whole ones, also compressed or in a directory, and one that grows.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use flate2::bufread::MultiGzDecoder;
 use plimsoll_core::production::LogEntry;
-use plimsoll_core::{Catalogue, StoreKind, StoreSpec};
+use plimsoll_core::{Catalogue, StoreErrorKind, StoreKind, StoreSpec};
 use plimsoll_logs::{LogFormat, LogText};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::error::{TrialError, io_error};
 
@@ -19,12 +23,16 @@ use crate::error::{TrialError, io_error};
 pub(crate) const STDIN: &str = "-";
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
-/// Bytes that decide the format of a log.
-const HEAD: u64 = 64 << 10;
+/// Bytes that decide the format of a log. A server may write many messages before its first statement.
+const HEAD: u64 = 4 << 20;
 /// Beginning of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// Beginnings of files of other compressions, and the programs that decompress them.
+const PACKED: [(&[u8], &str); 3] = [(b"\xfd7zXZ\0", "xzcat"), (b"BZh", "bzcat"), (b"\x28\xb5\x2f\xfd", "zstdcat")];
 /// Time between two looks at a file that grows.
 const LOOK: Duration = Duration::from_millis(50);
+/// Longest wait for a pipe before the user's end is looked for.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Grammar of a log.
 #[derive(Clone, Copy)]
@@ -50,13 +58,14 @@ impl<'a> Grammar<'a> {
         })
     }
 
-    /// Recognises the grammar of a log by its beginning.
-    pub(crate) fn of_head(head: &[u8], catalogue: &'a Catalogue) -> Option<Self> {
+    /// Recognises the grammar of a log by its beginning, unless `stop` is set meanwhile.
+    pub(crate) fn of_head(head: &[u8], catalogue: &'a Catalogue, stop: &AtomicBool) -> Option<Self> {
         if let Some(format) = plimsoll_logs::recognise(head) {
             return Some(Grammar::Lines(format));
         }
         for store in &catalogue.stores {
-            let (mut log, mut is_timed) = (head, false);
+            let (mut head, mut is_timed) = (head, false);
+            let mut log = Stoppable { source: &mut head, stop };
             let read = store.read_log(&mut log, &mut |entry| is_timed |= matches!(entry, LogEntry::Timed(_)));
             if read.is_ok() && is_timed {
                 return Some(Grammar::Statements(&**store));
@@ -82,6 +91,24 @@ impl<'a> Grammar<'a> {
     }
 }
 
+/// Returns the reason why a store refuses a log by its beginning: written by syslog, for example.
+pub(crate) fn refusal(head: &[u8], catalogue: &Catalogue) -> Option<String> {
+    let of_store = |store: &Box<dyn StoreKind>| store.read_log(&mut &*head, &mut |_| {}).err();
+    let errors = catalogue.stores.iter().filter_map(of_store);
+    errors.filter(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string()).next()
+}
+
+/// Refuses a file that is compressed in another way than with gzip.
+///
+/// # Errors
+/// The file, and the program that decompresses it.
+pub(crate) fn must_be_read(path: &Path, head: &[u8]) -> Result<(), TrialError> {
+    let Some((_, program)) = PACKED.iter().find(|(begin, _)| head.starts_with(begin)) else { return Ok(()) };
+    let path = path.display();
+    Err(TrialError::usage(format!("{path} is compressed, and not with gzip"))
+        .next(format!("{program} {path} | plimsoll watch -")))
+}
+
 /// Returns true for stores whose servers may write logs of statements.
 fn has_log(store: &StoreSpec) -> bool {
     store.dialect.is_some() && !store.schemes.is_empty()
@@ -92,7 +119,9 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, TrialError> {
     if path == Path::new(STDIN) {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |error: &io::Error| io_error(path.display(), error);
+    let failed = |error: &io::Error| {
+        io_error(path.display(), error).next("name a log: a file, a directory with the files of one, or - for stdin")
+    };
     if !path.metadata().map_err(|error| failed(&error))?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -106,17 +135,20 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>, TrialError> {
     }
     files.sort();
     match files.is_empty() {
-        true => Err(TrialError::usage(format!("{}: no file is in this directory", path.display()))),
+        true => Err(TrialError::usage(format!("{}: no file is in this directory", path.display()))
+            .next("name a log, or a directory with the files of one")),
         false => Ok(files),
     }
 }
 
-/// Opens a file, or standard input, and decompresses what gzip compressed. Returns the beginning and the whole.
-pub(crate) fn open(path: &Path) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
-    let mut plain: Box<dyn BufRead> = match path == Path::new(STDIN) {
-        true => Box::new(BufReader::with_capacity(CHUNK, io::stdin())),
-        false => Box::new(BufReader::with_capacity(CHUNK, File::open(path)?)),
+/// Opens a file, or standard input, and decompresses what gzip compressed. Returns the beginning and the whole, which
+/// ends when `stop` is set.
+pub(crate) fn open(path: &Path, stop: &Arc<AtomicBool>) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
+    let file = match path == Path::new(STDIN) {
+        true => File::from(io::stdin().as_fd().try_clone_to_owned()?),
+        false => open_file(path)?,
     };
+    let mut plain = BufReader::with_capacity(CHUNK, Awaited { file, stop: Arc::clone(stop) });
     let (head, whole) = with_head(&mut plain)?;
     let whole: Box<dyn BufRead> = Box::new(whole.chain(plain));
     if !head.starts_with(&GZIP) {
@@ -127,11 +159,69 @@ pub(crate) fn open(path: &Path) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
     Ok((head, Box::new(whole.chain(clear))))
 }
 
-/// Reads the beginning. Returns it, and a reader of it.
-fn with_head(source: &mut dyn BufRead) -> io::Result<(Vec<u8>, Cursor<Vec<u8>>)> {
+/// Opens a file, and does not wait for the writer of a pipe.
+fn open_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+/// Returns the error of a log whose beginning cannot be read.
+pub(crate) fn unread(path: &Path, error: &io::Error) -> TrialError {
+    if is_damage(error) {
+        return TrialError::usage(format!("{}: gzip compressed it, and it is damaged: {error}", path.display()))
+            .next("`gzip -t` tests such a file; name a whole copy of it");
+    }
+    let failed = io_error(path.display(), error);
+    let kind = if failed.kind == StoreErrorKind::Broken { StoreErrorKind::Permission } else { failed.kind };
+    TrialError { kind, ..failed }.or_next("name a log that can be read")
+}
+
+/// Returns true for an error of a compressed file's content. All others are the operating system's.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    error.raw_os_error().is_none()
+}
+
+/// File, or pipe that may have no writer yet. Reading ends when `stop` is set.
+struct Awaited {
+    file: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for Awaited {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                return Ok(0);
+            }
+            match poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&WAIT)) {
+                Ok(0) | Err(Errno::INTR) => continue,
+                ready => ready?,
+            };
+            match self.file.read(into) {
+                // Another reader of the pipe was faster.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+/// Reads the beginning. Returns it, and a reader of it. An error behind some bytes is that reader's.
+fn with_head(source: &mut dyn BufRead) -> io::Result<(Vec<u8>, impl BufRead + use<>)> {
     let mut head = Vec::new();
-    Read::take(source, HEAD).read_to_end(&mut head)?;
-    Ok((head.clone(), Cursor::new(head)))
+    let failed = Read::take(source, HEAD).read_to_end(&mut head).err();
+    match failed {
+        Some(error) if head.is_empty() => Err(error),
+        failed => Ok((head.clone(), Cursor::new(head).chain(BufReader::new(Failed(failed))))),
+    }
+}
+
+/// End of a file, or an error there.
+struct Failed(Option<io::Error>);
+
+impl Read for Failed {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
 }
 
 /// Returns the log for a moment.
@@ -222,9 +312,10 @@ impl<'a> Followed<'a> {
             return Err(TrialError::usage(format!("{} cannot be followed", path.display()))
                 .next("name one file that a server writes"));
         }
-        let mut file = File::open(path).map_err(|error| failed(&error))?;
+        let mut file = open_file(path).map_err(|error| failed(&error))?;
         let mut head = Vec::new();
         Read::take(&mut file, HEAD).read_to_end(&mut head).map_err(|error| failed(&error))?;
+        must_be_read(path, &head)?;
         if head.starts_with(&GZIP) {
             return Err(TrialError::usage(format!("{} is compressed, and cannot be followed", path.display()))
                 .next("leave --follow out"));
@@ -250,10 +341,10 @@ impl<'a> Followed<'a> {
 
     /// Goes to the beginning of the file that stands at the path now, if that is another one or a truncated one.
     fn renew(&mut self) -> io::Result<()> {
-        // While a log is rotated there may be none.
-        let Ok(there) = self.path.metadata() else { return Ok(()) };
+        // While a log is rotated there may be none. A pipe or a directory in its place is none.
+        let Some(there) = self.path.metadata().ok().filter(Metadata::is_file) else { return Ok(()) };
         if identity(&there) != self.identity {
-            let Ok(file) = File::open(&self.path) else { return Ok(()) };
+            let Ok(file) = open_file(&self.path) else { return Ok(()) };
             // The server may have written a last line meanwhile.
             if self.more()? {
                 return Ok(());
@@ -324,6 +415,10 @@ mod tests {
         text
     }
 
+    fn pipe(path: &Path) {
+        rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    }
+
     #[test]
     fn a_file_that_grows_is_followed_through_rotation_and_truncation() {
         let place = tempfile::tempdir().unwrap();
@@ -345,6 +440,16 @@ mod tests {
         append(&path, "new\n");
         assert_eq!(next(&mut followed), "\n", "the cut line ends");
         assert_eq!(next(&mut followed), "new\n");
+        fs::remove_file(&path).unwrap();
+        pipe(&path);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(4 * LOOK);
+                fs::remove_file(&path).unwrap();
+                append(&path, "file\n");
+            });
+            assert_eq!(next(&mut followed), "file\n", "a pipe is not waited for");
+        });
         over.store(true, Ordering::SeqCst);
         assert_eq!(next(&mut followed), "");
     }
@@ -363,7 +468,7 @@ mod tests {
             .unwrap()
             .iter()
             .map(|path| {
-                let (head, mut whole) = open(path).unwrap();
+                let (head, mut whole) = open(path, &Arc::default()).unwrap();
                 let mut read = String::new();
                 whole.read_to_string(&mut read).unwrap();
                 assert!(read.as_bytes().starts_with(&head) && !head.is_empty());
@@ -371,9 +476,47 @@ mod tests {
             })
             .collect();
         assert_eq!(lengths, [5, text.len()]);
+        let cut = place.path().join("cut.gz");
+        let bytes = fs::read(&compressed).unwrap();
+        fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
+        let (head, mut rest) = open(&cut, &Arc::default()).unwrap();
+        let mut read = Vec::new();
+        assert!(rest.read_to_end(&mut read).is_err() && head.starts_with(b"line\n") && read.starts_with(&head));
+        assert!(must_be_read(&cut, b"BZh9").is_err() && must_be_read(&cut, b"line").is_ok());
         let over = AtomicBool::new(false);
         assert!(Followed::open(&compressed, &over).is_err());
         let empty = tempfile::tempdir().unwrap();
         assert!(files(empty.path()).is_err() && files(&empty.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_pipe_is_read_once_it_has_a_writer_and_until_the_user_ends_that() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("pipe");
+        pipe(&path);
+        let stop = Arc::new(AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| fs::write(&path, "line\n").unwrap());
+            assert_eq!(open(&path, &stop).unwrap().0, b"line\n");
+            scope.spawn(|| {
+                std::thread::sleep(4 * LOOK);
+                stop.store(true, Ordering::SeqCst);
+            });
+            assert_eq!(open(&path, &stop).unwrap().0, b"");
+        });
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_read_has_a_next_step() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("access.log.gz");
+        fs::write(&path, [&GZIP[..], b"and nothing of the kind"].concat()).unwrap();
+        let error = |path: &Path| unread(path, &open(path, &Arc::default()).err().unwrap());
+        assert_eq!(error(&path).kind, StoreErrorKind::Usage);
+        assert!(error(&path).to_string().contains("damaged"));
+        // A process has no memory at 0.
+        let memory = error(Path::new("/proc/self/mem"));
+        assert_eq!(memory.kind, StoreErrorKind::Permission);
+        assert!(memory.next.is_some());
     }
 }

@@ -19,7 +19,7 @@ use plimsoll_record::data::{
     RunState, Sample, TrialHeader,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder};
-use plimsoll_sample::{ServerProcesses, is_there};
+use plimsoll_sample::{ServerProcesses, start_of};
 
 use crate::error::{TrialError, io_error};
 use crate::log_file::{self, Followed, Grammar, feed, locked};
@@ -37,6 +37,11 @@ const LOOK: Duration = Duration::from_millis(50);
 const PHASE: &str = "watch";
 /// Source of series from logs.
 const LOG: &str = "log";
+/// Fewest operations of a slice for its 90th percentile, and fewest slices of which some can be slow ones.
+const SLICE_OPS_MIN: u64 = 100;
+const SLICES_MIN: usize = 8;
+/// Bytes at the beginning of files that are compared.
+const COMPARED: usize = 64 << 10;
 /// First notice of each report.
 const NOTICE: &str = "Watched, not driven: the load is that of clients which were served anyway, and times are those \
                       that the server measured.";
@@ -135,7 +140,8 @@ fn past(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
             break;
         }
         sink.take(&Told::Note(format!("reading {}", log.label)));
-        read.push((log, ReadLog::read(spec, log, sink)?));
+        let Some(whole) = ReadLog::read(spec, log, sink)? else { break };
+        read.push((log, whole));
     }
     let length_us = read.iter_mut().map(|(_, log)| log.text.table().length_us()).max().unwrap_or(1_000_000);
     for (_, log) in &mut read {
@@ -178,35 +184,74 @@ struct ReadLog<'a> {
     grammar: Grammar<'a>,
     text: LogText,
     slices: Vec<TableSlice>,
-    /// Files of which a part could not be read, each with the reason.
+    /// Files of which a part could not be read, each with the reason, and those that begin as others do.
     failed: Vec<String>,
 }
 
 impl<'a> ReadLog<'a> {
-    fn read(spec: &WatchSpec<'a>, log: &WatchedLog, sink: &dyn Sink) -> Result<Self, TrialError> {
+    /// Reads a log. Returns `None` if the user ended that before its first operation was read.
+    fn read(spec: &WatchSpec<'a>, log: &WatchedLog, sink: &dyn Sink) -> Result<Option<Self>, TrialError> {
         let mut chosen = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
         let mut text: Option<Mutex<LogText>> = None;
-        let mut failed = Vec::new();
+        let (mut failed, mut damaged) = (Vec::new(), None);
+        // Files that had operations, with their beginnings: others may have the same header.
+        let mut heads: Vec<(PathBuf, Vec<u8>)> = Vec::new();
         for file in log_file::files(&log.path)? {
-            let (head, mut whole) = log_file::open(&file).map_err(|error| io_error(file.display(), &error))?;
+            let (head, mut whole) = match log_file::open(&file, spec.stop) {
+                Ok(opened) => opened,
+                Err(_) if spec.is_stopped() => break,
+                Err(error) if log_file::is_damage(&error) => {
+                    failed.push(format!("{} was not read: {error}", file.display()));
+                    damaged.get_or_insert_with(|| log_file::unread(&file, &error));
+                    continue;
+                }
+                Err(error) => return Err(log_file::unread(&file, &error)),
+            };
             if head.is_empty() {
                 continue;
             }
+            log_file::must_be_read(&file, &head)?;
             if chosen.is_none() {
-                chosen = Grammar::of_head(&head, spec.catalogue);
+                chosen = Grammar::of_head(&head, spec.catalogue, spec.stop);
             }
-            let grammar = chosen.ok_or_else(|| unknown(&file, &head))?;
+            if spec.is_stopped() {
+                break;
+            }
+            let grammar = chosen.ok_or_else(|| unknown(&file, &head, spec.catalogue))?;
             let text = text.get_or_insert_with(|| Mutex::new(new_text(spec, grammar, SliceTable::growing())));
-            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop) {
+            locked(text).learn(&head);
+            let before = locked(text).counts().clone();
+            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop)
+                && !spec.is_stopped()
+            {
                 failed.push(format!("{} was read up to an error: {error}", file.display()));
             }
             locked(text).end_file();
-            sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(locked(text).counts().lines))));
+            let (lines, ops) = (locked(text).counts().lines - before.lines, locked(text).counts().ops - before.ops);
+            sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(lines))));
+            if ops == 0 {
+                continue;
+            }
+            let head = head[..head.len().min(COMPARED)].to_vec();
+            let begins_alike = |other: &Vec<u8>| head.starts_with(other) || other.starts_with(&head);
+            if let Some((other, _)) = heads.iter().find(|(_, other)| begins_alike(other)) {
+                let (file, other) = (file.display(), other.display());
+                failed.push(format!("{file} begins as {other} does: operations in both count twice"));
+            }
+            heads.push((file, head));
         }
         let (Some(grammar), Some(text)) = (chosen, text) else {
-            return Err(TrialError::usage(format!("{} is empty", log.path.display())));
+            if spec.is_stopped() {
+                return Ok(None);
+            }
+            if let Some(error) = damaged {
+                return Err(error);
+            }
+            return Err(TrialError::usage(format!("{} is empty", log.path.display()))
+                .next("name a log with operations, or add --follow to wait for them"));
         };
-        let text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut text = text.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        text.end();
         if text.counts().ops + text.counts().pauses == 0 && !spec.is_stopped() {
             let error = without_operations(&log.path, grammar, text.counts());
             return Err(match failed.first() {
@@ -214,12 +259,25 @@ impl<'a> ReadLog<'a> {
                 None => error,
             });
         }
-        Ok(Self { grammar, text, slices: Vec::new(), failed })
+        Ok(Some(Self { grammar, text, slices: Vec::new(), failed }))
     }
 
     fn notices(&self, label: &str) -> Vec<String> {
         let failed = self.failed.iter().map(|text| shown::clean(text));
-        failed.chain(notices(label, self.grammar, self.text.counts())).collect()
+        let sparse = self.is_sparse().then(|| {
+            format!(
+                "{label}: most slices have too few operations for percentiles, so that no finding can name slow \
+                 moments; `plimsoll explain latest --above 1s` describes those of slow operations"
+            )
+        });
+        failed.chain(notices(label, self.grammar, self.text.counts(), self.text.times())).chain(sparse).collect()
+    }
+
+    /// Returns true if most slices with response times have too few for percentiles.
+    fn is_sparse(&self) -> bool {
+        let counts: Vec<u64> = self.slices.iter().map(TableSlice::timed).filter(|timed| *timed > 0).collect();
+        let few = counts.iter().filter(|timed| **timed < SLICE_OPS_MIN).count();
+        counts.len() >= SLICES_MIN && few * 2 > counts.len()
     }
 }
 
@@ -229,7 +287,11 @@ fn new_text(spec: &WatchSpec<'_>, grammar: Grammar<'_>, table: SliceTable) -> Lo
 }
 
 /// Error of a log whose format is not recognised.
-fn unknown(file: &Path, head: &[u8]) -> TrialError {
+fn unknown(file: &Path, head: &[u8], catalogue: &Catalogue) -> TrialError {
+    if let Some(why) = log_file::refusal(head, catalogue) {
+        return TrialError::usage(format!("{}: {why}", file.display()))
+            .next("name another log, or its format with --log-format");
+    }
     let first: Vec<u8> = head.iter().copied().take_while(|byte| *byte != b'\n').take(200).collect();
     let error = TrialError::usage(match head.is_empty() {
         true => format!("{} has no line yet that tells its format", file.display()),
@@ -257,9 +319,17 @@ fn without_operations(path: &Path, grammar: Grammar<'_>, counts: &LogCounts) -> 
 }
 
 /// Returns sentences about lines of a log that are not among its operations.
-fn notices(label: &str, grammar: Grammar<'_>, counts: &LogCounts) -> Vec<String> {
+fn notices(
+    label: &str,
+    grammar: Grammar<'_>,
+    counts: &LogCounts,
+    times: Option<Result<String, &'static str>>,
+) -> Vec<String> {
     let count = shown::count;
     let mut all = Vec::new();
+    if let Some(Ok(place)) = &times {
+        all.push(format!("{label}: {place}"));
+    }
     if counts.broken > 0 {
         let first = counts.first_broken.as_ref();
         let first = first.map_or(String::new(), |(number, text)| format!("; the first is line {number}: {text}"));
@@ -272,13 +342,27 @@ fn notices(label: &str, grammar: Grammar<'_>, counts: &LogCounts) -> Vec<String>
     }
     if counts.untimed > 0 {
         let (untimed, ops) = (count(counts.untimed), count(counts.ops));
-        let next = if grammar.format() == LogFormat::Access {
-            "; a web server logs it with %D or $request_time, behind all other fields"
-        } else {
-            ""
-        };
+        let next = times.and_then(Result::err).map_or_else(String::new, |why| format!("; {why}"));
         let left_out = if counts.untimed < counts.ops { ", and are in none of the figures" } else { "" };
         all.push(format!("{label}: {untimed} of {ops} operations have no response time{left_out}{next}"));
+    }
+    if counts.long > 0 {
+        let long = count(counts.long);
+        all.push(format!("{label}: operations of more than an hour, which count as one hour: {long}"));
+    }
+    if counts.stray > 0 {
+        let stray = count(counts.stray);
+        all.push(format!(
+            "{label}: lines with a time before the year 2000 or ahead of this machine's clock, which count in no \
+             figure: {stray}"
+        ));
+    }
+    if counts.unzoned > 0 {
+        let unzoned = count(counts.unzoned);
+        all.push(format!(
+            "{label}: statements with a time without a zone that is known, read with --log-zone, by default UTC: \
+             {unzoned}"
+        ));
     }
     if counts.late > 0 {
         let late = count(counts.late);
@@ -465,11 +549,19 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     if let Some(log) = log {
         let (head, reader) = Followed::open(&log.path, &over)?;
         let named = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
-        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue));
-        followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head))?, reader));
+        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue, spec.stop));
+        followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head, spec.catalogue))?, reader, head));
     }
     let server = ServerProcesses::default();
-    let mut roots = roots(spec)?;
+    let watched_pids: Vec<(u32, Option<u64>)> = spec.pids.iter().map(|pid| (*pid, start_of(*pid))).collect();
+    if let Some((pid, _)) = watched_pids.iter().find(|(_, start)| start.is_none()) {
+        return Err(TrialError::usage(format!("there is no process {pid}")).next("`pgrep -o NAME` finds one"));
+    }
+    // Another process may get the number of one that has ended.
+    let alive = || -> Vec<u32> {
+        watched_pids.iter().filter(|(pid, start)| start_of(*pid) == *start).map(|(pid, _)| *pid).collect()
+    };
+    let mut roots = roots(spec, &alive())?;
     server.set(sites(&roots));
     let names: Vec<String> =
         spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
@@ -487,7 +579,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
         (None, Some(group)) => group.display().to_string(),
         (None, None) => format!("pid {}", roots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
     };
-    let grammar = followed.as_ref().map(|(grammar, _)| *grammar);
+    let grammar = followed.as_ref().map(|(grammar, ..)| *grammar);
     let header = spec.header(&[label.to_owned()], base_us * 1_000, second_ns as u64, Vec::new());
     let recorder = Recorder::create(spec.runs_dir, &header)?;
     let fold = Mutex::new(Fold::new(false));
@@ -501,6 +593,9 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     watched.begin(&sinks, &place, begin_ns, spec.length)?;
 
     let text = grammar.map(|grammar| Mutex::new(new_text(spec, grammar, SliceTable::of_length(length_us, base_us))));
+    if let (Some((_, _, head)), Some(text)) = (&followed, &text) {
+        locked(text).learn(head);
+    }
     let now_us = || run::wall_ns() / 1_000;
     let (mut ordinal, mut end_ns, mut look_ns) = (0, 0, 0);
     let result = std::thread::scope(|scope| -> Result<(), TrialError> {
@@ -511,7 +606,7 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
             .spawn_scoped(scope, move || readings.follow(samplers, &stopped))
             .map_err(|error| io_error("the sampling thread", &error))?;
         let reading = match (&mut followed, &text) {
-            (Some((grammar, reader)), Some(text)) => {
+            (Some((grammar, reader, _)), Some(text)) => {
                 let (grammar, over) = (*grammar, &over);
                 let read = move || feed(reader, grammar, text, Some(&now_us), over);
                 let begun = thread("log").spawn_scoped(scope, read);
@@ -526,7 +621,8 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
                 std::thread::sleep(LOOK);
                 end_ns = clock.now_ns();
                 let is_late = spec.length.is_some_and(|length| u128::from(end_ns - begin_ns) >= length.as_nanos());
-                let has_ended = !spec.pids.is_empty() && spec.pids.iter().all(|pid| !is_there(*pid));
+                let group_is_gone = spec.group.is_none_or(|group| !group.exists());
+                let has_ended = spec.has_processes() && group_is_gone && alive().is_empty();
                 // Before the end of watching, reading ends by an error only.
                 let has_failed = reading.as_ref().is_some_and(|reading| reading.is_finished());
                 let is_over = spec.is_stopped() || is_late || has_ended || has_failed;
@@ -545,9 +641,9 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
                 if is_over {
                     return Ok(());
                 }
-                if spec.group.is_some() && end_ns >= look_ns {
+                if spec.has_processes() && end_ns >= look_ns {
                     look_ns = end_ns + SLICE.as_nanos() as u64;
-                    if let Ok(now) = self::roots(spec)
+                    if let Ok(now) = self::roots(spec, &alive())
                         && now != roots
                     {
                         server.set(sites(&now));
@@ -573,8 +669,11 @@ fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
     });
     let counts = text.as_ref().map(|text| locked(text).counts().clone()).unwrap_or_default();
     let shift_us = text.as_ref().map_or(0, |text| locked(text).shift_us());
+    let times = text.as_ref().and_then(|text| locked(text).times());
     let result = result.and_then(|()| {
-        let mut said = grammar.map_or_else(Vec::new, |grammar| notices(label, grammar, &counts));
+        let mut said = grammar.map_or_else(Vec::new, |grammar| notices(label, grammar, &counts, times));
+        let is_silent = grammar.is_some() && counts.lines == 0;
+        said.extend(is_silent.then(|| format!("{label}: no line was written while the log was followed")));
         said.extend((shift_us != 0).then(|| apart(label, shift_us)));
         for text in said {
             sinks.show(&Told::Notice(text.clone()));
@@ -616,15 +715,20 @@ fn apart(label: &str, shift_us: i64) -> String {
     format!("{label}: its clock is {seconds:.1} s {side} this machine's; its times were moved by that")
 }
 
-/// Returns the processes to be watched that are no descendants of others of them.
-fn roots(spec: &WatchSpec<'_>) -> Result<Vec<u32>, TrialError> {
-    if let Some(pid) = spec.pids.iter().find(|pid| !is_there(**pid)) {
-        return Err(TrialError::usage(format!("there is no process {pid}")).next("`pgrep -o NAME` finds one"));
-    }
-    let mut pids = spec.pids.to_vec();
+/// Returns the processes to be watched, `alive` among them, that are no descendants of others of them.
+fn roots(spec: &WatchSpec<'_>, alive: &[u32]) -> Result<Vec<u32>, TrialError> {
+    let mut pids = alive.to_vec();
     if let Some(group) = spec.group {
         members(group, &mut pids).map_err(|error| {
-            io_error(group.display(), &error).next("name a directory of a control group below /sys/fs/cgroup")
+            let group = group.display();
+            let failed = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => io_error(group, &error),
+                std::io::ErrorKind::NotFound if spec.group.is_some_and(Path::is_dir) => {
+                    TrialError::usage(format!("{group} is no control group: it has no cgroup.procs"))
+                }
+                _ => TrialError::usage(format!("{group}: {error}")),
+            };
+            failed.next("name a directory of a control group below /sys/fs/cgroup")
         })?;
     }
     pids.sort_unstable();

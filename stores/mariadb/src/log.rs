@@ -18,12 +18,15 @@ type SlowTimes = (Option<i64>, Option<u64>);
 pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let times: Cell<SlowTimes> = Cell::default();
     let tell = &mut |entry: LogEntry<'_>| {
+        let is_other = matches!(entry, LogEntry::Statement("", _));
         if let (Some(at_us), Some(took_ns)) = times.take()
             && let LogEntry::Statement(text, _) = entry
         {
-            tell(LogEntry::Timed(TimedStatement { at_us, took_ns, text }));
+            tell(LogEntry::Timed(TimedStatement { at_us, has_zone: true, took_ns, text }));
         }
-        tell(entry);
+        if !is_other {
+            tell(entry);
+        }
     };
     let (mut state, mut is_whole) = (State::Outside, true);
     let mut line = Vec::new();
@@ -112,14 +115,16 @@ impl State {
     /// Passes the statement of the entry to `tell`. `is_whole` says that the log has the end of the entry.
     fn end(self, is_whole: bool, tell: &mut LogReceiver<'_>) {
         match self {
-            Self::Slow(text) if text.starts_with("# administrator") => {}
+            // A command is an execution without a statement.
+            Self::Slow(text) if text.starts_with("# administrator") => tell(LogEntry::Statement("", &[])),
             Self::Slow(text) if is_whole && text.trim_end().ends_with(';') => tell(LogEntry::Statement(&text, &[])),
             Self::General(Some(text)) if is_whole => {
                 if !text.trim().is_empty() {
                     tell(LogEntry::Statement(&text, &[]));
                 }
             }
-            Self::About(true) | Self::Slow(_) | Self::General(Some(_)) => tell(LogEntry::Cut),
+            Self::About(true) | Self::Slow(_) => tell(LogEntry::Cut(true)),
+            Self::General(Some(_)) => tell(LogEntry::Cut(false)),
             Self::About(false) | Self::General(None) | Self::Outside => {}
         }
     }
@@ -170,7 +175,7 @@ mod tests {
         let result = read(&mut log.as_bytes(), &mut |entry| match entry {
             LogEntry::Statement(text, _) => told.push(text.to_owned()),
             LogEntry::Timed(_) => {}
-            LogEntry::Cut => cut += 1,
+            LogEntry::Cut(_) => cut += 1,
         });
         result.unwrap();
         (told, cut)
@@ -208,7 +213,7 @@ mod tests {
         );
         let mut times = Vec::new();
         let result = read(&mut log.as_bytes(), &mut |entry| {
-            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text }) = entry {
+            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text, .. }) = entry {
                 times.push((at_us, took_ns, text.to_owned()));
             }
         });
@@ -219,6 +224,10 @@ mod tests {
         ];
         // Of the last one the end is not known.
         assert_eq!(times, wanted);
+        let command = format!("{ABOUT}SET timestamp=1700000000;\n# administrator command: Quit;\n");
+        let mut told = Vec::new();
+        read(&mut command.as_bytes(), &mut |entry| told.push(matches!(entry, LogEntry::Timed(_)))).unwrap();
+        assert_eq!(told, [true]);
     }
 
     #[test]

@@ -33,7 +33,9 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io
             return read_json(&mut line.chain(log), tell);
         }
         let mut record = csv::ByteRecord::new();
-        if csv_reader(&*line).read_byte_record(&mut record).is_ok() && is_entry(&record) {
+        // Making a reader takes longer than any line.
+        let may_be_entry = line.iter().filter(|byte| **byte == b',').nth(SEVERITY - 1).is_some();
+        if may_be_entry && csv_reader(&*line).read_byte_record(&mut record).is_ok() && is_entry(&record) {
             return read_csv(line.chain(log), tell);
         }
         if part(&String::from_utf8_lossy(&line)).is_some() {
@@ -66,7 +68,7 @@ fn read_csv(log: impl Read, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
                 message(&field(MESSAGE), &field(DETAIL), FIELDS.contains(&record.len()), tell);
             }
             // Where quotes do not match, fields are parts of others.
-            false => tell(LogEntry::Cut),
+            false => tell(LogEntry::Cut(true)),
         }
     }
     Ok(())
@@ -82,7 +84,7 @@ fn read_json(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Resu
                 message(field("message"), field("detail"), true, tell);
             }
             Err(_) if line.trim_ascii().is_empty() => {}
-            Err(_) => tell(LogEntry::Cut),
+            Err(_) => tell(LogEntry::Cut(true)),
         }
         line.clear();
     }
@@ -93,7 +95,7 @@ fn read_json(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Resu
 #[derive(Default)]
 struct Entry {
     /// Time in the prefix, if there is one.
-    at_us: Option<i64>,
+    at: Option<(i64, bool)>,
     message: String,
     detail: String,
     /// Part that the next line may go on with.
@@ -123,7 +125,7 @@ impl Entry {
     /// shows this itself.
     fn end(&mut self, is_followed: bool, tell: &mut LogReceiver<'_>) {
         let is_whole = is_followed || self.last != Some(Last::Message);
-        duration(self.at_us, &self.message, tell);
+        duration(self.at, &self.message, tell);
         message(&self.message, &self.detail, is_whole, tell);
         *self = Self::default();
     }
@@ -148,9 +150,9 @@ fn read_lines(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io::Res
                     entry.end(true, tell);
                     // A statement may have times of its own.
                     let prefix = &text[..text.len() - message.len()];
-                    let at_us = if message.starts_with(DURATION) { time(prefix) } else { None };
+                    let at = if message.starts_with(DURATION) { time(prefix) } else { None };
                     let message = if word == "LOG" { message.to_owned() } else { String::new() };
-                    entry = Entry { at_us, message, last: Some(Last::Message), ..Entry::default() };
+                    entry = Entry { at, message, last: Some(Last::Message), ..Entry::default() };
                 }
                 None => entry.end(false, tell),
             }
@@ -190,22 +192,26 @@ fn must_not_be_of_syslog(line: &str) -> std::io::Result<()> {
     Err(Error::new(ErrorKind::InvalidData, what))
 }
 
-/// Returns the first time in a text, in microseconds since 1970. A time without a zone is one of UTC.
-fn time(text: &str) -> Option<i64> {
+/// Returns the first time in a text, in microseconds since 1970, and true if it has a zone that is known. Otherwise it
+/// is taken for one of UTC.
+fn time(text: &str) -> Option<(i64, bool)> {
     let is_digit = |letter: char| letter.is_ascii_digit();
     let numbers = text.char_indices().filter(|(at, letter)| is_digit(*letter) && !text[..*at].ends_with(is_digit));
-    numbers.map(|(at, _)| &text[at..]).find_map(|text| log_time::iso(text.as_bytes(), 0)).map(|(at_us, _)| at_us)
+    numbers.map(|(at, _)| &text[at..]).find_map(|text| {
+        let [(at_us, _), (east_us, _)] = [log_time::iso(text.as_bytes(), 0)?, log_time::iso(text.as_bytes(), 1)?];
+        Some((at_us, at_us == east_us))
+    })
 }
 
 /// Passes the duration of a message to `tell`, if it is that of an execution. Parsing and binding are steps of one.
-fn duration(at_us: Option<i64>, message: &str, tell: &mut LogReceiver<'_>) {
+fn duration(at: Option<(i64, bool)>, message: &str, tell: &mut LogReceiver<'_>) {
     let timed = message.strip_prefix(DURATION).and_then(|rest| rest.split_once(" ms"));
-    let (Some(at_us), Some((ms, rest))) = (at_us, timed) else { return };
+    let (Some((at_us, has_zone)), Some((ms, rest))) = (at, timed) else { return };
     let rest = rest.trim_start();
     let Some(ms) = ms.parse::<f64>().ok().filter(|ms| (0.0..1e12).contains(ms)) else { return };
     if !rest.starts_with("parse ") && !rest.starts_with("bind ") {
         let text = rest.split_once(": ").map_or("", |(_, text)| text);
-        tell(LogEntry::Timed(TimedStatement { at_us, took_ns: (ms * 1e6).round() as u64, text }));
+        tell(LogEntry::Timed(TimedStatement { at_us, has_zone, took_ns: (ms * 1e6).round() as u64, text }));
     }
 }
 
@@ -222,7 +228,7 @@ fn message(message: &str, detail: &str, is_whole: bool, tell: &mut LogReceiver<'
     let given = detail.strip_prefix("parameters: ").or_else(|| detail.strip_prefix("Parameters: "));
     match given.map_or(Some(Vec::new()), values).filter(|_| is_whole) {
         Some(values) => tell(LogEntry::Statement(text, &values)),
-        None => tell(LogEntry::Cut),
+        None => tell(LogEntry::Cut(false)),
     }
 }
 
@@ -262,7 +268,7 @@ mod tests {
         let result = read(&mut log.as_bytes(), &mut |entry| match entry {
             LogEntry::Statement(text, values) => told.push((text.to_owned(), values.to_vec())),
             LogEntry::Timed(_) => {}
-            LogEntry::Cut => cut += 1,
+            LogEntry::Cut(_) => cut += 1,
         });
         result.unwrap();
         (told, cut)
@@ -272,12 +278,19 @@ mod tests {
     fn times(log: &str) -> Vec<(i64, u64, String)> {
         let mut times = Vec::new();
         let result = read(&mut log.as_bytes(), &mut |entry| {
-            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text }) = entry {
+            if let LogEntry::Timed(TimedStatement { at_us, took_ns, text, .. }) = entry {
                 times.push((at_us, took_ns, text.split_whitespace().next().unwrap_or_default().to_owned()));
             }
         });
         result.unwrap();
         times
+    }
+
+    #[test]
+    fn lines_before_the_first_entry_take_little_time() {
+        let begun = std::time::Instant::now();
+        assert_eq!(told(&"\n1,2,3\n".repeat(50_000)), (Vec::new(), 0));
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
     }
 
     fn texts(log: &str) -> (Vec<String>, usize) {
@@ -320,6 +333,21 @@ mod tests {
         assert_eq!(times(alone), [(at_us, 5_250_000, String::new())]);
         let own = "[7] LOG:  duration: 5.250 ms  statement: SELECT '2020-01-01 00:00:00'\n";
         assert!(times(own).is_empty(), "the prefix has no time");
+    }
+
+    #[test]
+    fn a_zone_that_is_not_known_is_told() {
+        for (zone, is_known) in [("UTC", true), ("CEST", true), ("+03", true), ("KST", false), ("GMT+3", false)] {
+            let log = format!("2026-11-23 10:00:00.1 {zone} [7] LOG:  duration: 1 ms  statement: SELECT 1\n");
+            let mut told = Vec::new();
+            let result = read(&mut log.as_bytes(), &mut |entry| {
+                told.extend(matches!(entry, LogEntry::Cut(true)).then_some(true));
+                if let LogEntry::Timed(timed) = entry {
+                    told.push(timed.has_zone);
+                }
+            });
+            assert_eq!((result.is_ok(), told), (true, vec![is_known]), "{zone}");
+        }
     }
 
     #[test]

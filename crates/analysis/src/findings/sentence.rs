@@ -177,13 +177,21 @@ impl Wording<'_, '_, '_> {
         }
     }
 
+    /// Returns a next step. What runs already is not run again, but watched.
+    fn of_run(&self, next: &str) -> String {
+        match self.run.header.outline.watched {
+            true => next.replace("repeat the run", "watch again").replace("Repeat the run", "Watch again"),
+            false => next.to_owned(),
+        }
+    }
+
     fn pause(&self, at: &[usize]) -> Words {
         let are = self.of_moments(at, "is", "are");
         Words {
             rule: "pause",
             sentence: format!("{are} slow by pauses of the machine alone{}", self.holding(at)),
             opposite: "Without operations that pauses disturbed these seconds are as slow.".to_owned(),
-            next: "Repeat the run on a machine without neighbours, or judge undisturbed percentiles.".to_owned(),
+            next: self.of_run("Repeat the run on a machine without neighbours, or judge undisturbed percentiles."),
             command: again(self.run, false),
         }
     }
@@ -210,7 +218,7 @@ impl Wording<'_, '_, '_> {
                 "If {name} had nothing to do with them, about {chance} of {} would begin so near to it by chance.",
                 number::count(self.phase.moments.len() as u64)
             ),
-            next: next(watched).to_owned(),
+            next: self.of_run(next(watched)),
             command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
         }
     }
@@ -247,6 +255,7 @@ impl Wording<'_, '_, '_> {
         };
         let next = match search.is_tested() {
             true => "Watch more (samplers, tracing), or look at the servers' logs of these times.",
+            false if self.run.header.outline.watched => "Watch for two minutes or longer.",
             false => "Drive for two minutes or longer, or with shorter slices.",
         };
         Words {
@@ -333,7 +342,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
-        "disk" | "fsync" => "Give the data a disk of their own, or a faster one, and repeat the run.",
+        "disk" | "fsync" => "Give the data its own disk, or a faster one, and repeat the run.",
         "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
         "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
         "network" => "Look for other traffic on this link, and repeat the run without it.",
@@ -349,7 +358,8 @@ pub fn again(run: &Run, without_faults: bool) -> String {
         false => &["--seed", "--resume"],
     };
     let words = words_without(run, options);
-    match words.is_empty() {
+    // What runs already cannot be run again.
+    match words.is_empty() || run.header.outline.watched {
         true => String::new(),
         false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
     }
@@ -386,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", false)).contains("disk of their own"));
+        assert!(next(&watched("disk", false)).contains("its own disk"));
         assert!(next(&watched("generator", false)).contains("more processors"));
         assert!(next(&watched(STORE, true)).contains("cycles rarer"));
         assert!(next(&watched(STORE, false)).contains("plimsoll ab"));

@@ -5,7 +5,7 @@ use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::{Outcome, quantity::Percentile};
 use plimsoll_record::data::{Goal, GoalKind, Run, RunState};
 
-use crate::driven::driven;
+use crate::driven::{driven, sampled};
 
 /// A log with these numbers of operations in its seconds, of 1 ms each.
 fn watched(rates: &[u64]) -> Run {
@@ -49,6 +49,18 @@ fn a_goal_is_judged_as_in_a_drive() {
     let mut empty = watched(&[0; 10]);
     empty.header.goals = vec![p99(2e6)];
     assert_eq!(view(&empty).verdict.state, VerdictState::Incomplete);
+}
+
+#[test]
+fn processes_have_their_processor_time_and_memory_in_the_verdict() {
+    let mut run = watched(&[0; 3]);
+    sampled(&mut run, "server", "node 1", "user", "%", &[10.0, 20.0, 60.0]);
+    sampled(&mut run, "server", "node 1", "system", "%", &[1.0, 2.0, 3.0]);
+    sampled(&mut run, "server", "node 1", "memory", "B", &[1048576.0, 2097152.0, 3145728.0]);
+    sampled(&mut run, "cpu", "", "user", "%", &[99.0; 3]);
+    let sentence = view(&run).verdict.sentence;
+    assert!(sentence.contains("22.0 % of a processor (most: 63.0 %)"), "{sentence}");
+    assert!(sentence.contains("2.00 MiB of memory") && sentence.contains("most: 3.00 MiB"), "{sentence}");
 }
 
 #[test]

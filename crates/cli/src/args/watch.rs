@@ -12,6 +12,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll watch /var/log/apache2/               a directory of rotated logs of one server, also compressed
   plimsoll watch access.log gc.log               each log is a trial, on one time axis
   zcat old/*.gz | plimsoll watch - --name shop
+  plimsoll watch access.log --log-unit us        Apache's %D, a whole number in microseconds
   plimsoll watch access.log --follow --pid $(pgrep -o nginx) --for 10m
   plimsoll watch --cgroup system.slice/postgresql.service --for 60s
   plimsoll watch postgresql.csv --log-format postgres
@@ -26,7 +27,7 @@ Exit codes: 0 all goals held, or there was none; 1 a goal missed or not measured
 #[derive(Debug, Args)]
 pub struct WatchArgs {
     /// Logs: files, directories with the files of one log, or `-` for standard input.
-    #[arg(value_name = "LOG", required_unless_present_any = ["pid", "cgroup"])]
+    #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
     /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid
     /// and --cgroup.
@@ -44,9 +45,12 @@ pub struct WatchArgs {
     /// Format of the logs [default: by their first lines].
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
-    /// Unit of response times in access logs [default: seconds with a decimal point, otherwise microseconds].
+    /// Unit of response times in access logs [default: seconds with a decimal point; whole numbers are no times].
     #[arg(long, value_name = "UNIT", value_parser = ["s", "ms", "us"])]
     pub log_unit: Option<String>,
+    /// Word behind the size of the answer that is the response time in access logs, from 1 [default: by the first lines].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub log_field: Option<u16>,
     /// Zone of times without one, as distance from UTC: +01:00 [default: UTC].
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     pub log_zone: Option<String>,
@@ -56,7 +60,31 @@ pub struct WatchArgs {
     /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, status.5xx=0.1%, rate=100/s; may be repeated.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
-    /// Progress and output.
-    #[command(flatten)]
-    pub telling: Telling,
+    /// No progress on stderr.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Interval of progress lines [default: 10s; in a terminal, a line that is rewritten].
+    #[arg(long, value_name = "TIME")]
+    pub progress: Option<String>,
+    /// Open the page of the report in the browser at the end.
+    #[arg(long)]
+    pub open: bool,
+    /// Print every section of the report, and not just the 40 lines that say most.
+    #[arg(long, conflicts_with = "json")]
+    pub full: bool,
+    /// Print JSON Lines on standard output instead of the report: an object for each slice, and the report as the last.
+    #[arg(long)]
+    pub json: bool,
+    /// Tag of the run, a word that `plimsoll runs` shows and finds.
+    #[arg(long, value_name = "WORD")]
+    pub tag: Option<String>,
+}
+
+impl WatchArgs {
+    /// Progress and output. What is watched is shown on no display and served to nobody.
+    pub fn telling(&self) -> Telling {
+        let Self { quiet, open, full, json, .. } = *self;
+        let (progress, tag) = (self.progress.clone(), self.tag.clone());
+        Telling { quiet, progress, open, full, json, tag, ..Telling::default() }
+    }
 }

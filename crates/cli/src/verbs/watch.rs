@@ -22,7 +22,11 @@ const GROUPS: &str = "/sys/fs/cgroup";
 
 /// Watches, and reports as `plimsoll run` does. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
-    let telling = &args.telling;
+    if args.logs.is_empty() && args.pid.is_empty() && args.cgroup.is_none() {
+        return Err(TrialError::usage("nothing to watch was named")
+            .next("name a LOG, a process with --pid PID, or a control group with --cgroup PATH"));
+    }
+    let telling = &args.telling();
     let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
     let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
@@ -47,7 +51,12 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         catalogue,
         logs: &logs,
         format: args.log_format.as_deref(),
-        lines: LineOptions { unit, zone_s: zone.unwrap_or(0), ..LineOptions::default() },
+        lines: LineOptions {
+            unit,
+            field: args.log_field.map(usize::from),
+            zone_s: zone.unwrap_or(0),
+            ..LineOptions::default()
+        },
         follow: args.follow,
         pids: &args.pid,
         group: group.as_deref(),
@@ -84,7 +93,9 @@ fn logs(args: &WatchArgs) -> Result<Vec<WatchedLog>, TrialError> {
 }
 
 fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
-    let own = match path.file_name() {
+    let whole = if path.file_name().is_none() { path.canonicalize().ok() } else { None };
+    let path_of_name = whole.as_deref().unwrap_or(path);
+    let own = match path_of_name.file_name() {
         _ if path == Path::new("-") => "standard input".to_owned(),
         Some(name) => name.to_string_lossy().into_owned(),
         None => path.display().to_string(),
@@ -99,8 +110,16 @@ fn log(path: &Path, args: &WatchArgs) -> WatchedLog {
 
 /// Returns the directory of a control group.
 fn group(path: &Path) -> PathBuf {
-    let below = Path::new(GROUPS).join(path.strip_prefix("/").unwrap_or(path));
-    if path.join("cgroup.procs").exists() || !below.exists() { path.to_owned() } else { below }
+    let below = path.strip_prefix(GROUPS).or_else(|_| path.strip_prefix("/")).unwrap_or(path);
+    let mut hierarchies = vec![PathBuf::from(GROUPS), Path::new(GROUPS).join("unified")];
+    // Version 1 has a directory for each hierarchy.
+    let mut others: Vec<PathBuf> =
+        std::fs::read_dir(GROUPS).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    others.sort();
+    hierarchies.extend(others);
+    let places = hierarchies.into_iter().map(|hierarchy| hierarchy.join(below));
+    let mut all = std::iter::once(path.to_owned()).chain(places);
+    all.find(|place| place.join("cgroup.procs").exists()).unwrap_or_else(|| path.to_owned())
 }
 
 /// Returns the name of processes in reports: that of their control group, or of the first program.

@@ -17,7 +17,9 @@ fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
     let month = MONTHS[month as usize - 1];
     let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
-    format!("10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" {took_us}\n")
+    format!(
+        "10.0.0.1 - - [{time}] \"{request} HTTP/1.1\" {status} 512 \"-\" \"made (\\\"by hand\\\")\" 0.{took_us:06}\n"
+    )
 }
 
 /// A minute of a log: 1,000 operations a second, of 1, 2 and 5 ms; each hundredth fails.
@@ -125,10 +127,22 @@ fn what_cannot_be_watched_is_named() {
     let empty = written(&place, "empty.log", "");
     let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
     let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    let damaged = written(&place, "access.log.gz", "");
+    fs::write(&damaged, [0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let syslog = "Nov 29 16:15:29 db1 postgres[47]: [3-1] LOG:  duration: 1.0 ms  statement: SELECT 1\n";
+    let syslog = written(&place, "syslog.log", syslog);
+    let packed = place.path().join("access.log.xz");
+    fs::write(&packed, b"\xfd7zXZ\0\0\0").unwrap();
+    let packed = packed.to_str().unwrap();
     for (line, words) in [
-        ("watch".to_owned(), "LOG"),
-        ("watch /nonexistent/access.log".to_owned(), "/nonexistent/access.log"),
-        (format!("watch {empty}"), "is empty"),
+        ("watch".to_owned(), "--cgroup PATH"),
+        ("watch /nonexistent/access.log".to_owned(), "name a log"),
+        (format!("watch {log} --live"), "--live"),
+        (format!("watch {log} --listen 0.0.0.0:9999"), "--listen"),
+        (format!("watch {log} --gadget /dev/nope"), "--gadget"),
+        (format!("watch {packed}"), "xzcat"),
+        (format!("watch {syslog}"), "written by syslog"),
+        (format!("watch {empty}"), "add --follow"),
         (format!("watch {empty} --follow"), "has no line yet that tells its format"),
         (format!("watch {other}"), "the format of this log is not known"),
         (format!("watch {other} --log-format access"), "none of 3 lines is an operation"),
@@ -140,14 +154,61 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
+        ("watch --cgroup /etc".to_owned(), "/etc is no control group"),
+        (format!("watch {damaged}"), "gzip -t"),
         ("watch - --follow".to_owned(), "cannot be followed"),
     ] {
         place.refuses(&[(line.as_str(), words)]);
     }
     assert!(place.all_runs().is_empty(), "nothing was recorded");
-    let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 1\n", "\n");
+    let bare = line(1_795_968_900, "GET /", 200, 1).replace(" 0.000001\n", "\n");
     let bare = written(&place, "bare.log", &bare.repeat(10));
     place.run(&["watch", &bare]).expect(0).says("10 of 10 operations have no response time").says("10 operations");
+}
+
+#[test]
+fn a_pipe_without_a_log_ends_with_one_signal() {
+    let place = Place::new();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (idle, _writer) = std::io::pipe().unwrap();
+    for (log, input) in [(pipe.to_str().unwrap(), Stdio::null()), ("-", Stdio::from(idle))] {
+        let mut child = Guarded(place.command(&["watch", log]).stdin(input).spawn().unwrap());
+        std::thread::sleep(Duration::from_secs(1));
+        child.signal(rustix::process::Signal::INT);
+        wait_for("the end", Duration::from_secs(10), || child.0.try_wait().unwrap().is_some());
+        let ended = child.ended();
+        assert_eq!(ended.code, Some(130), "{ended:?}");
+        ended.says("before a log was read");
+    }
+}
+
+#[test]
+fn the_report_names_the_field_and_the_unit_of_response_times() {
+    let place = Place::new();
+    let common = "1.2.3.4 - - [29/Nov/2026:16:15:29 +0000] \"GET / HTTP/1.1\" 200 2 \"-\" \"ua\"";
+    let ingress = written(&place, "ingress.log", &format!("{common} 320 0.250 [svc] 1500 0.249\n").repeat(20));
+    place.run(&["watch", &ingress, "--goal", "p50=200ms"]).expect(1).says("word 4 behind the size of the answer");
+    let sizes = written(&place, "sizes.log", &format!("{common} 512 3400 151000\n").repeat(20));
+    place.run(&["watch", &sizes]).expect(0).says("--log-field");
+    let named = ["watch", &sizes, "--log-unit", "us", "--log-field", "5", "--goal", "p50=160ms"];
+    place.run(&named).expect(0).says("word 5").says("in microseconds");
+}
+
+#[test]
+fn copies_of_a_file_in_a_directory_and_a_cut_archive_are_told() {
+    let place = Place::new();
+    let folder = place.path().join("logs");
+    fs::create_dir(&folder).unwrap();
+    let text = line(1_795_968_900, "GET /", 200, 1_000).repeat(20);
+    ["logs/a.log", "logs/b.log"].map(|name| written(&place, name, &text));
+    place.run(&["watch", folder.to_str().unwrap()]).expect(0).says("count twice");
+    let minute = written(&place, "minute.log", &minute());
+    gzip(&minute);
+    let whole = fs::read(format!("{minute}.gz")).unwrap();
+    let cut = place.path().join("cut.log.gz");
+    fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    place.run(&["watch", cut.to_str().unwrap()]).expect(0).says("was read up to an error");
 }
 
 fn now_s() -> i64 {
@@ -205,7 +266,7 @@ fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     let pid = server.id().to_string();
     // A process without a parent that waits for it stays.
     let waits = std::thread::spawn(move || server.wait().unwrap());
-    place.run(&["watch", "--pid", &pid]).expect(0).says("sleep").says("no goal was set");
+    place.run(&["watch", "--pid", &pid]).expect(0).says("sleep").says("no goal was set").says("of memory");
     assert!(waits.join().unwrap().success());
 
     let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());

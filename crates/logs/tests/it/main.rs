@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// 2026-11-29 16:15:29 UTC.
 const AT_US: i64 = 1_795_968_929_000_000;
 const MS: u64 = 1_000_000;
-const OPTIONS: LineOptions = LineOptions { unit: None, zone_s: 0, newest_us: AT_US };
+const OPTIONS: LineOptions = LineOptions { unit: None, field: None, zone_s: 0, newest_us: AT_US };
 
 fn line(format: LogFormat, line: &str) -> LogLine {
     LineReader::new(format, OPTIONS).line(line.as_bytes())
@@ -42,8 +42,8 @@ fn access_logs_have_response_times_behind_the_common_part() {
     assert_eq!(access(""), ("GET", Outcome::Ok, 0, None, 2326));
     assert_eq!(access(AGENT).3, None);
     for (more, took_ns) in [
-        (format!("{AGENT} 5123"), Some(5_123_000)),
-        (format!(" 5123{AGENT}"), Some(5_123_000)),
+        (format!("{AGENT} 5123"), None),
+        (format!(" 0.005123{AGENT}"), Some(5_123_000)),
         (format!("{AGENT} 0.005"), Some(5 * MS)),
         (format!("{AGENT} rt=0.005 uct=\"0.001\" urt=\"0.004\""), Some(5 * MS)),
         (format!("{AGENT} upstream=10.0.0.1:80 request_time=\"1.250\""), Some(1_250 * MS)),
@@ -157,6 +157,13 @@ fn a_format_is_recognised_by_most_of_the_first_lines() {
         (format!("{COMMON}\nnonsense\nmore\nof it\n"), None),
         (COMMON.to_owned(), None),
         ("2026-11-29 16:15:29 UTC [7] LOG:  duration: 1 ms\n".to_owned(), None),
+        // Statements and messages of several lines, and another proxy.
+        (
+            "2026-11-29 16:15:29 UTC [7] LOG:  duration: 1 ms  statement: SELECT 1\n\tFROM t\n\tWHERE a = 1\n".into(),
+            None,
+        ),
+        ("[2026-11-29T16:15:29.655Z] \"GET /x HTTP/1.1\" 200 - 0 138 25 24 \"-\" \"curl/7\"\n".into(), None),
+        (format!("{}{COMMON}\n", "\0".repeat(20_000)), Some(LogFormat::Access)),
         (String::new(), None),
     ] {
         assert_eq!(recognise(text.as_bytes()), format, "{text}");
@@ -168,12 +175,13 @@ fn read(text: &[u8], piece: usize) -> LogText {
     let mut log = LogText::new(LineReader::new(LogFormat::Access, OPTIONS), SliceTable::growing());
     text.chunks(piece).for_each(|piece| log.push(piece));
     log.end_file();
+    log.end();
     log
 }
 
 #[test]
 fn broken_lines_are_counted_and_a_last_line_without_its_end_is_left_out() {
-    let text = format!("{COMMON} 100\r\nwhat is this\n{COMMON} 200\n\nand this\n{COMMON} 300");
+    let text = format!("{COMMON} 0.1\r\nwhat is this\n{COMMON} 0.2\n\nand this\n{COMMON} 0.3");
     for piece in [1, 7, text.len()] {
         let log = read(text.as_bytes(), piece);
         let counts = log.counts();
@@ -193,7 +201,7 @@ fn a_hundred_thousand_lines_are_as_many_operations_in_the_slices_of_their_second
         let (minute, second) = (n / 60_000, n / 1_000 % 60);
         let (method, status) = (["GET", "POST"][(n % 2) as usize], if n % 100 == 99 { 503 } else { 200 });
         let time = format!("29/Nov/2026:16:{minute:02}:{second:02} +0000");
-        text.push_str(&format!("h - - [{time}] \"{method} /{n} HTTP/1.1\" {status} 10 {}\n", 1_000 + n % 5));
+        text.push_str(&format!("h - - [{time}] \"{method} /{n} HTTP/1.1\" {status} 10 0.{:06}\n", 1_000 + n % 5));
     }
     let mut log = read(text.as_bytes(), 64 << 10);
     assert_eq!((log.counts().ops, log.counts().broken, log.counts().late), (100_000, 0, 0));
@@ -216,7 +224,7 @@ fn a_clock_that_differs_is_corrected_and_a_coarse_one_is_not() {
         let table = SliceTable::of_length(1_000_000, AT_US + apart_us - 5_000_000);
         let mut log = LogText::new(LineReader::new(LogFormat::Access, OPTIONS), table);
         log.set_now(AT_US + apart_us);
-        log.push(format!("{COMMON} 100\n").as_bytes());
+        log.push(format!("{COMMON} 0.1\n").as_bytes());
         assert_eq!((log.shift_us(), log.counts().late), (shift_us, 0), "{apart_us}");
         let counts: Vec<u64> = log.table().take_all().iter().map(TableSlice::timed).collect();
         assert_eq!(counts.iter().sum::<u64>(), 1);
@@ -230,7 +238,7 @@ fn a_slow_request_with_the_time_of_its_beginning_is_no_difference_of_clocks() {
     let table = SliceTable::of_length(1_000_000, now_us - 5_000_000);
     let mut log = LogText::new(LineReader::new(LogFormat::Access, OPTIONS), table);
     log.set_now(now_us);
-    log.push(format!("{COMMON} 29500000\n").as_bytes());
+    log.push(format!("{COMMON} 29.5\n").as_bytes());
     assert_eq!((log.shift_us(), log.counts().late), (0, 1));
     // It began before the first slice, and counts in that.
     let slices = log.table().take_all();
@@ -242,7 +250,12 @@ fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
     let table = SliceTable::of_length(1_000_000, AT_US - 5_000_000);
     let mut log = LogText::new(LineReader::new(LogFormat::Statements, OPTIONS), table);
     log.set_now(AT_US);
-    log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US + 19_800_000_000, took_ns: MS, text: "SELECT 1" }));
+    log.entry(LogEntry::Timed(TimedStatement {
+        at_us: AT_US + 19_800_000_000,
+        has_zone: true,
+        took_ns: MS,
+        text: "SELECT 1",
+    }));
     let slices = log.table().take_all();
     assert_eq!((slices.len(), slices[5].timed()), (6, 1));
 }
@@ -251,19 +264,36 @@ fn an_operation_that_was_logged_is_not_ahead_of_this_clock() {
 fn statements_are_operations_by_their_first_word() {
     let reader = LineReader::new(LogFormat::Statements, OPTIONS);
     let mut log = LogText::new(reader, SliceTable::growing());
-    for text in ["select 1", " SELECT 2", "UPDATE t SET a = 1", "/* x */ SELECT 3", ""] {
+    for text in ["select 1", " SELECT 2", "UPDATE t SET a = 1", "/* x */ SELECT 3", "", "END;"] {
         log.entry(LogEntry::Statement(text, &[]));
-        log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US, took_ns: 5 * MS, text }));
+        log.entry(LogEntry::Timed(TimedStatement { at_us: AT_US, has_zone: true, took_ns: 5 * MS, text }));
     }
-    log.entry(LogEntry::Cut);
-    assert_eq!((log.counts().ops, log.counts().unfinished), (5, 1));
+    log.entry(LogEntry::Cut(true));
+    log.entry(LogEntry::Cut(false));
+    assert_eq!((log.counts().ops, log.counts().unfinished), (6, 1));
     let slices = log.table().take_all();
     let kinds: Vec<(&str, u64)> = slices[0]
         .histograms()
         .iter()
         .map(|one| (LogFormat::Statements.kinds()[usize::from(one.kind)], one.histogram.len()))
         .collect();
-    assert_eq!(kinds, [("SELECT", 2), ("UPDATE", 1), ("other", 2)]);
+    assert_eq!(kinds, [("SELECT", 2), ("UPDATE", 1), ("COMMIT", 1), ("other", 2)]);
+}
+
+#[test]
+fn lines_of_a_clock_that_was_not_set_are_out_of_the_figures() {
+    let at = |year: &str| format!("{}\n", COMMON.replace("/2026:", year));
+    let mut log = read(format!("{}{}{}", at("/1970:"), at("/2026:").repeat(3), at("/2125:")).as_bytes(), 1 << 20);
+    assert_eq!((log.counts().ops, log.counts().stray, log.counts().untimed), (3, 2, 3));
+    assert_eq!((log.table().length_us(), log.table().take_all().len()), (1_000_000, 1));
+    let mut ahead = read(at("/2125:").repeat(3).as_bytes(), 1 << 20);
+    assert_eq!((ahead.counts().ops, ahead.counts().stray, ahead.table().take_all().len()), (3, 0, 1));
+}
+
+#[test]
+fn a_time_above_an_hour_is_counted_as_one() {
+    let log = read(format!("{COMMON} 14400.5\n{COMMON} 0.000\n").as_bytes(), 1 << 20);
+    assert_eq!((log.counts().ops, log.counts().long), (2, 1));
 }
 
 proptest! {

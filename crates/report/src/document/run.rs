@@ -3,7 +3,7 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    AnswerState, FindingView, Level, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
+    AnswerState, FindingView, Level, RunFacts, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
 };
 use plimsoll_core::shell_word;
 
@@ -86,7 +86,7 @@ fn verdict(view: &RunView) -> Verdict {
         title: run.title.clone(),
         sentence: view.verdict.sentence.clone(),
         reasons,
-        about: format!("run {} · {} · seed {} · Plimsoll {}", run.id, run.started, run.seed, run.plimsoll_version),
+        about: format!("run {} · {}{} · Plimsoll {}", run.id, run.started, seed(run), run.plimsoll_version),
     }
 }
 
@@ -202,6 +202,11 @@ fn events<'a>(view: &RunView, full: bool) -> Body<'a> {
     body
 }
 
+/// Returns the seed; empty for a run that only watched, which has no plan.
+fn seed(run: &RunFacts) -> String {
+    if run.plan_text.is_empty() { String::new() } else { format!(" · seed {}", run.seed) }
+}
+
 fn setup<'a>(view: &RunView) -> Body<'a> {
     let run = &view.run;
     let mut body = Body::default();
@@ -210,7 +215,7 @@ fn setup<'a>(view: &RunView) -> Body<'a> {
         ("plan", run.plan_name.clone()),
         ("command", run.command_line.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")),
         ("tag", run.tag.clone()),
-        ("seed", run.seed.to_string()),
+        ("seed", if run.plan_text.is_empty() { String::new() } else { run.seed.to_string() }),
         ("slice", number::seconds(run.slice_seconds)),
         ("started", run.started.clone()),
         ("state", run.state.name().to_owned()),

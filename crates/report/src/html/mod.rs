@@ -89,7 +89,7 @@ fn head(view: &RunView, answer: &[document::Text]) -> String {
          <style>{UPLOT_CSS}</style>\n<style>{PAGE_CSS}</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#main\">Skip to the verdict</a>\n\
          <header>\n<p class=\"brand\">{MARK}<span>Plimsoll</span></p>\n<h1>{title}</h1>\n{question}\
-         <p class=\"about\">{started} · {stores} · {took} · seed {seed} · run <code>{id}</code></p>\n</header>\n\
+         <p class=\"about\">{started} · {stores} · {took}{seed} · run <code>{id}</code></p>\n</header>\n\
          <main id=\"main\">\n",
         version = Esc(&run.plimsoll_version),
         title = Esc(&run.title),
@@ -97,7 +97,8 @@ fn head(view: &RunView, answer: &[document::Text]) -> String {
         started = Esc(&run.started),
         stores = Esc(&number::list(&view.stores)),
         took = number::seconds(run.seconds),
-        seed = run.seed,
+        // What is watched has no plan, and a seed no meaning.
+        seed = if run.plan_text.is_empty() { String::new() } else { format!(" · seed {}", run.seed) },
     )
 }
 
