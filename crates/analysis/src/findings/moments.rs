@@ -250,7 +250,8 @@ fn by_outages(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], st
             continue;
         };
         let until_ns = from_ns.saturating_add(length_ns);
-        let inside = |slice: &Slice<Distribution>| until_ns.min(slice.end_ns).saturating_sub(from_ns.max(slice.start_ns));
+        let inside =
+            |slice: &Slice<Distribution>| until_ns.min(slice.end_ns).saturating_sub(from_ns.max(slice.start_ns));
         let most_ns = slices.iter().map(|(slice, _)| inside(slice)).max().filter(|most_ns| *most_ns > 0);
         for (at, (slice, _)) in slices.iter().enumerate() {
             let inside_ns = inside(slice);

@@ -305,7 +305,8 @@ impl Wording<'_, '_, '_> {
             rule: "unexplained",
             sentence: format!("{are} undecided{times}: {few}{high}"),
             opposite: "In a longer run other series rise when slow moments begin.".to_owned(),
-            next: "Drive for two minutes or longer, or with shorter slices, so that there are more to compare.".to_owned(),
+            next: "Drive for two minutes or longer, or with shorter slices, so that there are more to compare."
+                .to_owned(),
             command: again(self.run, false),
         }
     }
@@ -387,9 +388,9 @@ fn with_article(name: &str) -> String {
 
 /// Returns the next step where clients wait for locks: it names the step that takes most of the time.
 pub fn next_of_locks(facts: &PhaseFacts<'_>) -> String {
-    let mean_ns = |step: &StepView| step.mean_ns * step.n as f64;
+    let time_ns = |step: &StepView| step.mean_ns * step.count as f64;
     let steps = step::steps(facts);
-    let longest = steps.iter().max_by(|a, b| mean_ns(a).total_cmp(&mean_ns(b)));
+    let longest = steps.iter().max_by(|a, b| time_ns(a).total_cmp(&time_ns(b)));
     let which = longest.map_or(String::new(), |step| format!(", here {}", step.name));
     format!(
         "Look at the step that takes most of the time{which}, and in the store's own view of locks for who holds those \
@@ -423,7 +424,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
-        "disk" | "fsync" => "Give the data a disk of their own, or a faster one, and repeat the run.",
+        "disk" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
         "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
         "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
         "network" => "Look for other traffic on this link, and repeat the run without it.",
@@ -474,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", false)).contains("disk of their own"));
+        assert!(next(&watched("disk", false)).contains("disk of its own"));
         assert!(next(&watched("generator", false)).contains("more processors"));
         assert!(next(&watched(STORE, true)).contains("cycles rarer"));
         assert!(next(&watched(STORE, false)).contains("plimsoll ab"));

@@ -180,6 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn a_test_has_power_with_many_shifts_at_which_little_is_high() {
+        let moments = |n| Moments { n, spans: vec![(20, 21), (30, 31)] };
+        let flat = near(&[0.0; 100]);
+        assert!(p_of_strong(&[&flat], &moments(100)) < 0.02);
+        // Forty slices are too few, however quiet the series are.
+        assert_eq!(p_of_strong(&[&near(&[0.0; 40])], &moments(40)), 1.0);
+        // A series that is high in a third of the slices is as high as a cause of one moment by chance.
+        let often: Vec<f64> = (0..100).map(|at| if at % 10 == 0 { 6.0 } else { 0.0 }).collect();
+        assert!(p_of_strong(&[&flat, &near(&often)], &Moments { n: 100, spans: vec![(25, 26)] }) > 0.2);
+    }
+
+    #[test]
     fn false_discoveries_are_those_of_benjamini_and_hochberg() {
         let p = [0.01, 0.04, 0.03, 0.5];
         let q: Vec<f64> = p.iter().zip(false_discovery_factors(&p)).map(|(p, factor)| p * factor).collect();

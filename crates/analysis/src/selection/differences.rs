@@ -147,7 +147,8 @@ pub(super) fn of(run: &Run, parts: &[Part<'_, '_>], tally: &Tally) -> Vec<Differ
 /// Returns true for a difference that is worth a sentence: neither nearly equal values, nor one of next to nothing.
 pub(super) fn matters(one: &DifferenceView) -> bool {
     let (least, most) = (one.inside.min(one.outside), one.inside.max(one.outside));
-    let is_share_of_operations = !matches!(one.of, DifferenceOf::Latency | DifferenceOf::Step | DifferenceOf::Load | DifferenceOf::Series);
+    let is_share_of_operations =
+        !matches!(one.of, DifferenceOf::Latency | DifferenceOf::Step | DifferenceOf::Load | DifferenceOf::Series);
     let size = match one.unit.as_str() {
         "B" | "B/s" => f64::from(1 << 20),
         "ns" => 1e4,
