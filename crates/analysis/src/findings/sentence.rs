@@ -281,10 +281,11 @@ impl Wording<'_, '_, '_> {
         let are = self.of_moments(at, "is", "are");
         let times = if self.phase.moments.len() == 1 { String::new() } else { format!(", {}", self.times(at)) };
         if rest.has_power {
+            let at_times = times.replacen(',', ":", 1);
             let watched = number::plural(search.watched().len() as u64, "series", "series");
             return Words {
                 rule: "unexplained",
-                sentence: format!("{are} explained by nothing that was watched ({watched}){times}"),
+                sentence: format!("{are} explained by nothing that was watched ({watched}){at_times}"),
                 opposite: "A series that was not watched rises when they begin.".to_owned(),
                 next: "Watch more (samplers, tracing), or look at the servers' logs of these times.".to_owned(),
                 command: again(self.run, false),
