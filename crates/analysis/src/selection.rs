@@ -15,7 +15,7 @@ use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::timeline;
-use crate::view::{DifferenceView, SelectedPausesView, SelectionView};
+use crate::view::{DifferenceOf, DifferenceView, SelectedPausesView, SelectionView};
 
 use differences::{Counts, Tally};
 
@@ -310,10 +310,22 @@ fn sentence(view: &SelectionView) -> String {
     }
     let matters = |pauses: &&SelectedPausesView| pauses.disturbed_percent >= DISTURBED_PERCENT;
     parts.extend(view.pauses.iter().filter(matters).map(|pauses| pauses.sentence.clone()));
-    parts.push(match view.differences.first() {
+    let mut large = view.differences.iter().filter(|one| differences::matters(one));
+    let first = large.next();
+    parts.push(match first {
         Some(DifferenceView { clear: true, text, .. }) => format!("the largest difference is {text}"),
         Some(DifferenceView { text, .. }) => format!("the largest difference, which may be chance, is {text}"),
-        None => "no recorded share or series differs".to_owned(),
+        None => "no recorded share or series differs by much".to_owned(),
     });
+    // Longer times say that operations were slow, which is known of a time that was chosen.
+    let is_effect = |one: &&DifferenceView| matches!(one.of, DifferenceOf::Latency | DifferenceOf::Load);
+    if first.filter(is_effect).is_some()
+        && let Some(series) = large.find(|one| one.of == DifferenceOf::Series)
+    {
+        let chance = if series.clear { "" } else { ", which may be chance" };
+        parts.push(format!("of all series{chance}, {}", series.text.trim_start_matches("series ")));
+    }
+    let ended = "operations count in the slice in which they ended, so that they may have waited before";
+    parts.extend(view.above_ns.map(|_| ended.to_owned()));
     format!("{}.", parts.join("; "))
 }

@@ -19,8 +19,9 @@ const SLICES_MIN: usize = 8;
 const OPS_MIN: f64 = 50.0;
 /// Stalls whose times are said.
 const NAMED_STALLS_MAX: usize = 5;
-/// Spread of the time between stalls, as a share, up to which they come regularly.
-const REGULAR: f64 = 0.25;
+/// Spread of the times between events, as a share, up to which they come regularly, and times that this needs.
+const REGULAR: f64 = 0.1;
+const GAPS_MIN: usize = 4;
 
 /// A stall.
 struct Stall {
@@ -112,15 +113,22 @@ pub fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     due * 1e9 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 
+/// Returns the shortest and longest time between events that begin at these seconds, as `3.00 s to 3.20 s`; `None`
+/// unless they come regularly.
+pub fn interval(starts_s: &[f64]) -> Option<String> {
+    let gaps: Vec<f64> = starts_s.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let middle = stat::median(&gaps).filter(|_| gaps.len() >= GAPS_MIN)?;
+    let is_regular = gaps.iter().all(|gap| (gap / middle - 1.0).abs() <= REGULAR);
+    let [least, most] = [f64::min, f64::max].map(|of| number::seconds(gaps.iter().copied().fold(middle, of)));
+    is_regular.then(|| if least == most { least } else { format!("{least} to {most}") })
+}
+
 fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &str) -> String {
     let seconds = |stall: &Stall| (stall.end_ns - stall.start_ns) as f64 / 1e9;
     let longest = stalls.iter().map(seconds).fold(0.0, f64::max);
     let least = stalls.iter().map(|stall| stall.least_per_s).fold(f64::INFINITY, f64::min);
     let starts: Vec<f64> = stalls.iter().map(|stall| stall.start_ns as f64 / 1e9).collect();
-    let gaps: Vec<f64> = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    let regular = stat::median(&gaps)
-        .filter(|gap| gaps.len() >= 2 && gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR))
-        .map_or(String::new(), |gap| format!(", one every {}", number::seconds(gap)));
+    let regular = interval(&starts).map_or(String::new(), |interval| format!(", one every {interval}"));
     let (least, usual) = (number::with_unit(least, "1/s"), number::with_unit(usual, "1/s"));
     let which = match stalls {
         [one] => format!(

@@ -6,7 +6,7 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
 use super::moments::SlowPhase;
-use super::sentence::{Words, again};
+use super::sentence::{Words, again, halved, next_of_locks};
 use super::series;
 use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
 use crate::number;
@@ -41,9 +41,9 @@ fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Opti
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {} of {clients} clients waited for locks", number::significant(waiting)),
-        opposite: "With fewer clients throughput falls in proportion.".to_owned(),
-        next: "Shorten the transactions, or spread them over more records (a larger scale), and compare.".to_owned(),
-        command: again(run, false),
+        opposite: less(phase, "as many wait for locks."),
+        next: next_of_locks(phase.facts),
+        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
     };
     Some(words.finding(phase.facts))
 }
@@ -71,11 +71,21 @@ fn resources(
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {}", number::list(&texts)),
-        opposite: "With more of this resource throughput and latency stay as they are.".to_owned(),
-        next: "Give the store more of this resource, or take other users of it away, and compare.".to_owned(),
-        command: again(run, false),
+        opposite: less(phase, "the use stays as it is: others use it."),
+        next: "Give the store more of this resource, or take other users of it away. The command shows the use with \
+               less load."
+            .to_owned(),
+        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
     };
     (!texts.is_empty()).then(|| words.finding(phase.facts))
+}
+
+/// Returns what speaks against a bound, if there is less load.
+fn less(phase: &SlowPhase<'_, '_>, what: &str) -> String {
+    match phase.facts.open_loop {
+        true => format!("At half of the rate {what}"),
+        false => format!("With half of the clients throughput falls by half, or {what}"),
+    }
 }
 
 /// Describes the use of a resource, if it is used up.

@@ -9,11 +9,12 @@
 //!
 //! | rule | version | finding |
 //! |---|---|---|
-//! | `pause`, `fault` | 1 | moments in pauses of the machine, and in the effect of faults and commands |
+//! | `pause` | 2 | moments that pauses of the machine made slow, or in which they disturbed most operations |
+//! | `fault` | 2 | moments in the effect of faults and commands |
 //! | `cause` | 1 | moments that begin when a series is high |
-//! | `unexplained` | 1 | moments that nothing explains |
-//! | `regular` | 1 | moments at equal intervals |
-//! | `bound` | 1 | locks that half of the clients wait for, and resources that are used up, in most slices (`bound`) |
+//! | `unexplained` | 2 | moments that nothing explains, or that are too few to tell |
+//! | `regular` | 2 | moments at equal intervals, of one cause or of none |
+//! | `bound` | 2 | locks that half of the clients wait for, and resources that are used up, in most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
 mod bound;
@@ -85,17 +86,26 @@ fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f
         Explanation::Fault(positions(&|known| matches!(known, Known::Act(_)))),
         Explanation::Pause(positions(&|known| *known == Known::Pause)),
     ];
-    let mut left = searched.open.clone();
-    for cause in searched.search.causes(factor) {
-        let explained: Vec<usize> =
-            cause.evidence.iter().take(1).flat_map(|best| &best.explained).map(|at| searched.open[*at]).collect();
+    let of_phase = |at: &[usize]| -> Vec<usize> { at.iter().map(|at| searched.open[*at]).collect() };
+    let mut left: Vec<usize> = (0..searched.open.len()).collect();
+    let causes = searched.search.causes(factor);
+    let mut regular = Vec::new();
+    for cause in &causes {
+        let explained = cause.evidence.first().map_or(&[][..], |best| &best.explained);
         left.retain(|moment| !explained.contains(moment));
-        told.push(Explanation::Cause(explained, cause, &searched.search));
+        told.push(Explanation::Cause(of_phase(explained), cause.clone(), &searched.search));
+        regular.push(Explanation::Regular(of_phase(explained)));
     }
-    told.push(Explanation::Regular(searched.open.clone()));
+    // Moments of different causes that come at equal intervals do so by chance.
+    regular.push(Explanation::Regular(of_phase(&left)));
+    told.extend(regular);
+    let is_disturbed = |at: &usize| phase.moments[searched.open[*at]].disturbed.is_some();
+    let (disturbed, left): (Vec<usize>, Vec<usize>) = left.into_iter().partition(is_disturbed);
+    told.push(Explanation::Disturbed(of_phase(&disturbed)));
     // Without series there was nothing to explain them.
     if !searched.search.watched().is_empty() {
-        told.push(Explanation::Unexplained(left, &searched.search));
+        let rest = searched.search.rest(&causes, &left, factor);
+        told.push(Explanation::Unexplained(of_phase(&left), rest, &searched.search));
     }
     told.iter().filter_map(|told| about.view(told)).collect()
 }

@@ -1,7 +1,7 @@
 //! Slow moments of a driven phase: neighbouring slices in which a percentile, the throughput or the errors leave their
 //! usual range. Pauses of the machine, faults and commands for servers are named as causes at once.
 
-use plimsoll_core::Slice;
+use plimsoll_core::{Pause, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{EventClass, Run};
 
@@ -28,6 +28,10 @@ const SLOW_SHARE_MAX: f64 = 0.4;
 const SLICES_MIN: usize = 8;
 /// Percentiles of a slice, best first: the first is taken that most slices have.
 const PERCENTILES: [&str; 3] = ["p99", "p95", "p90"];
+/// Share of a slow operation's excess that a pause must be long enough for. The witness sees up to a period less.
+const LONG_ENOUGH: f64 = 0.8;
+/// Share of the operations of a moment from which pauses that disturbed them are named.
+const DISTURBED: f64 = 0.5;
 /// Slices after the end of an action in which a moment still begins because of it.
 const AFTERMATH: u64 = 2;
 
@@ -41,13 +45,15 @@ pub enum Known {
 }
 
 /// A slow moment: the first slice, and the slice after its last.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SlowMoment {
     pub first: usize,
     pub end: usize,
     pub start_ns: u64,
     pub end_ns: u64,
     pub known: Option<Known>,
+    /// Share of its operations that pauses of the machine disturbed, if that is most of them.
+    pub disturbed: Option<f64>,
 }
 
 /// A driven phase with its slow moments.
@@ -60,8 +66,10 @@ pub struct SlowPhase<'f, 'a> {
     /// Percentile that most slices have, and its value in each in nanoseconds, at least 1; `None` if most have too few
     /// operations, or the load changes, and latency with it.
     pub percentile: Option<(&'static str, Vec<Option<f64>>)>,
-    /// Slow moments in time order; none if the phase is slow in too many slices.
+    /// Slow moments in time order; of a phase that is slow in too many slices, only outages by faults.
     pub moments: Vec<SlowMoment>,
+    /// True if the phase is slow in too many slices.
+    pub is_mostly_slow: bool,
 }
 
 /// State of a slice.
@@ -83,13 +91,13 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
         }
         let is_steady = facts.phase.header.stages.is_empty();
         let percentile = if is_steady { slice_percentiles(facts, &slices) } else { None };
-        let mut phase = SlowPhase { facts, slices, slice_ns, percentile, moments: Vec::new() };
-        phase.moments = phase.find(run, is_steady);
+        let mut phase = SlowPhase { facts, slices, slice_ns, percentile, moments: Vec::new(), is_mostly_slow: false };
+        (phase.moments, phase.is_mostly_slow) = phase.find(run, is_steady);
         Some(phase)
     }
 
-    /// Returns the slow moments.
-    fn find(&self, run: &Run, is_steady: bool) -> Vec<SlowMoment> {
+    /// Returns the slow moments, and true if too many slices are slow.
+    fn find(&self, run: &Run, is_steady: bool) -> (Vec<SlowMoment>, bool) {
         let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
         let mut states = vec![State::Usual; slices.len()];
         if let Some((name, values)) = &self.percentile {
@@ -102,9 +110,11 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
         by_errors(facts, slices, &mut states);
         let mut moments = Vec::new();
         let slow = states.iter().filter(|state| **state != State::Usual).count();
-        if slow == 0 || slow as f64 > SLOW_SHARE_MAX * slices.len() as f64 {
-            return moments;
+        let is_mostly_slow = slow as f64 > SLOW_SHARE_MAX * slices.len() as f64;
+        if is_mostly_slow {
+            states.fill(State::Usual);
         }
+        by_outages(facts, slices, &mut states);
         let acts = acts(run, facts);
         let mut first = 0;
         for same in states.chunk_by(|a, b| (*a == State::Usual) == (*b == State::Usual)) {
@@ -116,11 +126,12 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
                 };
                 let act = acts.iter().find(near).map(|(.., name)| Known::Act(name.clone()));
                 let pause = same.iter().all(|state| *state == State::Paused).then_some(Known::Pause);
-                moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause) });
+                let disturbed = share_disturbed(facts, &slices[first..end]).filter(|share| *share >= DISTURBED);
+                moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause), disturbed });
             }
             first = end;
         }
-        moments
+        (moments, is_mostly_slow)
     }
 }
 
@@ -150,6 +161,36 @@ fn disturbed(slice: &Slice<Distribution>) -> f64 {
     disturbed_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
 }
 
+/// Returns the share of the operations of these slices that pauses disturbed; `None` if they were not observed.
+fn share_disturbed(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)]) -> Option<f64> {
+    let (mut all, mut rest) = (0, 0);
+    for (slice, _) in slices {
+        all += facts.waited_in(slice, None).len();
+        rest += facts.judged_slice(slice, None)?.len();
+    }
+    (all > 0).then(|| 1.0 - rest as f64 / all as f64)
+}
+
+/// Returns the length of the longest time in the slice at `at` that pauses and their aftermaths hold without a gap. An
+/// operation that they delay is delayed no longer.
+fn longest_ns(slices: &[(&Slice<Distribution>, f64)], at: usize) -> u64 {
+    // A pause belongs to the slice in which it ended: its beginning, and its aftermath, may lie in another.
+    let near = &slices[at.saturating_sub(1)..slices.len().min(at + 2)];
+    let pauses = near.iter().filter_map(|(slice, _)| slice.watched.as_ref()).flat_map(|watched| &watched.pauses);
+    let mut spans: Vec<(u64, u64)> = pauses.map(|pause| (pause.start_ns, Pause::until_ns(pause))).collect();
+    spans.sort_unstable();
+    let mut whole: Vec<(u64, u64)> = Vec::new();
+    for (from_ns, until_ns) in spans {
+        match whole.last_mut().filter(|(_, end_ns)| *end_ns >= from_ns) {
+            Some((_, end_ns)) => *end_ns = until_ns.max(*end_ns),
+            None => whole.push((from_ns, until_ns)),
+        }
+    }
+    let slice = slices[at].0;
+    let inside = whole.iter().filter(|(from_ns, until_ns)| *from_ns < slice.end_ns && *until_ns > slice.start_ns);
+    inside.map(|(from_ns, until_ns)| until_ns - from_ns).max().unwrap_or(0)
+}
+
 /// Returns the percentile that most slices have, and its value in each slice in nanoseconds, at least 1.
 fn slice_percentiles(
     facts: &PhaseFacts<'_>,
@@ -171,17 +212,20 @@ fn by_latency(
     states: &mut [State],
 ) {
     let logs: Vec<Option<f64>> = values.iter().map(|ns| ns.map(f64::ln)).collect();
+    let usual = robust::usual(&logs);
     for (at, limit) in limits(&logs, SLOWER_TIMES.ln(), 1.0).into_iter().enumerate() {
         if logs[at].is_none_or(|log| log <= limit) {
             continue;
         }
         let slice = slices[at].0;
-        let without = facts.judged_slice(slice, None).and_then(|times| times.percentile(percentile).ok());
-        let is_pause = match without {
-            Some(ns) => (ns.max(1) as f64).ln() <= limit,
-            None => disturbed(slice) >= 0.5,
-        };
-        mark(states, at, is_pause);
+        let is_usual = |ns: u64| (ns.max(1) as f64).ln() <= limit;
+        let is_rest_usual = facts.judged_slice(slice, None).is_some_and(|rest| match rest.percentile(percentile) {
+            Ok(ns) => is_usual(ns),
+            Err(_) => disturbed(slice) >= 0.5 && is_usual(rest.max_ns()),
+        });
+        let excess_ns = values[at].unwrap_or(0.0) - usual[at].exp();
+        let is_long_enough = longest_ns(slices, at) as f64 >= LONG_ENOUGH * excess_ns;
+        mark(states, at, is_rest_usual && is_long_enough);
     }
 }
 
@@ -194,6 +238,26 @@ fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)],
         let is_wanted = !facts.open_loop || rate < DUE * stall::due_per_s(facts, slice);
         if rate < limit && limit * seconds >= THROUGHPUT * OPS_MIN && is_wanted {
             mark(states, at, disturbed(slice) >= 1.0 - rate / limit);
+        }
+    }
+}
+
+/// Marks the slices of which the outage by a fault takes the greater part, and the one that has the most of it.
+fn by_outages(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+    for fault in faults::of_phase(facts) {
+        let outage = fault.outage_at_s.zip(fault.outage_s);
+        let Some((from_ns, length_ns)) = outage.map(|(at, length)| ((at * 1e9) as u64, (length * 1e9) as u64)) else {
+            continue;
+        };
+        let until_ns = from_ns.saturating_add(length_ns);
+        let inside =
+            |slice: &Slice<Distribution>| until_ns.min(slice.end_ns).saturating_sub(from_ns.max(slice.start_ns));
+        let most_ns = slices.iter().map(|(slice, _)| inside(slice)).max().filter(|most_ns| *most_ns > 0);
+        for (at, (slice, _)) in slices.iter().enumerate() {
+            let inside_ns = inside(slice);
+            if Some(inside_ns) == most_ns || inside_ns * 2 > slice.end_ns.saturating_sub(slice.start_ns) {
+                mark(states, at, false);
+            }
         }
     }
 }

@@ -42,6 +42,17 @@ pub struct CauseFound {
     pub evidence: Vec<Candidate>,
 }
 
+/// Result of the search for moments that no cause explains.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rest {
+    /// False after the last cause that is named: nothing was searched.
+    pub is_searched: bool,
+    /// True if the test would have named a strong cause.
+    pub has_power: bool,
+    /// Series that were high when they began, best first. This may be chance.
+    pub candidates: Vec<Candidate>,
+}
+
 /// Search in one phase.
 pub struct Search {
     watched: Vec<WatchedSeries>,
@@ -106,6 +117,24 @@ impl Search {
         causes
     }
 
+    /// Returns what the test says of the moments `left` beside these causes, with the factor of [`Search::causes`].
+    pub fn rest(&self, causes: &[CauseFound], left: &[usize], factor: f64) -> Rest {
+        let is_named =
+            |series: &usize| causes.iter().flat_map(|cause| &cause.evidence).any(|one| one.series == *series);
+        let unused: Vec<usize> = (0..self.watched.len()).filter(|series| !is_named(series)).collect();
+        let near: Vec<&[f64]> = unused.iter().map(|at| self.watched[*at].near.as_slice()).collect();
+        let moments = Moments { n: self.moments.n, spans: left.iter().map(|at| self.moments.spans[*at]).collect() };
+        let is_searched = causes.len() < CAUSES_MAX;
+        let has_power = is_searched && shift::p_of_strong(&near, &moments) * factor <= Q_MAX;
+        let untested = shift::untested(&near, &moments);
+        let candidates = unused.iter().enumerate();
+        let candidates = candidates.filter_map(|(at, series)| self.candidate(*series, left, &untested, at, 1.0));
+        let mut candidates: Vec<Candidate> = candidates.collect();
+        candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
+        candidates.truncate(EVIDENCE_MAX);
+        Rest { is_searched, has_power, candidates }
+    }
+
     /// Returns the series as a candidate for the moments `left`; `None` if its effect is too small.
     fn candidate(&self, series: usize, left: &[usize], tested: &Tested, at: usize, q: f64) -> Option<Candidate> {
         let watched = &self.watched[series];
@@ -126,7 +155,10 @@ impl Search {
         let is_slow = |slice: &usize| self.moments.spans.iter().any(|(from, end)| (*from..*end).contains(slice));
         let quiet = (0..self.moments.n).filter(|at| !is_slow(at)).filter_map(|at| watched.values[at]);
         let quiet: Vec<f64> = quiet.collect();
-        let (seen, usual) = (stat::median(&seen)?, stat::median(&quiet).unwrap_or(0.0));
+        let (seen, median) = (stat::median(&seen)?, stat::median(&quiet).unwrap_or(0.0));
+        // Counters that a server publishes more rarely than a slice ends are 0 in most slices, and not usually.
+        let is_rate = watched.unit.ends_with("/s");
+        let usual = if is_rate && median == 0.0 { stat::mean(&quiet) } else { median };
         let is_enough = match watched.unit.as_str() {
             _ if watched.is_cycle => true,
             "%" => seen - usual >= POINTS_MIN,

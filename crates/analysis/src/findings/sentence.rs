@@ -1,24 +1,26 @@
 //! Findings in words, with the next step and the command that tests them.
 
+use plimsoll_core::sampler::{STORE, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
 use super::moments::{Known, SlowPhase};
-use super::search::{Candidate, CauseFound, Search};
+use super::search::{Candidate, CauseFound, Rest, Search};
 use super::series::WatchedSeries;
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::stall;
 use crate::stat;
-use crate::view::{Chart, EvidenceView, FindingView, Line};
+use crate::step;
+use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
-/// Version of each rule.
-const VERSION: u32 = 1;
+/// Rules of the first version. All others have the second.
+const FIRST: [&str; 2] = ["cause", "level"];
 /// Names of faults, and times of moments, in a sentence.
 const NAMED_MAX: usize = 3;
-/// Spread of the time between moments, as a share, up to which they come regularly, and moments that this needs.
-const REGULAR: f64 = 0.25;
-const REGULAR_MIN: usize = 4;
+/// Slices below which a test without a result is blamed on their number.
+const SLICES_FEW: usize = 70;
 /// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
 const TURN_S: (f64, f64) = (5.0, 300.0);
 const PAIRS: f64 = 16.0;
@@ -33,8 +35,10 @@ pub enum Explanation<'a> {
     Pause(Vec<usize>),
     /// Moments before which a series rose.
     Cause(Vec<usize>, CauseFound, &'a Search),
+    /// Moments without another cause in which pauses disturbed most operations.
+    Disturbed(Vec<usize>),
     /// Moments that no series explains.
-    Unexplained(Vec<usize>, &'a Search),
+    Unexplained(Vec<usize>, Rest, &'a Search),
     /// Moments that may come at equal intervals.
     Regular(Vec<usize>),
 }
@@ -54,7 +58,7 @@ impl Words {
         let place = name::place(facts);
         FindingView {
             rule: self.rule,
-            version: VERSION,
+            version: if FIRST.contains(&self.rule) { 1 } else { 2 },
             sentence: format!("{place}: {}.", self.sentence),
             place,
             spans_s: Vec::new(),
@@ -81,7 +85,8 @@ impl Wording<'_, '_, '_> {
         let (Explanation::Fault(at)
         | Explanation::Pause(at)
         | Explanation::Cause(at, ..)
-        | Explanation::Unexplained(at, _)
+        | Explanation::Disturbed(at)
+        | Explanation::Unexplained(at, ..)
         | Explanation::Regular(at)) = told;
         if at.is_empty() {
             return None;
@@ -90,17 +95,21 @@ impl Wording<'_, '_, '_> {
             Explanation::Fault(at) => self.fault(at),
             Explanation::Pause(at) => self.pause(at),
             Explanation::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
-            Explanation::Unexplained(at, search) => self.unexplained(at, search),
+            Explanation::Disturbed(at) => self.disturbed(at),
+            Explanation::Unexplained(at, rest, search) => self.unexplained(at, rest, search),
             Explanation::Regular(at) => self.regular(at)?,
         };
-        let (evidence, chart) = match told {
-            Explanation::Cause(_, cause, search) => {
-                let evidence = cause.evidence.iter().map(|one| self.evidence(one, search)).collect();
-                let best = cause.evidence.first();
-                (evidence, best.map(|best| self.chart(&search.watched()[best.series])))
+        let (candidates, is_tested, search) = match told {
+            Explanation::Cause(_, cause, search) => (cause.evidence.as_slice(), true, Some(search)),
+            Explanation::Unexplained(_, rest, search) if !rest.has_power => {
+                (rest.candidates.as_slice(), false, Some(search))
             }
-            _ => (Vec::new(), None),
+            _ => (&[][..], false, None),
         };
+        let evidence = candidates.iter().zip(search.into_iter().cycle());
+        let evidence = evidence.map(|(one, search)| self.evidence(one, is_tested, search)).collect();
+        let best = candidates.first().zip(search);
+        let chart = best.map(|(best, search)| self.chart(&search.watched()[best.series]));
         let span = |at: &usize| {
             let moment = &self.phase.moments[*at];
             (moment.start_ns as f64 / 1e9, moment.end_ns as f64 / 1e9)
@@ -166,7 +175,11 @@ impl Wording<'_, '_, '_> {
         let more = names.len().saturating_sub(NAMED_MAX);
         names.truncate(NAMED_MAX);
         names.extend((more > 0).then(|| number::plural(more as u64, "further action", "further actions")));
-        let lie = self.of_moments(at, "lies", "lie");
+        let lie = match (self.phase.is_mostly_slow, at) {
+            (true, [_]) => format!("the outage {} lies", self.times(at)),
+            (true, _) => format!("the outages {} lie", self.times(at)),
+            (false, _) => self.of_moments(at, "lies", "lie"),
+        };
         let (names, holding) = (number::list(&names), self.holding(at));
         Words {
             rule: "fault",
@@ -196,6 +209,30 @@ impl Wording<'_, '_, '_> {
         }
     }
 
+    fn disturbed(&self, at: &[usize]) -> Words {
+        let shares = at.iter().filter_map(|at| self.phase.moments[*at].disturbed);
+        let least = shares.fold(1.0, f64::min);
+        let which = self.of_moments(at, "lies", "lie");
+        let (times, its) = match at.len() == 1 {
+            true if self.phase.moments.len() == 1 => (String::new(), "its"),
+            true => (format!(" ({})", self.times(at)), "its"),
+            false => (format!(" ({})", self.times(at)), "their"),
+        };
+        let disturbed = number::with_unit(least * 100.0, "%");
+        let at_least = if at.len() == 1 { "" } else { " or more" };
+        Words {
+            rule: "pause",
+            sentence: format!(
+                "{which} in pauses of the machine{times}, which disturbed {disturbed}{at_least} of {its} operations and \
+                 explain the delay only in part{}",
+                self.holding(at)
+            ),
+            opposite: "Without pauses of the machine these seconds are as slow.".to_owned(),
+            next: "Repeat the run on a machine without neighbours: what stays slow has another cause.".to_owned(),
+            command: again(self.run, false),
+        }
+    }
+
     fn cause(&self, at: &[usize], best: &Candidate, search: &Search) -> Words {
         let watched = &search.watched()[best.series];
         let begin = self.of_moments(at, "begins", "begin");
@@ -218,9 +255,15 @@ impl Wording<'_, '_, '_> {
                 "If {name} had nothing to do with them, about {chance} of {} would begin so near to it by chance.",
                 number::count(self.phase.moments.len() as u64)
             ),
-            next: self.of_run(next(watched)),
+            next: self.of_run(&self.next(watched)),
             command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
         }
+    }
+
+    /// Returns the next step after a cause. Of locks the step that waits says more than their number.
+    fn next(&self, watched: &WatchedSeries) -> String {
+        let is_lock = watched.source == STORE && watched.name.ends_with(&WAITING_FOR_LOCKS.replace('_', " "));
+        if is_lock { next_of_locks(self.phase.facts) } else { next(watched).to_owned() }
     }
 
     /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
@@ -242,57 +285,78 @@ impl Wording<'_, '_, '_> {
         Some(format!("plimsoll ab {rest} --b {setting} --metric p99 --turn {turn_s}s --budget {budget_s}s"))
     }
 
-    fn unexplained(&self, at: &[usize], search: &Search) -> Words {
-        let watched = number::plural(search.watched().len() as u64, "series", "series");
+    fn unexplained(&self, at: &[usize], rest: &Rest, search: &Search) -> Words {
         let are = self.of_moments(at, "is", "are");
-        let times = if self.phase.moments.len() == 1 { String::new() } else { format!(": {}", self.times(at)) };
-        let why = match search.is_tested() {
-            true => format!("explained by nothing that was watched ({watched}){times}"),
-            false => {
-                let slices = number::count(self.phase.slices.len() as u64);
-                format!("not explained: {slices} slices are too few to tell causes from chance")
-            }
+        let times = if self.phase.moments.len() == 1 { String::new() } else { format!(", {}", self.times(at)) };
+        if rest.has_power {
+            let at_times = times.replacen(',', ":", 1);
+            let watched = number::plural(search.watched().len() as u64, "series", "series");
+            return Words {
+                rule: "unexplained",
+                sentence: format!("{are} explained by nothing that was watched ({watched}){at_times}"),
+                opposite: "A series that was not watched rises when they begin.".to_owned(),
+                next: "Watch more (samplers, tracing), or look at the servers' logs of these times.".to_owned(),
+                command: again(self.run, false),
+            };
+        }
+        let few = match self.phase.slices.len() {
+            _ if !rest.is_searched => "after three causes no other is searched".to_owned(),
+            slices if slices < SLICES_FEW => format!("{slices} slices are too few to tell causes from chance"),
+            _ if at.len() == 1 => "one such moment does not tell causes from chance".to_owned(),
+            _ => format!("{} such moments are too few to tell causes from chance", number::count(at.len() as u64)),
         };
-        let next = match search.is_tested() {
-            true => "Watch more (samplers, tracing), or look at the servers' logs of these times.",
-            false if self.run.header.outline.watched => "Watch for two minutes or longer.",
-            false => "Drive for two minutes or longer, or with shorter slices.",
+        let next = match self.run.header.outline.watched {
+            true => "Watch for two minutes or longer.",
+            false => "Drive for two minutes or longer, or with shorter slices, so that there are more to compare.",
+        };
+        let high: Vec<String> = rest.candidates.iter().map(|one| self.high(one, search)).collect();
+        let high = match high.as_slice() {
+            [] => "; no series was high then".to_owned(),
+            high => format!("; high then, and not tested: {}", number::list(high)),
         };
         Words {
             rule: "unexplained",
-            sentence: format!("{are} {why}"),
-            opposite: "A series that was not watched rises when they begin.".to_owned(),
+            sentence: format!("{are} undecided{times}: {few}{high}"),
+            opposite: "In a longer run other series rise when slow moments begin.".to_owned(),
             next: next.to_owned(),
             command: again(self.run, false),
         }
     }
 
-    /// Returns the times between the beginnings of moments, in seconds.
-    fn gaps_s(&self, at: &[usize]) -> Vec<f64> {
-        let starts: Vec<f64> = at.iter().map(|at| self.phase.moments[*at].start_ns as f64 / 1e9).collect();
-        starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    /// Describes a series that was high: `disk vda 97.0 % (usually 12.0 %)`.
+    fn high(&self, one: &Candidate, search: &Search) -> String {
+        let watched = &search.watched()[one.series];
+        let shown = |value: f64| number::with_unit(value, &watched.unit);
+        match watched.is_cycle {
+            true => format!("the end of {}", with_article(&watched.name)),
+            false => format!("{} {} (usually {})", watched.name, shown(one.seen), shown(one.usual)),
+        }
     }
 
-    /// Returns the median of these times; `None` of one moment.
+    /// Returns the beginnings of moments, in seconds.
+    fn starts_s(&self, at: &[usize]) -> Vec<f64> {
+        at.iter().map(|at| self.phase.moments[*at].start_ns as f64 / 1e9).collect()
+    }
+
+    /// Returns the median of the times between them; `None` of one moment.
     fn gap_s(&self, at: &[usize]) -> Option<f64> {
-        stat::median(&self.gaps_s(at))
+        let gaps: Vec<f64> = self.starts_s(at).windows(2).map(|pair| pair[1] - pair[0]).collect();
+        stat::median(&gaps)
     }
 
     fn regular(&self, at: &[usize]) -> Option<Words> {
-        let gaps = self.gaps_s(at);
-        let gap = self.gap_s(at).filter(|_| at.len() >= REGULAR_MIN)?;
-        let is_regular = gaps.iter().all(|one| (one / gap - 1.0).abs() <= REGULAR);
-        let gap = number::seconds(gap);
-        is_regular.then(|| Words {
+        let interval = stall::interval(&self.starts_s(at))?;
+        let next = "timers of the store, of the system and of the job";
+        Some(Words {
             rule: "regular",
-            sentence: format!("{} every {gap}", self.of_moments(at, "comes", "come")),
-            opposite: "The times between them differ by more than a quarter.".to_owned(),
-            next: format!("Look for work that is done every {gap}: timers of the store, of the system and of the job."),
+            sentence: format!("{} every {interval}", self.of_moments(at, "comes", "come")),
+            opposite: "The times between them differ by more than a tenth.".to_owned(),
+            next: format!("Look for work that is done every {interval}: {next}."),
             command: again(self.run, false),
         })
     }
 
-    fn evidence(&self, one: &Candidate, search: &Search) -> EvidenceView {
+    fn evidence(&self, one: &Candidate, is_tested: bool, search: &Search) -> EvidenceView {
         let watched = &search.watched()[one.series];
         EvidenceView {
             series: watched.name.clone(),
@@ -301,7 +365,7 @@ impl Wording<'_, '_, '_> {
             seen: one.seen,
             lead_s: self.seconds(one.lead.0),
             effect: one.excess,
-            q: one.q,
+            q: is_tested.then_some(one.q),
             explained: one.explained.len(),
             by_chance: search.by_chance(one.series),
         }
@@ -334,6 +398,36 @@ fn with_article(name: &str) -> String {
     format!("{article} {name}")
 }
 
+/// Returns the next step where clients wait for locks: it names the step that takes most of the time.
+pub fn next_of_locks(facts: &PhaseFacts<'_>) -> String {
+    let time_ns = |step: &StepView| step.mean_ns * step.count as f64;
+    let steps = step::steps(facts);
+    let longest = steps.iter().max_by(|a, b| time_ns(a).total_cmp(&time_ns(b)));
+    let which = longest.map_or(String::new(), |step| format!(", here {}", step.name));
+    format!(
+        "Look at the step that takes most of the time{which}, and in the store's own view of locks for who holds those \
+         that it waits for."
+    )
+}
+
+/// Returns the command of the run with half of its clients, or of an open loop at half of its rate; `None` unless it is
+/// one drive under one load.
+pub fn halved(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
+    let header = &phase.facts.phase.header;
+    let words = words_without(run, &["--seed", "--resume", "--clients", "-c"]);
+    if words.first().is_none_or(|verb| verb != "drive") || run.trials.len() > 1 || !header.stages.is_empty() {
+        return None;
+    }
+    match header.rate_per_s {
+        Some(rate) => {
+            let words = words_without(run, &["--seed", "--resume", "--rate"]).join(" ");
+            Some(format!("plimsoll {words} --rate {}/s", (rate / 2.0).ceil()))
+        }
+        None if header.clients > 1 => Some(format!("plimsoll {} --clients {}", words.join(" "), header.clients / 2)),
+        None => None,
+    }
+}
+
 /// Returns the next step after a cause, by the source of its series.
 fn next(watched: &WatchedSeries) -> &'static str {
     match watched.source.as_str() {
@@ -342,7 +436,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
-        "disk" | "fsync" => "Give the data its own disk, or a faster one, and repeat the run.",
+        "disk" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
         "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
         "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
         "network" => "Look for other traffic on this link, and repeat the run without it.",
@@ -385,8 +479,6 @@ fn words_without(run: &Run, options: &[&str]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_core::sampler::STORE;
-
     use super::*;
 
     fn watched(source: &str, is_cycle: bool) -> WatchedSeries {
@@ -396,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", false)).contains("its own disk"));
+        assert!(next(&watched("disk", false)).contains("disk of its own"));
         assert!(next(&watched("generator", false)).contains("more processors"));
         assert!(next(&watched(STORE, true)).contains("cycles rarer"));
         assert!(next(&watched(STORE, false)).contains("plimsoll ab"));

@@ -18,6 +18,9 @@ pub const DEVIATION_MAX: f64 = 6.0;
 /// Shifts without which a phase is not tested, and those that are made at most.
 pub const SHIFTS_MIN: usize = 20;
 const SHIFTS_MAX: usize = 1_000;
+/// Shifts without which a test that names nothing says nothing, and the mean deviation of a strong cause.
+const SHIFTS_POWER: usize = 60;
+const STRONG: f64 = 4.5;
 /// Shortest shift, in slices.
 const APART: usize = LEAD_MAX + 3;
 
@@ -85,13 +88,34 @@ pub fn test(series: &[&[f64]], moments: &Moments) -> Option<Tested> {
     if shifts.len() < SHIFTS_MIN || series.is_empty() || moments.spans.is_empty() {
         return None;
     }
-    let excess: Vec<f64> = series.iter().map(|near| moments.excess(near, 0)).collect();
-    let greatest = |shift: &usize| series.iter().map(|near| moments.excess(near, *shift)).fold(f64::MIN, f64::max);
-    let mut by_chance: Vec<f64> = shifts.iter().map(greatest).collect();
+    let Tested { excess, .. } = untested(series, moments);
+    let mut by_chance = by_chance(series, moments, &shifts);
     by_chance.sort_by(f64::total_cmp);
     let reached = |excess: &f64| by_chance.len() - by_chance.partition_point(|other| other < excess);
     let p = excess.iter().map(|one| (1 + reached(one)) as f64 / (1 + by_chance.len()) as f64).collect();
     Some(Tested { excess, p })
+}
+
+/// Returns the mean deviations of the series at the moments, with a *p* of 1.
+pub fn untested(series: &[&[f64]], moments: &Moments) -> Tested {
+    let excess = series.iter().map(|near| moments.excess(near, 0)).collect();
+    Tested { excess, p: vec![1.0; series.len()] }
+}
+
+/// Returns the *p* that one more series would have, if it were a strong cause of these moments; 1 with too few shifts.
+pub fn p_of_strong(series: &[&[f64]], moments: &Moments) -> f64 {
+    let shifts = moments.shifts();
+    if shifts.len() < SHIFTS_POWER {
+        return 1.0;
+    }
+    let reached = by_chance(series, moments, &shifts).into_iter().filter(|other| *other >= STRONG).count();
+    (1 + reached) as f64 / (1 + shifts.len()) as f64
+}
+
+/// Returns for each shift the greatest mean deviation of any series.
+fn by_chance(series: &[&[f64]], moments: &Moments, shifts: &[usize]) -> Vec<f64> {
+    let greatest = |shift: &usize| series.iter().map(|near| moments.excess(near, *shift)).fold(f64::MIN, f64::max);
+    shifts.iter().map(greatest).collect()
 }
 
 /// Returns the factor for each *p* of independent tests that makes it the false discovery rate *q*, by Benjamini and
@@ -153,6 +177,18 @@ mod tests {
         assert_eq!(test(&[&cause, &high], &moments).unwrap().p, [1.0, 1.0]);
         assert_eq!(test(&[&cause], &Moments { n: 100, spans: Vec::new() }), None);
         assert_eq!(test(&[], &moments), None);
+    }
+
+    #[test]
+    fn a_test_has_power_with_many_shifts_at_which_little_is_high() {
+        let moments = |n| Moments { n, spans: vec![(20, 21), (30, 31)] };
+        let flat = near(&[0.0; 100]);
+        assert!(p_of_strong(&[&flat], &moments(100)) < 0.02);
+        // Forty slices are too few, however quiet the series are.
+        assert_eq!(p_of_strong(&[&near(&[0.0; 40])], &moments(40)), 1.0);
+        // A series that is high in a third of the slices is as high as a cause of one moment by chance.
+        let often: Vec<f64> = (0..100).map(|at| if at % 10 == 0 { 6.0 } else { 0.0 }).collect();
+        assert!(p_of_strong(&[&flat, &near(&often)], &Moments { n: 100, spans: vec![(25, 26)] }) > 0.2);
     }
 
     #[test]

@@ -18,6 +18,9 @@ const SHARE_MIN: f64 = 0.05;
 const EFFECT_MIN: f64 = 1.0 / 3.0;
 /// Standard deviations of chance above which a difference is clear.
 const CHANCE: f64 = 3.0;
+/// Ratio of two values that matters, and difference of two shares of a series, in percentage points.
+const TIMES_MIN: f64 = 1.25;
+const POINTS_MIN: f64 = 5.0;
 /// Orders of magnitude from which a ratio is no larger than others.
 const ORDERS_MAX: f64 = 5.0;
 
@@ -130,10 +133,32 @@ pub(super) fn of(run: &Run, parts: &[Part<'_, '_>], tally: &Tally) -> Vec<Differ
     }
     let others = all.0.into_iter().filter_map(|((of, name), seen)| seen.difference(of, &name));
     let mut differences: Vec<DifferenceView> = tally.differences().chain(others).collect();
-    // Effects that are nearly equal are ordered by the size of the change.
-    let rank = |one: &DifferenceView| (one.clear, (one.effect.abs() * 20.0).round() as u32);
-    differences.sort_by(|a, b| rank(b).cmp(&rank(a)).then(change(b).total_cmp(&change(a))));
+    // Effects that are nearly equal are ordered by the size of the change, and load follows on what may cause it.
+    let rank = |one: &DifferenceView| {
+        let effect = (one.effect.abs() * 20.0).round() as u32;
+        (matters(one), one.clear, effect)
+    };
+    let is_load = |one: &DifferenceView| one.of == DifferenceOf::Load;
+    let by_change = |a: &DifferenceView, b: &DifferenceView| change(b).total_cmp(&change(a));
+    differences.sort_by(|a, b| rank(b).cmp(&rank(a)).then(by_change(a, b)).then(is_load(a).cmp(&is_load(b))));
     differences
+}
+
+/// Returns true for a difference that is worth a sentence: neither nearly equal values, nor one of next to nothing.
+pub(super) fn matters(one: &DifferenceView) -> bool {
+    let (least, most) = (one.inside.min(one.outside), one.inside.max(one.outside));
+    let is_share_of_operations =
+        !matches!(one.of, DifferenceOf::Latency | DifferenceOf::Step | DifferenceOf::Load | DifferenceOf::Series);
+    let size = match one.unit.as_str() {
+        "B" | "B/s" => f64::from(1 << 20),
+        "ns" => 1e4,
+        _ => 1.0,
+    };
+    match one.unit.as_str() {
+        _ if is_share_of_operations => true,
+        "%" => most - least >= POINTS_MIN && most >= TIMES_MIN * least,
+        _ => most >= size && most >= TIMES_MIN * least,
+    }
 }
 
 /// Returns the size of a change: of a share its part of 100 per cent, of other values a tenth of their orders of
@@ -194,8 +219,8 @@ type Seen = Vec<(f64, u64)>;
 #[derive(Default)]
 struct Sides {
     unit: String,
-    /// Values are counts of rare events, of which the mean says more than the median.
-    is_rare: bool,
+    /// Values are counts: of a server that publishes them more rarely than a slice ends the median is 0.
+    is_counted: bool,
     inside: Seen,
     outside: Seen,
 }
@@ -206,14 +231,14 @@ impl Sides {
     }
 
     fn difference(self, of: DifferenceOf, name: &str) -> Option<DifferenceView> {
-        let Sides { unit, is_rare, inside, outside } = self;
+        let Sides { unit, is_counted, inside, outside } = self;
         let (inside, outside) = (ordered(inside), ordered(outside));
         let count = |seen: &[(f64, u64)]| seen.iter().map(|(_, count)| count).sum::<u64>();
         let n = Counts { inside: count(&inside), outside: count(&outside) };
         if n.inside == 0 || n.outside == 0 {
             return None;
         }
-        let middle = |seen: &[(f64, u64)]| if is_rare { mean(seen) } else { median(seen) };
+        let middle = |seen: &[(f64, u64)]| if is_counted { mean(seen) } else { median(seen) };
         let (here, otherwise) = (middle(&inside), middle(&outside));
         let effect = dominance(&inside, &outside);
         if effect.abs() < EFFECT_MIN || here == otherwise {
@@ -289,7 +314,7 @@ impl Observations {
             for (position, value) in &sample.values {
                 let Some(series) = told(*position) else { continue };
                 let sides = self.of(DifferenceOf::Series, series_name(series), &series.unit);
-                sides.is_rare = series.kind == SeriesKind::Cycle;
+                sides.is_counted = matches!(series.kind, SeriesKind::Cycle | SeriesKind::Total);
                 sides.add(inside, *value, 1);
             }
             for (position, times) in &sample.distributions {

@@ -49,8 +49,8 @@ pub struct EvidenceView {
     pub lead_s: f64,
     /// Mean deviation at the slow moments, in standard deviations of at most 6.
     pub effect: f64,
-    /// False discovery rate.
-    pub q: f64,
+    /// False discovery rate; `null` for a series that was high then and not tested.
+    pub q: Option<f64>,
     /// Number of slow moments before which it rose.
     pub explained: usize,
     /// Number of moments before which it would be as high by chance.

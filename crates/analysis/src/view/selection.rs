@@ -31,7 +31,7 @@ pub struct SelectionView {
     pub acts: Vec<String>,
     /// Pauses of the machine in these slices; `null` if they were not observed.
     pub pauses: Option<SelectedPausesView>,
-    /// Differences: those that chance seldom makes first, then by their effect.
+    /// Differences: large ones first, of these those that chance seldom makes, then by their effect.
     pub differences: Vec<DifferenceView>,
 }
 
@@ -71,7 +71,7 @@ plimsoll_core::words! {
         Step = "step",
         /// Median of the load of a slice: rate, operations in flight, operations that were due.
         Load = "load",
-        /// Median of a sampled series; of a store's cycles, the mean number in a sample.
+        /// Median of a sampled series; of counters and of a store's cycles, the mean.
         Series = "series",
     }
 }

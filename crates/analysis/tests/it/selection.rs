@@ -86,6 +86,49 @@ fn a_time_without_a_limit_is_compared_by_latency_load_and_series() {
 }
 
 #[test]
+fn the_first_sentence_names_a_lock_and_neither_equal_values_nor_next_to_nothing() {
+    let mut run = driven(&[1_000; 30]);
+    sampled(&mut run, "cgroup", "", "memory", "B", &busy(2_000_000_000.0, 2_010_000_000.0));
+    sampled(&mut run, "server", "", "read", "B/s", &busy(0.0, 16_384.0));
+    sampled(&mut run, "server", "postgres", "busy", "%", &busy(0.0, 0.04));
+    let without = explain(&run, &of(10, 12, None)).unwrap();
+    assert!(without.sentence.ends_with("no recorded share or series differs by much."), "{}", without.sentence);
+    assert_eq!(without.differences.len(), 3, "the table has them: {:#?}", without.differences);
+    sampled(&mut run, "store", "postgres", "waiting_for_locks", "", &busy(0.0, 4.0));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    let words = "the largest difference, which may be chance, is series store postgres waiting for locks: 4 here, 0 \
+                 otherwise.";
+    assert!(view.sentence.ends_with(words), "{}", view.sentence);
+}
+
+#[test]
+fn what_was_watched_is_told_after_a_longer_latency() {
+    let mut run = driven(&[1_000; 30]);
+    (10..12).for_each(|second| slow(&mut run, second, 1, 50, 1_000));
+    sampled(&mut run, "disk", "vda", "busy", "%", &busy(12.0, 97.0));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    let words = "of all series, which may be chance, disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 ×).";
+    assert!(view.sentence.contains("the largest difference is latency"), "{}", view.sentence);
+    assert!(view.sentence.ends_with(words), "{}", view.sentence);
+}
+
+#[test]
+fn a_counter_that_is_published_now_and_then_is_compared_by_its_mean() {
+    let mut run = driven(&[1_000; 30]);
+    // Thrice in the selected ten seconds, and once in ten others.
+    let commits = |second: usize| if [10, 13, 16, 2, 25].contains(&second) { 1_500.0 } else { 0.0 };
+    let values: Vec<f64> = (0..30).map(commits).collect();
+    sampled(&mut run, "store", "postgres", "commits", "1/s", &values);
+    run.series.last_mut().unwrap().kind = SeriesKind::Total;
+    let view = explain(&run, &of(10, 17, None)).unwrap();
+    let commits = difference(&view, DifferenceOf::Series, "store postgres commits");
+    assert!(
+        (commits.inside - 4_500.0 / 7.0).abs() < 1.0 && (commits.outside - 3_000.0 / 23.0).abs() < 1.0,
+        "{commits:?}"
+    );
+}
+
+#[test]
 fn the_server_of_slow_answers_is_told() {
     let mut run = driven(&[1_000; 20]);
     for node in 1..=2 {
@@ -126,7 +169,7 @@ fn a_time_shorter_than_a_slice_selects_the_slice() {
     let ns = |ms: u64| Some(START_S * SECOND_NS + ms * MS_NS);
     let view = explain(&run, &Selection { from_ns: ns(5_200), to_ns: ns(5_300), ..Selection::default() }).unwrap();
     assert_eq!((view.from_s, view.to_s, view.selected), (105.0, 106.0, 1_000));
-    assert!(view.sentence.ends_with("no recorded share or series differs."), "{}", view.sentence);
+    assert!(view.sentence.ends_with("no recorded share or series differs by much."), "{}", view.sentence);
 }
 
 #[test]

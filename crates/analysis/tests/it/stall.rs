@@ -52,19 +52,21 @@ fn seconds_that_follow_upon_each_other_are_one_stall_with_its_place_and_depth() 
 
 #[test]
 fn stalls_that_come_regularly_are_said_to() {
-    let regular = sentence(&driven(&rates(40, 1_000, 200, &[5, 15, 25, 35])));
+    let regular = sentence(&driven(&rates(50, 1_000, 200, &[5, 15, 25, 35, 45])));
     assert!(
         regular.contains(
-            "it stalled 4 times, one every 10.0 s (at 105, 115, 125, 135 s), for up to 1.00 s: throughput fell from \
+            "it stalled 5 times, one every 10.0 s (at 105, 115, 125, 135, 145 s), for up to 1.00 s: throughput fell from \
              its usual 1,000/s to 200/s at worst, which the mean of 920/s hides"
         ),
         "{regular}"
     );
-    let irregular = sentence(&driven(&rates(40, 1_000, 200, &[5, 7, 25, 35])));
-    assert!(irregular.contains("it stalled 4 times") && !irregular.contains("every"), "{irregular}");
-    // Two stalls have one distance, which is no rule.
-    let twice = sentence(&driven(&rates(40, 1_000, 200, &[5, 15])));
-    assert!(!twice.contains("every"), "{twice}");
+    let about = sentence(&driven(&rates(120, 1_000, 200, &[5, 25, 46, 65, 86])));
+    assert!(about.contains("one every 19.0 s to 21.0 s"), "{about}");
+    let irregular = sentence(&driven(&rates(50, 1_000, 200, &[5, 15, 23, 35, 45])));
+    assert!(irregular.contains("it stalled 5 times") && !irregular.contains("every"), "{irregular}");
+    // Three distances are no rule.
+    let few = sentence(&driven(&rates(40, 1_000, 200, &[5, 15, 25, 35])));
+    assert!(!few.contains("every"), "{few}");
 }
 
 #[test]

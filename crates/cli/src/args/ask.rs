@@ -12,6 +12,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll ask latest figures                         every number with its name, unit, n and interval
   plimsoll ask latest figures p99 'mixed.rate[op=read]' --json
   plimsoll ask latest series Latency
+  plimsoll ask latest findings                        causes of slow moments, with evidence
   plimsoll ask 20261121-2104 compare latest
   plimsoll ask latest explain --from 00:30 --to 00:42 --above 20ms
 
@@ -52,6 +53,8 @@ pub enum Question {
     Series(NamesArgs),
     /// List events: what servers and samplers reported, and actions on them.
     Events,
+    /// List findings: causes of slow moments, each with evidence, a next step and a command that tests it.
+    Findings,
     /// List faults of the plan, with their effects on clients.
     Faults,
     /// Compare the run with another one: differences of configuration, then each number with its change.

@@ -89,6 +89,7 @@ pub fn answer(wanted: &str, question: &Question) -> Result<Value, TrialError> {
     let mut answer = match question {
         Question::Series(args) => series(&mut view, &args.names)?,
         Question::Events => taken(&mut view, &["events"]),
+        Question::Findings => taken(&mut view, &["findings"]),
         Question::Faults => taken(&mut view, &["faults", "fault_repeats", "formulas", "disk_faults"]),
         _ => description(&mut view),
     };

@@ -117,6 +117,7 @@ fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
     let worst_s = time_of_largest(&latency["panels"][0], "max");
     assert_eq!(worst_s, time_of_largest(&report["plots"]["latency"][0], "max"));
     // Which fault was it, and how long was nothing answered?
+    assert_eq!(client.tool("findings", &json!({}))["findings"], report["findings"]);
     let faults = client.tool("faults", &json!({}));
     let (fault, of_report) = (&faults["faults"][0], &report["faults"][0]);
     assert_eq!((&fault["name"], &fault["outage_s"]), (&of_report["name"], &of_report["outage_s"]));

@@ -138,7 +138,7 @@ fn evidence(finding: &FindingView) -> Table {
             number::seconds(one.lead_s),
             number::count(one.explained as u64),
             number::significant(one.by_chance),
-            number::significant(one.q),
+            one.q.map_or("not tested".to_owned(), number::significant),
         ]);
     }
     table

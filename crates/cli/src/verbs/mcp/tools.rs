@@ -62,6 +62,12 @@ const TOOLS: &[Tool] = &[
         arguments: &[RUN, ("names", Texts, "Names of panels, as this tool lists them without names", false)],
     },
     Tool {
+        name: "findings",
+        description: "Lists findings of a run: causes of slow moments with the series that are their evidence, and \
+            resources that bound a phase, each with a next step and the command that tests it.",
+        arguments: &[RUN],
+    },
+    Tool {
         name: "faults",
         description: "Lists the faults of the plan with their effects on clients: outage, time to recovery, errors.",
         arguments: &[RUN],
@@ -161,6 +167,7 @@ fn question(tool: &str, arguments: Value) -> serde_json::Result<Question> {
         "series" => given(arguments, Question::Series),
         "compare" => given(arguments, Question::Compare),
         "explain" => given(arguments, Question::Explain),
+        "findings" => given(arguments, |Nothing {}| Question::Findings),
         "faults" => given(arguments, |Nothing {}| Question::Faults),
         "events" => given(arguments, |Nothing {}| Question::Events),
         _ => given(arguments, |Nothing {}| Question::Describe),
