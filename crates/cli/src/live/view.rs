@@ -190,7 +190,8 @@ impl Canvas<'_> {
         let (Some(newest), Some(done)) = (run.newest, run.done) else { return };
         let row = run.row();
         let per_s = |rate: f64| format!("{}/s", number::significant(rate));
-        let mut text = format!("Throughput {}", per_s(row.map_or(0.0, |row| row.rate_per_s)));
+        let now = row.map_or(Some(0.0), |row| row.rate_per_s);
+        let mut text = format!("Throughput {}", now.map_or("–".to_owned(), per_s));
         if let Some(mean) = done.rate_per_s() {
             text.push_str(&format!(", mean {}", per_s(mean)));
         }
