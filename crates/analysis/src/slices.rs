@@ -107,12 +107,7 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
 
 /// Returns the row of all operation types together of a slice of `phase` in progress, and the row of each type.
 /// `usual_ns` is the length of the phase's first slice.
-pub fn of_slice(
-    trial: &Trial,
-    phase: &Phase,
-    slice: &Slice<Distribution>,
-    usual_ns: u64,
-) -> (SliceRow, Vec<SliceRow>) {
+pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>, usual_ns: u64) -> (SliceRow, Vec<SliceRow>) {
     let mut facts = PhaseFacts::begun(trial, phase);
     facts.open_loop = has_response(slice);
     let mut kinds: Vec<KindId> = facts.ended(slice).map(|one| one.kind).collect();

@@ -13,7 +13,7 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_trial::{Sink, Told, TrialError, io_error};
 use rustix::fs::OFlags;
-use rustix::termios::{OptionalActions, tcgetattr, tcgetsid, tcsetattr};
+use rustix::termios::{OptionalActions, isatty, tcgetattr, tcgetsid, tcsetattr};
 
 /// Fields of a slice, as the display may ask for them.
 const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
@@ -69,14 +69,21 @@ impl SerialLine {
     fn open(path: &Path) -> Result<Self, TrialError> {
         let place = || format!("--gadget {}", path.display());
         let found = path.metadata().map_err(|error| io_error(place(), &error))?;
-        if !found.file_type().is_char_device() {
+        let no_line = || {
             let next = "name the device of a serial line or a pty: /dev/ttyACM0";
-            return Err(TrialError::usage(format!("{} is no serial line", place())).next(next));
+            TrialError::usage(format!("{} is no serial line", place())).next(next)
+        };
+        if !found.file_type().is_char_device() {
+            return Err(no_line());
         }
         let port = port(path).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => io_error(place(), &error).next("join its group: usermod -aG dialout USER"),
             _ => io_error(place(), &error),
         })?;
+        // Other devices, such as /dev/null, have no settings of a terminal.
+        if !isatty(&port) {
+            return Err(no_line());
+        }
         // Without echo and line editing the user's terminal would be unusable.
         if tcgetsid(&port).is_ok() {
             let next = "name the device of a display: /dev/ttyACM0";
@@ -156,8 +163,7 @@ fn port(path: &Path) -> std::io::Result<File> {
 
 /// Makes a serial line send and receive bytes as they are.
 fn raw(port: &File) -> std::io::Result<()> {
-    // A device without terminal settings has none to change.
-    let Ok(mut settings) = tcgetattr(port) else { return Ok(()) };
+    let mut settings = tcgetattr(port)?;
     settings.make_raw();
     Ok(tcsetattr(port, OptionalActions::Now, &settings)?)
 }

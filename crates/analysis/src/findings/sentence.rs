@@ -333,7 +333,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
-        "disk" | "fsync" => "Give the data a disk of their own, or a faster one, and repeat the run.",
+        "disk" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
         "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
         "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
         "network" => "Look for other traffic on this link, and repeat the run without it.",
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", false)).contains("disk of their own"));
+        assert!(next(&watched("disk", false)).contains("disk of its own"));
         assert!(next(&watched("generator", false)).contains("more processors"));
         assert!(next(&watched(STORE, true)).contains("cycles rarer"));
         assert!(next(&watched(STORE, false)).contains("plimsoll ab"));

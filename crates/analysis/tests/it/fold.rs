@@ -78,7 +78,9 @@ fn the_last_sliver_of_a_phase_has_no_rate_and_a_half_slice_has() {
     fold.begin_trial(trial.header.clone());
     fold.begin_phase(trial.phases[0].header.clone());
     let rows = trial.phases[0].slices.iter().filter_map(|slice| fold.slice(slice.clone(), true));
-    assert!(rows.map(|(row, _)| row.rate_per_s).eq(slices(&run).filter(|row| row.op == "all").map(|row| row.rate_per_s)));
+    assert!(
+        rows.map(|(row, _)| row.rate_per_s).eq(slices(&run).filter(|row| row.op == "all").map(|row| row.rate_per_s))
+    );
 }
 
 /// Returns a rung of 20 s at 1,000/s, and in its sixth second as many operations that were refused.

@@ -164,6 +164,14 @@ fn has(lines: &[String], words: &[&str]) {
 }
 
 #[test]
+fn a_goal_that_is_missed_by_far_names_the_factor() {
+    let mut full = Full::new();
+    (full.goals[0].seen, full.goals[0].holds) = (Some(20e6 * 954.2), Some(false));
+    let lines = lines((80, 24), &full.frame(), &LiveKeys::default());
+    assert!(lines[1].contains(" · 954 times the limit · ≤ 20.0 ms"), "{lines:?}");
+}
+
+#[test]
 fn everything_fits_a_terminal_of_80_by_24() {
     let full = Full::new();
     let lines = lines((80, 24), &full.frame(), &LiveKeys::default());

@@ -104,6 +104,7 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
     let emphasis = if goal.holds == Some(false) { Emphasis::Bad } else { Emphasis::Good };
     let margin = match goal.margin() {
         Some(margin) if margin >= 0.0 => format!("{:.0} % left", margin * 100.0),
+        Some(margin) if margin <= -9.0 => format!("{} times the limit", number::significant(1.0 - margin)),
         Some(margin) => format!("{:.0} % {}", -margin * 100.0, if goal.at_least { "short" } else { "over" }),
         None if goal.holds == Some(false) => "missed".to_owned(),
         None => "holds".to_owned(),

@@ -194,7 +194,10 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
         ("ask latest series nothing", "there are no series nothing … → panels of series are: … 'Latency'"),
         ("ask latest compare latest", "both are the same run"),
         ("ask latest explain --from 00:20 --to 00:10", "does not begin before it ends"),
-        ("ask latest", "`plimsoll ask latest`: a word is missing … → `plimsoll ask` takes one of: list, describe, figures"),
+        (
+            "ask latest",
+            "`plimsoll ask latest`: a word is missing … → `plimsoll ask` takes one of: list, describe, figures",
+        ),
         ("ask why", "`plimsoll ask why`: a word is missing … for example: plimsoll ask latest figures"),
         ("ask latest why", "unknown word 'why' … → `plimsoll ask` takes one of: list, describe"),
         ("runs why", "unknown word 'why' … → `plimsoll runs` takes one of: show, remove"),

@@ -248,8 +248,14 @@ fn without_a_terminal_and_on_a_dumb_one_there_are_progress_lines() {
     let ran = place.run(&[&DRIVE[..], &["--for", "1s", "--progress", "300ms"]].concat()).expect(0);
     assert!(ran.err.contains("1/1 null · drive · ") && !ran.err.contains('\u{1b}'), "{}", ran.err);
     place.refuses(&[
-        ("drive nothing --on null --live --quiet", "--live cannot be used with --quiet … → they exclude each other: leave"),
-        ("drive nothing --on null --live --json", "--live cannot be used with --json … → they exclude each other: leave"),
+        (
+            "drive nothing --on null --live --quiet",
+            "--live cannot be used with --quiet … → they exclude each other: leave",
+        ),
+        (
+            "drive nothing --on null --live --json",
+            "--live cannot be used with --json … → they exclude each other: leave",
+        ),
     ]);
 }
 
