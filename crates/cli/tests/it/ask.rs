@@ -200,7 +200,7 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
         ),
         ("ask why", "`plimsoll ask why`: a word is missing … for example: plimsoll ask latest figures"),
         ("ask latest why", "unknown word 'why' … → `plimsoll ask` takes one of: list, describe"),
-        ("runs why", "unknown word 'why' … → `plimsoll runs` takes one of: show, remove"),
+        ("runs why", "unknown word 'why' … → `plimsoll runs` takes one of: list, show, remove"),
     ]);
     let mut client = Client::start(&place);
     for (tool, arguments, words) in [

