@@ -15,6 +15,8 @@ const BEFORE_NS: u64 = 120_000_000_000;
 pub struct Fold {
     keeps: bool,
     trial: Option<Trial>,
+    /// Length of the phase's first slice; 0 before it.
+    usual_ns: u64,
     series: Vec<Series>,
     samples: Vec<Sample>,
 }
@@ -40,6 +42,7 @@ impl Fold {
 
     /// A phase of the trial begins.
     pub fn begin_phase(&mut self, header: PhaseHeader) {
+        self.usual_ns = 0;
         if let Some(trial) = &mut self.trial {
             trial.phases.push(Phase { header, end: PhaseEnd::default(), slices: Vec::new() });
         }
@@ -72,8 +75,11 @@ impl Fold {
     /// Takes a slice of the phase that began last. Returns the row of all operation types together, and the row of each
     /// type; `None` before any phase.
     pub fn slice(&mut self, slice: Slice<Distribution>, measured: bool) -> Option<(SliceRow, Vec<SliceRow>)> {
+        if self.usual_ns == 0 {
+            self.usual_ns = slices::length_ns(&slice);
+        }
         let trial = self.trial.as_ref()?;
-        let rows = slices::of_slice(trial, trial.phases.last()?, &slice);
+        let rows = slices::of_slice(trial, trial.phases.last()?, &slice, self.usual_ns);
         if self.keeps && measured {
             self.phase()?.slices.push(slice);
         }

@@ -11,6 +11,10 @@ use crate::phase::{PhaseFacts, has_response};
 /// Name of all operation types together in rows of slices.
 pub const ALL: &str = "all";
 
+/// A slice shorter than this share of a usual one has no throughput of its own: a phase's last slice may be a few
+/// milliseconds long, and its rate would be an accident.
+pub(crate) const SHORT_SLICE: f64 = 0.1;
+
 /// The operations of one kind (or of all) that ended in one slice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SliceRow {
@@ -50,8 +54,8 @@ pub struct SliceRow {
     pub unknown: u64,
     /// Due and never sent when the phase ended; in rows of all kinds only.
     pub unfinished: u64,
-    /// Operations that did not fail, a second.
-    pub rate_per_s: f64,
+    /// Operations that did not fail, a second; `None` if the slice is shorter than a tenth of the phase's first.
+    pub rate_per_s: Option<f64>,
     /// Mean time in nanoseconds, without those that were refused.
     pub mean_ns: f64,
     /// Standard deviation of the times.
@@ -94,30 +98,38 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
         let names = facts.kinds().into_iter().map(|kind| Some(facts.op_name(kind)));
         let ops: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
         phase.slices.iter().flat_map(move |slice| {
-            let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, *op)).collect();
+            let usual_ns = phase.slices.first().map_or(0, length_ns);
+            let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, usual_ns, *op)).collect();
             rows
         })
     })
 }
 
 /// Returns the row of all operation types together of a slice of `phase` in progress, and the row of each type.
-pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>) -> (SliceRow, Vec<SliceRow>) {
+/// `usual_ns` is the length of the phase's first slice.
+pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>, usual_ns: u64) -> (SliceRow, Vec<SliceRow>) {
     let mut facts = PhaseFacts::begun(trial, phase);
     facts.open_loop = has_response(slice);
     let mut kinds: Vec<KindId> = facts.ended(slice).map(|one| one.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let types = kinds.into_iter().map(|kind| row(&facts, slice, Some(facts.op_name(kind))));
-    (row(&facts, slice, None), types.collect())
+    let types = kinds.into_iter().map(|kind| row(&facts, slice, usual_ns, Some(facts.op_name(kind))));
+    (row(&facts, slice, usual_ns, None), types.collect())
 }
 
-fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) -> SliceRow {
+/// Returns the length of a slice in nanoseconds.
+pub(crate) fn length_ns(slice: &Slice<Distribution>) -> u64 {
+    slice.end_ns.saturating_sub(slice.start_ns)
+}
+
+fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, usual_ns: u64, op: Option<&str>) -> SliceRow {
     let of_kind = || facts.ended(slice).filter(|one| facts.is_kind(one.kind, op));
     let count = |wanted: fn(Outcome) -> bool| -> u64 {
         of_kind().filter(|one| wanted(one.outcome)).map(|one| one.histogram.len()).sum()
     };
     let times = facts.waited_in(slice, op);
-    let seconds = slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / 1e9;
+    let length_ns = length_ns(slice).max(1) as f64;
+    let has_rate = length_ns >= usual_ns as f64 * SHORT_SLICE;
     let percentile = |name: &str| times.percentile(name).ok();
     SliceRow {
         trial_ordinal: facts.trial.header.ordinal,
@@ -138,7 +150,7 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, op: Option<&str>) ->
         rejected: count(|outcome| outcome == Outcome::Rejected),
         unknown: count(|outcome| outcome == Outcome::Unknown),
         unfinished: slice.unfinished.as_ref().filter(|_| op.is_none()).map_or(0, Distribution::len),
-        rate_per_s: count(|outcome| !outcome.is_error()) as f64 / seconds,
+        rate_per_s: has_rate.then(|| count(|outcome| !outcome.is_error()) as f64 * 1e9 / length_ns),
         mean_ns: times.mean_ns(),
         stddev_ns: times.stddev_ns(),
         percentiles_ns: SHOWN.map(percentile),

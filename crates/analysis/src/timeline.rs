@@ -11,6 +11,7 @@ use crate::host;
 use crate::latency::Times;
 use crate::name;
 use crate::phase::PhaseFacts;
+use crate::slices::SHORT_SLICE;
 use crate::view::{Band, Curve, HeatMap, Line, Panel, Plots};
 
 /// Rows of the heat map to a decade of latency.
@@ -18,10 +19,6 @@ const ROWS_PER_DECADE: f64 = 8.0;
 
 /// Columns of the heat map, about; every phase begins a new one.
 const COLUMNS_MAX: usize = 900;
-
-/// A slice shorter than this share of the plan's slice has no throughput of its own: a phase's last slice may be
-/// a few milliseconds long, and its rate would be an accident.
-const SHORT_SLICE: f64 = 0.1;
 
 /// The last thing recorded, on the run's clock.
 pub fn last_ns(run: &Run) -> u64 {

@@ -386,8 +386,8 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
         let place = match run.trials.last() {
             // Of several at once none is the last.
             Some(_) if !run.header.outline.cells.is_empty() => {
-                let ended = run.trials.iter().filter(|trial| trial.end_ns.is_some()).count();
-                format!("after {ended} of {} power cuts", number::count(planned as u64))
+                let made = promises.iter().map(|one| one.cuts).sum();
+                format!("after {} of {} power cuts", number::count(made), number::count(planned as u64))
             }
             None => "before the first trial".to_string(),
             Some(trial) => {

@@ -13,7 +13,7 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_trial::{Sink, Told, TrialError, io_error};
 use rustix::fs::OFlags;
-use rustix::termios::{OptionalActions, tcgetattr, tcgetsid, tcsetattr};
+use rustix::termios::{OptionalActions, isatty, tcgetattr, tcgetsid, tcsetattr};
 
 /// Fields of a slice, as the display may ask for them.
 const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
@@ -69,14 +69,21 @@ impl SerialLine {
     fn open(path: &Path) -> Result<Self, TrialError> {
         let place = || format!("--gadget {}", path.display());
         let found = path.metadata().map_err(|error| io_error(place(), &error))?;
-        if !found.file_type().is_char_device() {
+        let no_line = || {
             let next = "name the device of a serial line or a pty: /dev/ttyACM0";
-            return Err(TrialError::usage(format!("{} is no serial line", place())).next(next));
+            TrialError::usage(format!("{} is no serial line", place())).next(next)
+        };
+        if !found.file_type().is_char_device() {
+            return Err(no_line());
         }
         let port = port(path).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => io_error(place(), &error).next("join its group: usermod -aG dialout USER"),
             _ => io_error(place(), &error),
         })?;
+        // Other devices, such as /dev/null, have no settings of a terminal.
+        if !isatty(&port) {
+            return Err(no_line());
+        }
         // Without echo and line editing the user's terminal would be unusable.
         if tcgetsid(&port).is_ok() {
             let next = "name the device of a display: /dev/ttyACM0";
@@ -156,14 +163,13 @@ fn port(path: &Path) -> std::io::Result<File> {
 
 /// Makes a serial line send and receive bytes as they are.
 fn raw(port: &File) -> std::io::Result<()> {
-    // A device without terminal settings has none to change.
-    let Ok(mut settings) = tcgetattr(port) else { return Ok(()) };
+    let mut settings = tcgetattr(port)?;
     settings.make_raw();
     Ok(tcsetattr(port, OptionalActions::Now, &settings)?)
 }
 
 /// Returns the fields of a slice: `12.000,1860,4000,1000,3900,16300,25100,0,"drive"`. A percentile with too few samples
-/// is empty.
+/// is empty, and so is the rate of a slice that is too short for one.
 fn fields(row: &SliceRow) -> String {
     let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| (ns / 1_000).to_string());
     let errors = row.rejected + row.unknown + row.unfinished;
@@ -171,7 +177,8 @@ fn fields(row: &SliceRow) -> String {
     let phase: String = row.phase.chars().filter(|c| !c.is_control() && *c != '"').collect();
     let times = [row.percentile_ns("p50"), row.percentile_ns("p99"), Some(row.max_ns)].map(time).join(",");
     let [mean_us, stddev_us] = [row.mean_ns, row.stddev_ns].map(|ns| ns / 1e3);
-    format!("{:.3},{:.0},{mean_us:.0},{stddev_us:.0},{times},{errors},\"{phase}\"", row.end_s, row.rate_per_s)
+    let rate = row.rate_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
+    format!("{:.3},{rate},{mean_us:.0},{stddev_us:.0},{times},{errors},\"{phase}\"", row.end_s)
 }
 
 /// Returns the answer to a command; an empty one has none.
@@ -214,7 +221,7 @@ mod tests {
             rejected: 2,
             unknown: 1,
             unfinished: 0,
-            rate_per_s: 1_860.4,
+            rate_per_s: Some(1_860.4),
             mean_ns: 4e6,
             stddev_ns: 1e6,
             percentiles_ns: [Some(3_900_000), None, None, Some(16_300_000), None],
@@ -235,6 +242,8 @@ mod tests {
         assert_eq!(fields(&row()), "12.000,1860,4000,1000,3900,16300,25100,3,\"a drive\"");
         let few = SliceRow { percentiles_ns: [None; 5], ..row() };
         assert_eq!(fields(&few), "12.000,1860,4000,1000,,,25100,3,\"a drive\"");
+        let sliver = SliceRow { rate_per_s: None, ..few };
+        assert_eq!(fields(&sliver), "12.000,,4000,1000,,,25100,3,\"a drive\"");
     }
 
     #[test]

@@ -42,7 +42,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 use plimsoll_core::catalogue::{LAB, LabEntry};
 use plimsoll_core::{Catalogue, shown};
 use plimsoll_trial::{TrialError, io_error};
@@ -79,7 +80,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(mut error) => {
-            if let Some(refused) = habit(&catalogue, &error, &arguments) {
+            if let Some(refused) = habit(&catalogue, &error, &arguments).or_else(|| next_step(&error, &arguments)) {
                 say(&plimsoll_plan::without_secrets(&error::text(&refused)));
                 return ExitCode::from(error::code(refused.kind));
             }
@@ -146,7 +147,6 @@ fn failed(error: &TrialError) -> ExitCode {
 
 /// Returns the answer to an option or a word that another tool knows.
 fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -154,6 +154,38 @@ fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> 
     let words: Vec<String> = arguments.iter().map(|given| given.to_string_lossy().into_owned()).collect();
     let hint = habits::hint(catalogue, refused, &words)?;
     Some(TrialError::usage(format!("unexpected argument '{refused}'")).next(hint))
+}
+
+/// Returns an error with a next step where clap has none: for options that exclude each other, and for a missing or
+/// unknown word of a verb with words of its own, such as the question of `ask`.
+fn next_step(error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    let given = text(ContextKind::InvalidArg);
+    if error.kind() == ErrorKind::ArgumentConflict {
+        let (one, other) = (given?, text(ContextKind::PriorArg)?);
+        let refused = TrialError::usage(format!("{one} cannot be used with {other}"));
+        return (one != other).then(|| refused.next("they exclude each other: leave one of them out"));
+    }
+    let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = Cli::command();
+    let verb = command.find_subcommand(words.first()?)?;
+    let known: Vec<&str> = verb.get_subcommands().map(clap::Command::get_name).collect();
+    if known.is_empty() || words.iter().any(|word| known.contains(&word.as_str())) {
+        return None;
+    }
+    let what = match error.kind() {
+        ErrorKind::MissingSubcommand => format!("`plimsoll {}`: a word is missing", words.join(" ")),
+        ErrorKind::InvalidSubcommand => format!("unknown word '{}'", text(ContextKind::InvalidSubcommand)?),
+        ErrorKind::UnknownArgument => format!("unknown word '{}'", given.filter(|word| !word.starts_with('-'))?),
+        _ => return None,
+    };
+    let example = if verb.get_name() == "ask" { "; for example: plimsoll ask latest figures" } else { "" };
+    let next = format!("`plimsoll {}` takes one of: {}{example}", verb.get_name(), known.join(", "));
+    Some(TrialError::usage(what).next(next))
 }
 
 fn run(catalogue: &Catalogue, verb: Verb) -> Result<u8, TrialError> {

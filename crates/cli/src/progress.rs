@@ -50,7 +50,7 @@ struct Shown {
 #[derive(Default)]
 struct Since {
     seconds: f64,
-    done: f64,
+    done: u64,
     errors: u64,
     times: Times,
 }
@@ -182,8 +182,8 @@ impl Progress {
                 "taken": span.taken_ns.is_some(), "healed": span.healed_ns.is_some(), "error": span.error,
             }),
             Told::Cells(cells) => json!({
-                "type": "cells", "done": cells.done, "of": cells.of, "broken": cells.broken,
-                "left_s": cells.left.map(|left| left.as_secs_f64()),
+                "type": "cells", "done": cells.done, "of": cells.of, "left_out": cells.left_out,
+                "broken": cells.broken, "left_s": cells.left.map(|left| left.as_secs_f64()),
                 "now": cells.now.iter().map(|(name, step)| json!({"name": name, "step": step})).collect::<Vec<_>>(),
             }),
             Told::Remark(text) | Told::Notice(text) => json!({"type": "note", "text": text}),
@@ -216,7 +216,7 @@ impl Shown {
     /// A slice of the phase ended.
     fn add(&mut self, row: &SliceRow) {
         self.since.seconds += row.end_s - row.start_s;
-        self.since.done += row.rate_per_s * (row.end_s - row.start_s);
+        self.since.done += row.count.saturating_sub(row.rejected + row.unknown);
         self.since.errors += row.rejected + row.unknown;
         self.since.times.add(&row.times_ns);
         if let Some((done, _)) = self.loaded.as_mut().filter(|_| row.phase_kind == PhaseKind::Load) {
@@ -231,7 +231,7 @@ impl Shown {
         let mut parts = vec![self.trial.clone(), self.phase.clone()];
         parts.extend(course(self.started.elapsed(), self.loaded, self.ends));
         if since.seconds > 0.0 {
-            parts.push(format!("{}/s", number::count((since.done / since.seconds).round() as u64)));
+            parts.push(format!("{}/s", number::count((since.done as f64 / since.seconds).round() as u64)));
             let shown =
                 ["p50", "p95", "p99"].into_iter().filter_map(|name| Some((name, since.times.percentile(name).ok()?)));
             parts.extend(shown.map(|(name, ns)| format!("{name} {}", number::nanoseconds(ns))));
@@ -262,9 +262,10 @@ fn cells_line(cells: &CellsSoFar) -> String {
     format!("{} · {}", cells_head(cells), now.join(" | "))
 }
 
-/// Returns the position of runs of cells without their steps: `12/36 cuts · 2 broken · 4 min left`.
+/// Returns the position of runs of cells without their steps: `12/36 cuts · 3 left out · 2 broken · 4 min left`.
 pub fn cells_head(cells: &CellsSoFar) -> String {
     let mut parts = vec![format!("{}/{} cuts", cells.done, cells.of)];
+    parts.extend((cells.left_out > 0).then(|| format!("{} left out", cells.left_out)));
     parts.extend((cells.broken > 0).then(|| format!("{} broken", cells.broken)));
     parts.extend(cells.left.map(|left| format!("{} left", length(left))));
     parts.join(" · ")

@@ -12,6 +12,7 @@ use plimsoll_core::{CutMoment, DiskSpec, StoreError, StoreErrorKind, Survivors, 
 use plimsoll_faultfs::{self as faultfs, Control, DeviceSpec, FaultDevice, FaultError};
 
 use crate::directories::{FALLBACK_BASES, random_name};
+use crate::holders;
 use crate::user::ServerUser;
 
 /// Last part of the name of a disk's directory in `/var/tmp`.
@@ -250,8 +251,16 @@ impl PowerCutState {
 }
 
 pub(crate) fn told(error: FaultError) -> StoreError {
+    let held = match &error {
+        FaultError::Busy { path, .. } => holders::of_path(path).unwrap_or_default(),
+        _ => Vec::new(),
+    };
     let mut error = StoreError::from(error);
     error.what = format!("the disk that can lose power: {}", error.what);
+    // The mount itself holds nothing.
+    for process in held.iter().filter(|line| line.starts_with("process ")) {
+        error.what.push_str(&format!("; {process}"));
+    }
     error
 }
 
@@ -260,6 +269,15 @@ mod tests {
     use plimsoll_core::{ParamValue, Params};
 
     use super::*;
+
+    #[test]
+    fn a_process_that_holds_the_mount_is_named() {
+        let place = tempfile::tempdir().unwrap();
+        let _open = std::fs::File::create(place.path().join("a file")).unwrap();
+        let error = told(FaultError::Busy { path: place.path().to_owned(), limit_s: 20 });
+        let process = format!("process {} (", std::process::id());
+        assert!(error.what.contains(&process) && error.what.contains("has 1 open there"), "{}", error.what);
+    }
 
     #[test]
     fn a_disk_elsewhere_goes_with_its_directory_though_the_link_was_removed() {

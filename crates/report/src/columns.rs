@@ -41,7 +41,7 @@ pub const SLICES: [Column<SliceRow>; 31] = [
     ("rejected", Whole(|row| whole(row.rejected))),
     ("unknown", Whole(|row| whole(row.unknown))),
     ("unfinished", Whole(|row| whole(row.unfinished))),
-    ("rate_per_s", Real(|row| Some(row.rate_per_s), 3)),
+    ("rate_per_s", Real(|row| row.rate_per_s, 3)),
     ("mean_ns", Real(|row| Some(row.mean_ns), 0)),
     ("stddev_ns", Real(|row| Some(row.stddev_ns), 0)),
     ("p50_ns", Whole(|row| row.percentile_ns("p50").and_then(whole))),

@@ -120,8 +120,10 @@ struct State<'b> {
     running: Vec<(usize, &'b PlannedTrial, String)>,
     /// Cells of which something was seen to be lost.
     broken: BTreeSet<usize>,
-    /// Trials that this process has done.
+    /// Trials that this process has ended.
     done: u32,
+    /// Trials with a result, also of an earlier process.
+    made: u32,
     failed: Option<TrialError>,
 }
 
@@ -148,7 +150,7 @@ impl<'b> Board<'b> {
             !kept.contains(&trial.ordinal) && (spec.all_cuts || !is_decided)
         };
         let waiting = trials.iter().filter(|trial| is_open(trial)).collect();
-        *board.state() = State { waiting, broken, ..State::default() };
+        *board.state() = State { waiting, broken, made: kept.len() as u32, ..State::default() };
         board
     }
 
@@ -211,6 +213,7 @@ impl<'b> Board<'b> {
         let mut state = self.state();
         state.running.retain(|(other, ..)| *other != job);
         state.done += 1;
+        state.made += u32::from(came_to.is_ok());
         let cell = self.cell_of(trial.ordinal);
         match came_to {
             Ok(false) => {}
@@ -258,8 +261,9 @@ impl<'b> Board<'b> {
         let left = (state.waiting.len() + state.running.len()) as u32;
         let seconds = (state.done > 0).then(|| self.started.elapsed() / state.done * left);
         self.run_sink.take(&Told::Cells(CellsSoFar {
-            done: self.trials.len() as u32 - left,
+            done: state.made,
             of: self.trials.len() as u32,
+            left_out: (self.trials.len() as u32).saturating_sub(left + state.made),
             broken: state.broken.len() as u32,
             left: seconds,
             now: state.running.iter().map(|(_, trial, step)| (self.name(trial), step.clone())).collect(),

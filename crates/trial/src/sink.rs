@@ -93,10 +93,12 @@ impl Told {
 /// Progress of cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellsSoFar {
-    /// Trials that are done or were not needed.
+    /// Trials with a result, also those of an earlier part of the run.
     pub done: u32,
-    /// Total number of cells.
+    /// Planned trials.
     pub of: u32,
+    /// Trials that will have no result: not needed, skipped, failed or interrupted.
+    pub left_out: u32,
     /// Cells of which something was seen to be lost.
     pub broken: u32,
     /// Time left, by how long those took that are done; `None` while none is.

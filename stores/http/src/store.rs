@@ -20,18 +20,26 @@ pub(crate) struct HttpStore {
     endpoints: Vec<Endpoint>,
     /// First answer of an attached server.
     greeting: Greeting,
+    /// Servers among several that did not answer when the store was attached.
+    silent: Vec<String>,
     waits: Waits,
 }
 
 impl HttpStore {
     pub fn private(servers: Arc<dyn Servers>, nginx: NginxRecipe, waits: Waits) -> Self {
         let endpoint = server::endpoint(&servers.first(), nginx.version);
-        Self { own: Some((servers, nginx)), greeting: Greeting::default(), endpoints: vec![endpoint], waits }
+        Self {
+            own: Some((servers, nginx)),
+            greeting: Greeting::default(),
+            silent: Vec::new(),
+            endpoints: vec![endpoint],
+            waits,
+        }
     }
 
     /// Attaches to `endpoints`, of which there is at least one and one has to answer. Sessions try the others again.
     pub fn attach(endpoints: Vec<Endpoint>, waits: Waits, progress: &mut dyn FnMut(&str)) -> Result<Self, StoreError> {
-        let (mut first, mut miss) = (None::<Greeting>, None);
+        let (mut first, mut miss, mut silent) = (None::<Greeting>, None, Vec::new());
         for endpoint in &endpoints {
             let place = &endpoint.login.place;
             match greet(endpoint, &waits) {
@@ -45,6 +53,7 @@ impl HttpStore {
                 }
                 Err(error) if endpoints.len() > 1 && error.kind == StoreErrorKind::Unreachable => {
                     progress(&format!("{place} does not answer; sessions try it after the others"));
+                    silent.push(place.clone());
                     miss = Some(error);
                 }
                 Err(error) => return Err(error),
@@ -52,7 +61,7 @@ impl HttpStore {
         }
         match (first, miss) {
             (None, Some(miss)) => Err(miss),
-            (first, _) => Ok(Self { own: None, greeting: first.unwrap_or_default(), endpoints, waits }),
+            (first, _) => Ok(Self { own: None, greeting: first.unwrap_or_default(), silent, endpoints, waits }),
         }
     }
 
@@ -73,6 +82,10 @@ impl Store for HttpStore {
         };
         let version = if server.is_empty() { "a server that does not say which".to_owned() } else { server };
         let (mut place, mut settings) = (places(&self.endpoints), Vec::new());
+        if !self.silent.is_empty() {
+            // As a setting it is in the report and its comparisons: the load goes to the others.
+            settings.push(Setting::new("silent at the start", self.silent.join(", "), Some("none"), "server"));
+        }
         if let Some((_, nginx)) = &self.own {
             place = "private server".to_owned();
             settings.push(Setting::ours("worker_connections", nginx.connections.to_string(), "512"));

@@ -62,6 +62,27 @@ fn what_nobody_goes_by_is_not_kept() {
     assert!(trial.phases[0].slices.is_empty() && samples.is_empty());
 }
 
+#[test]
+fn the_last_sliver_of_a_phase_has_no_rate_and_a_half_slice_has() {
+    let mut run = rung();
+    let slices_of = |run: &mut Run, ns: u64| {
+        let last = run.trials[0].phases[0].slices.last_mut().unwrap();
+        last.end_ns = last.start_ns + ns;
+        slices(run).filter(|row| row.op == "all").last().unwrap().rate_per_s
+    };
+    assert_eq!(slices_of(&mut run, 500_000_000), Some(2_000.0));
+    assert_eq!(slices_of(&mut run, 83_000), None);
+    assert!(slices(&run).all(|row| row.slice == 19 || row.rate_per_s.is_some()));
+    let mut fold = Fold::new(false);
+    let trial = &run.trials[0];
+    fold.begin_trial(trial.header.clone());
+    fold.begin_phase(trial.phases[0].header.clone());
+    let rows = trial.phases[0].slices.iter().filter_map(|slice| fold.slice(slice.clone(), true));
+    assert!(
+        rows.map(|(row, _)| row.rate_per_s).eq(slices(&run).filter(|row| row.op == "all").map(|row| row.rate_per_s))
+    );
+}
+
 /// Returns a rung of 20 s at 1,000/s, and in its sixth second as many operations that were refused.
 fn rung() -> Run {
     let mut run = driven(&[1_000; 20]);

@@ -12,7 +12,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll report /mnt/other/run.sqlite --format json > run.json
   plimsoll report latest --format perfetto -o trace.json    open it at ui.perfetto.dev
   plimsoll report latest --format parquet -o tables
-  duckdb -c \"SELECT op, max(p99_ns) FROM 'tables/slices.parquet' WHERE NOT warmup GROUP BY op\"";
+  duckdb -c \"SELECT op, max(max_ns) FROM 'tables/slices.parquet' WHERE NOT warmup GROUP BY op\"";
 
 /// Options of `report`.
 #[derive(Debug, Args)]

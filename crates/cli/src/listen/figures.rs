@@ -42,7 +42,7 @@ pub fn tree(run: &WatchedRun) -> Value {
         "phase": live.phase().map(phase),
         "loading": run.loading.map(|(done, of)| json!({"done": done, "of": of})),
         "cells": run.cells.as_ref().map(|cells| json!({
-            "done": cells.done, "of": cells.of, "broken": cells.broken,
+            "done": cells.done, "of": cells.of, "left_out": cells.left_out, "broken": cells.broken,
             "left_s": cells.left.map(|left| left.as_secs_f64()),
         })),
         "totals": totals.collect::<Vec<_>>(),

@@ -73,7 +73,9 @@ fn about(out: &mut Metrics, run: &WatchedRun) {
     out.add("", &[], run.lost as f64);
     if let Some(cells) = &run.cells {
         out.begin("plimsoll_cells", "gauge", "Cells of the run, by their state.");
-        for (state, count) in [("planned", cells.of), ("done", cells.done), ("broken", cells.broken)] {
+        let states =
+            [("planned", cells.of), ("done", cells.done), ("left_out", cells.left_out), ("broken", cells.broken)];
+        for (state, count) in states {
             out.add("", &[("state", state)], f64::from(count));
         }
     }
@@ -98,8 +100,10 @@ fn phase(out: &mut Metrics, run: &WatchedRun) {
     if let Some(row) = phase.newest.back() {
         out.begin("plimsoll_phase_elapsed_seconds", "gauge", "Time from the start of the phase to its newest slice.");
         out.add("", &of, row.end_s - phase.header.start_ns as f64 / 1e9);
-        out.begin("plimsoll_slice_operations_per_second", "gauge", "Throughput of the newest slice.");
-        out.add("", &of, row.rate_per_s);
+        if let Some(rate) = row.rate_per_s {
+            out.begin("plimsoll_slice_operations_per_second", "gauge", "Throughput of the newest slice.");
+            out.add("", &of, rate);
+        }
         let about = "Percentiles of the newest slice, with at least ten samples above.";
         out.begin("plimsoll_slice_response_seconds", "gauge", about);
         for name in PERCENTILES {

@@ -34,11 +34,12 @@ impl Columns {
         })
     }
 
-    /// Returns the mean throughput of each column in thousandths of an operation a second; `None` without slices.
+    /// Returns the mean throughput of each column in thousandths of an operation a second; `None` without slices that
+    /// have one.
     pub fn rates(self, newest: &VecDeque<SliceRow>) -> Vec<Option<u64>> {
         let mut sums = vec![(0.0, 0u32); self.width];
-        for (column, row) in self.of(newest) {
-            sums[column].0 += row.rate_per_s;
+        for (column, rate) in self.of(newest).filter_map(|(column, row)| Some((column, row.rate_per_s?))) {
+            sums[column].0 += rate;
             sums[column].1 += 1;
         }
         let mean = |(sum, count): &(f64, u32)| (*count > 0).then(|| (sum * 1_000.0 / f64::from(*count)) as u64);

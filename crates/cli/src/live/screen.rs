@@ -66,6 +66,14 @@ pub fn enter() -> Option<LiveTerminal> {
             before(info);
         }));
     });
+    for signal in [libc::SIGQUIT, libc::SIGTSTP] {
+        // SAFETY: `restore_and_raise` calls only what may be called in a handler.
+        let before = unsafe { libc::signal(signal, restore_and_raise as *const () as libc::sighandler_t) };
+        if before == libc::SIG_IGN {
+            // SAFETY: ignoring a signal runs no code.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+    }
     *lock(&SAVED) = Some(modes);
     ON.store(true, Ordering::SeqCst);
     let set = tcsetattr(rustix::stdio::stderr(), OptionalActions::Now, &raw);
@@ -98,6 +106,18 @@ pub fn restore() {
     let _ = rustix::io::write(rustix::stdio::stderr(), LEAVE);
     if let Some(modes) = saved.take() {
         let _ = tcsetattr(rustix::stdio::stderr(), OptionalActions::Now, &modes);
+    }
+}
+
+/// Handles a signal that ends or stops the program: gives the terminal back first. After a stop the display does not
+/// return, and progress lines follow.
+extern "C" fn restore_and_raise(signal: libc::c_int) {
+    // Without memory of the heap: system calls, and locks that it only tries to take.
+    restore();
+    // SAFETY: both may be called in a handler. The signal is blocked here, and takes its default effect afterwards.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
     }
 }
 

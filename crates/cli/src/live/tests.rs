@@ -46,7 +46,7 @@ pub(super) fn slice(at: u32, times_ns: &[(u64, u64)]) -> SliceRow {
         rejected: 0,
         unknown: 0,
         unfinished: 0,
-        rate_per_s: count as f64,
+        rate_per_s: Some(count as f64),
         mean_ns: 0.0,
         stddev_ns: 0.0,
         percentiles_ns: [0.5, 0.9, 0.95, 0.99, 0.999].map(percentile),
@@ -79,7 +79,7 @@ impl Full {
         let newest: VecDeque<SliceRow> = (0..600)
             .map(|at| {
                 let mut row = slice(at, &times);
-                row.rate_per_s += f64::from(at % 60) * 10.0;
+                row.rate_per_s = row.rate_per_s.map(|rate| rate + f64::from(at % 60) * 10.0);
                 row
             })
             .collect();
@@ -161,6 +161,14 @@ fn has(lines: &[String], words: &[&str]) {
     for word in words {
         assert!(lines.iter().any(|line| line.contains(word)), "no {word:?} in\n{}", lines.join("\n"));
     }
+}
+
+#[test]
+fn a_goal_that_is_missed_by_far_names_the_factor() {
+    let mut full = Full::new();
+    (full.goals[0].seen, full.goals[0].holds) = (Some(20e6 * 954.2), Some(false));
+    let lines = lines((80, 24), &full.frame(), &LiveKeys::default());
+    assert!(lines[1].contains(" · 954 times the limit · ≤ 20.0 ms"), "{lines:?}");
 }
 
 #[test]
@@ -267,9 +275,9 @@ fn before_the_first_slice_the_activity_is_shown_and_cells_have_their_steps() {
     let over = LiveFrame { is_over: true, step: "stopping null", ..full.frame() };
     assert_eq!(lines((80, 24), &over, &LiveKeys::default())[0], "1/1 null · drive · ended · stopping null");
     let now = vec![("null buffered".to_owned(), "check".to_owned())];
-    let cells = CellsSoFar { done: 3, of: 12, broken: 1, left: Some(Duration::from_secs(30)), now };
+    let cells = CellsSoFar { done: 3, of: 12, left_out: 2, broken: 1, left: Some(Duration::from_secs(30)), now };
     let lines = lines((80, 24), &LiveFrame { cells: Some(&cells), ..before }, &LiveKeys::default());
-    assert!(lines[0].starts_with("3/12 cuts · 1 broken · 30 s left"), "{lines:?}");
+    assert!(lines[0].starts_with("3/12 cuts · 2 left out · 1 broken · 30 s left"), "{lines:?}");
     has(&lines, &["null buffered: check"]);
 }
 

@@ -104,6 +104,7 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
     let emphasis = if goal.holds == Some(false) { Emphasis::Bad } else { Emphasis::Good };
     let margin = match goal.margin() {
         Some(margin) if margin >= 0.0 => format!("{:.0} % left", margin * 100.0),
+        Some(margin) if margin <= -9.0 => format!("{} times the limit", number::significant(1.0 - margin)),
         Some(margin) => format!("{:.0} % {}", -margin * 100.0, if goal.at_least { "short" } else { "over" }),
         None if goal.holds == Some(false) => "missed".to_owned(),
         None => "holds".to_owned(),
@@ -190,7 +191,8 @@ impl Canvas<'_> {
         let (Some(newest), Some(done)) = (run.newest, run.done) else { return };
         let row = run.row();
         let per_s = |rate: f64| format!("{}/s", number::significant(rate));
-        let mut text = format!("Throughput {}", per_s(row.map_or(0.0, |row| row.rate_per_s)));
+        let now = row.map_or(Some(0.0), |row| row.rate_per_s);
+        let mut text = format!("Throughput {}", now.map_or("–".to_owned(), per_s));
         if let Some(mean) = done.rate_per_s() {
             text.push_str(&format!(", mean {}", per_s(mean)));
         }

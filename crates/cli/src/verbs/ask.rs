@@ -151,7 +151,9 @@ fn series(view: &mut Map<String, Value>, names: &[String]) -> Result<Map<String,
     }
     let is_called = |panel: &Value, name: &str| panel["name"].as_str().is_some_and(|of| of.eq_ignore_ascii_case(name));
     if let Some(unknown) = names.iter().find(|name| !panels.iter().any(|(_, panel)| is_called(panel, name))) {
-        let known: BTreeSet<&str> = panels.iter().filter_map(|(_, panel)| panel["name"].as_str()).collect();
+        // Quoted, because names have spaces and commas: 'Disk, busy'.
+        let known: BTreeSet<String> =
+            panels.iter().filter_map(|(_, panel)| Some(format!("'{}'", panel["name"].as_str()?))).collect();
         return Err(TrialError::usage(format!("there are no series {unknown}"))
             .next(format!("panels of series are: {}", known.into_iter().collect::<Vec<_>>().join(", "))));
     }
@@ -198,7 +200,7 @@ mod tests {
         assert_eq!(cpu["panels"].as_array().unwrap().len(), 1);
         assert_eq!(cpu["panels"][0]["lines"][0]["values"], json!([3, 4]));
         let refused = series(&mut plots(), &["gpu".to_owned()]).unwrap_err();
-        assert!(refused.next.is_some_and(|next| next.contains("CPU, Latency, Loading, Throughput")));
+        assert!(refused.next.is_some_and(|next| next.contains("'CPU', 'Latency', 'Loading', 'Throughput'")));
     }
 
     #[test]

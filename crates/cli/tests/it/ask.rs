@@ -192,20 +192,25 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
         ("explain latest --phase nothing --above 1ns", "there is no phase nothing … choose one of sqlite, phase "),
         ("explain latest --trial 9 --above 1ns", "the run has no trial 9 … there are: 0"),
         ("ask latest figures nothing", "has no figure nothing … it has: … rate"),
-        ("ask latest series nothing", "there are no series nothing … Latency"),
+        ("ask latest series nothing", "there are no series nothing … → panels of series are: … 'Latency'"),
         ("ask latest compare latest", "both are the same run"),
         ("ask latest explain --from 00:20 --to 00:10", "does not begin before it ends"),
-        ("ask latest", ""),
-        ("ask latest why", "why"),
+        (
+            "ask latest",
+            "`plimsoll ask latest`: a word is missing … → `plimsoll ask` takes one of: list, describe, figures",
+        ),
+        ("ask why", "`plimsoll ask why`: a word is missing … for example: plimsoll ask latest figures"),
+        ("ask latest why", "unknown word 'why' … → `plimsoll ask` takes one of: list, describe"),
+        ("runs why", "unknown word 'why' … → `plimsoll runs` takes one of: list, show, remove"),
     ]);
     let mut client = Client::start(&place);
     for (tool, arguments, words) in [
-        ("describe", json!({ "run": "nothing" }), "there is no run"),
+        ("describe", json!({ "run": "nothing" }), "the tool `list` lists what there is"),
         ("explain", json!({ "from": "00:20", "to": "00:10" }), "→ choose times of the run's clock"),
         ("explain", json!({ "until": "00:10" }), "→ arguments of explain are: run, from, to"),
         ("figures", json!({ "names": ["nothing"] }), "→ it has: "),
         ("compare", json!({ "other": "latest" }), "→ name two"),
-        ("compare", json!({}), "missing field `other`"),
+        ("compare", json!({}), "the argument `other` is missing"),
     ] {
         let (text, is_error) = client.call(tool, &arguments);
         assert!(is_error && text.contains(words), "{tool}: {text}");

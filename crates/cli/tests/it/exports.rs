@@ -50,9 +50,25 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
     assert_eq!(queries.len(), 6);
     let ran = duckdb(&place, &run, &queries.concat()).expect(0);
     let rows: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
-    // Reads and updates; ten slices; both types, all together and those of the load. There were no faults.
-    assert_eq!((rows[0], rows[1], rows[4]), (2, 10, 0), "{rows:?}");
-    assert!(rows[2] >= 3, "{rows:?}");
+    // Reads and updates; ten slices, each beside every disk; both types, all together and those of the load. There
+    // were no faults.
+    assert_eq!((rows[0], rows[4]), (2, 0), "{rows:?}");
+    assert!(rows[1] >= 10 && rows[1] % 10 == 0 && rows[2] >= 4, "{rows:?}");
+    let query = |at: usize| queries[at].trim().trim_end_matches(';').to_owned();
+    let longest = "SELECT max(max_ns) / 1e6 FROM 'tables/slices.parquet' WHERE phase_kind = 'drive' AND NOT warmup";
+    let truths = [
+        // The longest operation of all is that of a type, and ended in the first of the ten slices.
+        format!("SELECT 1 FROM ({}) GROUP BY ALL HAVING max(longest_ms) = ({longest})", query(0)),
+        format!("SELECT DISTINCT start_s FROM ({}) WHERE longest_ms = ({longest})", query(1)),
+        // The percentile is the report's: no other phase is in it. A busy machine has too few operations for p99.
+        format!(
+            "SELECT 1 FROM ({}) q JOIN 'tables/phases.parquet' p ON p.phase = q.phase
+             WHERE q.op = 'all' AND p.phase_kind = 'drive' AND abs(q.p99_ms * 1e6 / p.p90_ns - 1) < 0.02",
+            query(2).replace("0.99", "0.9")
+        ),
+    ];
+    let ran = duckdb(&place, &run, &truths.join(";")).expect(0);
+    assert_eq!(ran.out.lines().collect::<Vec<_>>(), ["1", "1", "1"], "{truths:?}");
     // A second time the files are replaced, and a recording is never.
     place.line("report latest --format parquet").expect(0);
     let recording = run.join("run.sqlite");

@@ -165,6 +165,31 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
 }
 
 #[test]
+fn a_signal_that_stops_or_quits_finds_the_terminal_restored() {
+    let place = Place::new();
+    let start = || {
+        let pty = Pty::new(80, 24);
+        let child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "60s"]].concat());
+        pty.wait_for_a_percentile();
+        assert!(!pty.is_restored());
+        (pty, child)
+    };
+    let (pty, mut child) = start();
+    // A child without a shell is in an orphaned process group, whose processes TSTP never stops.
+    child.signal(Signal::TSTP);
+    wait_for("the normal screen", LIMIT, || pty.text().contains(LEAVE) && pty.is_restored());
+    wait_for("a progress line", LIMIT, || {
+        pty.text().split_once(LEAVE).is_some_and(|(_, after)| after.contains("1/1 null · drive · "))
+    });
+    child.signal(Signal::TERM);
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    let (pty, mut child) = start();
+    child.signal(Signal::QUIT);
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    wait_for("the normal screen", LIMIT, || pty.text().contains(LEAVE) && pty.is_restored());
+}
+
+#[test]
 fn q_leaves_the_display_and_the_run_goes_on_with_progress_lines() {
     let (place, pty) = (Place::new(), Pty::new(80, 24));
     let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "60s"]].concat());
@@ -223,8 +248,14 @@ fn without_a_terminal_and_on_a_dumb_one_there_are_progress_lines() {
     let ran = place.run(&[&DRIVE[..], &["--for", "1s", "--progress", "300ms"]].concat()).expect(0);
     assert!(ran.err.contains("1/1 null · drive · ") && !ran.err.contains('\u{1b}'), "{}", ran.err);
     place.refuses(&[
-        ("drive nothing --on null --live --quiet", "cannot be used with"),
-        ("drive nothing --on null --live --json", "cannot be used with"),
+        (
+            "drive nothing --on null --live --quiet",
+            "--live cannot be used with --quiet … → they exclude each other: leave",
+        ),
+        (
+            "drive nothing --on null --live --json",
+            "--live cannot be used with --json … → they exclude each other: leave",
+        ),
     ]);
 }
 

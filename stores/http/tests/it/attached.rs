@@ -85,7 +85,9 @@ fn sessions_with_several_hosts_go_on_at_the_next_one_after_a_loss_and_stay_after
     let dead = format!("http://127.0.0.1:{}", plimsoll_testkit::process::free_port());
     let one_alive = format!("{dead},127.0.0.1:{}", second.port);
     let mut said = Vec::new();
-    drop(Opening::attached(kind, &one_alive, None).open_saying(&mut said).unwrap());
+    let described = Opening::attached(kind, &one_alive, None).open_saying(&mut said).unwrap().describe().unwrap();
+    let silent: Vec<_> = described.settings.iter().map(|one| (one.name.as_str(), one.value.as_str())).collect();
+    assert_eq!(silent, [("silent at the start", dead.as_str())]);
     assert_eq!(said, [format!("{dead} does not answer; sessions try it after the others")]);
     assert_eq!(asked(&one_alive, &["/which"]), [ok("second")]);
     let error = open(&format!("{dead},127.0.0.1:1"), None).err().unwrap();

@@ -134,21 +134,54 @@ pub(super) fn call(name: &str, arguments: Map<String, Value>) -> Option<Result<S
 fn answered(tool: &Tool, mut arguments: Map<String, Value>) -> Result<String, String> {
     let names: Vec<&str> = tool.arguments.iter().map(|(name, ..)| *name).collect();
     let refused = |what: &str| format!("error: {what}\n  → arguments of {} are: {}", tool.name, names.join(", "));
+    // As if it were not given.
+    arguments.retain(|_, value| !value.is_null());
+    check(tool, &arguments).map_err(|what| refused(&what))?;
     let run = if names.contains(&"run") { arguments.remove("run") } else { None };
-    let run = match run {
-        None | Some(Value::Null) => "latest".to_owned(),
-        Some(Value::String(run)) => run,
-        Some(_) => return Err(refused("run is a string")),
-    };
+    let run = run.and_then(|run| Some(run.as_str()?.to_owned())).unwrap_or_else(|| "latest".to_owned());
     let question = question(tool.name, Value::Object(arguments)).map_err(|error| refused(&error.to_string()))?;
     let answer = ask::answer(&run, &question);
-    let answer = answer.map_err(|error| plimsoll_plan::without_secrets(&error::text(&error)))?.to_string();
+    let in_words_of_tools = |text: String| {
+        let text = text.replace("`plimsoll runs`", "the tool `list`");
+        names.iter().fold(text, |text, name| text.replace(&format!("--{name} "), &format!("{name} ")))
+    };
+    let told = |error| in_words_of_tools(plimsoll_plan::without_secrets(&error::text(&error)));
+    let answer = answer.map_err(told)?.to_string();
     if answer.len() > ANSWER_BYTES_MAX {
         let bytes = shown::count(answer.len() as u64);
         let next = "ask for less, by names or a tag; `plimsoll ask` in a shell prints answers of any length";
         return Err(format!("error: the answer has {bytes} bytes\n  → {next}"));
     }
     Ok(answer)
+}
+
+/// Checks the names and types of arguments.
+///
+/// # Errors
+/// Names the first argument that is unknown, of another type or missing.
+fn check(tool: &Tool, given: &Map<String, Value>) -> Result<(), String> {
+    let is_known = |name: &String| tool.arguments.iter().any(|(known, ..)| known == name);
+    if let Some(unknown) = given.keys().find(|name| !is_known(name)) {
+        return Err(format!("unknown argument `{}`", shown::clean(&shown::short(unknown))));
+    }
+    for (name, takes, _, is_required) in tool.arguments {
+        let (is_right, what) = match (given.get(*name), takes) {
+            (None, _) if *is_required => return Err(format!("the argument `{name}` is missing")),
+            (None, _) => continue,
+            (Some(value), Text) => (value.is_string(), "a string"),
+            (Some(value), Number) => {
+                let is_number = value.as_u64().is_some_and(|number| u32::try_from(number).is_ok());
+                (is_number, "a whole number, 0 or more")
+            }
+            (Some(value), Texts) => {
+                (value.as_array().is_some_and(|all| all.iter().all(Value::is_string)), "a list of strings")
+            }
+        };
+        if !is_right {
+            return Err(format!("the argument `{name}` is {what}"));
+        }
+    }
+    Ok(())
 }
 
 /// Arguments of a question without any.
@@ -208,7 +241,21 @@ mod tests {
         assert!(error.contains("til") && error.contains("→ arguments of explain are: run, from, to, above"), "{error}");
         let error = call("list", Map::from_iter([("run".to_owned(), json!("x"))])).unwrap().unwrap_err();
         assert!(error.contains("run") && error.contains("tag"), "{error}");
-        assert!(call("describe", Map::from_iter([("run".to_owned(), json!(5))])).unwrap().is_err());
+        for (tool, name, value, words) in [
+            ("describe", "run", json!(5), "`run` is a string"),
+            ("describe", "foo", json!(1), "unknown argument `foo`\n  → arguments of describe are: run"),
+            ("explain", "trial", json!("0"), "`trial` is a whole number, 0 or more"),
+            ("explain", "trial", json!(-1), "`trial` is a whole number, 0 or more"),
+            ("explain", "trial", json!(1u64 << 32), "`trial` is a whole number, 0 or more"),
+            ("figures", "names", json!("p99"), "`names` is a list of strings"),
+            ("figures", "names", json!([1]), "`names` is a list of strings"),
+            ("compare", "other", json!(null), "the argument `other` is missing"),
+            ("explain", "from", json!("99:99"), "error: from 99:99 is no time"),
+            ("explain", "above", json!("20"), "error: above 20: a time needs a unit"),
+        ] {
+            let error = call(tool, Map::from_iter([(name.to_owned(), value)])).unwrap().unwrap_err();
+            assert!(error.contains(words) && !error.contains("u32"), "{error}");
+        }
         assert!(call("remove", Map::new()).is_none());
     }
 }
