@@ -4,7 +4,7 @@ mod slices;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -126,17 +126,16 @@ impl Recording {
     /// Opens the file at `path`, or in the directory `path`, without a right to write.
     fn open(path: &Path) -> Result<Recording, RecordError> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        let bytes = std::fs::metadata(&path).map_err(|error| RecordError::Read {
-            path: path.clone(),
-            what: if error.kind() == std::io::ErrorKind::NotFound {
-                "there is no such file".into()
-            } else {
-                error.to_string()
-            },
-        })?;
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => RecordError::Unreadable(path.clone()),
+            ErrorKind::NotFound => RecordError::Read { path: path.clone(), what: "there is no such file".into() },
+            _ => RecordError::Read { path: path.clone(), what: error.to_string() },
+        };
+        let bytes = std::fs::metadata(&path).map_err(failed)?;
         if !bytes.is_file() || bytes.len() < 100 {
             return Err(RecordError::NotARecording(path));
         }
+        std::fs::File::open(&path).map_err(failed)?;
         let log_bytes = std::fs::metadata(beside(&path, LOG)).map_or(0, |log| log.len());
         // A log is read through an index beside it. Where that cannot be made (read-only media), a recording
         // without a log needs none, and one with a log is read as a copy.

@@ -22,6 +22,26 @@ enum ArgumentType {
     Texts,
 }
 
+impl ArgumentType {
+    /// Returns true if `value` is of this type.
+    fn is_of(&self, value: &Value) -> bool {
+        match self {
+            Text => value.is_string(),
+            Number => value.is_u64(),
+            Texts => value.as_array().is_some_and(|all| all.iter().all(Value::is_string)),
+        }
+    }
+
+    /// Returns the name of this type with its article.
+    fn described(&self) -> &'static str {
+        match self {
+            Text => "a text",
+            Number => "a whole number, 0 or more",
+            Texts => "a list of texts",
+        }
+    }
+}
+
 /// Argument of a tool: its name, its type, its description, and true if it is required.
 type Argument = (&'static str, ArgumentType, &'static str, bool);
 
@@ -128,6 +148,14 @@ pub(super) fn call(name: &str, arguments: Map<String, Value>) -> Option<Result<S
 fn answered(tool: &Tool, mut arguments: Map<String, Value>) -> Result<String, String> {
     let names: Vec<&str> = tool.arguments.iter().map(|(name, ..)| *name).collect();
     let refused = |what: &str| format!("error: {what}\n  → arguments of {} are: {}", tool.name, names.join(", "));
+    for (name, takes, ..) in tool.arguments {
+        // Null is as none.
+        if let Some(value) = arguments.get(*name).filter(|value| !value.is_null())
+            && !takes.is_of(value)
+        {
+            return Err(refused(&format!("{name} is not {}", takes.described())));
+        }
+    }
     let run = if names.contains(&"run") { arguments.remove("run") } else { None };
     let run = match run {
         None | Some(Value::Null) => "latest".to_owned(),
