@@ -13,12 +13,16 @@ use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_trial::{Sink, Told, TrialError, io_error};
 use rustix::fs::OFlags;
-use rustix::termios::{OptionalActions, isatty, tcgetattr, tcgetsid, tcsetattr};
+use rustix::io::Errno;
+use rustix::pty::ptsname;
+use rustix::termios::{OptionalActions, tcgetattr, tcgetsid, tcsetattr};
 
 /// Fields of a slice, as the display may ask for them.
 const FIELDS: &str = "(end_s),(rate_per_s),(mean_us),(stddev_us),(p50_us),(p99_us),(max_us),(errors),(phase)";
 /// Longest command, in bytes.
 const COMMAND_MAX: usize = 256;
+/// Most bytes that are read for a slice.
+const READ_MAX: u64 = 1 << 16;
 
 /// Sink that shows slices on a serial line, and passes all events on.
 pub struct Gadget<'a> {
@@ -68,21 +72,22 @@ struct SerialLine {
 impl SerialLine {
     fn open(path: &Path) -> Result<Self, TrialError> {
         let place = || format!("--gadget {}", path.display());
-        let found = path.metadata().map_err(|error| io_error(place(), &error))?;
-        let no_line = || {
-            let next = "name the device of a serial line or a pty: /dev/ttyACM0";
-            TrialError::usage(format!("{} is no serial line", place())).next(next)
-        };
+        let next = "name the device of a serial line or a pty: /dev/ttyACM0";
+        let refused = || TrialError::usage(format!("{} is no serial line", place())).next(next);
+        let found = path.metadata().map_err(|error| io_error(place(), &error).next(next))?;
         if !found.file_type().is_char_device() {
-            return Err(no_line());
+            return Err(refused());
         }
         let port = port(path).map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => io_error(place(), &error).next("join its group: usermod -aG dialout USER"),
-            _ => io_error(place(), &error),
+            _ if Errno::from_io_error(&error).is_some_and(|error| matches!(error, Errno::NXIO | Errno::NODEV)) => {
+                TrialError::usage(format!("{}: {error}", place())).next(next)
+            }
+            _ => io_error(place(), &error).next(next),
         })?;
-        // Other devices, such as /dev/null, have no settings of a terminal.
-        if !isatty(&port) {
-            return Err(no_line());
+        // The end of a pty at which the display would be is none, either.
+        if tcgetattr(&port).is_err() || ptsname(&port, Vec::new()).is_ok() {
+            return Err(refused());
         }
         // Without echo and line editing the user's terminal would be unusable.
         if tcgetsid(&port).is_ok() {
@@ -137,17 +142,21 @@ impl SerialLine {
 
     /// Returns the answers to the commands that have arrived.
     fn answers(&mut self) -> String {
-        let mut bytes = [0; COMMAND_MAX];
-        // A line that cannot be read may still take text.
-        let read = self.port.as_mut().map_or(0, |port| port.read(&mut bytes).unwrap_or(0));
+        let mut bytes = Vec::new();
+        // What was read before an error, such as that there is no more, counts. A line that cannot be read may still take
+        // text.
+        if let Some(port) = &mut self.port {
+            let _ = port.take(READ_MAX).read_to_end(&mut bytes);
+        }
         let mut answers = String::new();
-        for byte in bytes.into_iter().take(read) {
+        for byte in bytes {
             match byte {
                 b'\r' | b'\n' => {
                     let command = std::mem::take(&mut self.command);
                     answers.push_str(&answer(&String::from_utf8_lossy(&command), &self.newest));
                 }
-                _ if self.command.len() < COMMAND_MAX => self.command.push(byte),
+                // One byte more than any command has makes it unknown.
+                _ if self.command.len() <= COMMAND_MAX => self.command.push(byte),
                 _ => {}
             }
         }
@@ -184,6 +193,7 @@ fn fields(row: &SliceRow) -> String {
 /// Returns the answer to a command; an empty one has none.
 fn answer(command: &str, newest: &str) -> String {
     let information = match command.trim().to_ascii_uppercase().as_str() {
+        _ if command.len() > COMMAND_MAX => return "\r\nERROR\r\n".to_owned(),
         "" => return String::new(),
         "AT" => String::new(),
         "ATI" => format!("\r\nPlimsoll {}\r\n", env!("CARGO_PKG_VERSION")),
@@ -254,6 +264,17 @@ mod tests {
         assert_eq!(answer("AT+CSQ", ""), "\r\nERROR\r\n");
         assert_eq!(answer("", ""), "");
         assert_eq!(FIELDS.split(',').count(), fields(&row()).split(',').count());
+    }
+
+    #[test]
+    fn a_command_after_many_bytes_is_answered_at_the_next_slice() {
+        let (sent, mut display) =
+            pipe_with(PipeFlags::NONBLOCK).map(|(sent, display)| (sent, File::from(display))).unwrap();
+        let mut line = SerialLine::new(Path::new("a pipe"), File::from(sent));
+        display.write_all(&[b'x'; 8_000]).unwrap();
+        assert_eq!(line.answers(), "");
+        display.write_all(b"\rAT\r").unwrap();
+        assert_eq!(line.answers(), "\r\nERROR\r\n\r\nOK\r\n");
     }
 
     #[test]

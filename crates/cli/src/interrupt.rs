@@ -25,7 +25,7 @@ pub fn handle_signals() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let installed = ctrlc::set_handler(|| {
         let Some((stop, ending)) = STOP.get() else {
-            crate::say("\ninterrupted before a run began");
+            crate::say("\ninterrupted");
             std::process::exit(i32::from(exit::INTERRUPTED));
         };
         if stop.swap(true, Ordering::SeqCst) {
@@ -59,6 +59,11 @@ fn abort() {
         thread::sleep(Duration::from_millis(5));
     }
     std::process::exit(i32::from(exit::INTERRUPTED));
+}
+
+/// Returns true while the program aborts: its last word is said.
+pub fn is_aborting() -> bool {
+    ABORTING.load(Ordering::SeqCst)
 }
 
 /// Returns the flag that the first signal sets from now on, of a run.

@@ -237,7 +237,10 @@ pub fn print_by(write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>) -> Re
     written.map(|()| exit::OK).map_err(|error| io_error("standard output", &error))
 }
 
-/// Returns `error` unless it is that of a reader that has gone away.
+/// Returns `error` unless it is that of a reader that has gone away, or of a terminal that was closed.
 fn unless_closed(error: std::io::Error) -> std::io::Result<()> {
-    if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
+    use rustix::fs::{FileType, fstat};
+    let is_device = || fstat(std::io::stdout()).is_ok_and(|at| FileType::from_raw_mode(at.st_mode).is_char_device());
+    let is_hung_up = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) && is_device();
+    if error.kind() == std::io::ErrorKind::BrokenPipe || is_hung_up { Ok(()) } else { Err(error) }
 }

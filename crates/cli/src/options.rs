@@ -249,7 +249,7 @@ fn rate(given: &str) -> String {
 /// # Errors
 /// Fails if any of the times between commas has no unit, and says what to write.
 pub fn with_unit(typed: &str, given: &str) -> Result<(), TrialError> {
-    let is_bare = |one: &str| one.parse::<f64>().is_ok_and(f64::is_finite);
+    let is_bare = |one: &str| one.parse::<f64>().is_ok_and(|number| number.is_finite() && number.is_sign_positive());
     if !given.split(',').any(|one| is_bare(one.trim())) {
         return Ok(());
     }
@@ -265,7 +265,7 @@ pub fn with_unit(typed: &str, given: &str) -> Result<(), TrialError> {
 /// # Errors
 /// Fails if `given` is not such a quantity.
 pub fn quantity(option: &str, given: &str, dimension: Dimension) -> Result<f64, TrialError> {
-    if dimension == Dimension::Time {
+    if dimension == Dimension::Time && !given.contains(',') {
         with_unit(&format!("--{option} "), given)?;
     }
     plimsoll_plan::parse_quantity(given, dimension)

@@ -12,7 +12,7 @@ use plimsoll_record::data::PhaseKind;
 use plimsoll_trial::{CellsSoFar, Sink, Told};
 use serde_json::json;
 
-use crate::live;
+use crate::{interrupt, live};
 
 /// Interval of lines without a terminal, by default.
 pub const EVERY: Duration = Duration::from_secs(10);
@@ -106,9 +106,9 @@ impl Progress {
         Self { mode, stop, shown: Mutex::new(shown) }
     }
 
-    /// Mode of progress lines: none while the live display has the terminal.
+    /// Mode of progress lines: none while the live display has the terminal, or the program aborts.
     fn mode(&self) -> Mode {
-        if live::is_on() { Mode::Quiet } else { self.mode }
+        if live::is_on() || interrupt::is_aborting() { Mode::Quiet } else { self.mode }
     }
 
     fn shown(&self) -> MutexGuard<'_, Shown> {

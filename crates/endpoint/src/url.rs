@@ -29,7 +29,8 @@ impl<'u> Url<'u> {
     /// Takes a URL apart. `form` says how one is written.
     ///
     /// # Errors
-    /// `Usage`, when its scheme is none of `schemes`, or an `@` stands where it would cut a password in the middle.
+    /// `Usage`, when its scheme is none of `schemes`, an `@` stands where it would cut a password in the middle, or
+    /// several hosts have a user each.
     pub fn split(url: &'u str, schemes: &[&str], form: &str) -> Result<Url<'u>, StoreError> {
         let known = url.split_once("://").filter(|(scheme, _)| schemes.contains(scheme));
         let Some((scheme, rest)) = known else {
@@ -48,6 +49,13 @@ impl<'u> Url<'u> {
             ));
         }
         let (user, hosts) = authority.rsplit_once('@').map_or((None, authority), |(user, hosts)| (Some(user), hosts));
+        // The first host would be taken for a part of the user, and its password sent to the last.
+        if user.and_then(|user| user.split_once('@')).is_some_and(|(_, after)| after.contains(',')) {
+            return Err(usage(
+                "the URL has a comma between two `@`",
+                "Name the user once, before the first host, and write `@` inside user and password as %40.",
+            ));
+        }
         let (user, password) = match user.and_then(|user| user.split_once(':')) {
             Some((user, password)) => (Some(user), Some(password)),
             None => (user, None),
@@ -185,7 +193,14 @@ mod tests {
         let split = |url: &str| Url::split(url, &["a", "b", "c"], FORM).unwrap_err();
         assert_eq!(split("d://secret@h").what, "the URL does not begin with a://, b:// or c://");
         assert_eq!(split("a:/secret").next.as_deref(), Some(FORM));
-        for url in ["a://u:se/cret@h", "a://u:se?cret@h"] {
+        for url in [
+            "a://u:se/cret@h",
+            "a://u:se?cret@h",
+            "a://u:cret@h:1,v:cret@i:2/",
+            "a://u@h,cret@i",
+            "a://cret@h,i,j@k",
+            "a://u@,@h",
+        ] {
             let error = split(url);
             assert!(error.what.contains("`@`") && !format!("{error:?}").contains("cret"), "{error:?}");
         }

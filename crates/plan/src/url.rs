@@ -13,7 +13,8 @@ const OF_TOKENS: [&str; 2] = ["nats", "natss"];
 /// Removes the secret from a URL. Returns the rest and the password, percent-decoded, if there was one.
 ///
 /// Finds passwords in `scheme://user:password@host`, in `?password=…`, in `scheme://host=… password=…`, and in a
-/// mistyped `user:password@host`. Also removes a token, which is a user without a password; it is not returned.
+/// mistyped `user:password@host`. Also removes a token, which is a user without a password; it is not returned. Of a URL
+/// in which several hosts have a user each nothing is returned: the rest is refused by every store.
 pub fn split_password(url: &str) -> (String, Option<String>) {
     let mut kept = url.to_owned();
     let mut password = None;
@@ -33,6 +34,11 @@ pub fn split_password(url: &str) -> (String, Option<String>) {
         return (kept, password);
     }
     for range in ranges(url, true, is_password).into_iter().rev() {
+        if is_before_second_host(url.get(scheme.len() + 3..range.end).unwrap_or_default()) {
+            // None of the hosts before the last `@` may be lost: two of them make the store refuse the URL.
+            kept.replace_range(range, "@,");
+            continue;
+        }
         let is_value = kept.get(..range.start).is_some_and(|before| before.ends_with([':', '=']));
         if !is_value {
             // The token, with the `@` after it.
@@ -49,6 +55,11 @@ pub fn split_password(url: &str) -> (String, Option<String>) {
         kept.replace_range(start..range.end, "");
     }
     (kept, password)
+}
+
+/// True if the text between `://` and the last `@` of an authority has a host of its own, as `u:p@h:1,v:p` has.
+fn is_before_second_host(text: &str) -> bool {
+    !text.contains('?') && text.split_once('@').is_some_and(|(_, after)| after.contains(','))
 }
 
 /// The scheme of `text` if it looks like a URL.
@@ -346,6 +357,10 @@ mod tests {
             ("//u:secret@h:1/db", "//u@h:1/db", None),
             ("pg:u:secret@h:1/db", "pg@h:1/db", None),
             ("lab:one", "lab:one", None),
+            ("http://u:secret@h:1,v:other@i:2/", "http://u:@,@i:2/", None),
+            ("http://u@h:1,v:other@i:2/", "http://u@h:@,@i:2/", None),
+            ("nats://secret@h,other@i/b", "nats://@,@i/b", None),
+            ("pg://u@h,i/d?password=a@b,c", "pg://u@h,i/d?password=", Some("a@b,c")),
         ] {
             assert_eq!(split_password(url), (kept.to_owned(), password.map(str::to_owned)), "{url}");
         }

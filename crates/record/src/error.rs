@@ -33,6 +33,9 @@ pub enum RecordError {
         /// The system's words.
         what: String,
     },
+    /// This user may not read the recording.
+    #[error("no permission to read {}", .0.display())]
+    Unreadable(PathBuf),
     /// The recording could not be written.
     #[error("cannot write {}: {what}", path.display())]
     Write {
@@ -122,12 +125,16 @@ impl From<RecordError> for StoreError {
     fn from(error: RecordError) -> Self {
         let kind = match error {
             RecordError::DiskFull(_) | RecordError::FileLimit(_) => StoreErrorKind::DiskFull,
-            RecordError::Permission { .. } | RecordError::Write { .. } => StoreErrorKind::Permission,
+            RecordError::Permission { .. } | RecordError::Unreadable(_) | RecordError::Write { .. } => {
+                StoreErrorKind::Permission
+            }
             RecordError::NoPlace => StoreErrorKind::Usage,
             _ => StoreErrorKind::Recording,
         };
         let told = Self::new(kind, error.to_string());
         match error {
+            RecordError::Unreadable(_) => told.next("read it as its owner, or have the owner permit it"),
+            RecordError::NotARecording(_) => told.next("name a run, as `plimsoll runs` lists them, or its run.sqlite"),
             RecordError::Permission { .. } => {
                 told.next("set XDG_STATE_HOME to a directory that this user can write to")
             }
@@ -190,7 +197,7 @@ impl RecordError {
         let path = path.to_owned();
         match error.sqlite_error_code() {
             Some(C::NotADatabase) => RecordError::NotARecording(path),
-            Some(C::PermissionDenied) => RecordError::Permission { path, what },
+            Some(C::PermissionDenied) => RecordError::Unreadable(path),
             // Not SQLite's own: a table or a value is not what the format says it is.
             None | Some(C::DatabaseCorrupt | C::Unknown) => RecordError::Damaged { path, what },
             Some(_) => RecordError::Read { path, what },

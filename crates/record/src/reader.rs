@@ -4,7 +4,7 @@ mod slices;
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,13 +16,15 @@ use tempfile::TempDir;
 
 use crate::data::{
     Event, EventClass, FaultKind, FaultSpan, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName,
-    Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial,
+    Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial, TrialHeader,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside};
 use slices::read_slices;
 
+/// Largest count and latest time of a recording: two years, in nanoseconds. Calculations with such numbers do not overflow.
+const COUNT_MAX: u64 = 1 << 56;
 /// Suffix of the name of the write-ahead log.
 const LOG: &str = "-wal";
 
@@ -124,17 +126,16 @@ impl Recording {
     /// Opens the file at `path`, or in the directory `path`, without a right to write.
     fn open(path: &Path) -> Result<Recording, RecordError> {
         let path = if path.is_dir() { path.join(FILE_NAME) } else { path.to_owned() };
-        let bytes = std::fs::metadata(&path).map_err(|error| RecordError::Read {
-            path: path.clone(),
-            what: if error.kind() == std::io::ErrorKind::NotFound {
-                "there is no such file".into()
-            } else {
-                error.to_string()
-            },
-        })?;
+        let failed = |error: std::io::Error| match error.kind() {
+            ErrorKind::PermissionDenied => RecordError::Unreadable(path.clone()),
+            ErrorKind::NotFound => RecordError::Read { path: path.clone(), what: "there is no such file".into() },
+            _ => RecordError::Read { path: path.clone(), what: error.to_string() },
+        };
+        let bytes = std::fs::metadata(&path).map_err(failed)?;
         if !bytes.is_file() || bytes.len() < 100 {
             return Err(RecordError::NotARecording(path));
         }
+        std::fs::File::open(&path).map_err(failed)?;
         let log_bytes = std::fs::metadata(beside(&path, LOG)).map_or(0, |log| log.len());
         // A log is read through an index beside it. Where that cannot be made (read-only media), a recording
         // without a log needs none, and one with a log is read as a copy.
@@ -227,8 +228,22 @@ fn count(row: &Row<'_>, position: usize) -> Read<u64> {
 fn optional_count(row: &Row<'_>, position: usize) -> Read<Option<u64>> {
     match row.get::<_, Option<i64>>(position)? {
         None => Ok(None),
-        Some(value) => u64::try_from(value).map(Some).map_err(|_| Fault::Content(format!("{value} is not a count"))),
+        Some(value) => match u64::try_from(value) {
+            Ok(count) if count <= COUNT_MAX => Ok(Some(count)),
+            _ => {
+                let column = row.as_ref().column_name(position)?;
+                Err(Fault::Content(format!("{value} in the column {column:?} is not a count or a time")))
+            }
+        },
     }
+}
+
+/// Checks that a time is possible and that its end is not before its beginning; `what` it is the time of.
+fn check_time(what: &str, from_ns: u64, until_ns: u64) -> Read<()> {
+    if from_ns <= until_ns && until_ns <= COUNT_MAX {
+        return Ok(());
+    }
+    Err(Fault::Content(format!("{what} is from {from_ns} ns to {until_ns} ns")))
 }
 
 /// Converts `word` to the value that it names.
@@ -295,9 +310,11 @@ fn read_run(connection: &Connection) -> Read<Run> {
 fn read_events(connection: &Connection) -> Read<Vec<Event>> {
     let sql = "SELECT from_ns, until_ns, trial, level, class, subject, text FROM event ORDER BY from_ns, ordinal";
     all(connection, sql, |row| {
+        let (from_ns, until_ns) = (count(row, 0)?, count(row, 1)?);
+        check_time("an event", from_ns, until_ns)?;
         Ok(Event {
-            from_ns: count(row, 0)?,
-            until_ns: count(row, 1)?,
+            from_ns,
+            until_ns,
             trial: row.get(2)?,
             level: named(&row.get::<_, String>(3)?, Level::named)?,
             class: named(&row.get::<_, String>(4)?, EventClass::named)?,
@@ -367,7 +384,8 @@ fn distribution(decoder: &mut Deserializer, row: &Row<'_>, position: usize, what
 
 fn read_trials(connection: &Connection) -> Read<Vec<Trial>> {
     all(connection, "SELECT header, end_ns FROM trial ORDER BY ordinal", |row| {
-        let (header, end_ns) = (document(row, 0)?, optional_count(row, 1)?);
+        let (header, end_ns): (TrialHeader, _) = (document(row, 0)?, optional_count(row, 1)?);
+        check_time("a trial", 0, header.start_ns)?;
         Ok(Trial { header, end_ns, phases: Vec::new(), answers: Vec::new(), ledgers: Vec::new(), faults: Vec::new() })
     })
 }
@@ -389,7 +407,8 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
     let found = all(connection, "SELECT trial, ordinal, header, ended FROM phase", |row| {
         let header: PhaseHeader = document(row, 2)?;
         let unfinished = || PhaseEnd { end_ns: header.start_ns, ..PhaseEnd::default() };
-        let end = optional_document(row, 3)?.unwrap_or_else(unfinished);
+        let end: PhaseEnd = optional_document(row, 3)?.unwrap_or_else(unfinished);
+        check_time("a phase", 0, header.start_ns.max(end.end_ns))?;
         Ok(((row.get(0)?, row.get(1)?), Phase { header, end, slices: Vec::new() }))
     })?;
     let mut phases: Phases = found.into_iter().collect();

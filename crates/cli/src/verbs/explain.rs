@@ -7,7 +7,6 @@ use plimsoll_record::data::Run;
 use plimsoll_trial::TrialError;
 
 use crate::args::{ExplainArgs, SelectionArgs};
-use crate::options;
 use crate::verbs::report;
 
 /// Explains the part of a run that `args` select.
@@ -69,7 +68,10 @@ fn clock(option: &str, given: &str) -> Result<u64, TrialError> {
 
 /// Parses a time with a unit, in nanoseconds.
 fn length(option: &str, given: &str) -> Result<u64, TrialError> {
-    match options::quantity(option, given, Dimension::Time)? {
+    // A time with a unit in every case: a limit of 20 may be one of milliseconds.
+    let parsed = plimsoll_plan::parse_quantity(given, Dimension::Time);
+    let refused = |(what, next)| TrialError { next, ..TrialError::usage(format!("--{option} {given}: {what}")) };
+    match parsed.map_err(refused)? {
         ns if ns >= 0.0 && ns.is_finite() => Ok(ns as u64),
         _ => Err(TrialError::usage(format!("--{option} {given}: a time of 0 or more is needed"))),
     }

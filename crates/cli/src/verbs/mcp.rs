@@ -7,6 +7,7 @@ mod tools;
 
 use std::io::{BufRead, ErrorKind, Read, Write};
 
+use plimsoll_core::shown::short;
 use plimsoll_trial::{TrialError, io_error};
 use serde_json::{Map, Value, json};
 
@@ -95,10 +96,11 @@ fn message(message: Value, call: &Call<'_>) -> Option<Value> {
     let (method, id) = match (message.remove("method"), id) {
         (None, _) if is_answer => return None,
         (Some(Value::String(_)), None) => return None,
-        (Some(Value::String(method)), Some(id @ (Value::String(_) | Value::Number(_)))) if is_current => (method, id),
+        (Some(Value::String(method)), Some(id)) if is_current && is_id(&id) => (method, id),
         (_, id) => {
-            let id = id.filter(|id| id.is_string() || id.is_number()).unwrap_or_default();
-            let what = "a request has \"jsonrpc\": \"2.0\", a method, and an id that is a string or a number";
+            let id = id.filter(is_id).unwrap_or_default();
+            let what =
+                "a request has \"jsonrpc\": \"2.0\", a method, and an id that is a string or an integer of 64 bits";
             return Some(failure(&id, INVALID_REQUEST, what));
         }
     };
@@ -111,6 +113,11 @@ fn message(message: Value, call: &Call<'_>) -> Option<Value> {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
         Err((code, what)) => failure(&id, code, &what),
     })
+}
+
+/// Returns true if `id` can be sent back as it was received. Other numbers would be rounded.
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
 }
 
 /// Returns the result of a request, or the code and the description of its error.
@@ -140,12 +147,12 @@ fn request(method: &str, mut params: Map<String, Value>, call: &Call<'_>) -> Res
                 Some(Value::Object(arguments)) => arguments,
                 Some(_) => return Err(invalid("arguments is an object".to_owned())),
             };
-            let answer = call(&name, arguments).ok_or_else(|| invalid(format!("unknown tool: {name}")))?;
+            let answer = call(&name, arguments).ok_or_else(|| invalid(format!("unknown tool: {}", short(&name))))?;
             let is_error = answer.is_err();
             let text = answer.unwrap_or_else(|what| what);
             Ok(json!({ "content": [{ "type": "text", "text": text }], "isError": is_error }))
         }
-        _ => Err((METHOD_NOT_FOUND, format!("unknown method: {method}"))),
+        _ => Err((METHOD_NOT_FOUND, format!("unknown method: {}", short(method)))),
     }
 }
 
@@ -217,6 +224,7 @@ mod tests {
             (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, METHOD_NOT_FOUND),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, INVALID_PARAMS),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#, INVALID_PARAMS),
@@ -225,6 +233,8 @@ mod tests {
         ] {
             assert_eq!(answer(line)["error"]["code"], code, "{line}");
         }
+        let unknown = ask(&"x".repeat(100_000), "{}");
+        assert!(unknown["error"]["message"].as_str().unwrap().len() < 2_000);
         assert_eq!(answer(&"[".repeat(100_000))["error"]["code"], PARSE_ERROR, "nested too deeply");
     }
 

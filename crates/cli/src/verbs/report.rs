@@ -3,7 +3,7 @@
 mod tables;
 
 use std::fs::{File, OpenOptions};
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use plimsoll_core::shell_word;
 use plimsoll_record::data::{Run, RunState};
 use plimsoll_report::document::Table;
 use plimsoll_trial::{TrialError, write_error};
+use tempfile::TempPath;
 
 use crate::args::{Format, ReportArgs};
 use crate::browser;
@@ -116,7 +117,10 @@ fn deliver_by(
 ) -> Result<u8, TrialError> {
     match path.filter(|path| *path != Path::new("-")) {
         Some(path) => {
-            let written = create(path).and_then(|mut file| write(&mut file));
+            let written = Output::create(path).and_then(|mut output| {
+                write(&mut output.file)?;
+                output.keep()
+            });
             written.map_err(|error| write_error(path.display(), &error).next(ELSEWHERE))?;
             crate::print(&format!("{}\n", path.display()))
         }
@@ -156,13 +160,57 @@ pub fn page_path(recording: &Path) -> PathBuf {
 
 /// Writes a report, readable by its owner alone like the recording it is made from.
 pub fn write(path: &Path, text: &str) -> Result<(), TrialError> {
-    let written = create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    let written = Output::create(path).and_then(|mut output| {
+        output.file.write_all(text.as_bytes())?;
+        output.keep()
+    });
     written.map_err(|error| write_error(path.display(), &error))
 }
 
-/// Creates or truncates a file that its owner alone can read.
-fn create(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+/// File of a report, which its owner alone can read. It is beside its place until it is complete, so that an error leaves
+/// what was there before.
+struct Output {
+    file: File,
+    /// Temporary path, removed on drop, and the place. `None` for what is written in place, such as a pipe.
+    place: Option<(TempPath, PathBuf)>,
+}
+
+impl Output {
+    fn create(path: &Path) -> std::io::Result<Self> {
+        let in_place = || OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+        // The place that a link leads to.
+        let (place, before) = match path.canonicalize() {
+            Ok(place) => (place.clone(), Some(place.metadata()?)),
+            Err(_) => (path.to_owned(), None),
+        };
+        let directory = place.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+        let is_link = before.is_none() && path.is_symlink();
+        if is_link || place.file_name().is_none() || before.as_ref().is_some_and(|before| !before.is_file()) {
+            return Ok(Self { file: in_place()?, place: None });
+        }
+        if before.is_some() {
+            // A file that may not be written is not replaced either.
+            OpenOptions::new().write(true).open(&place)?;
+        }
+        let (file, beside) = match tempfile::Builder::new().prefix(".plimsoll-").tempfile_in(directory) {
+            Ok(made) => made.into_parts(),
+            Err(error) if before.is_some() && error.kind() != ErrorKind::PermissionDenied => return Err(error),
+            // The directory takes no other file; or the error is the place's, and is told without the temporary path.
+            Err(_) => return Ok(Self { file: in_place()?, place: None }),
+        };
+        if let Some(before) = before {
+            file.set_permissions(before.permissions())?;
+        }
+        Ok(Self { file, place: Some((beside, place)) })
+    }
+
+    /// Puts the complete file in its place.
+    fn keep(self) -> std::io::Result<()> {
+        match self.place {
+            Some((beside, place)) => beside.persist(place).map_err(|error| error.error),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Returns true if standard output takes colours.
@@ -208,6 +256,25 @@ mod tests {
             assert!(!refused(&outputs.map(file).each_ref().map(|path| &**path)), "{outputs:?}");
         }
         std::fs::remove_dir_all(&place).unwrap();
+    }
+
+    #[test]
+    fn an_output_that_fails_leaves_the_file_before_it_and_no_other() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("page.html");
+        deliver(Some(&path), "old").unwrap();
+        let failed = deliver_by(Some(&path), |out| {
+            out.write_all(b"half")?;
+            Err(ErrorKind::StorageFull.into())
+        });
+        assert!(failed.is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1);
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        deliver(Some(&link), "new").unwrap();
+        assert!(link.is_symlink() && std::fs::read_to_string(&path).unwrap() == "new");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

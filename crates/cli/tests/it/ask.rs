@@ -186,7 +186,9 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
         ("explain latest --from soon", "--from soon"),
         ("explain latest --from 1:75", "--from 1:75 is no time … 00:30, 01:00:30 or 30s"),
         ("explain latest --from -5s", "--from -5s"),
-        ("explain latest --above 20", "--above 20: a time needs a unit"),
+        ("explain latest --above 20", "--above 20: needs a unit: \"20ms\" or \"20s\""),
+        ("explain latest --from -1", "`-1` is not a time … write a number and a unit"),
+        ("explain latest --from 1,5s", "`,5s` is not a unit of time"),
         ("explain latest --above 1h", "no operation took longer than 3,600 s … choose a limit below"),
         ("explain latest", "nothing is left to compare with … a shorter time"),
         ("explain latest --phase nothing --above 1ns", "there is no phase nothing … choose one of sqlite, phase "),
@@ -211,6 +213,9 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
         ("figures", json!({ "names": ["nothing"] }), "→ it has: "),
         ("compare", json!({ "other": "latest" }), "→ name two"),
         ("compare", json!({}), "the argument `other` is missing"),
+        ("explain", json!({ "from": 5 }), "the argument `from` must be a string"),
+        ("explain", json!({ "trial": "x" }), "the argument `trial` must be a whole number"),
+        ("figures", json!({ "names": "p99" }), "the argument `names` must be a list of strings"),
     ] {
         let (text, is_error) = client.call(tool, &arguments);
         assert!(is_error && text.contains(words), "{tool}: {text}");

@@ -92,7 +92,9 @@ fn a_path_that_is_no_serial_line_is_refused_before_the_run() {
     let file = place.plan("a file");
     let with = |path: &str| place.run(&drive(path)).expect(2);
     with(&file).says("is no serial line … /dev/ttyACM0");
-    with("/dev/null").says("--gadget /dev/null is no serial line … /dev/ttyACM0");
-    with("/dev/no-such-line").says("--gadget /dev/no-such-line … No such file");
+    with("/dev/no-such-line").says("--gadget /dev/no-such-line … No such file … /dev/ttyACM0");
+    for none in ["/dev/null", "/dev/zero", "/dev/ptmx"] {
+        with(none).says("is no serial line … /dev/ttyACM0");
+    }
     assert!(place.all_runs().is_empty());
 }

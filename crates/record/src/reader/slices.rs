@@ -4,7 +4,7 @@ use hdrhistogram::serialization::Deserializer;
 use plimsoll_core::{Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram, Tick};
 use rusqlite::{Connection, Row};
 
-use super::{Fault, Phases, Read, all, count, distribution, named, optional_count, phase_of};
+use super::{Fault, Phases, Read, all, check_time, count, distribution, named, optional_count, phase_of};
 use crate::distribution::Distribution;
 use crate::schema::{DISTURBED, GENERATOR, UNFINISHED};
 use crate::ticks;
@@ -16,11 +16,13 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
                disturbed_ns, generator, ticks FROM slice ORDER BY trial, phase, ordinal";
     all(connection, sql, |row| {
         check_generator(row, 18)?;
+        let (start_ns, end_ns) = (count(row, 4)?, count(row, 5)?);
+        check_time("a slice", start_ns, end_ns)?;
         let slice = Slice {
             ordinal: row.get(2)?,
             warmup: row.get(3)?,
-            start_ns: count(row, 4)?,
-            end_ns: count(row, 5)?,
+            start_ns,
+            end_ns,
             wall_ns: row.get(6)?,
             histograms: Vec::new(),
             unfinished: None,
@@ -41,11 +43,16 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;
+    // Reports add these up. SQLite refuses a sum of more than 63 bits.
+    let sums = "SELECT sum(due_unsent), sum(worker_cpu_ns), sum(voluntary_switches), sum(involuntary_switches), \
+                sum(disturbed_ns) FROM slice";
+    connection.query_row(sums, [], |_| Ok(()))?;
     read_histograms(connection, phases)?;
     let sql = "SELECT trial, phase, slice, start_ns, end_ns, cpu, generator FROM pause ORDER BY rowid";
     all(connection, sql, |row| {
         check_generator(row, 6)?;
         let pause = Pause { start_ns: count(row, 3)?, end_ns: count(row, 4)?, cpu: row.get(5)? };
+        check_time("a pause", pause.start_ns, pause.end_ns)?;
         watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
     })?;
     Ok(())

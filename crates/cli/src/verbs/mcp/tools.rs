@@ -178,7 +178,7 @@ fn check(tool: &Tool, given: &Map<String, Value>) -> Result<(), String> {
             }
         };
         if !is_right {
-            return Err(format!("the argument `{name}` is {what}"));
+            return Err(format!("the argument `{name}` must be {what}"));
         }
     }
     Ok(())

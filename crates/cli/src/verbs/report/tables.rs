@@ -1,8 +1,9 @@
 //! `plimsoll report --format parquet`: a directory with a file for each table.
 
 use std::fs::{DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::{RunView, samples, spans};
@@ -10,12 +11,12 @@ use plimsoll_record::data::Run;
 use plimsoll_report::columnar;
 use plimsoll_trial::{TrialError, write_error};
 
-use super::{ELSEWHERE, create, must_not_overwrite};
+use super::{ELSEWHERE, Output, must_not_overwrite};
 
 /// Names of the tables. A file has the name of its table.
 const TABLES: [&str; 8] = ["slices", "histograms", "series", "samples", "spans", "answers", "phases", "goals"];
 
-/// Writes the tables of `run` into `directory`, which is created if it is missing, and prints its path.
+/// Writes the tables of `run` into `directory`, which is created if it is missing in its parent, and prints its path.
 pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) -> Result<u8, TrialError> {
     if directory == Path::new("-") {
         let text = "--format parquet writes several files, which standard output cannot take";
@@ -25,16 +26,26 @@ pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) ->
     let outputs = paths.each_ref().map(|path| ("--output", Some(path.as_path())));
     must_not_overwrite(&[recording], &outputs)?;
     let failed = |path: &Path, error: &std::io::Error| write_error(path.display(), error).next(ELSEWHERE);
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| failed(directory, &error))?;
-    for (table, path) in TABLES.into_iter().zip(&paths) {
-        let written = create(path).and_then(|file| write(table, file, run, view));
-        written.map_err(|error| failed(path, &error))?;
+    let is_new = match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && directory.is_dir() => false,
+        made => made.map(|()| true).map_err(|error| failed(directory, &error))?,
+    };
+    // No table takes its place before all are complete.
+    let complete = |(table, path): (&str, &PathBuf)| {
+        let output = Output::create(path).and_then(|output| write(table, &output.file, run, view).map(|()| output));
+        output.map(|output| (path.clone(), output)).map_err(|error| failed(path, &error))
+    };
+    let outputs: Result<Vec<_>, _> = TABLES.into_iter().zip(&paths).map(complete).collect();
+    if outputs.is_err() && is_new {
+        let _ = std::fs::remove_dir(directory);
+    }
+    for (path, output) in outputs? {
+        output.keep().map_err(|error| failed(&path, &error))?;
     }
     crate::print(&format!("{}\n", directory.display()))
 }
 
-fn write(table: &str, file: File, run: &Run, view: &RunView) -> std::io::Result<()> {
+fn write(table: &str, file: &File, run: &Run, view: &RunView) -> std::io::Result<()> {
     match table {
         "slices" => columnar::slices(file, slices(run)),
         "histograms" => columnar::histograms(file, slices(run)),
