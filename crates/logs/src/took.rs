@@ -153,17 +153,18 @@ impl Took {
         }
         let wholes = |line: &Vec<Word<'_>>| line.iter().filter(|word| bare(word) && word.is_whole()).count();
         let most = lines.iter().map(wholes).max().unwrap_or(0);
-        if most == 1 && options.unit.is_some() {
-            if let Some(place) = usual(&lines, |word| bare(word) && word.is_whole()) {
-                return Self(Ok((place, seconds)));
-            }
+        if most == 1
+            && options.unit.is_some()
+            && let Some(place) = usual(&lines, |word| bare(word) && word.is_whole())
+        {
+            return Self(Ok((place, seconds)));
         }
         Self(Err(match most {
             0 if all().any(|word| word.is_decimal() || word.with_unit().is_some()) => {
                 "no number has the same place in most lines; name the number of its word behind the size of the \
                  answer with --log-field"
             }
-            0 => "nginx logs it with $request_time, and Apache with %D, which --log-unit us reads",
+            0 => "$request_time logs it in seconds, and %D in microseconds, which --log-unit us reads",
             1 => "a whole number may be a size, too; if it is a time, name its unit with --log-unit",
             _ => {
                 "whole numbers may be sizes, too; name the word behind the size of the answer that is a time, from 1, \

@@ -93,9 +93,8 @@ impl<'a> Grammar<'a> {
 
 /// Returns the reason why a store refuses a log by its beginning: written by syslog, for example.
 pub(crate) fn refusal(head: &[u8], catalogue: &Catalogue) -> Option<String> {
-    let of_store = |store: &Box<dyn StoreKind>| store.read_log(&mut &*head, &mut |_| {}).err();
-    let errors = catalogue.stores.iter().filter_map(of_store);
-    errors.filter(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string()).next()
+    let mut errors = catalogue.stores.iter().filter_map(|store| store.read_log(&mut &*head, &mut |_| {}).err());
+    errors.find(|error| error.kind() == ErrorKind::InvalidData).map(|error| error.to_string())
 }
 
 /// Refuses a file that is compressed in another way than with gzip.

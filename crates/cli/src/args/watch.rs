@@ -81,7 +81,7 @@ pub struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Progress and output. What is watched is shown on no display and served to nobody.
+    /// Progress and output. Displays and servers of figures are not available.
     pub fn telling(&self) -> Telling {
         let Self { quiet, open, full, json, .. } = *self;
         let (progress, tag) = (self.progress.clone(), self.tag.clone());

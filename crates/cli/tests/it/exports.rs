@@ -53,7 +53,7 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
     // Reads and updates; ten slices, each beside every disk; both types, all together and those of the load. There
     // were no faults.
     assert_eq!((rows[0], rows[4]), (2, 0), "{rows:?}");
-    assert!(rows[1] >= 10 && rows[1] % 10 == 0 && rows[2] >= 4, "{rows:?}");
+    assert!(rows[1] >= 10 && rows[1].is_multiple_of(10) && rows[2] >= 4, "{rows:?}");
     let query = |at: usize| queries[at].trim().trim_end_matches(';').to_owned();
     let longest = "SELECT max(max_ns) / 1e6 FROM 'tables/slices.parquet' WHERE phase_kind = 'drive' AND NOT warmup";
     let truths = [

@@ -201,7 +201,9 @@ fn copies_of_a_file_in_a_directory_and_a_cut_archive_are_told() {
     let folder = place.path().join("logs");
     fs::create_dir(&folder).unwrap();
     let text = line(1_795_968_900, "GET /", 200, 1_000).repeat(20);
-    ["logs/a.log", "logs/b.log"].map(|name| written(&place, name, &text));
+    for name in ["logs/a.log", "logs/b.log"] {
+        written(&place, name, &text);
+    }
     place.run(&["watch", folder.to_str().unwrap()]).expect(0).says("count twice");
     let minute = written(&place, "minute.log", &minute());
     gzip(&minute);
