@@ -31,6 +31,8 @@ use crate::{append_only, command, readers, removal, slots};
 
 /// Most rounds of a removal while keys move between nodes of a cluster.
 const CLEAR_ROUNDS: u32 = 10;
+/// Most checks of files that others write meanwhile.
+const CHECKS_MAX: u32 = 10;
 /// Set in which attached servers, and those of labs, keep the ids of runs with keys there.
 const RUNS_KEY: &[u8] = b"plimsoll:runs";
 
@@ -687,8 +689,29 @@ impl Store for RedisStore {
     }
 }
 
-/// Checks a file with `program` and returns the last line of its output.
+/// Checks a file with `program` and returns the last line of its output. While others write, the end of a file may be a
+/// part of a command: then the check is made again.
 fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
+    let mut bytes = bytes_beside(file);
+    let mut result = checked_once(program, file);
+    for _ in 1..CHECKS_MAX {
+        let is_growing = bytes_beside(file) != bytes;
+        if !is_growing || !result.as_ref().is_err_and(|error| error.kind == StoreErrorKind::Corrupt) {
+            break;
+        }
+        bytes = bytes_beside(file);
+        result = checked_once(program, file);
+    }
+    result
+}
+
+/// Returns the number of bytes of all files in the directory of `file`.
+fn bytes_beside(file: &Path) -> u64 {
+    let entries = file.parent().and_then(|directory| directory.read_dir().ok());
+    entries.into_iter().flatten().flatten().filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
+}
+
+fn checked_once(program: &Path, file: &Path) -> Result<String, StoreError> {
     let checked = Command::new(program).arg(file).env_clear().output();
     let checked = checked.map_err(|error| StoreError::io(program.display(), &error))?;
     let said = String::from_utf8_lossy(&checked.stdout);

@@ -178,12 +178,13 @@ impl Worker {
 
     /// The session of `lane` is free; what it does next.
     fn go_on(&self, lane: usize, now_ns: u64) -> Option<Work> {
-        let mut core = self.core.borrow_mut();
-        core.release(lane, now_ns);
         if self.starting.get() {
-            // Its server ended the connection while others are being opened. The phase has no times yet.
+            // Its server ended the connection while others are being opened. The phase has no times yet, and its
+            // beginning releases all sessions.
             return None;
         }
+        let mut core = self.core.borrow_mut();
+        core.release(lane, now_ns);
         match core.next(now_ns) {
             Next::Send { lane: next, kind, .. } if next == lane => return Some(Work::Own(kind)),
             Next::Steps { lane: next } if next == lane => return Some(Work::Steps),

@@ -242,16 +242,16 @@ mod tests {
         let error = call("list", Map::from_iter([("run".to_owned(), json!("x"))])).unwrap().unwrap_err();
         assert!(error.contains("run") && error.contains("tag"), "{error}");
         for (tool, name, value, words) in [
-            ("describe", "run", json!(5), "`run` is a string"),
+            ("describe", "run", json!(5), "`run` must be a string"),
             ("describe", "foo", json!(1), "unknown argument `foo`\n  → arguments of describe are: run"),
-            ("explain", "trial", json!("0"), "`trial` is a whole number, 0 or more"),
-            ("explain", "trial", json!(-1), "`trial` is a whole number, 0 or more"),
-            ("explain", "trial", json!(1u64 << 32), "`trial` is a whole number, 0 or more"),
-            ("figures", "names", json!("p99"), "`names` is a list of strings"),
-            ("figures", "names", json!([1]), "`names` is a list of strings"),
+            ("explain", "trial", json!("0"), "`trial` must be a whole number, 0 or more"),
+            ("explain", "trial", json!(-1), "`trial` must be a whole number, 0 or more"),
+            ("explain", "trial", json!(1u64 << 32), "`trial` must be a whole number, 0 or more"),
+            ("figures", "names", json!("p99"), "`names` must be a list of strings"),
+            ("figures", "names", json!([1]), "`names` must be a list of strings"),
             ("compare", "other", json!(null), "the argument `other` is missing"),
             ("explain", "from", json!("99:99"), "error: from 99:99 is no time"),
-            ("explain", "above", json!("20"), "error: above 20: a time needs a unit"),
+            ("explain", "above", json!("20"), "error: above 20: needs a unit"),
         ] {
             let error = call(tool, Map::from_iter([(name.to_owned(), value)])).unwrap().unwrap_err();
             assert!(error.contains(words) && !error.contains("u32"), "{error}");
