@@ -227,7 +227,8 @@ impl<'a> ReadLog<'a> {
                 failed.push(format!("{} was read up to an error: {error}", file.display()));
             }
             locked(text).end_file();
-            let (lines, ops) = (locked(text).counts().lines - before.lines, locked(text).counts().ops - before.ops);
+            let after = locked(text).counts().clone();
+            let (lines, ops) = (after.lines - before.lines, after.ops - before.ops);
             sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(lines))));
             if ops == 0 {
                 continue;
