@@ -37,7 +37,7 @@ fn faults_and_the_status_of_a_cluster_go_by_the_roles_after_a_failover() {
     };
     assert_eq!(roles(), ["master", "master", "master", "replica", "replica", "replica"]);
     let address = lab.status()["nodes"][3]["address"].as_str().unwrap().to_owned();
-    lab.exec("4", &["redis-cli", "-h", &address, "CLUSTER", "FAILOVER"]).expect(0).says("OK");
+    lab.exec("4", &["redis-cli", "-h", &address, "CLUSTER", "FAILOVER", "TAKEOVER"]).expect(0).says("OK");
     wait_for("the failover", SEEN, || {
         let roles = roles();
         roles[3] == "master" && roles.iter().filter(|role| *role == "replica").count() == 3
