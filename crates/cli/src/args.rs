@@ -37,7 +37,7 @@ pub use report::{Format, ReportArgs};
 pub use runs::{RunsAction, RunsArgs, RunsList};
 pub use smaller::SmallerArgs;
 pub use sync::SyncArgs;
-pub use telling::Telling;
+pub use telling::{OutputArgs, Telling};
 pub use trace::TraceArgs;
 pub use watch::WatchArgs;
 

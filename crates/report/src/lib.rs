@@ -1,7 +1,7 @@
 //! Reports of a run, for people and for programs: text for the terminal, one self-contained page, JSON.
 //!
-//! It formats what `analysis` hands it ([`RunView`]) and calculates nothing. It opens no file and reads no
-//! recording: it returns a string, or writes to what its caller opened. Every text that comes from outside (names of
+//! Formats views of `analysis` ([`RunView`]) and calculates nothing. Opens no file and reads no recording: functions
+//! return strings, or write to a writer of their caller. Every text that comes from outside (names of
 //! stores, errors, plans, settings) is taken for hostile: escaped in the page, stripped of control characters in the
 //! terminal.
 //!

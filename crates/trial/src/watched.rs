@@ -1,38 +1,33 @@
 //! Watching without a load: operations from logs, and readings of the machine and of processes.
 //!
 //! A log that is there already is read to its end, and its slices have the times of the log. A log that grows is
-//! followed, and processes are watched, on the run's clock. Either is a trial with one phase.
+//! followed, and processes are watched, on the run's clock (`live`). Either is a trial with one phase.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod live;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_analysis::fold::Fold;
-use plimsoll_core::{Call, Catalogue, NodeSite, OpKind, Series, SeriesKind, Slice, StoreErrorKind, shown};
+use plimsoll_core::{Call, Catalogue, OpKind, Series, SeriesKind, Slice, StoreErrorKind, shown};
 use plimsoll_drive::Clock;
 use plimsoll_logs::{LineOptions, LineReader, LogCounts, LogFormat, LogText, SliceTable, TableSlice};
 use plimsoll_record::data::{
-    EventClass, Goal, Level, Outline, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, RunHeader,
-    RunState, Sample, TrialHeader,
+    Goal, Outline, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, RunHeader, RunState, Sample,
+    TrialHeader,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder};
-use plimsoll_sample::{ServerProcesses, start_of};
 
-use crate::error::{TrialError, io_error};
-use crate::log_file::{self, Followed, Grammar, feed, locked};
-use crate::run::{self, Ended, random, wall_ns};
+use crate::error::TrialError;
+use crate::log_file::{self, Grammar, feed, locked};
+use crate::run::{Ended, random, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
-use crate::watch::ReadingRecorder;
 
 /// Length of a slice of what is watched live.
 const SLICE: Duration = Duration::from_secs(1);
-/// Time after the end of a slice in which lines of its operations may still be written, in microseconds.
-const GRACE_US: i64 = 2_000_000;
-/// Time between two looks at what is watched.
-const LOOK: Duration = Duration::from_millis(50);
 /// Name of the phase of a trial that is watched.
 const PHASE: &str = "watch";
 /// Source of series from logs.
@@ -129,7 +124,7 @@ impl WatchSpec<'_> {
 /// # Errors
 /// A log or a process that cannot be watched, a log of another format, or a recording that failed.
 pub fn watch(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
-    if spec.follow || spec.has_processes() { live(spec, sink) } else { past(spec, sink) }
+    if spec.follow || spec.has_processes() { live::live(spec, sink) } else { past(spec, sink) }
 }
 
 /// Reads logs that are there already.
@@ -540,222 +535,4 @@ impl Watched<'_> {
         sinks.tell(Told::EndPhase(self.ordinal, 0, end))?;
         sinks.tell(Told::EndTrial(self.ordinal, end_ns))
     }
-}
-
-/// Follows a log and watches processes on the run's clock.
-fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
-    let over = AtomicBool::new(false);
-    let log = spec.logs.first();
-    let mut followed = None;
-    if let Some(log) = log {
-        let (head, reader) = Followed::open(&log.path, &over)?;
-        let named = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
-        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue, spec.stop));
-        followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head, spec.catalogue))?, reader, head));
-    }
-    let server = ServerProcesses::default();
-    let watched_pids: Vec<(u32, Option<u64>)> = spec.pids.iter().map(|pid| (*pid, start_of(*pid))).collect();
-    if let Some((pid, _)) = watched_pids.iter().find(|(_, start)| start.is_none()) {
-        return Err(TrialError::usage(format!("there is no process {pid}")).next("`pgrep -o NAME` finds one"));
-    }
-    // Another process may get the number of one that has ended.
-    let alive = || -> Vec<u32> {
-        watched_pids.iter().filter(|(pid, start)| start_of(*pid) == *start).map(|(pid, _)| *pid).collect()
-    };
-    let mut roots = roots(spec, &alive())?;
-    server.set(sites(&roots));
-    let names: Vec<String> =
-        spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
-    let (samplers, unavailable) = plimsoll_sample::open(&names, &server);
-
-    // Slices are whole seconds of the wall clock, as the times in many logs are.
-    let (second_ns, wall_ns) = (SLICE.as_nanos() as i64, wall_ns());
-    let begin_ns = wall_ns.rem_euclid(second_ns) as u64;
-    let clock = Clock::start_at(begin_ns);
-    let base_us = (wall_ns - begin_ns as i64) / 1_000;
-    let length_us = second_ns / 1_000;
-    let label = log.map_or(spec.label, |log| log.label.as_str());
-    let place = match (log, spec.group) {
-        (Some(log), _) => log.path.display().to_string(),
-        (None, Some(group)) => group.display().to_string(),
-        (None, None) => format!("pid {}", roots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
-    };
-    let grammar = followed.as_ref().map(|(grammar, ..)| *grammar);
-    let header = spec.header(&[label.to_owned()], base_us * 1_000, second_ns as u64, Vec::new());
-    let recorder = Recorder::create(spec.runs_dir, &header)?;
-    let fold = Mutex::new(Fold::new(false));
-    let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
-    sinks.show(&Told::BeginRun(Box::new(header)));
-    for (name, why) in unavailable {
-        sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
-    }
-    let time = LogTime { base_us, length_us, begin_ns, end_ns: u64::MAX };
-    let watched = Watched { ordinal: 0, label, grammar, time };
-    watched.begin(&sinks, &place, begin_ns, spec.length)?;
-
-    let text = grammar.map(|grammar| Mutex::new(new_text(spec, grammar, SliceTable::of_length(length_us, base_us))));
-    if let (Some((_, _, head)), Some(text)) = (&followed, &text) {
-        locked(text).learn(head);
-    }
-    let now_us = || run::wall_ns() / 1_000;
-    let (mut ordinal, mut end_ns, mut look_ns) = (0, 0, 0);
-    let result = std::thread::scope(|scope| -> Result<(), TrialError> {
-        let (stop, stopped) = channel::<()>();
-        let readings = ReadingRecorder { sinks: &sinks, label: "", slice: SLICE };
-        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let sampling = thread("sampler")
-            .spawn_scoped(scope, move || readings.follow(samplers, &stopped))
-            .map_err(|error| io_error("the sampling thread", &error))?;
-        let reading = match (&mut followed, &text) {
-            (Some((grammar, reader, _)), Some(text)) => {
-                let (grammar, over) = (*grammar, &over);
-                let read = move || feed(reader, grammar, text, Some(&now_us), over);
-                let begun = thread("log").spawn_scoped(scope, read);
-                Some(begun.map_err(|error| io_error("the thread of the log", &error)).inspect_err(|_| {
-                    over.store(true, Ordering::SeqCst);
-                })?)
-            }
-            _ => None,
-        };
-        let mut seen = || -> Result<(), TrialError> {
-            loop {
-                std::thread::sleep(LOOK);
-                end_ns = clock.now_ns();
-                let is_late = spec.length.is_some_and(|length| u128::from(end_ns - begin_ns) >= length.as_nanos());
-                let group_is_gone = spec.group.is_none_or(|group| !group.exists());
-                let has_ended = spec.has_processes() && group_is_gone && alive().is_empty();
-                // Before the end of watching, reading ends by an error only.
-                let has_failed = reading.as_ref().is_some_and(|reading| reading.is_finished());
-                let is_over = spec.is_stopped() || is_late || has_ended || has_failed;
-                if let Some(text) = &text {
-                    // The last slice is as long as it was watched.
-                    let until_us = if is_over { end_us(base_us, end_ns) } else { now_us() - GRACE_US };
-                    let time = if is_over { LogTime { end_ns, ..time } } else { time };
-                    let (slices, has_times) = take(text, until_us, is_over);
-                    for slice in slices {
-                        let mut samples = Samples::default();
-                        Watched { time, ..watched }.slice(&sinks, ordinal, &slice, has_times, &mut samples)?;
-                        ordinal += 1;
-                        samples.tell(&sinks)?;
-                    }
-                }
-                if is_over {
-                    return Ok(());
-                }
-                if spec.has_processes() && end_ns >= look_ns {
-                    look_ns = end_ns + SLICE.as_nanos() as u64;
-                    if let Ok(now) = self::roots(spec, &alive())
-                        && now != roots
-                    {
-                        server.set(sites(&now));
-                        roots = now;
-                    }
-                }
-            }
-        };
-        let result = seen();
-        over.store(true, Ordering::SeqCst);
-        drop(stop);
-        // Threads that panicked have already said so on stderr.
-        let _ = sampling.join();
-        match reading.map(|reading| reading.join()) {
-            None | Some(Ok(Ok(()))) => result,
-            Some(Ok(Err(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
-                let error = TrialError::usage(format!("{place}: {error}"));
-                result.and(Err(error.next("name another format with --log-format")))
-            }
-            Some(Ok(Err(error))) => result.and(Err(io_error(&place, &error))),
-            Some(Err(_)) => result.and(Err(TrialError::broken("the thread that reads the log panicked"))),
-        }
-    });
-    let counts = text.as_ref().map(|text| locked(text).counts().clone()).unwrap_or_default();
-    let shift_us = text.as_ref().map_or(0, |text| locked(text).shift_us());
-    let times = text.as_ref().and_then(|text| locked(text).times());
-    let result = result.and_then(|()| {
-        let mut said = grammar.map_or_else(Vec::new, |grammar| notices(label, grammar, &counts, times));
-        let is_silent = grammar.is_some() && counts.lines == 0;
-        said.extend(is_silent.then(|| format!("{label}: no line was written while the log was followed")));
-        said.extend((shift_us != 0).then(|| apart(label, shift_us)));
-        for text in said {
-            sinks.show(&Told::Notice(text.clone()));
-            sinks.event(Some(0), Level::Info, EventClass::Sampler, label, text)?;
-        }
-        watched.end(&sinks, begin_ns, end_ns, &counts).map_err(TrialError::from)
-    });
-    let state = match &result {
-        Ok(()) => RunState::Complete,
-        Err(error) => RunState::Failed(error.line()),
-    };
-    sinks.show(&Told::EndRun(state.clone(), end_ns));
-    let recording = recorder.finish(state, end_ns)?;
-    Ok(Ended { recording, result })
-}
-
-/// Returns the end of the slice that contains the end of the run.
-fn end_us(base_us: i64, end_ns: u64) -> i64 {
-    let slice_ns = SLICE.as_nanos() as u64;
-    base_us.saturating_add((end_ns.div_ceil(slice_ns) * slice_ns / 1_000) as i64)
-}
-
-/// Takes the slices up to `until_us`, and tells if the log has response times.
-fn take(text: &Mutex<LogText>, until_us: i64, is_over: bool) -> (Vec<TableSlice>, bool) {
-    let mut text = locked(text);
-    if is_over {
-        text.end_file();
-    }
-    let slices = text.table().take(until_us);
-    // Until there is an operation, times are expected.
-    let has_times = text.counts().ops == 0 || text.counts().ops > text.counts().untimed;
-    (slices, has_times)
-}
-
-/// Reports the difference between the clocks of a log and of this machine.
-fn apart(label: &str, shift_us: i64) -> String {
-    let seconds = shift_us.unsigned_abs() as f64 / 1e6;
-    let side = if shift_us > 0 { "behind" } else { "ahead of" };
-    format!("{label}: its clock is {seconds:.1} s {side} this machine's; its times were moved by that")
-}
-
-/// Returns the processes to be watched, `alive` among them, that are no descendants of others of them.
-fn roots(spec: &WatchSpec<'_>, alive: &[u32]) -> Result<Vec<u32>, TrialError> {
-    let mut pids = alive.to_vec();
-    if let Some(group) = spec.group {
-        members(group, &mut pids).map_err(|error| {
-            let group = group.display();
-            let failed = match error.kind() {
-                std::io::ErrorKind::PermissionDenied => io_error(group, &error),
-                std::io::ErrorKind::NotFound if spec.group.is_some_and(Path::is_dir) => {
-                    TrialError::usage(format!("{group} is no control group: it has no cgroup.procs"))
-                }
-                _ => TrialError::usage(format!("{group}: {error}")),
-            };
-            failed.next("name a directory of a control group below /sys/fs/cgroup")
-        })?;
-    }
-    pids.sort_unstable();
-    let (mut roots, mut covered) = (Vec::new(), BTreeSet::new());
-    for pid in pids {
-        if !covered.contains(&pid) {
-            roots.push(pid);
-            covered.extend(plimsoll_sample::with_descendants(&[pid]));
-        }
-    }
-    Ok(roots)
-}
-
-/// Returns places of processes that are watched together, as those of one node.
-fn sites(roots: &[u32]) -> Vec<NodeSite> {
-    let site = |pid: &u32| NodeSite { node: 0, pid: *pid, directory: PathBuf::from(format!("/proc/{pid}/cwd")) };
-    roots.iter().map(site).collect()
-}
-
-/// Adds the processes of a control group and of all below it.
-fn members(group: &Path, pids: &mut Vec<u32>) -> std::io::Result<()> {
-    let text = std::fs::read_to_string(group.join("cgroup.procs"))?;
-    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
-    for entry in group.read_dir()?.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        // A group may be removed meanwhile.
-        let _ = members(&entry.path(), pids);
-    }
-    Ok(())
 }

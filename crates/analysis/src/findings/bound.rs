@@ -25,7 +25,8 @@ pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Vec<FindingView> {
     locks.into_iter().chain(resources(run, phase, &slices, all)).collect()
 }
 
-/// Returns the finding that half of the clients or more wait for locks in most slices.
+/// Returns the finding that sessions, half as many as the clients or more, wait for locks in most slices. A store counts
+/// those of others too.
 fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Option<FindingView> {
     let clients = phase.facts.phase.header.clients;
     let is_meant = |name: &str, source: &str| name == WAITING_FOR_LOCKS && source == STORE;
@@ -40,7 +41,10 @@ fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Opti
     let waiting = stat::median(&sums).filter(|waiting| clients > 1 && *waiting >= WAITED * f64::from(clients))?;
     let words = Words {
         rule: "bound",
-        sentence: format!("in most slices {} of {clients} clients waited for locks", number::significant(waiting)),
+        sentence: format!(
+            "in most slices {} sessions of the store waited for locks, beside {clients} clients",
+            number::significant(waiting)
+        ),
         opposite: less(phase, "as many wait for locks."),
         next: next_of_locks(phase.facts),
         command: halved(run, phase).unwrap_or_else(|| again(run, false)),

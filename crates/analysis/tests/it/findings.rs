@@ -335,7 +335,10 @@ fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
     run.trials[0].phases[0].header.clients = 16;
     sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[11.0; 30]);
     let finding = only(&run, "bound");
-    assert_eq!(finding.sentence, "fjall, phase mixed: in most slices 11.0 of 16 clients waited for locks.");
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: in most slices 11.0 sessions of the store waited for locks, beside 16 clients."
+    );
     assert!(finding.next.contains("the step that takes most of the time"), "{}", finding.next);
     assert_eq!(finding.command, "plimsoll run coupons --seed 2");
     let words = ["plimsoll", "drive", "tpcb", "--on", "postgres", "--clients=16", "--seed=7"];

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::Telling;
+use crate::args::OutputArgs;
 
 /// End of the help: examples.
 pub const EXAMPLES: &str = "Examples:
@@ -60,31 +60,7 @@ pub struct WatchArgs {
     /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, status.5xx=0.1%, rate=100/s; may be repeated.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
-    /// No progress on stderr.
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Interval of progress lines [default: 10s; in a terminal, a line that is rewritten].
-    #[arg(long, value_name = "TIME")]
-    pub progress: Option<String>,
-    /// Open the page of the report in the browser at the end.
-    #[arg(long)]
-    pub open: bool,
-    /// Print every section of the report, and not just the 40 lines that say most.
-    #[arg(long, conflicts_with = "json")]
-    pub full: bool,
-    /// Print JSON Lines on standard output instead of the report: an object for each slice, and the report as the last.
-    #[arg(long)]
-    pub json: bool,
-    /// Tag of the run, a word that `plimsoll runs` shows and finds.
-    #[arg(long, value_name = "WORD")]
-    pub tag: Option<String>,
-}
-
-impl WatchArgs {
-    /// Progress and output. Displays and servers of figures are not available.
-    pub fn telling(&self) -> Telling {
-        let Self { quiet, open, full, json, .. } = *self;
-        let (progress, tag) = (self.progress.clone(), self.tag.clone());
-        Telling { quiet, progress, open, full, json, tag, ..Telling::default() }
-    }
+    /// Progress, output and tag. Displays and servers of figures are not available.
+    #[command(flatten)]
+    pub output: OutputArgs,
 }

@@ -52,7 +52,7 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
     }
     let cells = cells::cells(catalogue, args, &plan)?;
     let jobs = before::jobs(args.jobs, plan.trials.len());
-    if !args.telling.quiet {
+    if !args.telling.output.quiet {
         let known = before::known(&runs_dir);
         plan.left_out.iter().for_each(|why| crate::say(&format!("left out: {why}")));
         crate::say(&before::words(&plan, &cells, &jobs, &known));

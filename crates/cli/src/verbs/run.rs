@@ -14,7 +14,7 @@ use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Phase, PhaseKind, PhaseState, Run, RunState};
 use plimsoll_trial::{Cells, ForkedSink, RunSpec, Sink, TrialError};
 
-use crate::args::{Cli, PlannedArgs, RunArgs, Telling, Verb};
+use crate::args::{Cli, OutputArgs, PlannedArgs, RunArgs, Telling, Verb};
 use crate::browser;
 use crate::calibration::Calibration;
 use crate::error::{self, exit};
@@ -115,8 +115,8 @@ pub fn run_plan(
     passwords: &Passwords,
     telling: &Telling,
 ) -> Result<u8, TrialError> {
-    let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
-    let tag = tag(telling)?;
+    let every = telling.output.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
+    let tag = tag(&telling.output)?;
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let listening = listen::start(telling.listen.as_deref())?;
     let stop = interrupt::of_run();
@@ -135,7 +135,7 @@ pub fn run_plan(
         command_line: secrets::shown_command_line(),
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
-    let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
+    let progress = Progress::new(telling.output.quiet, every, telling.output.json.then(|| Arc::clone(&stop)));
     let queued = listening.as_ref().map(|listening| slice::from_ref(&listening.queued)).unwrap_or_default();
     let ended = {
         // At the end of this block the terminal is the report's, also after an error.
@@ -148,7 +148,7 @@ pub fn run_plan(
         plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct: &gadget, queued })?
     };
     let interrupted = stop.load(Ordering::SeqCst);
-    let concluded = conclude(&ended.recording, ended.result, telling);
+    let concluded = conclude(&ended.recording, ended.result, &telling.output);
     listening.into_iter().for_each(Listening::end);
     match concluded? {
         (state, None) => Ok(code_of(state, interrupted)),
@@ -162,8 +162,8 @@ pub fn run_plan(
 }
 
 /// Returns the tag of a run; empty without one.
-pub(super) fn tag(telling: &Telling) -> Result<&str, TrialError> {
-    let tag = telling.tag.as_deref().unwrap_or_default();
+pub(super) fn tag(output: &OutputArgs) -> Result<&str, TrialError> {
+    let tag = output.tag.as_deref().unwrap_or_default();
     if tag.chars().count() > TAG_MAX || tag.chars().any(|c| c.is_control() || c.is_whitespace()) {
         let what = format!("--tag {}", shown::clean(tag));
         return Err(TrialError::usage(what).next(format!("a tag is one word of at most {TAG_MAX} characters")));
@@ -187,7 +187,7 @@ pub(super) fn code_of(state: VerdictState, interrupted: bool) -> u8 {
 pub(super) fn conclude(
     path: &Path,
     result: Result<(), TrialError>,
-    telling: &Telling,
+    output: &OutputArgs,
 ) -> Result<(VerdictState, Option<TrialError>), TrialError> {
     let reported = Run::load(path).map_err(TrialError::from).and_then(|mut run| {
         if result.as_ref().is_err_and(|error| is_all_there_is(error, &run)) {
@@ -200,11 +200,11 @@ pub(super) fn conclude(
             leave_to_the_error(&mut run);
             view = plimsoll_analysis::view(&run);
         }
-        if telling.json {
+        if output.json {
             let end = serde_json::json!({"type": "end", "page": page, "recording": path, "report": view});
             crate::print(&format!("{end}\n"))?;
         } else {
-            if telling.full {
+            if output.full {
                 report::print_text(&view)?;
                 crate::print("\n")?;
             } else {
@@ -212,7 +212,7 @@ pub(super) fn conclude(
             }
             crate::print(&format!("page       {}\nrecording  {}\n", page.display(), path.display()))?;
         }
-        if telling.open {
+        if output.open {
             browser::open(&page);
         }
         Ok(view.verdict.state)

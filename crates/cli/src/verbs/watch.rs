@@ -19,6 +19,8 @@ use crate::{interrupt, options, secrets};
 
 /// Directory of control groups.
 const GROUPS: &str = "/sys/fs/cgroup";
+/// Most characters of a name in reports.
+const NAME_MAX: usize = 200;
 
 /// Watches, and reports as `plimsoll run` does. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
@@ -26,8 +28,12 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         return Err(TrialError::usage("nothing to watch was named")
             .next("name a LOG, a process with --pid PID, or a control group with --cgroup PATH"));
     }
-    let telling = &args.telling();
-    let every = telling.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
+    if let Some(name) = args.name.as_deref().filter(|name| name.trim().is_empty() || name.chars().count() > NAME_MAX) {
+        let what = format!("--name {}", shown::clean(&shown::short(name)));
+        return Err(TrialError::usage(what).next(format!("write a name of 1 to {NAME_MAX} characters")));
+    }
+    let output = &args.output;
+    let every = output.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
     let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
     let goals = args.goal.iter().map(|given| goal(given)).collect::<Result<Vec<_>, _>>()?;
@@ -40,7 +46,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         return Err(TrialError::usage("several logs were named, and one can be followed at a time")
             .next("start `plimsoll watch` once for each"));
     }
-    let tag = run::tag(telling)?;
+    let tag = run::tag(output)?;
     let group = args.cgroup.as_deref().map(group);
     let logs = logs(args)?;
     let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
@@ -68,9 +74,9 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         command_line: secrets::shown_command_line(),
         tag,
     };
-    let progress = Progress::new(telling.quiet, every, telling.json.then(|| Arc::clone(&stop)));
+    let progress = Progress::new(output.quiet, every, output.json.then(|| Arc::clone(&stop)));
     let ended = plimsoll_trial::watch(&spec, &progress)?;
-    match run::conclude(&ended.recording, ended.result, telling)? {
+    match run::conclude(&ended.recording, ended.result, output)? {
         (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }

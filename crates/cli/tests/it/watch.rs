@@ -138,6 +138,7 @@ fn what_cannot_be_watched_is_named() {
         ("watch".to_owned(), "--cgroup PATH"),
         ("watch /nonexistent/access.log".to_owned(), "name a log"),
         (format!("watch {log} --live"), "--live"),
+        (format!("watch {log} --name {}", "x".repeat(201)), "write a name of 1 to 200 characters"),
         (format!("watch {log} --listen 0.0.0.0:9999"), "--listen"),
         (format!("watch {log} --gadget /dev/nope"), "--gadget"),
         (format!("watch {packed}"), "xzcat"),

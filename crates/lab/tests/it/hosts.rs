@@ -381,10 +381,11 @@ fn a_neighbour_on_the_network_shares_the_rate_of_a_link_until_it_ends() {
     assert!(is_quick(&mut stream));
     let neighbour = Neighbour::sending(&two.namespace(), &load, None).unwrap();
     neighbour.begun().unwrap();
+    // Confirmations of one direction wait behind the data of the other, which may keep one of them slow.
     let is_full = (0..10).any(|_| {
         let both = traffic(&two);
         println!("received and sent: {both:.1?} Mbit/s");
-        both.iter().all(|rate| (10.0..25.0).contains(rate))
+        both.iter().all(|rate| (1.0..25.0).contains(rate)) && both.iter().any(|rate| *rate >= 10.0)
     });
     assert!(is_full);
     let is_slow = (0..5).any(|_| {

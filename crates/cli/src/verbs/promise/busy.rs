@@ -27,7 +27,7 @@ pub fn keep_pages_moving(
         if !guard.records.is_empty() {
             records = guard.records;
         }
-        if !added.is_empty() && !args.telling.quiet && !args.print_plan {
+        if !added.is_empty() && !args.telling.output.quiet && !args.print_plan {
             let added = added.join(", ");
             crate::say(&format!("{store}: {added} is set, so that data pages are on their way at the power cuts"));
         }
