@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 use plimsoll_core::{ClockChange, Launch, LimitChange, Limits, Link, NodeSite, Span, StoreError};
 use plimsoll_plan::timeline::chained;
