@@ -10,7 +10,8 @@ use crate::endpoint;
 use crate::facts;
 use crate::readers::not_in_cluster;
 use crate::server::{Make, RedisRecipe, Shape, find_server};
-use crate::store::{RedisStore, prefix_of};
+use crate::store::RedisStore;
+use crate::store::runs::prefix_of;
 use crate::wire::Protocol;
 
 const PARAMS: [ParamSpec; 24] = with_limits([

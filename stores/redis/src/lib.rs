@@ -5,7 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`kind`] | the store as `stores/all` lists it |
-//! | `store` | attached or private: what it makes, and what it can be asked |
+//! | `store` | attached or private: what it makes, and what it can be asked; `masters`, its servers; `runs`, keys of runs in servers that others use too; `data_file`, the check of its files |
 //! | `append_only` | how durable a private server's writes are, and making them so |
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |

@@ -1,16 +1,17 @@
 //! The store: attached or private, what it makes, and what it can be asked.
 
-use std::collections::BTreeSet;
+mod data_file;
+mod masters;
+pub(crate) mod runs;
+
 use std::fs::Metadata;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_core::Recipe as _;
 use plimsoll_core::{
-    Address, CacheSize, Cycle, Durability, Footprint, Layout, LayoutStatement, Probe, Reading, Removal, Servers,
-    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
+    CacheSize, Cycle, Durability, Footprint, Layout, LayoutStatement, Probe, Reading, Servers, Sessions, Setting,
+    Store, StoreDescription, StoreError, StoreErrorKind, Waits, WireClient,
 };
 use plimsoll_endpoint::Reads;
 use plimsoll_endpoint::tls::session;
@@ -19,32 +20,16 @@ use plimsoll_tls::TlsClient;
 
 use crate::background::Background;
 use crate::cluster::{ClusterSession, Members, Redirections};
-use crate::endpoint::{Endpoint, Found, Login};
+use crate::endpoint::{Endpoint, Login};
 use crate::facts::{self, Info};
 use crate::formation::present_masters;
 use crate::member::Member;
-use crate::reply::Node;
 use crate::server::{MASTER, RedisRecipe};
 use crate::watched::{Sentinels, Watched, Whereabouts, follow};
 use crate::wire::{Protocol, RedisSession};
-use crate::{append_only, command, readers, removal, slots};
-
-/// Most rounds of a removal while keys move between nodes of a cluster.
-const CLEAR_ROUNDS: u32 = 10;
-/// Most checks of files that others write meanwhile.
-const CHECKS_MAX: u32 = 10;
-/// Set in which attached servers, and those of labs, keep the ids of runs with keys there.
-const RUNS_KEY: &[u8] = b"plimsoll:runs";
-
-/// Prefix of the keys of a run in a server that others use too.
-pub(crate) fn prefix_of(run_id: &str) -> String {
-    format!("plimsoll:{}:", plain(run_id))
-}
-
-/// Removes the characters that a pattern of SCAN would take for more than themselves.
-fn plain(run_id: &str) -> String {
-    run_id.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
-}
+use crate::{append_only, command, readers};
+use data_file::{checked, data_file};
+use runs::{plain, prefix_of};
 
 pub(crate) struct RedisStore {
     /// The only server, or all masters of a cluster; never empty.
@@ -111,65 +96,6 @@ impl RedisStore {
         store
     }
 
-    /// A store on the first of a URL's servers that answers, or on the master that its Sentinels name.
-    pub fn attach(
-        found: Found,
-        asked: (Protocol, Reads),
-        run_id: &str,
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let Found { endpoint, addresses, master } = found;
-        if let Some(name) = master {
-            let sentinels = Sentinels { addresses, name, endpoint, waits: waits.clone() };
-            let endpoint = Endpoint { address: sentinels.master()?, ..sentinels.endpoint.clone() };
-            let mut store = Self::attach_one(endpoint, asked, run_id, waits, progress)?;
-            store.sentinels = Some(sentinels);
-            return Ok(store);
-        }
-        let is_one = addresses.len() < 2;
-        let mut last = None;
-        for address in addresses.into_iter().filter(|_| !is_one) {
-            match Self::attach_one(Endpoint { address, ..endpoint.clone() }, asked, run_id, waits, progress) {
-                Ok(store) if store.cluster.is_none() => {
-                    return Err(StoreError::usage(
-                        "several hosts are those of a cluster, and one that answers is in none",
-                    )
-                    .next("Name its master alone, or Sentinels: redis-sentinel://host1,host2"));
-                }
-                Err(error) if error.is_nobody_there() => last = Some(error),
-                attached => return attached,
-            }
-        }
-        last.map_or_else(|| Self::attach_one(endpoint, asked, run_id, waits, progress), Err)
-    }
-
-    fn attach_one(
-        endpoint: Endpoint,
-        (protocol, reads): (Protocol, Reads),
-        run_id: &str,
-        waits: &Waits,
-        progress: &mut dyn FnMut(&str),
-    ) -> Result<Self, StoreError> {
-        let mut store = Self::new(vec![Member::new(endpoint, None, waits)], protocol, prefix_of(run_id), run_id, waits);
-        store.reads = reads;
-        store.meet()?;
-        match store.tell_runs(progress) {
-            // Not every workload makes keys, so that not every user may have those of runs.
-            Err(error) if error.kind != StoreErrorKind::Permission => Err(error),
-            _ => Ok(store),
-        }
-    }
-
-    /// Tells of other runs that have keys there.
-    fn tell_runs(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), StoreError> {
-        for left in self.ask_whom_it_concerns(&[b"SMEMBERS", RUNS_KEY])?.list() {
-            let left = left.text();
-            progress(&Removal::note(&format!("key prefix {}", prefix_of(&left)), self.removal(&left).as_ref()));
-        }
-        Ok(())
-    }
-
     fn new(members: Vec<Member>, protocol: Protocol, prefix: String, run_id: &str, waits: &Waits) -> Self {
         let is_private = members.iter().any(|member| member.data_dir().is_some());
         Self {
@@ -191,129 +117,6 @@ impl RedisStore {
             copy: None,
             waits: waits.clone(),
         }
-    }
-
-    /// Returns the command that removes the keys of a run, and its entry in [`RUNS_KEY`], from an attached server.
-    fn removal(&self, run_id: &str) -> Option<Removal> {
-        if self.is_private || run_id.is_empty() || plain(run_id) != run_id {
-            return None;
-        }
-        let runs_key = String::from_utf8_lossy(RUNS_KEY);
-        let in_cluster = self.cluster.is_some();
-        let of_member = |member: &Member| removal::of_keys(&member.endpoint, &prefix_of(run_id), in_cluster);
-        let forget = removal::of_member(&self.members[0].endpoint, &runs_key, run_id, in_cluster)?;
-        let all = self.members.iter().map(of_member).collect::<Option<Vec<_>>>()?;
-        Some(all.into_iter().reduce(|all, next| all.then(&next))?.then(&forget))
-    }
-
-    /// All of them, with the one that Sentinels have made the master meanwhile in the place of the one before.
-    fn current(&mut self) -> &mut [Member] {
-        if let Some(watched) = &self.watched
-            && let Some(master) = watched.master()
-        {
-            let endpoint = watched.recipe.endpoint(&master);
-            if endpoint.address != self.members[0].endpoint.address {
-                self.members = vec![watched.member(master)];
-            }
-        }
-        if let Some(sentinels) = &self.sentinels
-            && let Ok(master) = sentinels.master()
-            && master != self.members[0].endpoint.address
-        {
-            let endpoint = Endpoint { address: master, ..self.members[0].endpoint.clone() };
-            self.members = vec![Member::new(endpoint, None, &sentinels.waits)];
-        }
-        &mut self.members
-    }
-
-    /// The first server, which stands for all where they are alike.
-    fn first(&mut self) -> &mut Member {
-        &mut self.current()[0]
-    }
-
-    /// Finds out what stands at the URL: a server, or a cluster whose masters are the members from then on. Says no to a
-    /// replica.
-    fn meet(&mut self) -> Result<(), StoreError> {
-        let place = self.login.place.clone();
-        let first = self.first();
-        let endpoint = first.endpoint.clone();
-        let control = first.control.get()?;
-        let waits = control.waits().clone();
-        let info = Info::read(control)?;
-        if info.number("cluster_enabled") > 0 {
-            let ranges = control.slots()?;
-            slots::demand_all(&ranges, &place)?;
-            let named: BTreeSet<(String, u16)> = ranges.into_iter().map(|range| range.master).collect();
-            if named.len() > 1 {
-                let all = named.iter().map(|node| slots::address(node, &endpoint.address));
-                return self.meet_cluster(&endpoint, all.collect(), &waits);
-            }
-        }
-        if matches!(info.text("role"), "slave" | "replica") && info.text("slave_read_only") != "0" {
-            let what = format!("{place} is a replica, which takes no writes");
-            let master = format!("{}:{}", info.text("master_host"), info.text("master_port"));
-            return Err(StoreError::usage(what).next(format!("Attach to its master, {master}.")));
-        }
-        Ok(())
-    }
-
-    /// Takes the masters at `addresses` for the members, and sees that each of them lets us in.
-    fn meet_cluster(&mut self, endpoint: &Endpoint, addresses: Vec<Address>, waits: &Waits) -> Result<(), StoreError> {
-        if self.reads != Reads::Primary {
-            return Err(readers::not_in_cluster());
-        }
-        self.cluster.get_or_insert_with(Arc::default);
-        let mut members = Vec::new();
-        for address in addresses {
-            let known = self.members.iter().position(|member| member.endpoint.address == address);
-            members.push(match known {
-                Some(place) => self.members.swap_remove(place),
-                None => {
-                    let mut endpoint = Endpoint { address: address.clone(), ..endpoint.clone() };
-                    if let Address::Tcp(host, port) = &address {
-                        endpoint.login.place = format!("{host}:{port}, a node of the cluster of {}", self.login.place);
-                    }
-                    Member::new(endpoint, None, waits)
-                }
-            });
-        }
-        self.members = members;
-        self.members.iter_mut().try_for_each(|member| match member.control.get() {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let next = error.next.clone().unwrap_or_default();
-                Err(error.next(format!(
-                    "{next} Nodes are connected to where CLUSTER SLOTS says they are; \
-                     cluster-announce-ip and cluster-announce-hostname change that."
-                )))
-            }
-        })
-    }
-
-    /// Takes the present masters of a private cluster for the members.
-    fn meet_ours(&mut self) {
-        let Some((servers, recipe)) = &self.ours else { return };
-        let waits = &self.waits;
-        let masters = present_masters(recipe, &servers.nodes(), waits);
-        let members = masters.into_iter().map(|node| {
-            let endpoint = recipe.endpoint(&node);
-            let known = self.members.iter().position(|member| member.endpoint.address == endpoint.address);
-            let made = || Member::new(endpoint, Some((Arc::clone(servers), node)), waits);
-            known.map_or_else(made, |place| self.members.remove(place))
-        });
-        self.members = members.collect();
-    }
-
-    /// Asks one member after the other until it is the one that has the key.
-    fn ask_whom_it_concerns(&mut self, words: &[&[u8]]) -> Result<Node, StoreError> {
-        let mut last = StoreError::broken("the cluster has no nodes");
-        for member in self.current() {
-            match member.control.get()?.command(words) {
-                Err(error) if error.detail.as_deref().is_some_and(|words| words.starts_with("MOVED ")) => last = error,
-                other => return other,
-            }
-        }
-        Err(last)
     }
 
     /// Sets the durability of private servers; fails if attached servers are less durable.
@@ -342,11 +145,6 @@ impl RedisStore {
         }
     }
 
-    /// Prefix of the keys of sessions. Without keys of the run, sessions use existing keys as they are.
-    fn prefix_in_use(&self) -> &str {
-        if self.is_noted { &self.prefix } else { "" }
-    }
-
     /// Runs the commands that fill the server before the user's own are asked.
     fn run_setup(&mut self, statements: &[LayoutStatement]) -> Result<(), StoreError> {
         if self.cluster.is_some() && !statements.is_empty() {
@@ -363,54 +161,6 @@ impl RedisStore {
             })?;
         }
         Ok(())
-    }
-
-    /// Removes what we made.
-    fn clear(&mut self) -> Result<(), StoreError> {
-        if !self.is_shared {
-            for member in self.current() {
-                member.control.get()?.long_command(&[b"FLUSHALL", b"SYNC"])?;
-            }
-            return Ok(());
-        }
-        if !self.is_noted {
-            return Ok(());
-        }
-        let pattern = format!("{}*", self.prefix).into_bytes();
-        let in_cluster = self.cluster.is_some();
-        for _ in 0..CLEAR_ROUNDS {
-            match in_cluster {
-                true if self.is_private => self.meet_ours(),
-                true => self.meet()?,
-                false => {}
-            }
-            let mut all = true;
-            for member in self.current() {
-                all &= member.unlink(&pattern, in_cluster)?;
-            }
-            if all {
-                return Ok(());
-            }
-        }
-        let what = "keys keep moving between the cluster's nodes while they are removed";
-        Err(StoreError::new(StoreErrorKind::Store, what).next("Wait until its slots stay where they are."))
-    }
-
-    /// Adds this run to the ids of runs in servers that others use too, or removes it.
-    fn note(&mut self, is_there: bool) -> Result<(), StoreError> {
-        if !self.is_shared || self.is_noted == is_there {
-            return Ok(());
-        }
-        let run_id = self.run_id.clone();
-        let command: &[u8] = if is_there { b"SADD" } else { b"SREM" };
-        let noted = self.ask_whom_it_concerns(&[command, RUNS_KEY, run_id.as_bytes()]);
-        self.is_noted = match &noted {
-            Ok(_) => is_there,
-            Err(error) if error.kind == StoreErrorKind::Permission => self.is_noted,
-            // What was asked may have been done all the same.
-            Err(_) => true,
-        };
-        noted.map(|_| ())
     }
 
     /// Completes the files, so that they hold the servers' data when they are stopped.
@@ -687,48 +437,4 @@ impl Store for RedisStore {
             }
         })
     }
-}
-
-/// Checks a file with `program` and returns the last line of its output. While others write, the end of a file may be a
-/// part of a command: then the check is made again.
-fn checked(program: &Path, file: &Path) -> Result<String, StoreError> {
-    let mut bytes = bytes_beside(file);
-    let mut result = checked_once(program, file);
-    for _ in 1..CHECKS_MAX {
-        let is_growing = bytes_beside(file) != bytes;
-        if !is_growing || !result.as_ref().is_err_and(|error| error.kind == StoreErrorKind::Corrupt) {
-            break;
-        }
-        bytes = bytes_beside(file);
-        result = checked_once(program, file);
-    }
-    result
-}
-
-/// Returns the number of bytes of all files in the directory of `file`.
-fn bytes_beside(file: &Path) -> u64 {
-    let entries = file.parent().and_then(|directory| directory.read_dir().ok());
-    entries.into_iter().flatten().flatten().filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
-}
-
-fn checked_once(program: &Path, file: &Path) -> Result<String, StoreError> {
-    let checked = Command::new(program).arg(file).env_clear().output();
-    let checked = checked.map_err(|error| StoreError::io(program.display(), &error))?;
-    let said = String::from_utf8_lossy(&checked.stdout);
-    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if checked.status.success() {
-        return Ok(format!("{name}: {last}"));
-    }
-    Err(StoreError::new(StoreErrorKind::Corrupt, "the append-only file or snapshot is damaged")
-        .detail(format!("{name}: {last}")))
-}
-
-/// Returns the type of the data file, and the path for its checking program: the manifest of Redis 7's parts, the
-/// only file of earlier versions, or a snapshot.
-fn data_file(data: &Path) -> Option<(&'static str, PathBuf)> {
-    [("aof", "appendonlydir/appendonly.aof.manifest"), ("aof", "appendonly.aof"), ("rdb", "dump.rdb")]
-        .into_iter()
-        .map(|(of, name)| (of, data.join(name)))
-        .find(|(_, path)| path.is_file())
 }
