@@ -206,44 +206,22 @@ fn answer(command: &str, newest: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_record::data::PhaseKind;
     use rustix::pipe::{PipeFlags, pipe_with};
 
     use super::*;
+    use crate::live::tests::slice;
 
     fn row() -> SliceRow {
         SliceRow {
-            trial_ordinal: 0,
-            trial: "a store".to_owned(),
-            store: "a store".to_owned(),
-            phase_ordinal: 1,
             phase: "a \"drive\"\r\n".to_owned(),
-            phase_kind: PhaseKind::Drive,
-            slice: 3,
-            warmup: false,
-            drain: false,
-            start_s: 11.0,
-            end_s: 12.0,
-            wall_ns: 0,
-            op: "all".to_owned(),
-            measure: "service",
-            count: 1_863,
             rejected: 2,
             unknown: 1,
-            unfinished: 0,
             rate_per_s: Some(1_860.4),
             mean_ns: 4e6,
             stddev_ns: 1e6,
             percentiles_ns: [Some(3_900_000), None, None, Some(16_300_000), None],
             max_ns: 25_100_000,
-            due_unsent: 0,
-            in_flight: 8,
-            lag_p99_ns: 0,
-            worker_cpu_ns: 0,
-            disturbed: None,
-            undisturbed_p99_ns: None,
-            disturbed_ns: None,
-            times_ns: Vec::new(),
+            ..slice(11, &[])
         }
     }
 

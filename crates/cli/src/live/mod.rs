@@ -175,4 +175,4 @@ fn wait_for_keys(reads_keys: &mut bool) -> Vec<char> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -16,7 +16,7 @@ use super::state::LiveFrame;
 use super::{FRAME_MIN, view};
 
 /// Returns slice `at` of a drive, a second long, with these times.
-pub(super) fn slice(at: u32, times_ns: &[(u64, u64)]) -> SliceRow {
+pub(crate) fn slice(at: u32, times_ns: &[(u64, u64)]) -> SliceRow {
     let count: u64 = times_ns.iter().map(|(_, count)| count).sum();
     let percentile = |share: f64| {
         let mut left = (count as f64 * share) as u64;
