@@ -63,21 +63,16 @@ mod tests {
 
     fn check(lost: u64, wrong: &[(&str, u64)]) -> LedgerCheck {
         LedgerCheck {
-            trial: 0,
             phase: 3,
             acknowledged: 100,
-            rejected: 0,
-            unknown: 0,
             read_back: 100 - lost,
-            unread: 0,
             lost,
-            read_then_lost: 0,
             lost_window_ns: (lost > 0).then_some((5, 9)),
             wrong: wrong.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
             loss_upper_bound: (lost == 0).then_some(0.03),
             complete: true,
             sentence: "100 writes.".to_owned(),
-            examples: Vec::new(),
+            ..LedgerCheck::default()
         }
     }
 

@@ -43,21 +43,16 @@ fn cut(cuts: &[Cut]) -> Run {
         trial.phases.push(check);
         let start_ns = drive.header.start_ns;
         trial.ledgers.push(LedgerCheck {
-            trial: 0,
             phase: 10 * number + 1,
             acknowledged: 1_000,
-            rejected: 0,
             unknown: 1,
             read_back: 1_000,
-            unread: 0,
             lost: one.lost,
-            read_then_lost: 0,
             lost_window_ns: (one.lost > 0).then_some((start_ns + 1_750_000_000, start_ns + 1_990_000_000)),
             wrong: one.wrong.map(|(name, count)| (name.to_owned(), count)).into_iter().collect::<BTreeMap<_, _>>(),
             loss_upper_bound: (one.lost == 0 && one.complete).then_some(0.003),
             complete: one.complete,
-            sentence: String::new(),
-            examples: Vec::new(),
+            ..LedgerCheck::default()
         });
     }
     run
