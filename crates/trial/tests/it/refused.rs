@@ -1,7 +1,6 @@
 //! Refusals before anything is started, with the reason and a remedy.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use plimsoll_core::{
     Catalogue, Launch, Member, Node, OpenOptions, ParamSpec, Params, Reading, Recipe, ServerSpec, SessionShape,
@@ -357,21 +356,8 @@ fn nothing_is_recorded_of_a_run_that_is_refused() {
     let catalogue = catalogue();
     let place = tempfile::tempdir().unwrap();
     let plan = parsed(&catalogue, "", "\"toy\"", "pin = [4000]", "");
-    let spec = plimsoll_trial::RunSpec {
-        text: "",
-        runs_dir: place.path(),
-        ab: None,
-        cells: None,
-        before: None,
-        login_of: &|url| (url.to_owned(), None),
-        strict: false,
-        stop: &Arc::default(),
-        driver: &plimsoll_drive::RealTime,
-        command_line: Vec::new(),
-        tag: "",
-        environment: Vec::new(),
-    };
     let heard = crate::simulation::Heard::default();
+    let spec = crate::simulation::run_spec(place.path(), &heard.stop, &plimsoll_drive::RealTime);
     let error = plimsoll_trial::run(&plan, &catalogue, &spec, &heard).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Usage);
     let left: Vec<PathBuf> = std::fs::read_dir(place.path()).unwrap().map(|one| one.unwrap().path()).collect();

@@ -1,5 +1,6 @@
 //! Runs on simulated time: a store in this process, models of its times, and receivers of what is told.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -82,6 +83,28 @@ fn state_word(state: &PhaseState) -> &'static str {
     }
 }
 
+/// Returns the parameters of a run whose plan has no text.
+pub fn run_spec<'a>(runs_dir: &'a Path, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> RunSpec<'a> {
+    RunSpec {
+        text: "",
+        runs_dir,
+        ab: None,
+        cells: None,
+        before: None,
+        login_of: &login,
+        strict: false,
+        stop,
+        driver,
+        command_line: Vec::new(),
+        tag: "",
+        environment: Vec::new(),
+    }
+}
+
+fn login(url: &str) -> (String, Option<String>) {
+    (url.to_owned(), None)
+}
+
 /// Place for simulated runs, with a toy store, a second one and one that keeps nothing: `toy`, `other` and `null`.
 pub struct Simulation {
     place: TempDir,
@@ -145,20 +168,8 @@ impl Simulation {
         heard: &Heard,
         driver: &dyn Driver,
     ) -> Result<plimsoll_trial::Ended, TrialError> {
-        let spec = RunSpec {
-            text: "",
-            runs_dir: self.place.path(),
-            ab: sort.ab,
-            cells: sort.cells,
-            before: sort.before,
-            login_of: &|url| (url.to_owned(), None),
-            strict: sort.strict,
-            stop: &heard.stop,
-            driver,
-            command_line: Vec::new(),
-            tag: "",
-            environment: Vec::new(),
-        };
+        let plain = run_spec(self.place.path(), &heard.stop, driver);
+        let spec = RunSpec { ab: sort.ab, cells: sort.cells, before: sort.before, strict: sort.strict, ..plain };
         plimsoll_trial::run(plan, &self.catalogue, &spec, heard)
     }
 
@@ -168,7 +179,7 @@ impl Simulation {
     }
 
     /// Returns the directory of the recordings.
-    pub fn runs_dir(&self) -> &std::path::Path {
+    pub fn runs_dir(&self) -> &Path {
         self.place.path()
     }
 }

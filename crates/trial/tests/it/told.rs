@@ -9,6 +9,8 @@ use plimsoll_drive::RealTime;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
 
+use crate::simulation::run_spec;
+
 /// Loads, drives and reads back a few records.
 const PLAN: &str = r#"
 stores = ["null", "sqlite"]
@@ -87,20 +89,8 @@ pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen
     let catalogue =
         Catalogue { labs: Vec::new(), stores, workloads: plimsoll_workload::all(), samplers: plimsoll_sample::specs() };
     let plan = plimsoll_plan::parse("small", text, &catalogue, &Default::default()).unwrap();
-    let spec = RunSpec {
-        text,
-        runs_dir,
-        ab: None,
-        cells: None,
-        before: None,
-        login_of: &|url| (url.to_owned(), None),
-        strict: false,
-        stop: &seen.stop,
-        driver: &RealTime,
-        command_line: Vec::new(),
-        tag: "",
-        environment: vec![("where".to_owned(), "a test".to_owned())],
-    };
+    let environment = vec![("where".to_owned(), "a test".to_owned())];
+    let spec = RunSpec { text, environment, ..run_spec(runs_dir, &seen.stop, &RealTime) };
     plimsoll_trial::run(&plan, &catalogue, &spec, seen)
 }
 
