@@ -49,7 +49,8 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
                 .iter()
                 .map(|store| {
                     let formula = formula.as_ref().map_err(|error| format!("the formula is wrong: {error}").into());
-                    let value = formula.and_then(|formula| evaluate(run, facts, formula, store, &labels, &named));
+                    let value_of = |term: &Term| term_value(run, facts, term, store, &labels, &named);
+                    let value = formula.and_then(|formula| evaluate(formula, store, value_of));
                     cell(store, &figure.unit, value)
                 })
                 .collect(),
@@ -123,17 +124,9 @@ impl<T: Into<String>> From<T> for Missing {
     }
 }
 
-fn evaluate(
-    run: &Run,
-    facts: &[Vec<PhaseFacts<'_>>],
-    formula: &Formula,
-    store: &str,
-    point: &BTreeMap<String, String>,
-    named: &BTreeSet<&str>,
-) -> Outcome {
+fn evaluate(formula: &Formula, store: &str, value_of: impl Fn(&Term) -> Outcome) -> Outcome {
     is_of(formula, store)?;
-    let known: Vec<(&Term, Outcome)> =
-        formula.terms().map(|(term, _)| (term, term_value(run, facts, term, store, point, named))).collect();
+    let known: Vec<(&Term, Outcome)> = formula.terms().map(|(term, _)| (term, value_of(term))).collect();
     let known: Vec<(&Term, Measured)> =
         known.into_iter().map(|(term, outcome)| Ok((term, outcome?))).collect::<Result<_, Missing>>()?;
     let of = |term: &Term| known.iter().find(|(one, _)| *one == term).map(|(_, measured)| measured);

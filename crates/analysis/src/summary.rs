@@ -87,7 +87,7 @@ fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
         }
         let cuts = if one.cuts == 1 { "power cut" } else { "power cuts" };
         parts.push(counted(cuts, number::count(one.cuts), false));
-        let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+        let text = joined(&parts);
         SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
     };
     all.into_iter().map(of).collect()
@@ -120,7 +120,7 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
         })
         .collect();
     parts.push(counted("power cuts", number::count(promises.iter().map(|one| one.cuts).sum()), false));
-    let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+    let text = joined(&parts);
     let lost: u64 = promises.iter().filter_map(|one| one.lost).sum();
     let lost = (lost > 0 || promises.iter().all(|one| one.lost.is_some())).then_some(lost);
     SummaryView { lost, parts, text, ..SummaryView::default() }
@@ -142,7 +142,7 @@ fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
         losses("lost", one.lost),
         counted("errors", number::count(one.errors), false),
     ];
-    let text = parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(" · ");
+    let text = joined(&parts);
     SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
 }
 
@@ -303,22 +303,11 @@ fn of_line(run: &Run, line: &LineView, several: bool) -> Option<SummaryView> {
     let percentile = |name: &str| {
         let at = SHOWN.iter().position(|shown| *shown == name);
         let each = at_line().filter_map(|rung| Some((*rung.percentiles_ns.get(at?)?)? as f64));
-        let ns = stat::median(&each.collect::<Vec<_>>()).map(|ns| ns as u64);
-        PercentileView { name: name.to_string(), ns, missing: None }
+        stat::median(&each.collect::<Vec<_>>()).map(|ns| ns as u64)
     };
-    let trials = || run.trials.iter().filter(|trial| trial.header.store_label == line.store);
-    let mut summary = told(
-        SummaryView {
-            place: if several { line.store.clone() } else { String::new() },
-            rate_per_s: Some(rate),
-            unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
-            percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
-            lost: lost(trials()),
-            wrong: wrong(trials()),
-            ..SummaryView::default()
-        },
-        lacked(trials()),
-    );
+    let place = if several { line.store.clone() } else { String::new() };
+    let own = SummaryView { place, rate_per_s: Some(rate), ..SummaryView::default() };
+    let mut summary = of_store(run, &line.store, percentile, own);
     let goals: Vec<String> = line.rungs.first()?.goals.iter().map(GoalSeen::limit_words).collect();
     summary.parts.push(part("goal", number::list(&goals)));
     summary.text = joined(&summary.parts);
@@ -332,25 +321,30 @@ fn of_side(run: &Run, ab: &AbView, side: usize, label: &str) -> SummaryView {
         let cell = if side == 0 { &metric.a } else { &metric.b };
         Some((cell.value?, cell.late))
     };
-    let percentile = |name: &str| {
-        let ns = cell(name).map(|(seconds, _)| (seconds * 1e9).round() as u64);
-        PercentileView { name: name.to_string(), ns, missing: None }
+    let percentile = |name: &str| cell(name).map(|(seconds, _)| (seconds * 1e9).round() as u64);
+    let own = SummaryView {
+        place: format!("{label} ({})", ab.sides[side]),
+        rate_per_s: cell("rate").map(|(rate, _)| rate),
+        error_percent: cell("errors").map(|(percent, _)| percent),
+        late: cell("rate").is_some_and(|(_, late)| late),
+        ..SummaryView::default()
     };
+    of_store(run, label, percentile, own)
+}
+
+/// Completes the summary `own` of all trials of a store, with the percentiles that are known, in nanoseconds.
+fn of_store(run: &Run, label: &str, percentile: impl Fn(&str) -> Option<u64>, own: SummaryView) -> SummaryView {
     let trials = || run.trials.iter().filter(|trial| trial.header.store_label == label);
-    told(
-        SummaryView {
-            place: format!("{label} ({})", ab.sides[side]),
-            rate_per_s: cell("rate").map(|(rate, _)| rate),
-            unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
-            percentiles: PERCENTILES.map(percentile).into_iter().filter(|one| one.ns.is_some()).collect(),
-            error_percent: cell("errors").map(|(percent, _)| percent),
-            late: cell("rate").is_some_and(|(_, late)| late),
-            lost: lost(trials()),
-            wrong: wrong(trials()),
-            ..SummaryView::default()
-        },
-        lacked(trials()),
-    )
+    let known =
+        |name: &str| percentile(name).map(|ns| PercentileView { name: name.to_string(), ns: Some(ns), missing: None });
+    let summary = SummaryView {
+        unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
+        percentiles: PERCENTILES.into_iter().filter_map(known).collect(),
+        lost: lost(trials()),
+        wrong: wrong(trials()),
+        ..own
+    };
+    told(summary, lacked(trials()))
 }
 
 /// Returns the longest of these outages.
