@@ -76,7 +76,7 @@ impl Fold {
     /// type; `None` before any phase.
     pub fn slice(&mut self, slice: Slice<Distribution>, measured: bool) -> Option<(SliceRow, Vec<SliceRow>)> {
         if self.usual_ns == 0 {
-            self.usual_ns = slices::length_ns(&slice);
+            self.usual_ns = slice.length_ns();
         }
         let trial = self.trial.as_ref()?;
         let rows = slices::of_slice(trial, trial.phases.last()?, &slice, self.usual_ns);

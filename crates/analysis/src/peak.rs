@@ -50,7 +50,7 @@ struct Found {
 
 fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
     let slices: Vec<&Slice<Distribution>> = facts.slice_rates(false).map(|(slice, _)| slice).collect();
-    let slice_ns = slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+    let slice_ns = slices.iter().map(|slice| slice.length_ns()).max()?;
     let times: Vec<_> = slices.iter().map(|slice| facts.waited_in(slice, None)).collect();
     let (percentile, each) = PERCENTILES.iter().find_map(|name| {
         let each: Vec<Option<u64>> = times.iter().map(|times| times.percentile(name).ok()).collect();

@@ -96,7 +96,7 @@ impl<'a> PhaseFacts<'a> {
         let disturbed = phase.slices.iter().any(|one| one.watched.is_some()).then(BTreeMap::new);
         let mut facts = PhaseFacts { counted_from_ns: from_ns, disturbed, ..PhaseFacts::begun(trial, phase) };
         phase.slices.iter().for_each(|slice| facts.add(slice));
-        let counted_ns: u64 = facts.counted().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).sum();
+        let counted_ns: u64 = facts.counted().map(|slice| slice.length_ns()).sum();
         facts.counted_s = counted_ns as f64 / 1e9;
         if let Some(planned) = phase.end.result(ResultName::PlannedSeconds) {
             facts.counted_s = facts.counted_s.min(planned.value);
@@ -305,13 +305,12 @@ impl<'a> PhaseFacts<'a> {
     /// it is no whole one.
     pub fn slice_rates(&self, warmup: bool) -> impl Iterator<Item = (&'a Slice<Distribution>, f64)> + '_ {
         let slices = &self.phase.slices;
-        let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
-        let longest = slices.iter().map(length_ns).max().unwrap_or(0);
+        let longest = slices.iter().map(Slice::length_ns).max().unwrap_or(0);
         let counted = slices.iter().filter(move |slice| (warmup || !self.is_warmup(slice)) && !slice.drain);
-        counted.filter(move |slice| length_ns(slice) * 2 > longest).map(move |slice| {
+        counted.filter(move |slice| slice.length_ns() * 2 > longest).map(move |slice| {
             let ops = self.ended(slice).filter(|one| !one.outcome.is_error());
             let ops: u64 = ops.map(|one| one.histogram.len()).sum();
-            (slice, ops as f64 * 1e9 / length_ns(slice) as f64)
+            (slice, ops as f64 * 1e9 / slice.length_ns() as f64)
         })
     }
 

@@ -173,7 +173,7 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
     acts.extend((more > 0).then(|| number::plural(more, "further action", "further actions")));
     let seconds = |inside: bool| -> f64 {
         let slices = parts.iter().flat_map(|part| part.seconds(inside));
-        slices.map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).sum::<u64>() as f64 / 1e9
+        slices.map(|slice| slice.length_ns()).sum::<u64>() as f64 / 1e9
     };
     let ends = parts.iter().flat_map(|part| part.seconds(true)).map(|slice| (slice.start_ns, slice.end_ns));
     let (from_ns, to_ns) = ends.fold((u64::MAX, 0u64), |(from, to), (start, end)| (from.min(start), to.max(end)));

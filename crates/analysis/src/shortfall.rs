@@ -94,7 +94,7 @@ fn silent_s(facts: &PhaseFacts<'_>) -> f64 {
     let (mut longest_ns, mut quiet_ns) = (0, 0);
     for slice in facts.counted() {
         let is_quiet = facts.operations(slice).all(|one| one.histogram.is_empty());
-        quiet_ns = if is_quiet { quiet_ns + slice.end_ns.saturating_sub(slice.start_ns) } else { 0 };
+        quiet_ns = if is_quiet { quiet_ns + slice.length_ns() } else { 0 };
         longest_ns = longest_ns.max(quiet_ns);
     }
     longest_ns as f64 / 1e9

@@ -98,7 +98,7 @@ pub fn slices(run: &Run) -> impl Iterator<Item = SliceRow> {
         let names = facts.kinds().into_iter().map(|kind| Some(facts.op_name(kind)));
         let ops: Vec<Option<&str>> = std::iter::once(None).chain(names).collect();
         phase.slices.iter().flat_map(move |slice| {
-            let usual_ns = phase.slices.first().map_or(0, length_ns);
+            let usual_ns = phase.slices.first().map_or(0, Slice::length_ns);
             let rows: Vec<SliceRow> = ops.iter().map(|op| row(&facts, slice, usual_ns, *op)).collect();
             rows
         })
@@ -117,18 +117,13 @@ pub fn of_slice(trial: &Trial, phase: &Phase, slice: &Slice<Distribution>, usual
     (row(&facts, slice, usual_ns, None), types.collect())
 }
 
-/// Returns the length of a slice in nanoseconds.
-pub(crate) fn length_ns(slice: &Slice<Distribution>) -> u64 {
-    slice.end_ns.saturating_sub(slice.start_ns)
-}
-
 fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, usual_ns: u64, op: Option<&str>) -> SliceRow {
     let of_kind = || facts.ended(slice).filter(|one| facts.is_kind(one.kind, op));
     let count = |wanted: fn(Outcome) -> bool| -> u64 {
         of_kind().filter(|one| wanted(one.outcome)).map(|one| one.histogram.len()).sum()
     };
     let times = facts.waited_in(slice, op);
-    let length_ns = length_ns(slice).max(1) as f64;
+    let length_ns = slice.length_ns().max(1) as f64;
     let has_rate = length_ns >= usual_ns as f64 * SHORT_SLICE;
     let percentile = |name: &str| times.percentile(name).ok();
     SliceRow {

@@ -53,7 +53,7 @@ fn of_slices(facts: &PhaseFacts<'_>, stage: &Stage, slices: &[&Slice<Distributio
         let unsent = slice.unfinished.as_ref().map_or(0, |waited| waited.len().min(facts.unsent_errors()));
         ended += unsent;
         errors += unsent;
-        counted_ns += if slice.drain { 0 } else { slice.end_ns.saturating_sub(slice.start_ns) };
+        counted_ns += if slice.drain { 0 } else { slice.length_ns() };
     }
     errors = errors.saturating_sub(stopped);
     let level = |level: f64| match facts.open_loop {

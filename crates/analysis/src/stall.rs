@@ -62,7 +62,7 @@ fn course(facts: &PhaseFacts<'_>) -> Option<Course> {
     if !facts.open_loop && !facts.phase.header.stages.is_empty() {
         return None;
     }
-    let longest = facts.phase.slices.iter().map(|slice| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+    let longest = facts.phase.slices.iter().map(|slice| slice.length_ns()).max()?;
     let slices: Vec<(&Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
     let is_many = |usual: &f64| slices.len() >= SLICES_MIN && usual * longest as f64 / 1e9 >= OPS_MIN;
@@ -110,7 +110,7 @@ pub fn due_per_s(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>) -> f64 {
     let weight = |outcome: Outcome| if outcome.is_error() { 1.0 - again } else { 1.0 };
     let ended: f64 = facts.ended(slice).map(|one| one.histogram.len() as f64 * weight(one.outcome)).sum();
     let due = ended + pending(slice) - before.map_or(0.0, pending);
-    due * 1e9 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
+    due * 1e9 / slice.length_ns().max(1) as f64
 }
 
 /// Returns the shortest and longest time between events that begin at these seconds, as `3.00 s to 3.20 s`; `None`

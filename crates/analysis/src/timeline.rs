@@ -206,7 +206,7 @@ fn records_per_op(facts: &PhaseFacts<'_>) -> f64 {
 }
 
 fn slice_s(slice: &Slice<Distribution>) -> f64 {
-    slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9
+    slice.length_ns() as f64 / 1e9
 }
 
 /// The kind at position `op` of the plots' list; `None` for all together.

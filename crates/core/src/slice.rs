@@ -127,6 +127,13 @@ pub struct Slice<H = Histogram<u64>> {
     pub ticks: Vec<Tick>,
 }
 
+impl<H> Slice<H> {
+    /// Returns the length of the slice in nanoseconds.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
 // Not derived: a derived implementation would require a default of `H`.
 impl<H> Default for Slice<H> {
     fn default() -> Self {

@@ -365,7 +365,7 @@ impl Collector {
         let is_seen = watching.unseen_to_ns <= slice.start_ns;
         if !slice.warmup && !slice.drain {
             // Time without an observation is not known to be undisturbed.
-            let length_ns = slice.end_ns.saturating_sub(slice.start_ns);
+            let length_ns = slice.length_ns();
             watching.disturbed_ns += if is_seen { watched.disturbed_ns } else { length_ns };
             watching.paused_ns += paused_ns(&watched.pauses, 0, 0, u64::MAX);
         }
@@ -440,7 +440,7 @@ impl Collector {
         }
         self.totals.involuntary_switches += slice.involuntary_switches;
         if !slice.drain {
-            self.totals.started_ns += slice.end_ns.saturating_sub(slice.start_ns);
+            self.totals.started_ns += slice.length_ns();
         }
     }
 }
@@ -487,7 +487,7 @@ fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
 
 /// Removes the ticks after the slice's end. Operations in them count in the last one that stays.
 fn trim_ticks(slice: &mut Slice) {
-    let count = slice.end_ns.saturating_sub(slice.start_ns).div_ceil(TICK_NS).max(1) as usize;
+    let count = slice.length_ns().div_ceil(TICK_NS).max(1) as usize;
     while slice.ticks.len() > count
         && let Some(later) = slice.ticks.pop()
         && let Some(last) = slice.ticks.last_mut()

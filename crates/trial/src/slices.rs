@@ -74,7 +74,7 @@ fn lateness(sinks: &Sinks<'_>, at_ns: u64, late: Distribution) -> Result<(), Rec
 /// Records the answers of each of several servers in `slice`, by their names.
 fn answered(sinks: &Sinks<'_>, slice: &Slice, servers: Vec<(String, ServerAnswers)>) -> Result<(), RecordError> {
     let mut sample = Sample { at_ns: slice.end_ns, ..Sample::default() };
-    let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+    let seconds = slice.length_ns() as f64 / 1e9;
     for (subject, ServerAnswers { times, .. }) in servers {
         let series = |name: &str, unit: &str, kind: SeriesKind| {
             let (source, name, unit) = (ANSWERS.to_owned(), name.to_owned(), unit.to_owned());

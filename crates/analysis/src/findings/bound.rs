@@ -111,9 +111,7 @@ fn text(resource: &Resource, values: &[Option<f64>]) -> Option<String> {
 /// Describes the use of the processors by the generator's workers, if it is nearly all their time.
 fn generator(phase: &SlowPhase<'_, '_>, slices: &[&Slice<Distribution>]) -> Option<String> {
     let workers = f64::from(phase.facts.phase.header.workers.max(1));
-    let share = |slice: &&Slice<Distribution>| {
-        slice.worker_cpu_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64 / workers
-    };
+    let share = |slice: &&Slice<Distribution>| slice.worker_cpu_ns as f64 / slice.length_ns().max(1) as f64 / workers;
     let busy = stat::median(&slices.iter().map(share).collect::<Vec<f64>>()).filter(|busy| *busy >= USED_UP)?;
     Some(format!("the generator's workers were {} busy", number::with_unit(busy * 100.0, "%")))
 }

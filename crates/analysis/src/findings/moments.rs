@@ -85,7 +85,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
     /// Returns the phase; `None` with too few slices to compare.
     pub fn of(run: &Run, facts: &'f PhaseFacts<'a>) -> Option<Self> {
         let slices: Vec<(&'a Slice<Distribution>, f64)> = facts.slice_rates(false).collect();
-        let slice_ns = slices.iter().map(|(slice, _)| slice.end_ns.saturating_sub(slice.start_ns)).max()?;
+        let slice_ns = slices.iter().map(|(slice, _)| slice.length_ns()).max()?;
         if slices.len() < SLICES_MIN {
             return None;
         }
@@ -158,7 +158,7 @@ fn mark(states: &mut [State], at: usize, is_pause: bool) {
 /// Share of the slice that lies in pauses of the machine and their aftermath; 0 if they were not observed.
 fn disturbed(slice: &Slice<Distribution>) -> f64 {
     let disturbed_ns = slice.watched.as_ref().map_or(0, |watched| watched.disturbed_ns);
-    disturbed_ns as f64 / slice.end_ns.saturating_sub(slice.start_ns).max(1) as f64
+    disturbed_ns as f64 / slice.length_ns().max(1) as f64
 }
 
 /// Returns the share of the operations of these slices that pauses disturbed; `None` if they were not observed.
@@ -234,7 +234,7 @@ fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)],
     let logs: Vec<Option<f64>> = slices.iter().map(|(_, rate)| Some(rate.max(0.1).ln())).collect();
     for (at, limit) in limits(&logs, (1.0 / THROUGHPUT).ln(), -1.0).into_iter().enumerate() {
         let ((slice, rate), limit) = (slices[at], limit.exp());
-        let seconds = slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9;
+        let seconds = slice.length_ns() as f64 / 1e9;
         let is_wanted = !facts.open_loop || rate < DUE * stall::due_per_s(facts, slice);
         if rate < limit && limit * seconds >= THROUGHPUT * OPS_MIN && is_wanted {
             mark(states, at, disturbed(slice) >= 1.0 - rate / limit);
@@ -255,7 +255,7 @@ fn by_outages(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], st
         let most_ns = slices.iter().map(|(slice, _)| inside(slice)).max().filter(|most_ns| *most_ns > 0);
         for (at, (slice, _)) in slices.iter().enumerate() {
             let inside_ns = inside(slice);
-            if Some(inside_ns) == most_ns || inside_ns * 2 > slice.end_ns.saturating_sub(slice.start_ns) {
+            if Some(inside_ns) == most_ns || inside_ns * 2 > slice.length_ns() {
                 mark(states, at, false);
             }
         }

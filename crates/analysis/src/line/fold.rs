@@ -42,7 +42,7 @@ impl LineFold {
                 ordinal: self.rungs.len() as u32,
                 rate_per_s: phase.header.rate_per_s,
                 purpose,
-                warmup_s: warmup.map(|slice| slice.end_ns.saturating_sub(slice.start_ns) as f64 / 1e9).sum(),
+                warmup_s: warmup.map(|slice| slice.length_ns() as f64 / 1e9).sum(),
                 seconds: facts.counted_s,
             };
             // The first was prepared by the load; what lies between two of them is the later one's.

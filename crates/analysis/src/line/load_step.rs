@@ -254,9 +254,8 @@ fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.
 fn parts<'s, 'a>(slices: &'s [&'a Slice<Distribution>]) -> impl Iterator<Item = &'s [&'a Slice<Distribution>]> {
-    let length_ns = |slice: &Slice<Distribution>| slice.end_ns.saturating_sub(slice.start_ns);
-    let longest_ns = slices.iter().map(|slice| length_ns(slice)).max().unwrap_or(0);
-    slices.chunk_by(move |_, next| next.drain || length_ns(next) * 2 <= longest_ns)
+    let longest_ns = slices.iter().map(|slice| slice.length_ns()).max().unwrap_or(0);
+    slices.chunk_by(move |_, next| next.drain || next.length_ns() * 2 <= longest_ns)
 }
 
 /// Measures a goal over these slices, without operations that a pause of the machine disturbed. What was due and never
