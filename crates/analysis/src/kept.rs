@@ -92,14 +92,22 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     (state, format!("{stores} {how}{through}{shown}{unchecked}{late}."))
 }
 
-/// The sentence of a run with trials that set out to break promises, in which nothing else broke.
-pub fn shown(run: &Run, goals: &[GoalView], others: &[&TrialView], faults: &[FaultView], broken: &[String]) -> String {
+/// The sentence of a run with trials that set out to break promises, in which nothing else broke. `only` follows
+/// several broken promises.
+pub fn shown(
+    run: &Run,
+    goals: &[GoalView],
+    others: &[&TrialView],
+    faults: &[FaultView],
+    broken: &[String],
+    only: &str,
+) -> String {
     let sentence = match broken {
         [] => "No promise broke where the plan sets out to break them.".to_owned(),
         [first] => format!("As the plan sets out to show, {first}."),
         [first, more @ ..] => {
             let more = number::plural(more.len() as u64, "more promise was", "more promises were");
-            format!("As the plan sets out to show, {first}; {more} broken.")
+            format!("As the plan sets out to show, {first}; {more} broken.{only}")
         }
     };
     match others {

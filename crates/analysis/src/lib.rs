@@ -62,6 +62,7 @@
 pub mod ab;
 mod acts;
 mod answer;
+mod broken_with;
 pub mod compare;
 mod disk_fault;
 pub mod failover;
@@ -137,6 +138,7 @@ pub fn view(run: &data::Run) -> RunView {
     let late = warning::late(&facts, &lines);
     let ab = ab::view(run);
     let promises = promise::promises(run);
+    let broken_with = broken_with::broken_with(run, &trials);
     let disk_faults = disk_fault::disk_faults(run);
     let faults = faults::faults(&facts);
     let formulas = failover::formulas(run, &faults);
@@ -150,7 +152,7 @@ pub fn view(run: &data::Run) -> RunView {
     let is_series = !lines.is_empty() || ab.is_some();
     RunView {
         format: view::FORMAT,
-        summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises, &disk_faults),
+        summary: summary::summary(run, &facts, &lines, ab.as_ref(), &promises, &disk_faults, &broken_with),
         verdict,
         notices: run.header.notices.clone(),
         run: trial::run_facts(run, answer.as_ref().map_or("", |answer| &answer.sentence), end_ns),
@@ -168,6 +170,7 @@ pub fn view(run: &data::Run) -> RunView {
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },
         lines,
         promises,
+        broken_with,
         disk_faults,
         fault_repeats: faults::repeats(run, &faults),
         faults,

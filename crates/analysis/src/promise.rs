@@ -14,7 +14,7 @@ use crate::stat;
 use crate::view::{PromiseState, PromiseView};
 
 /// Key of a drive with the moment of the power cut: each moment of the same settings is another attempt.
-const MOMENT: &str = "power_cut";
+pub(crate) const MOMENT: &str = "power_cut";
 /// Tries of the command that repeats a broken promise: clients and the store's own work do not run as before.
 const TRIES: usize = 5;
 /// Words for a number of a store that could not be read.
@@ -114,6 +114,13 @@ pub fn judges(run: &Run, trial: u32) -> bool {
     let is_in_cell = |cell: &Cell| cell.cuts.iter().any(|(ordinal, _)| *ordinal == trial);
     let is_cut = |one: &Trial| one.header.ordinal == trial && !cuts(one).is_empty();
     run.header.outline.cells.iter().any(is_in_cell) || run.trials.iter().any(is_cut)
+}
+
+/// Returns true if the power cuts of a trial show that all was kept; `None` without a cut.
+pub(crate) fn was_kept(trial: &Trial) -> Option<bool> {
+    let states: Vec<PromiseState> = cuts(trial).iter().map(Cut::state).collect();
+    let is_proof = |state: &PromiseState| matches!(state, PromiseState::Kept | PromiseState::NothingAtRisk);
+    (!states.is_empty()).then(|| states.contains(&PromiseState::Kept) && states.iter().all(is_proof))
 }
 
 /// Returns the result of a cell.

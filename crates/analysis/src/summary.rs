@@ -9,6 +9,7 @@ use plimsoll_core::{Call, OpKind};
 use plimsoll_record::data::{PhaseKind, PhaseState, Run, Trial};
 
 use crate::ab::SIDES;
+use crate::broken_with::named;
 use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
@@ -39,9 +40,10 @@ pub fn summary(
     ab: Option<&AbView>,
     promises: &[PromiseView],
     disk_faults: &[DiskFaultView],
+    broken_with: &[String],
 ) -> Vec<SummaryView> {
     if !promises.is_empty() {
-        return of_promises(promises);
+        return of_promises(promises, broken_with);
     }
     // Several disk faults: a line for each.
     if disk_faults.len() > 1 && disk_faults.len() == facts.len() {
@@ -64,9 +66,9 @@ pub fn summary(
 }
 
 /// Summarises promises, the worst of them first; of many the number with each result.
-fn of_promises(promises: &[PromiseView]) -> Vec<SummaryView> {
+fn of_promises(promises: &[PromiseView], broken_with: &[String]) -> Vec<SummaryView> {
     if promises.len() > PROMISES_MAX {
-        return vec![promises_together(promises)];
+        return vec![promises_together(promises, broken_with)];
     }
     let mut all: Vec<&PromiseView> = promises.iter().filter(|one| one.state != PromiseState::NotTried).collect();
     all.sort_by_key(|one| std::cmp::Reverse(one.state));
@@ -106,8 +108,8 @@ fn losses(name: &str, lost: Option<u64>) -> SummaryPart {
     }
 }
 
-/// Returns the number of promises with each result, the worst first.
-fn promises_together(promises: &[PromiseView]) -> SummaryView {
+/// Returns the number of promises with each result, the worst first, and the settings of broken ones.
+fn promises_together(promises: &[PromiseView], broken_with: &[String]) -> SummaryView {
     let mut states: Vec<PromiseState> = promises.iter().map(|one| one.state).collect();
     states.sort_by_key(|state| std::cmp::Reverse(*state));
     let mut parts: Vec<SummaryPart> = states
@@ -120,6 +122,10 @@ fn promises_together(promises: &[PromiseView]) -> SummaryView {
         })
         .collect();
     parts.push(counted("power cuts", number::count(promises.iter().map(|one| one.cuts).sum()), false));
+    parts.extend((!broken_with.is_empty()).then(|| {
+        let (name, value) = ("broken only with".to_owned(), named(broken_with));
+        SummaryPart { text: format!("{name} {value}"), name, value, ..SummaryPart::default() }
+    }));
     let text = joined(&parts);
     let lost: u64 = promises.iter().filter_map(|one| one.lost).sum();
     let lost = (lost > 0 || promises.iter().all(|one| one.lost.is_some())).then_some(lost);

@@ -9,6 +9,7 @@ use plimsoll_record::data::{
 };
 
 use crate::ab::{AbMetric, AbRule};
+use crate::broken_with::{self, broken_with};
 use crate::faults::{self, Allowance};
 use crate::kept::{kept, shown};
 use crate::known;
@@ -49,13 +50,19 @@ pub fn verdict(
     broken.extend(not_done(run, &others, faults));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
+    // Of many promises the results above the sentence have it.
+    let only = || match promises.len() > PROMISES_MAX {
+        true => String::new(),
+        false => broken_with::sentence(&broken_with(run, trials)),
+    };
     if let Some(first) = broken.first() {
         let sentence = match (broken.len() - 1, unseen.is_empty()) {
             (0, true) => format!("{first}."),
             (0, false) if run.state == RunState::Running => format!("{first}; and the run is still running."),
             (0, false) => format!("{first}; and the run is incomplete."),
             (more, _) => {
-                format!("{first}; {} broken.", number::plural(more as u64, "more promise was", "more promises were"))
+                let more = number::plural(more as u64, "more promise was", "more promises were");
+                format!("{first}; {more} broken.{}", only())
             }
         };
         // Of many promises the report has each at a glance.
@@ -117,7 +124,7 @@ pub fn verdict(
         (true, false) => {
             let mut broken = violations(run, &breaking, promises, true);
             broken.extend(not_done(run, &breaking, faults));
-            (VerdictState::Pass, shown(run, goals, &others, faults, &broken))
+            (VerdictState::Pass, shown(run, goals, &others, faults, &broken, &only()))
         }
     };
     Verdict { state, sentence, reasons: Vec::new() }

@@ -66,6 +66,9 @@ pub struct RunView {
     pub lines: Vec<LineView>,
     /// Promises of stores whose disk lost power; empty if no disk did.
     pub promises: Vec<PromiseView>,
+    /// Settings with which data was lost or wrong, in no trial that kept everything: `disk_flushes=ignored`. A phrase
+    /// for each store if no setting separates all trials; empty if nothing broke, or nothing was kept.
+    pub broken_with: Vec<String>,
     /// Consequences of disk faults; empty without any.
     pub disk_faults: Vec<DiskFaultView>,
     /// Faults of the plan and their effects on clients, in time order.

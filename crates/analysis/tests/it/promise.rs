@@ -296,3 +296,77 @@ fn a_cell_says_what_was_not_needed_what_was_not_tried_and_what_repeats_it() {
     let reasons = found.verdict.reasons.join(" ");
     assert!(reasons.contains("9 of 12 trials were run"), "{reasons}");
 }
+
+/// A store, its settings, and the number of writes that its cut lost.
+type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], u64);
+
+/// A run with a trial for each of `cases`.
+fn settings(cases: &[Case<'_>]) -> Run {
+    let mut run = cut(&[]);
+    let trials = (0..).zip(cases).map(|(ordinal, (store, labels, lost))| {
+        let mut trial = cut(&[Cut { lost: *lost, ..KEPT }]).trials.remove(0);
+        (trial.header.ordinal, trial.header.store_label) = (ordinal, (*store).to_owned());
+        trial.header.labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        trial.header.labels.insert("power_cut".to_owned(), format!("flush {ordinal}"));
+        trial.phases.iter_mut().for_each(|phase| phase.header.trial = ordinal);
+        trial.ledgers.iter_mut().for_each(|ledger| ledger.trial = ordinal);
+        trial
+    });
+    run.trials = trials.collect();
+    run.header.outline.trials = cases.len() as u32;
+    run
+}
+
+#[test]
+fn settings_with_which_data_was_lost_are_those_of_no_trial_that_kept_it() {
+    const HONEST: (&str, &str) = ("flushes", "honoured");
+    const LYING: (&str, &str) = ("flushes", "ignored");
+    let one: [Case<'_>; 5] = [
+        ("a", &[("time", "54ms"), HONEST], 0),
+        ("a", &[("time", "54ms"), LYING], 3),
+        ("a", &[("time", "1ms"), HONEST], 0),
+        ("b", &[("time", "54ms"), HONEST], 0),
+        ("b", &[("time", "1ms"), LYING], 5),
+    ];
+    let seen = view(&settings(&one));
+    assert_eq!(seen.broken_with, ["flushes=ignored"]);
+    // Above the verdict, and only there.
+    assert!(seen.summary[0].text.ends_with(" · broken only with flushes=ignored"), "{}", seen.summary[0].text);
+    assert!(!seen.verdict.sentence.contains("only with"), "{}", seen.verdict.sentence);
+    // A cut with nothing at risk proves neither.
+    let mut vacuous = settings(&one);
+    for power in vacuous.trials[0].phases.iter_mut().filter(|phase| phase.header.kind == PhaseKind::Power) {
+        power.end.results.iter_mut().filter(|one| one.name == ResultName::AtRiskWrites).for_each(|one| one.value = 0.0);
+    }
+    assert_eq!(view(&vacuous).broken_with, ["flushes=ignored"]);
+    // Of few promises the sentence has it.
+    let few = view(&settings(&one[..4]));
+    assert!(!few.verdict.sentence.contains("only with"), "a single one is named: {}", few.verdict.sentence);
+    let few = view(&settings(&[one[0], one[1], ("a", &[("time", "1ms"), LYING], 4)]));
+    let said = "; 1 more promise was broken. Data was lost or wrong only with flushes=ignored.";
+    assert!(few.verdict.sentence.ends_with(said), "{}", few.verdict.sentence);
+}
+
+#[test]
+fn settings_that_no_single_one_separates_are_named_store_by_store() {
+    let of = |cases: &[Case<'_>]| view(&settings(cases)).broken_with;
+    let found = of(&[
+        ("a", &[("sync", "full")], 0),
+        ("a", &[("sync", "normal")], 1),
+        ("a", &[("sync", "off")], 1),
+        ("b", &[("sync", "normal")], 0),
+        ("b", &[("sync", "off")], 1),
+        ("c", &[("sync", "full")], 1),
+    ]);
+    assert_eq!(found, ["a (sync=normal or off)", "b (sync=off)", "c"]);
+    let found = of(&[
+        ("a", &[("sync", "full"), ("log", "wal")], 0),
+        ("a", &[("sync", "off"), ("log", "wal")], 1),
+        ("a", &[("sync", "full"), ("log", "none")], 1),
+        ("a", &[("sync", "off"), ("log", "none")], 0),
+    ]);
+    assert_eq!(found, ["log=wal, sync=off; log=none, sync=full"]);
+    // Nothing to set against it.
+    assert!(of(&[("a", &[("sync", "off")], 1), ("b", &[("sync", "off")], 1)]).is_empty());
+    assert!(of(&[("a", &[("sync", "off")], 0), ("b", &[("sync", "off")], 0)]).is_empty());
+}

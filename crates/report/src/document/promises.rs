@@ -13,6 +13,9 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
         "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \
          writes were looked for afterwards; lost at most: upper bound with 95 % confidence",
     );
+    if full && !view.broken_with.is_empty() {
+        body.text(Tone::Strong.text(format!("Data was lost or wrong only with {}.", number::list(&view.broken_with))));
+    }
     body.table(matrix(view, full));
     body.table(table(view, full));
     let not_needed: u64 = view.promises.iter().map(|one| one.cuts_not_needed).sum();
