@@ -38,6 +38,11 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
     (!checked.is_empty()).then(|| format!("all {} were right", number::list(&checked)))
 }
 
+/// Returns true if a goal limits a figure, and neither losses nor wrong answers.
+fn is_of_figure(goal: &GoalView) -> bool {
+    !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)
+}
+
 /// Returns the state and the sentence of a run in which everything held. Faults of these trials are named with the
 /// longest outage since one of them.
 pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> (VerdictState, String) {
@@ -49,7 +54,7 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     if acknowledged > 0 {
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }
-    let others = goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)).count() as u64;
+    let others = goals.iter().filter(|goal| is_of_figure(goal)).count() as u64;
     // That nothing was wrong or lost is said by numbers, where there are any.
     let held = if kept.is_empty() { goals.len() as u64 } else { others };
     if held > 0 {
@@ -92,8 +97,8 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     (state, format!("{stores} {how}{through}{shown}{unchecked}{late}."))
 }
 
-/// The sentence of a run with trials that set out to break promises, in which nothing else broke. `only` follows
-/// several broken promises.
+/// Returns the state and the sentence of a run with trials that set out to break promises, in which nothing else broke.
+/// `only` follows several broken promises.
 pub fn shown(
     run: &Run,
     goals: &[GoalView],
@@ -101,7 +106,7 @@ pub fn shown(
     faults: &[FaultView],
     broken: &[String],
     only: &str,
-) -> String {
+) -> (VerdictState, String) {
     let sentence = match broken {
         [] => "No promise broke where the plan sets out to break them.".to_owned(),
         [first] => format!("As the plan sets out to show, {first}."),
@@ -110,8 +115,15 @@ pub fn shown(
             format!("As the plan sets out to show, {first}; {more} broken.{only}")
         }
     };
-    match others {
-        [] => format!("{} ran as planned. {sentence}", number::list(&run.stores())),
-        _ => format!("{sentence} Elsewhere {}", kept(goals, others, faults).1),
+    if !others.is_empty() {
+        let (state, elsewhere) = kept(goals, others, faults);
+        return (state, format!("{sentence} Elsewhere {elsewhere}"));
     }
+    // An expected loss is a result; only a goal that held has passed.
+    let is_held = |goal: &&GoalView| goal.state == GoalState::Held && is_of_figure(goal);
+    let (state, held) = match goals.iter().filter(is_held).count() as u64 {
+        0 => (VerdictState::Measured, String::new()),
+        n => (VerdictState::Pass, format!(" {} held.", number::plural(n, "goal", "goals"))),
+    };
+    (state, format!("{} ran as planned. {sentence}{held}", number::list(&run.stores())))
 }

@@ -124,7 +124,7 @@ pub fn verdict(
         (true, false) => {
             let mut broken = violations(run, &breaking, promises, true);
             broken.extend(not_done(run, &breaking, faults));
-            (VerdictState::Pass, shown(run, goals, &others, faults, &broken, &only()))
+            shown(run, goals, &others, faults, &broken, &only())
         }
     };
     Verdict { state, sentence, reasons: Vec::new() }

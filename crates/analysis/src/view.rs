@@ -183,7 +183,8 @@ plimsoll_core::words! {
 pub enum VerdictState {
     /// All trials ran, every goal held, no answer was wrong and no write was lost.
     Pass,
-    /// All trials ran. No answer or write was checked, and no goal was set.
+    /// All trials ran. No goal was set, and no answer or write was checked, except in trials that set out to break
+    /// promises.
     Measured,
     /// A goal was missed, an answer was wrong, or an acknowledged write was lost.
     Fail,

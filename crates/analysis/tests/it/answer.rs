@@ -2,7 +2,9 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{AnswerState, StudyAnswer, VerdictState};
-use plimsoll_record::data::{Agreement, AnswerSentence, Figure, PublishedValue, ResultName, Run, Trial, Worthless};
+use plimsoll_record::data::{
+    Agreement, AnswerSentence, Figure, Goal, GoalKind, PublishedValue, ResultName, Run, Trial, Worthless,
+};
 
 use crate::study;
 
@@ -267,6 +269,13 @@ fn promises_that_a_plan_sets_out_to_break_are_an_outcome() {
     for trial in &mut run.trials {
         trial.header.breaks = true;
     }
-    let words = view(&run).verdict.sentence;
+    run.header.goals.clear();
+    let verdict = view(&run).verdict;
+    let words = &verdict.sentence;
     assert!(words.starts_with("sqlite and fjall ran as planned. As the plan sets out to show, "), "{words}");
+    assert_eq!(verdict.state, VerdictState::Measured, "nothing passed: {words}");
+    run.header.goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 100.0, unit: "%".into() }];
+    let verdict = view(&run).verdict;
+    assert_eq!(verdict.state, VerdictState::Pass, "{}", verdict.sentence);
+    assert!(verdict.sentence.ends_with(" 1 goal held."), "{}", verdict.sentence);
 }

@@ -74,7 +74,7 @@ fn a_loss_that_the_plan_sets_out_to_see_is_an_outcome_and_no_failure() {
     let answer = "Ignored flushes lost acknowledged writes: ";
     let ran = place.run(&["run", &plan("breaks = {}")]).expect(0);
     assert!(ran.out.starts_with(answer), "{}", ran.out);
-    ran.says("PASS … sqlite ran as planned. As the plan sets out to show, sqlite: … acknowledged writes lost");
+    ran.says("MEASURED … sqlite ran as planned. As the plan sets out to show, sqlite: … acknowledged writes lost");
     let ran = place.run(&["run", &plan("")]).expect(1);
     assert!(ran.out.starts_with(answer), "{}", ran.out);
     ran.says("FAIL");
