@@ -40,6 +40,10 @@ const OTHERS_SHARE: f64 = 0.15;
 /// Per cent of the machine's time that the hypervisor gave to others.
 const STEAL_PERCENT: f64 = 2.0;
 
+/// Figures that a lack of processor time can have changed, and those that it cannot.
+const SPOILED: &str = "times may be longer, the high percentiles most, and throughput lower than the store's own; \
+                       wrong answers, lost writes and goals that held are not affected";
+
 /// A warning about one place, before those with the same next step are said together.
 struct Case {
     /// The worst of several is the one that is said; more is worse.
@@ -268,16 +272,16 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
     let others = is_shared.then(|| Case {
         weight: others,
         text: format!(
-            "{} of {cores} cores were in use by neither the generator nor the server.",
+            "{} of {cores} cores were in use by neither the generator nor the server: {SPOILED}.",
             number::significant(others)
         ),
-        next: "Stop other programs on this machine, and run again.",
+        next: "Stop other programs on this machine, and repeat the run.",
     });
     let stolen = mean(&of("cpu", &["steal"]));
     let stolen = (stolen > STEAL_PERCENT).then(|| Case {
         weight: stolen,
-        text: format!("the hypervisor took {} % of the CPU time away.", number::significant(stolen)),
-        next: "Run on a machine that is not shared, or repeat and compare.",
+        text: format!("the hypervisor took {} % of the CPU time away: {SPOILED}.", number::significant(stolen)),
+        next: "Repeat the run and compare, or use a machine that is not shared.",
     });
     others.into_iter().chain(stolen)
 }
