@@ -122,8 +122,15 @@ pub fn parse_with_files(
     let (shown, passwords) = url::masked(text);
     let reading = PlanReader::new(name, &shown, catalogue, files);
     for password in passwords {
-        let help = format!("remove it; supply it with {}", password_places(catalogue, text, password.start));
-        reading.problem(password, "a plan must not hold a password", Some(help));
+        let remove = format!("remove it; supply it with {}", password_places(catalogue, text, password.start));
+        let (what, help) = match url::is_of_several_hosts(text, &password) {
+            true => (
+                "the URL has a comma between two `@`, and a plan must not hold a password",
+                format!("name the user once, before the first host; of a password, {remove}"),
+            ),
+            false => ("a plan must not hold a password", remove),
+        };
+        reading.problem(password, what, Some(help));
     }
     let plan = reading.root(&shown, |root| reading.plan(name, root, overrides)).flatten();
     reading.result(name, plan)

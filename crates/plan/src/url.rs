@@ -62,6 +62,13 @@ fn is_before_second_host(text: &str) -> bool {
     !text.contains('?') && text.split_once('@').is_some_and(|(_, after)| after.contains(','))
 }
 
+/// Returns true if the password at `range` of `text` spans hosts with a user each: `p@h:1,v:p` of `u:p@h:1,v:p@i:2`.
+pub(crate) fn is_of_several_hosts(text: &str, range: &Range<usize>) -> bool {
+    let before = text.get(..range.start).and_then(|before| before.rfind("://"));
+    let authority = before.and_then(|at| text.get(at + 3..range.end));
+    authority.is_some_and(is_before_second_host)
+}
+
 /// The scheme of `text` if it looks like a URL.
 pub(crate) fn scheme(text: &str) -> Option<&str> {
     text.split_once("://").map(|(scheme, _)| scheme)

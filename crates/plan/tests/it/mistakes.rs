@@ -163,6 +163,14 @@ fn passwords_are_refused_and_not_shown() {
     let shown = format!("{debugged}{:?}", miette::Report::new(error));
     assert!(shown.contains("postgres://me:*******@h/") && !shown.contains("hunter2"), "{shown}");
 
+    let several = RIGHT.replace("\"sqlite\"", "\"postgres://u:hunter2@a,v:hunter2@b/\"");
+    let error = parse("test", &several, &catalogue(), &Overrides::default()).unwrap_err();
+    assert_eq!(error.to_string(), "the URL has a comma between two `@`, and a plan must not hold a password");
+    let help = error.problems()[0].help().unwrap_or_default();
+    assert!(help.starts_with("name the user once, before the first host; of a password, remove it; "), "{help}");
+    let debugged = format!("{error:?}");
+    assert!(!format!("{debugged}{:?}", miette::Report::new(error)).contains("hunter2"));
+
     // Not in a comment, not in a list that is replaced, and not in what TOML itself complains about.
     let overrides = Overrides { on: Some(vec!["sqlite".into()]), seed: None };
     let of = |url: &str| RIGHT.replace("\"sqlite\"", url);
