@@ -5,10 +5,12 @@
 
 mod tools;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, ErrorKind, Read, Write};
 
 use plimsoll_core::shown::short;
 use plimsoll_trial::{TrialError, io_error};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::error::exit;
@@ -24,6 +26,8 @@ const INSTRUCTIONS: &str = "Plimsoll measures data stores under load and keeps e
     `list` and `describe`. `figures` has every number with its unit and n; `faults` has outages; `explain` compares a \
     time, or the slow operations, with the rest. All times of a run are on its own clock.";
 
+/// Id of an answer to a message without a valid one.
+const NO_ID: &str = "null";
 /// Code of a line that is not JSON.
 const PARSE_ERROR: i64 = -32_700;
 /// Code of a message that is not a request.
@@ -55,7 +59,7 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write, call: &Call<'_>) -> 
             if line.last() != Some(&b'\n') {
                 input.skip_until(b'\n').map_err(failed)?;
             }
-            Some(failure(&Value::Null, INVALID_REQUEST, &format!("a line has {LINE_BYTES_MAX} bytes at most")))
+            Some(failure(NO_ID, INVALID_REQUEST, &format!("a line has {LINE_BYTES_MAX} bytes at most")))
         } else {
             reply(&line, call)
         };
@@ -68,56 +72,61 @@ fn serve(input: &mut impl BufRead, output: &mut impl Write, call: &Call<'_>) -> 
 }
 
 /// Returns the answer to a line; `None` if it needs none.
-fn reply(line: &[u8], call: &Call<'_>) -> Option<Value> {
+fn reply(line: &[u8], call: &Call<'_>) -> Option<String> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
-    match serde_json::from_slice::<Value>(line) {
-        Err(error) => Some(failure(&Value::Null, PARSE_ERROR, &format!("the line is not JSON: {error}"))),
-        Ok(Value::Array(batch)) if batch.is_empty() || batch.len() > BATCH_MAX => {
-            Some(failure(&Value::Null, INVALID_REQUEST, &format!("a batch has 1 to {BATCH_MAX} messages")))
-        }
-        Ok(Value::Array(batch)) => {
-            let replies: Vec<Value> = batch.into_iter().filter_map(|one| message(one, call)).collect();
-            (!replies.is_empty()).then_some(Value::Array(replies))
-        }
-        Ok(one) => message(one, call),
+    let text = match serde_json::from_slice::<&RawValue>(line) {
+        Ok(raw) => raw.get(),
+        Err(error) => return Some(failure(NO_ID, PARSE_ERROR, &format!("the line is not JSON: {error}"))),
+    };
+    if !text.starts_with('[') {
+        return message(text, call);
     }
+    let batch: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
+    if batch.is_empty() || batch.len() > BATCH_MAX {
+        return Some(failure(NO_ID, INVALID_REQUEST, &format!("a batch has 1 to {BATCH_MAX} messages")));
+    }
+    let replies: Vec<String> = batch.into_iter().filter_map(|one| message(one.get(), call)).collect();
+    (!replies.is_empty()).then(|| format!("[{}]", replies.join(",")))
 }
 
 /// Returns the answer to a message; `None` for notifications, and for answers, which this server never asks for.
-fn message(message: Value, call: &Call<'_>) -> Option<Value> {
-    let Value::Object(mut message) = message else {
-        return Some(failure(&Value::Null, INVALID_REQUEST, "a message is an object"));
+fn message(text: &str, call: &Call<'_>) -> Option<String> {
+    let Ok(message) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) else {
+        return Some(failure(NO_ID, INVALID_REQUEST, "a message is an object"));
     };
-    let is_answer = message.contains_key("result") || message.contains_key("error");
-    let is_current = message.get("jsonrpc").is_some_and(|version| version == "2.0");
-    let id = message.remove("id");
-    let (method, id) = match (message.remove("method"), id) {
-        (None, _) if is_answer => return None,
-        (Some(Value::String(_)), None) => return None,
-        (Some(Value::String(method)), Some(id)) if is_current && is_id(&id) => (method, id),
+    let member = |name: &str| message.get(name).map(|raw| raw.get());
+    let string = |name: &str| member(name).and_then(|text| serde_json::from_str::<String>(text).ok());
+    let is_answer = member("result").is_some() || member("error").is_some();
+    let is_current = string("jsonrpc").is_some_and(|version| version == "2.0");
+    if member("method").is_none() && is_answer {
+        return None;
+    }
+    let (method, id) = match (string("method"), member("id")) {
+        (Some(_), None) => return None,
+        (Some(method), Some(id)) if is_current && is_id(id) => (method, id),
         (_, id) => {
-            let id = id.filter(is_id).unwrap_or_default();
-            let what =
-                "a request has \"jsonrpc\": \"2.0\", a method, and an id that is a string or an integer of 64 bits";
-            return Some(failure(&id, INVALID_REQUEST, what));
+            let id = id.filter(|id| is_id(id)).unwrap_or(NO_ID);
+            let what = "a request has \"jsonrpc\": \"2.0\", a method, and an id that is a string or an integer";
+            return Some(failure(id, INVALID_REQUEST, what));
         }
     };
-    let params = match message.remove("params") {
+    let params = match member("params") {
         None => Ok(Map::new()),
-        Some(Value::Object(params)) => Ok(params),
-        Some(_) => Err((INVALID_PARAMS, "params is an object".to_owned())),
+        Some(params) => serde_json::from_str::<Map<String, Value>>(params)
+            .map_err(|_| (INVALID_PARAMS, "params is not an object, or cannot be read".to_owned())),
     };
     Some(match params.and_then(|params| request(&method, params, call)) {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err((code, what)) => failure(&id, code, &what),
+        Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#),
+        Err((code, what)) => failure(id, code, &what),
     })
 }
 
-/// Returns true if `id` can be sent back as it was received. Other numbers would be rounded.
-fn is_id(id: &Value) -> bool {
-    id.is_string() || id.is_i64() || id.is_u64()
+/// Returns true if `id`, as JSON, is a string or an integer of any size. Answers have it as it was received.
+fn is_id(id: &str) -> bool {
+    let digits = id.strip_prefix('-').unwrap_or(id);
+    serde_json::from_str::<String>(id).is_ok() || digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the result of a request, or the code and the description of its error.
@@ -156,8 +165,9 @@ fn request(method: &str, mut params: Map<String, Value>, call: &Call<'_>) -> Res
     }
 }
 
-fn failure(id: &Value, code: i64, what: &str) -> Value {
-    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": what } })
+fn failure(id: &str, code: i64, what: &str) -> String {
+    let error = json!({ "code": code, "message": what });
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
 }
 
 #[cfg(test)]
@@ -176,7 +186,7 @@ mod tests {
 
     #[track_caller]
     fn answer(line: &str) -> Value {
-        reply(line.as_bytes(), &toy).unwrap()
+        serde_json::from_str(&reply(line.as_bytes(), &toy).unwrap()).unwrap()
     }
 
     fn ask(method: &str, params: &str) -> Value {
@@ -214,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn an_id_is_sent_back_digit_by_digit() {
+        for id in ["123456789012345678901234567890", "-18446744073709551616", "0", r#""\u00e9 \"b\"""#] {
+            let pong = reply(format!(r#"{{"jsonrpc":"2.0", "id" : {id} ,"method":"ping"}}"#).as_bytes(), &toy);
+            assert_eq!(pong, Some(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)));
+            let refused = reply(format!(r#"[{{"jsonrpc":"2.0","id":{id},"method":7}}]"#).as_bytes(), &toy).unwrap();
+            assert!(refused.starts_with(&format!(r#"[{{"jsonrpc":"2.0","id":{id},"error":{{"#)), "{refused}");
+        }
+    }
+
+    #[test]
     fn each_wrong_message_has_its_code() {
         for (line, code) in [
             ("{", PARSE_ERROR),
@@ -224,7 +244,9 @@ mod tests {
             (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":5}"#, INVALID_REQUEST),
-            (r#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"ping"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, INVALID_REQUEST),
+            (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, INVALID_REQUEST),
             (r#"{"jsonrpc":"2.0","id":1,"method":"resources/list"}"#, METHOD_NOT_FOUND),
             (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}"#, INVALID_PARAMS),
             (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#, INVALID_PARAMS),
@@ -235,7 +257,9 @@ mod tests {
         }
         let unknown = ask(&"x".repeat(100_000), "{}");
         assert!(unknown["error"]["message"].as_str().unwrap().len() < 2_000);
-        assert_eq!(answer(&"[".repeat(100_000))["error"]["code"], PARSE_ERROR, "nested too deeply");
+        assert_eq!(answer(&"[".repeat(100_000))["error"]["code"], PARSE_ERROR, "cut off");
+        let deep = format!(r#"{{"a":{}{}}}"#, "[".repeat(1_000), "]".repeat(1_000));
+        assert_eq!(ask("ping", &deep)["error"]["code"], INVALID_PARAMS, "nested too deeply");
     }
 
     #[test]
@@ -281,6 +305,7 @@ mod tests {
                 }
             }
             if let Some(answer) = reply(&line, &toy) {
+                let answer: Value = serde_json::from_str(&answer).unwrap();
                 let first = answer.get(0).unwrap_or(&answer);
                 assert_eq!(first["jsonrpc"], "2.0", "{}", String::from_utf8_lossy(&line));
             }
