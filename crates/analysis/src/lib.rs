@@ -39,6 +39,7 @@
 //! | [`mod@ab`] | two sides in turn: what the pairs decide, and what is driven next |
 //! | `goal` | what had to hold, and whether it did |
 //! | `promise` | what stores kept when their disk lost power |
+//! | `broken_with` | settings with which data was lost or wrong, and with no others |
 //! | `warning` | what speaks against the result, each with a next step |
 //! | `acts` | actions on servers and disks: commands for a lab, and faults of the plan |
 //! | `meanwhile` | actions, missing nodes and errors in conspicuous seconds |
