@@ -4,7 +4,7 @@
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{PromiseState, PromiseView, RunView};
 
-use super::results::{bad, known};
+use super::results::{bad, broken_with, known};
 use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Reports the data that stores kept when their disk lost power.
@@ -13,8 +13,9 @@ pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
         "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \
          writes were looked for afterwards; lost at most: upper bound with 95 % confidence",
     );
-    if full && !view.broken_with.is_empty() {
-        body.text(Tone::Strong.text(format!("Data was lost or wrong only with {}.", number::list(&view.broken_with))));
+    // Without promises the section about losses has it.
+    if full && !view.promises.is_empty() {
+        body.text(broken_with(view));
     }
     body.table(matrix(view, full));
     body.table(table(view, full));

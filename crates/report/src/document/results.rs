@@ -123,6 +123,9 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
         let ledgers = trial.ledgers.iter().flat_map(|ledger| &ledger.examples);
         examples.extend(answers.chain(ledgers).map(|example| format!("{}: {example}", trial.name)));
     }
+    if full && view.promises.is_empty() {
+        body.text(broken_with(view));
+    }
     body.table(table);
     let left_out = if full { 0 } else { examples.len().saturating_sub(EXAMPLES_MAX) };
     examples.truncate(examples.len() - left_out);
@@ -205,6 +208,14 @@ fn answers_by_phase<'v>(view: &'v RunView, body: &mut Body<'_>) {
 /// A count that should be zero, if it is known.
 pub fn known(n: Option<u64>) -> Cell {
     n.map_or_else(|| Tone::Open.text(NOT_KNOWN).into(), bad)
+}
+
+/// Names all settings with which data was lost or wrong; empty if none are known.
+pub fn broken_with(view: &RunView) -> Text {
+    if view.broken_with.is_empty() {
+        return Text::default();
+    }
+    Tone::Strong.text(format!("Data was lost or wrong only with {}.", number::list(&view.broken_with)))
 }
 
 /// A count that should be zero.

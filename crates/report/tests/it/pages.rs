@@ -158,6 +158,10 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
         "{broken}"
     );
     assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
+    let only = "Data was lost or wrong only with sqlite (index=own) and fjall";
+    assert_eq!(words.matches(only).count(), 1, "{broken}");
+    let page = plimsoll_report::html(&view(&study::broken()));
+    assert_eq!(page.matches(only).count(), 2, "in the verdict, and above what was lost");
     let killed = plimsoll_report::terminal(&view(&study::killed()), false, 100);
     std::fs::write(place().join("killed.txt"), &killed).unwrap();
     let sentence = "            No promise was seen to break, but the run ended in phase mixed of trial 3 of 5";
