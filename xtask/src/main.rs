@@ -1,4 +1,5 @@
-//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | dist | site | pictures | assets`.
+//! Tasks on the repository: `cargo xtask test | gate | tidy | bench | peers | labs | lines | findings | dist | site |
+//! pictures | assets`.
 //!
 //! | module | task |
 //! |---|---|
@@ -14,6 +15,7 @@
 //! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
+//! | `findings` | `findings`: plants causes in servers, and counts how often findings name them |
 //! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
 //! | `site` | `site`: builds the book as a site |
 //! | `pypi` | programs at a fixed release, from PyPI |
@@ -33,6 +35,7 @@ mod assets;
 mod bench;
 mod changed;
 mod dist;
+mod findings;
 mod gate;
 mod git;
 mod labs;
@@ -58,6 +61,8 @@ cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
+cargo xtask findings [TRIALS] [--seed N] [--keep] CSV
+                               plant causes in servers, and count how often findings name them: 300 trials, or as many
 cargo xtask dist [--target TRIPLE] [--twice] | --try
                                make a release of HEAD in target/dist and try it in an empty root; --twice builds it again
                                elsewhere and compares; --try only tries the last one
@@ -100,6 +105,7 @@ fn main() -> ExitCode {
         ["peers", ..] => alone().and_then(|_alone| bench::bench(&root, &["peers"], rest)),
         ["labs", ..] => alone().and_then(|_alone| labs::labs(&root, rest)),
         ["lines", ..] => alone().and_then(|_alone| lines::lines(&root, rest)),
+        ["findings", ..] => alone().and_then(|_alone| findings::findings(&root, rest)),
         ["dist", ..] => dist::dist(&root, rest),
         ["site"] => site::site(&root),
         ["pictures", ..] => pictures::pictures(&root, rest),
