@@ -86,8 +86,8 @@ fn line(trial: &Trial, result: &Result<Judged>) -> String {
 fn options(arguments: &[String]) -> Result<Options> {
     let usage = || {
         format!(
-            "cargo xtask findings [TRIALS] [--seed N] [--keep] OUT.csv: trials with planted causes; by default {TRIALS} \
-             trials of seed 1"
+            "cargo xtask findings [TRIALS] [--seed N] [--keep] OUT.csv: trials with planted causes; by default \
+             {TRIALS} trials of seed 1"
         )
     };
     let (mut seed, mut is_kept, mut rest) = (1, false, Vec::new());

@@ -33,11 +33,11 @@ const BANK: Stand = Stand {
 };
 const SELECT: Stand = Stand {
     name: "postgres select",
-    drive: &["select", "--on", "postgres", "--set", "scale=5", "--clients", "8", "--rate", "4000/s"],
+    drive: &["select", "--on", "postgres", "--set", "scale=5", "--clients", "8", "--rate", "5000/s"],
 };
 const REDIS: Stand = Stand {
     name: "redis kv:a",
-    drive: &["kv:a", "--on", "redis", "--clients", "8", "--rate", "4000/s", "--durability", "buffered"],
+    drive: &["kv:a", "--on", "redis", "--clients", "8", "--rate", "5000/s", "--durability", "buffered"],
 };
 const MARIADB: Stand = Stand {
     name: "mariadb simple-update",
@@ -60,7 +60,7 @@ const REPLICAS: Stand = Stand {
         "--clients",
         "8",
         "--rate",
-        "4000/s",
+        "5000/s",
     ],
 };
 

@@ -45,9 +45,9 @@ pub fn sockets(server: &Path) -> Result<PathBuf> {
 /// Returns the file with this name in one of a server's control groups.
 pub fn group_file(server: &Path, names: &[&str]) -> Result<PathBuf> {
     let groups = read(&server.join(GROUPS_FILE))?;
-    let files = groups.lines().flat_map(|group| names.iter().map(move |name| Path::new(group).join(name)));
-    let mut files = files.filter(|file| file.exists());
-    files.next().ok_or_else(|| format!("{}: no control group has {}", server.display(), names.join(" or ")))
+    let mut files = groups.lines().flat_map(|group| names.iter().map(move |name| Path::new(group).join(name)));
+    let found = files.find(|file| file.exists());
+    found.ok_or_else(|| format!("{}: no control group has {}", server.display(), names.join(" or ")))
 }
 
 /// Returns the processes of all servers below `place`: each server's own first, then its descendants.

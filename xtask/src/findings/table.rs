@@ -105,8 +105,8 @@ pub fn table(results: &[(&Trial, Result<Judged, String>)]) -> String {
             Share::Single => format!("One cause: named first {right}, wanted 95 %."),
             Share::Two => format!("Two causes: both in the first three {right}, wanted 85 %."),
             Share::Unwatched => format!(
-                "A cause that nothing watches: explained by nothing {right}, wanted 90 %; a wrong name {wrong}, at most \
-                 2 %."
+                "A cause that nothing watches: explained by nothing {right}, wanted 90 %; a wrong name {wrong}, \
+                 at most 2 %."
             ),
         };
         let (without, trials, failed) = (counts.no_effect, counts.trials, counts.failed);
