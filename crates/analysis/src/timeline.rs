@@ -17,8 +17,12 @@ use crate::view::{Band, Curve, HeatMap, Line, Panel, Plots};
 /// Rows of the heat map to a decade of latency.
 const ROWS_PER_DECADE: f64 = 8.0;
 
-/// Columns of the heat map, about; every phase begins a new one.
+/// Columns of a heat map, about; every phase begins a new one.
 const COLUMNS_MAX: usize = 900;
+/// Columns of the heat maps of all operation types together, about.
+const ALL_COLUMNS_MAX: usize = 1_800;
+/// Fewest columns to which a heat map is reduced for the sake of the others.
+const COLUMNS_MIN: usize = 200;
 
 /// The last thing recorded, on the run's clock.
 pub fn last_ns(run: &Run) -> u64 {
@@ -233,7 +237,8 @@ fn heat(facts: &[Vec<PhaseFacts<'_>>], ops: &[String], op: usize) -> HeatMap {
     let op = op_filter(ops, op);
     let slices: usize = facts.iter().flatten().map(|facts| facts.phase.slices.len()).sum();
     // Slices to a column: a screen has no more pixels, and an hour's page would be megabytes.
-    let together = slices.div_ceil(COLUMNS_MAX).max(1);
+    let columns_max = (ALL_COLUMNS_MAX / ops.len().max(1)).clamp(COLUMNS_MIN, COLUMNS_MAX);
+    let together = slices.div_ceil(columns_max).max(1);
     let mut columns_s = Vec::new();
     // Column, row as the logarithm's step, count.
     let mut cells: Vec<(u32, i32, u64)> = Vec::new();

@@ -11,6 +11,7 @@ use serde::Serialize;
 mod ab;
 mod answer;
 mod compared;
+mod condensed;
 mod disk_fault;
 mod fault;
 mod finding;

@@ -205,7 +205,7 @@
       const cell = cellAt(plot, t);
       if (cell) parts.push(cell);
     } else if (spoken && idx != null) {
-      plot.panel.lines.forEach((line) => { if (line.values[idx] != null) parts.push(`${line.name} ${withUnit(line.values[idx], plot.panel.unit)}`); });
+      plot.panel.lines.forEach((line) => { if (line.values[idx] != null) parts.push(`${line.name} ${valueAt(line, idx, plot.panel.unit)}`); });
     }
     readout.textContent = parts.join(" · ");
   };
@@ -291,6 +291,52 @@
     return { stroke, fill: null, clip: null, band: null, gaps: null, flags: 0 };
   };
 
+  // Of a long run each point stands for a column of several slices: their mean, and with it their extremes.
+  const isCondensed = (panel) => panel.lines.some((line) => line.high);
+  const valueAt = (line, at, unit) => withUnit(line.values[at], unit) + (line.high && line.high[at] != null && line.high[at] !== line.low[at] ? ` (${withUnit(line.low[at], unit)} to ${withUnit(line.high[at], unit)})` : "");
+  // The time of a column: from a step to the next one, or around a reading.
+  const columnAt = ({ t_s: times, steps: isStep }, at) => {
+    const half = (times[Math.min(at + 1, times.length - 1)] - times[Math.max(at - 1, 0)]) / 4;
+    return isStep ? [times[at], times[at + 1] ?? times[at]] : [times[at] - half, times[at] + half];
+  };
+  const widthOf = (panel) => {
+    const widths = panel.t_s.slice(1).map((t, at) => t - panel.t_s[at]).sort((a, b) => a - b);
+    return widths[widths.length >> 1] ?? 0;
+  };
+  const drawExtremes = (u, panel) => {
+    const { ctx, bbox } = u, ratio = devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.globalAlpha = .25;
+    panel.lines.forEach((line, nth) => {
+      if (!line.high || !u.series[nth + 1].show) return;
+      ctx.fillStyle = u.series[nth + 1].stroke(u, nth + 1);
+      panel.t_s.forEach((t, at) => {
+        if (line.high[at] == null || line.high[at] === line.low[at]) return;
+        const [from, to] = columnAt(panel, at);
+        if (to < range[0] || from > range[1]) return;
+        const [left, right] = [from, to].map((t) => Math.round(u.valToPos(t, "x", true)));
+        const [top, foot] = [line.high[at], Math.max(line.low[at], u.scales.y.min)].map((value) => u.valToPos(value, "y", true));
+        ctx.fillRect(left, top, Math.max(right - left, ratio), Math.max(foot - top, ratio));
+      });
+    });
+    ctx.restore();
+  };
+  // The lowest and the highest value that is shown, extremes included.
+  const reach = (u, panel, min, max) => {
+    panel.lines.forEach((line, nth) => {
+      if (!line.high || !u.series[nth + 1].show) return;
+      panel.t_s.forEach((t, at) => {
+        if (t < range[0] || t > range[1] || line.high[at] == null) return;
+        min = Math.min(min ?? Infinity, line.low[at]);
+        max = Math.max(max ?? -Infinity, line.high[at]);
+      });
+    });
+    return [min, max];
+  };
+
   // Steps of an axis of bytes: powers of two.
   const byteSteps = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
@@ -309,17 +355,18 @@
 
   const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0, top = null }) => {
     const label = `${title} over time, ${words(panel)}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
-    const element = box(parent, title, words(panel), label);
+    const what = isCondensed(panel) ? `${words(panel)}; a point is the mean of ${seconds(widthOf(panel))}, with its extremes as a band` : words(panel);
+    const element = box(parent, title, what, label);
     const plot = { box: element, panel, heat, onTime: true };
     const series = panel.lines.map((line, at) => ({
       label: line.name, stroke: colours.lines[(at + first) % 8], width: 1.6, dash: panel.steps ? undefined : dashes[at % 8], spanGaps: !panel.steps,
-      points: { show: false }, value: (u, v, of, idx) => withUnit(idx == null ? line.median : v, panel.unit),
+      points: { show: false }, value: (u, v, of, idx) => (idx == null ? withUnit(line.median, panel.unit) : valueAt(line, idx, panel.unit)),
       ...(panel.steps ? { paths: steps } : {}),
     }));
     const y = heat
       ? { distr: 3, range: [heat.edges_s[0], heat.edges_s[heat.edges_s.length - 1]] }
-      : log ? { distr: 3, range: logRange }
-        : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (top ?? max) > 0 ? (top ?? max) * 1.08 : 1]) };
+      : log ? { distr: 3, range: (u, ...found) => logRange(u, ...reach(u, panel, ...found)) }
+        : { range: (u, ...found) => (([min, max]) => (max == null ? [0, 1] : [Math.min(0, min), (top ?? max) > 0 ? (top ?? max) * 1.08 : 1]))(reach(u, panel, ...found)) };
     const u = new uPlot({
       width: element.clientWidth - 4, height,
       padding: [names ? 20 : 6, 16, 0, 0],
@@ -332,7 +379,7 @@
         bind: { dblclick: () => () => { whole(); } },
       },
       hooks: {
-        drawClear: [(v) => drawBands(v, names, title.startsWith("Latency"))],
+        drawClear: [(v) => { drawBands(v, names, title.startsWith("Latency")); drawExtremes(v, panel); }],
         draw: heat ? [(v) => drawHeat(v, heat)] : [],
         setScale: [(v, key) => { if (key === "x" && plot.u) follow(v.scales.x); }],
         setCursor: [() => { if (plot.u && element.matches(":hover")) say(plot, false); }],
@@ -476,7 +523,7 @@
   const nodePlots = (parent, panels) => {
     [...new Set(panels.map((panel) => panel.unit))].forEach((unit) => {
       const alike = panels.filter((panel) => panel.unit === unit);
-      const top = Math.max(...alike.flatMap((panel) => panel.lines.flatMap((line) => line.values.filter((value) => value != null))));
+      const top = Math.max(...alike.flatMap((panel) => panel.lines.flatMap((line) => (line.high ?? line.values).filter((value) => value != null))));
       const grid = document.createElement("div");
       grid.className = "nodes";
       parent.append(grid);

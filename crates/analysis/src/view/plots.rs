@@ -94,13 +94,20 @@ pub struct Line {
     pub values: Vec<Option<f64>>,
     /// Median of the line, which a legend shows while the pointer is elsewhere.
     pub median: Option<f64>,
+    /// Lowest value of each column, if `values` are means of several slices ([`Plots::condensed`]); otherwise empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub low: Vec<Option<f64>>,
+    /// Highest value of each column, likewise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub high: Vec<Option<f64>>,
 }
 
 impl Line {
     /// A line with its median.
     pub fn new(name: impl Into<String>, values: Vec<Option<f64>>) -> Line {
         let known: Vec<f64> = values.iter().flatten().copied().collect();
-        Line { name: name.into(), median: crate::stat::median(&known), values }
+        let median = crate::stat::median(&known);
+        Line { name: name.into(), values, median, low: Vec::new(), high: Vec::new() }
     }
 }
 

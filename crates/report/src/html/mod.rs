@@ -26,6 +26,12 @@ const UPLOT_JS: &str = include_str!("../../assets/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
 const PAGE_JS: &str = include_str!("../../assets/page.js");
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
+/// Values of all lines over time together that a page holds, about: with their extremes, half a megabyte.
+const VALUES_MAX: usize = 50_000;
+/// Digits of a number: no screen shows more, and the JSON report has all.
+const DIGITS: usize = 7;
+/// Digits of the values of a line whose columns are several slices.
+const COLUMN_DIGITS: usize = 4;
 /// A Plimsoll mark: the ring and the line through it.
 const MARK: &str = "<svg class=\"mark\" viewBox=\"0 0 32 32\" aria-hidden=\"true\"><circle cx=\"16\" cy=\"16\" r=\"10\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"3\"/><path d=\"M1 16h30\" stroke=\"currentColor\" stroke-width=\"3\"/></svg>";
 const ICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Ccircle cx='16' cy='16' r='10' fill='none' stroke='%231f6f8b' stroke-width='3'/%3E%3Cpath d='M1 16h30' stroke='%231f6f8b' stroke-width='3'/%3E%3C/svg%3E";
@@ -170,26 +176,30 @@ fn hash(source: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(source.as_bytes())))
 }
 
-/// The plots' data: JSON, zlib, base64.
+/// The plots' data: JSON, zlib, base64. Long runs have columns of several slices, so that the page stays small.
 fn packed(view: &RunView, charts: &[&Chart]) -> String {
-    let mut plots = serde_json::to_value(&view.plots).unwrap_or_default();
+    let mut plots = serde_json::to_value(view.plots.condensed(VALUES_MAX)).unwrap_or_default();
     if let Some(plots) = plots.as_object_mut() {
         plots.insert("charts".to_string(), serde_json::to_value(charts).unwrap_or_default());
     }
-    shorten(&mut plots);
+    shorten(&mut plots, DIGITS);
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     // Neither can fail: the writer is memory.
     let bytes = encoder.write_all(plots.to_string().as_bytes()).and_then(|()| encoder.finish()).unwrap_or_default();
     STANDARD.encode(bytes)
 }
 
-/// Seven digits are more than any screen shows; the JSON report has all of them.
-fn shorten(value: &mut Value) {
+/// Shortens numbers to so many digits, and to [`COLUMN_DIGITS`] in lines with extremes.
+fn shorten(value: &mut Value, digits: usize) {
     match value {
-        Value::Array(values) => values.iter_mut().for_each(shorten),
-        Value::Object(fields) => fields.values_mut().for_each(shorten),
+        Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, digits)),
+        Value::Object(fields) => {
+            let digits = if fields.contains_key("high") { COLUMN_DIGITS } else { digits };
+            fields.values_mut().for_each(|value| shorten(value, digits));
+        }
         Value::Number(number) if number.is_f64() => {
-            let short = number.as_f64().and_then(|number| format!("{number:.6e}").parse::<f64>().ok());
+            let precision = digits - 1;
+            let short = number.as_f64().and_then(|number| format!("{number:.precision$e}").parse::<f64>().ok());
             if let Some(short) = short.and_then(serde_json::Number::from_f64) {
                 *number = short;
             }
