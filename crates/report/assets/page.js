@@ -1,6 +1,8 @@
-// Draws the plots of a report. All numbers come from the data in the page; nothing is calculated here but pixels.
+// Draws the plots of a report. All numbers come from the data in the page; nothing is calculated here but pixels, and in
+// `boxes` the comparison of a box on the heat map.
 (async () => {
   "use strict";
+  const { grouped, short, seconds, withUnit, words } = numbers;
   const byId = (id) => document.getElementById(id);
   const packed = byId("plots"), charts = byId("charts");
   if (!packed || !charts) return;
@@ -15,42 +17,6 @@
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   const data = JSON.parse(await new Response(unpacked).text());
   charts.hidden = false;
-
-  // Numbers as text, as the tables have them.
-  const grouped = (text) => text.replace(/^(\d+)/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ","));
-  const short = (value) => {
-    if (value === 0) return "0";
-    const exponent = Math.floor(Math.log10(Math.abs(value)) + 1e-9);
-    return grouped(exponent > 2 ? String(Math.round(value / 10 ** (exponent - 2)) * 10 ** (exponent - 2))
-      : value.toFixed(Math.min(12, 2 - exponent)).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, ""));
-  };
-  const scaled = (value, base, units) => {
-    let at = 0;
-    while (Math.abs(value) >= base * .9995 && at < units.length - 1) { value /= base; at += 1; }
-    return `${short(value)} ${units[at]}`;
-  };
-  const seconds = (value) => {
-    const size = Math.abs(value);
-    if (size === 0) return "0 s";
-    if (size < .9995e-6) return `${short(value * 1e9)} ns`;
-    if (size < .9995e-3) return `${short(value * 1e6)} µs`;
-    return size < .9995 ? `${short(value * 1e3)} ms` : `${short(value)} s`;
-  };
-  const withUnit = (value, unit) => {
-    if (value == null) return "–";
-    switch (unit) {
-      case "s": return seconds(value);
-      case "ms": return seconds(value / 1e3);
-      case "ns": return seconds(value / 1e9);
-      case "B": return scaled(value, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
-      case "B/s": return scaled(value, 1024, ["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]);
-      case "records/s":
-      case "1/s": return `${short(value)}/s`;
-      default: return unit ? `${short(value)} ${unit}` : short(value);
-    }
-  };
-  const units = { "1/s": "a second", "records/s": "records a second", "s": "seconds, logarithmic", "ms": "mean time of one", "B": "bytes", "B/s": "bytes a second", "tasks": "number" };
-  const words = ({ unit, source, name }) => (unit === "%" ? { cpu: name === "CPU" ? "per cent of all cores" : "per cent of this core", generator: "per cent of one core", server: "per cent of one core" }[source] ?? "per cent of the time" : units[unit] ?? unit);
 
   // Colours come from the style sheet, so that there is one place for them.
   let colours = {};
@@ -223,6 +189,7 @@
   const keys = (plot) => (event) => {
     const { u } = plot;
     if (event.target !== plot.box || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (plot.heat && tool.keys(event)) { event.preventDefault(); return; }
     const times = u.data[0];
     const at = u.cursor.idx ?? times.findIndex((t) => t >= u.scales.x.min);
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
@@ -353,8 +320,14 @@
   const decades = (u, splits) => (u.scales.y.distr === 3 ? splits.map((v) => (Math.abs(Math.log10(v) - Math.round(Math.log10(v))) < 1e-6 ? v : null)) : splits);
   const logRange = (u, min, max) => (min == null || !(max > 0) ? [1e-6, 1] : [10 ** Math.floor(Math.log10(Math.max(min, 1e-9)) + 1e-9), 10 ** Math.ceil(Math.log10(max) - 1e-9)]);
 
+  // A box on the heat map is kept while plots are drawn again.
+  const tool = boxes.tool({
+    data, run: document.querySelector(".about code").textContent, op: () => +byId("op").value, shown: () => range,
+    zoom: (from, to) => { byId("jump").value = ""; zoom(from, to); },
+  });
+
   const timePlot = (parent, panel, { log = false, height, names = false, title = panel.name, heat = null, first = 0, top = null }) => {
-    const label = `${title} over time, ${words(panel)}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.`;
+    const label = `${title} over time, ${words(panel)}. Arrow keys move the cursor, plus and minus zoom, 0 shows the whole run.${heat ? " With Shift, arrow keys draw a box: left and right its time, up and down its lowest latency; Escape clears it." : ""}`;
     const what = isCondensed(panel) ? `${words(panel)}; a point is the mean of ${seconds(widthOf(panel))}, with its extremes as a band` : words(panel);
     const element = box(parent, title, what, label);
     const plot = { box: element, panel, heat, onTime: true };
@@ -375,12 +348,12 @@
       axes: axes(panel.unit, (_, splits) => splits.map((v) => `${+v.toFixed(3)} s`)),
       legend: { show: !heat, live: true, markers: { width: 0, fill: (v, at) => v.series[at].stroke(v, at) } },
       cursor: {
-        y: false, points: { show: !heat, size: 6 }, drag: { x: true, y: false, setScale: true }, sync: { key: sync.key, scales: ["x", null] },
+        y: false, points: { show: !heat, size: 6 }, drag: { x: !heat, y: false, setScale: true }, sync: { key: sync.key, scales: ["x", null] },
         bind: { dblclick: () => () => { whole(); } },
       },
       hooks: {
         drawClear: [(v) => { drawBands(v, names, title.startsWith("Latency")); drawExtremes(v, panel); }],
-        draw: heat ? [(v) => drawHeat(v, heat)] : [],
+        draw: heat ? [(v) => { drawHeat(v, heat); tool.frame(); }] : [],
         setScale: [(v, key) => { if (key === "x" && plot.u) follow(v.scales.x); }],
         setCursor: [() => { if (plot.u && element.matches(":hover")) say(plot, false); }],
       },
@@ -418,7 +391,7 @@
   const heatPlot = (parent, map) => {
     // One point a column, so that the keyboard can step from one to the next.
     const panel = { name: "How long operations took", unit: "s", steps: false, t_s: map.columns_s.map(([from, to]) => (from + to) / 2), lines: [{ name: "", values: map.columns_s.map(() => null) }] };
-    if (map.cells.length) timePlot(parent, panel, { heat: map, height: 230, title: "Heat map: the stronger the colour, the more operations" });
+    if (map.cells.length) tool.enter(timePlot(parent, panel, { heat: map, height: 230, title: "Heat map: the stronger the colour, the more operations" }));
   };
 
   const curvePlot = (parent, curves) => {
@@ -536,6 +509,7 @@
   const draw = () => {
     plots.forEach((plot) => { sync.unsub(plot.u); plot.u.destroy(); });
     plots = [];
+    tool.leave();
     for (const place of [stack, curves, host]) place.replaceChildren();
     readColours();
     const chosen = +op.value;

@@ -24,7 +24,11 @@ use crate::document::{self, Section, Verdict};
 
 const UPLOT_JS: &str = include_str!("../../assets/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
-const PAGE_JS: &str = include_str!("../../assets/page.js");
+const PAGE_JS: &str = concat!(
+    include_str!("../../assets/numbers.js"),
+    include_str!("../../assets/box.js"),
+    include_str!("../../assets/page.js")
+);
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
 /// Values of all lines over time together that a page holds, about: with their extremes, half a megabyte.
 const VALUES_MAX: usize = 50_000;

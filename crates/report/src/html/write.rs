@@ -215,7 +215,8 @@ impl<'a> Writer<'a> {
              <p id=\"readout\" role=\"status\" aria-live=\"polite\"></p>\n\
              <div id=\"stack\"></div>\n\
              <p class=\"note\">Drag to zoom, double-click to see the whole run. With the keyboard: Tab to a plot, then \
-             ← → move the cursor, + − zoom, 0 shows the whole run. Shaded: \
+             ← → move the cursor, + − zoom, 0 shows the whole run. On the heat map a drag draws a box, which is compared with \
+             the rest of its phases; with the keyboard Shift and ← → ↑ ↓ draw it, and Escape clears it. Shaded: \
              <span class=\"key load\">load</span> <span class=\"key ask\">ask</span> <span class=\"key drive\">drive</span>; \
              hatched: warm-up, which is not counted; dotted: the store ended a checkpoint or other \
              maintenance; <span class=\"key pause\">pause</span>: the machine paused, for the width of the bar at \
