@@ -153,7 +153,7 @@ const boxes = (() => {
     const place = places.length === 1 ? places[0] : many(places.length, "phase", "phases");
     const what = op ? ` (${op})` : "";
     const first = found[0];
-    const most = first ? `; most, ${first.name}: ${withUnit(first.inside, first.unit)} in the box and ${withUnit(first.outside, first.unit)} otherwise` : "";
+    const most = first ? `, most of all ${first.name} (mean ${withUnit(first.inside, first.unit)} of ${many(first.n[0], "value", "values")} in the box, ${withUnit(first.outside, first.unit)} of ${grouped(String(first.n[1]))} otherwise)` : "";
     return `From ${from} to ${to}: ${many(selected, "operation", "operations")}${what}${limits ? ` ${limits}` : ""}, ${percent(selected, all)} of ${grouped(String(all))} in ${place}, `
       + `and ${percent(selected, beside)} of those in this time. ${found.length ? `${many(found.length, "series differs", "series differ")}${most}` : "No series differs by more than its spread"}.`;
   };
@@ -248,8 +248,9 @@ const boxes = (() => {
     const limited = (value, most) => Math.min(Math.max(value, 0), most);
     const frame = (shown = box) => {
       if (!plot) return;
-      mark.hidden = !shown;
-      if (!shown) return;
+      const [start, end] = page.shown();
+      mark.hidden = !shown || shown.to < start || shown.from > end;
+      if (mark.hidden) return;
       const { u } = plot, { clientWidth: width, clientHeight: height } = u.over;
       const [left, right] = [shown.from, shown.to].map((t) => limited(u.valToPos(t, "x"), width));
       const top = shown.high === Infinity ? 0 : limited(u.valToPos(shown.high, "y"), height);

@@ -462,9 +462,12 @@ fn a_box_on_the_heat_map_is_compared_with_the_rest_and_names_the_command_that_do
     let said = browser.eval("((said) => [said.getAttribute('aria-live'), said.textContent])(document.querySelector('#boxed [role=status]'))");
     assert_eq!(said[0], "polite");
     let said = said[1].as_str().unwrap();
-    for part in
-        ["From 120 s to 126 s: 60 operations of ", "0.1 % of 60,000", "1 % of those in this time", "1 series differs"]
-    {
+    for part in [
+        "From 120 s to 126 s: 60 operations of ",
+        "0.1 % of 60,000",
+        "1 % of those in this time",
+        "1 series differs, most of all CPU: user (mean 91 % of 6 values",
+    ] {
         assert!(said.contains(part), "{part}: {said}");
     }
     let rows = browser.eval("[...document.querySelectorAll('#boxed tbody tr')].map((row) => [...row.children].map((cell) => cell.textContent))");
