@@ -334,5 +334,5 @@ const boxes = (() => {
     };
   };
 
-  return { snapped, compare, sentence, tool };
+  return { snapped, compare, sentence, timesOf, tool };
 })();

@@ -504,6 +504,7 @@
     });
   };
 
+  const chooser = scatters.chooser({ data, box, axes, colour: () => colours.lines[0] });
   const stack = byId("stack"), curves = byId("curves"), host = byId("host"), op = byId("op");
   const hostPlots = (parent, panels) => panels.forEach((panel) => timePlot(parent, panel, { height: 150 }));
   const draw = () => {
@@ -540,6 +541,8 @@
       details.addEventListener("toggle", () => { if (details.open && !inside.childElementCount) hostPlots(inside, rest); });
       host.append(details);
     }
+    host.after(chooser.whole);
+    chooser.draw();
   };
 
   // A part of the run to look at: a trial, or a phase under load.

@@ -27,6 +27,7 @@ const UPLOT_CSS: &str = include_str!("../../assets/uPlot.min.css");
 const PAGE_JS: &str = concat!(
     include_str!("../../assets/numbers.js"),
     include_str!("../../assets/box.js"),
+    include_str!("../../assets/scatter.js"),
     include_str!("../../assets/page.js")
 );
 const PAGE_CSS: &str = include_str!("../../assets/page.css");

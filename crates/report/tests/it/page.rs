@@ -521,3 +521,43 @@ fn the_keyboard_draws_a_box_too_and_nothing_sticks_out_of_a_narrow_window() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
+
+#[test]
+fn any_two_series_can_be_drawn_against_each_other() {
+    let path = page("scatter", &slow_for_six_seconds());
+    let mut browser = Browser::start();
+    for (width, scheme) in [(1200, "light"), (400, "dark")] {
+        browser.show(&path, width, 900, scheme, DRAWN);
+        browser.eval("document.querySelector('#scatter summary').click()");
+        let choose = "(at, name) => {
+            const select = document.querySelectorAll('#scatter select')[at];
+            select.value = [...select.options].find((option) => option.textContent === name).value;
+            select.dispatchEvent(new Event('change'));
+        }";
+        for (at, name) in [(0, "CPU: system"), (1, "CPU: user")] {
+            browser.eval(&format!("({choose})({at}, '{name}')"));
+        }
+        let said = "document.querySelector('#scatter [role=status]').textContent";
+        browser.wait_for(&format!("{said} !== ''"));
+        let said = browser.eval(said);
+        let wanted = "CPU: user over CPU: system: n = 60, rank correlation 0.";
+        assert!(said.as_str().unwrap().starts_with(wanted), "{said}");
+        // As many pixels as three points at least have, in the colour of a first line.
+        browser.wait_for(
+            "(() => {
+                const canvas = document.querySelector('#scatter canvas');
+                const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+                const colour = getComputedStyle(document.documentElement).getPropertyValue('--line-1').trim();
+                const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+                let n = 0;
+                for (let at = 0; at < pixels.length; at += 4) {
+                    if (Math.abs(pixels[at] - r) + Math.abs(pixels[at + 1] - g) + Math.abs(pixels[at + 2] - b) < 60) n += 1;
+                }
+                return n > 30;
+            })()",
+        );
+        assert_eq!(browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"), "at {width}");
+        browser.picture(&place().join(format!("scatter-{width}-{scheme}.png")));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
