@@ -32,7 +32,7 @@ const PAGE_JS: &str = concat!(
 );
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
 /// Values of all lines over time together that a page holds, about: with their extremes, half a megabyte.
-const VALUES_MAX: usize = 50_000;
+const VALUES_MAX: usize = 45_000;
 /// Digits of a number: no screen shows more, and the JSON report has all.
 const DIGITS: usize = 7;
 /// Digits of the values of a line whose columns are several slices.
