@@ -1,7 +1,5 @@
-//! Figures of a run in progress in Prometheus' text format, version 0.0.4. Names and units follow Prometheus'
-//! conventions; the book lists them.
-
-use std::fmt::Write as _;
+//! Figures of a run in progress as metrics of Prometheus, before they are written in a format. Names and units follow
+//! Prometheus' conventions; the book lists them.
 
 use plimsoll_analysis::Times;
 use plimsoll_analysis::live::{LiveGoal, LiveSums};
@@ -9,7 +7,7 @@ use plimsoll_analysis::slices::ALL;
 
 use crate::listen::watched::{SumsOf, WatchedRun};
 
-/// Upper bounds of the buckets of histograms, in seconds.
+/// Upper bounds of the buckets of classic histograms, in seconds.
 const BOUNDS_S: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
     1.0, 2.5, 5.0, 10.0,
@@ -21,31 +19,86 @@ const PERCENTILES: [&str; 5] = ["p50", "p90", "p95", "p99", "p999"];
 /// Label and value.
 type Label<'a> = (&'a str, &'a str);
 
-/// Returns all metrics of the run.
-pub fn text(run: &WatchedRun) -> String {
+/// Metric: all samples of one name.
+pub struct Family<'a> {
+    /// Name.
+    pub name: String,
+    /// Sentence for people.
+    pub about: String,
+    /// Type.
+    pub kind: Kind,
+    /// Samples, at least one.
+    pub samples: Vec<Sample<'a>>,
+}
+
+/// Type of a metric.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Sum that only grows.
+    Counter,
+    /// Value that rises and falls.
+    Gauge,
+    /// Distribution of times.
+    Histogram,
+}
+
+/// Value with its labels.
+pub struct Sample<'a> {
+    /// Names and values of labels.
+    pub labels: Vec<(String, String)>,
+    /// Value.
+    pub value: Value<'a>,
+}
+
+/// Value of a sample.
+pub enum Value<'a> {
+    /// Of a counter or a gauge.
+    Number(f64),
+    /// Of a histogram.
+    Times(&'a Times),
+}
+
+/// Returns the upper bounds of a classic histogram in seconds, each with the number of times up to it.
+pub fn buckets(times: &Times) -> impl Iterator<Item = (f64, u64)> {
+    let (mut counts, mut seen) = (times.counts().iter().peekable(), 0_u64);
+    BOUNDS_S.into_iter().map(move |bound| {
+        while let Some((_, count)) = counts.next_if(|(ns, _)| *ns as f64 <= bound * 1e9) {
+            seen += count;
+        }
+        (bound, seen)
+    })
+}
+
+/// Returns the sum of times in seconds.
+pub fn sum_s(times: &Times) -> f64 {
+    times.counts().iter().map(|(ns, count)| *ns as f64 * *count as f64).sum::<f64>() / 1e9
+}
+
+/// Returns all metrics of the run that have samples.
+pub fn families(run: &WatchedRun) -> Vec<Family<'_>> {
     let mut out = Metrics::default();
     about(&mut out, run);
     phase(&mut out, run);
     for (prefix, all) in [("plimsoll_operations", true), ("plimsoll_type_operations", false)] {
         let what = if all { "" } else { ", by operation type" };
         let about = format!("Operations that ended, without those of warm-ups{what}.");
-        out.begin(&format!("{prefix}_total"), "counter", &about);
+        out.begin(&format!("{prefix}_total"), Kind::Counter, &about);
         for (of, done) in totals(run, all) {
             for (outcome, count) in [("ok", done.ok()), ("rejected", done.rejected), ("unknown", done.unknown)] {
-                out.add("", &[&labels(of)[..], &[("outcome", outcome)]].concat(), count as f64);
+                out.add(&[&labels(of)[..], &[("outcome", outcome)]].concat(), count as f64);
             }
         }
     }
-    out.begin("plimsoll_unsent_operations_total", "counter", "Operations that were due and never sent.");
+    out.begin("plimsoll_unsent_operations_total", Kind::Counter, "Operations that were due and never sent.");
     for (of, done) in totals(run, true) {
-        out.add("", &labels(of), done.unfinished as f64);
+        out.add(&labels(of), done.unfinished as f64);
     }
     for (name, all) in [("plimsoll_response_seconds", true), ("plimsoll_type_response_seconds", false)] {
         let what = if all { "all operation types together" } else { "each operation type" };
-        out.begin(name, "histogram", &format!("Response times of {what}, without rejected operations."));
-        totals(run, all).for_each(|(of, done)| out.histogram(&labels(of), &done.times));
+        out.begin(name, Kind::Histogram, &format!("Response times of {what}, without rejected operations."));
+        totals(run, all).for_each(|(of, done)| out.push(&labels(of), Value::Times(&done.times)));
     }
-    out.text
+    out.end()
 }
 
 fn totals(run: &WatchedRun, all: bool) -> impl Iterator<Item = (&SumsOf, &LiveSums)> {
@@ -60,74 +113,78 @@ fn labels(of: &SumsOf) -> Vec<Label<'_>> {
 }
 
 /// Writes the metrics of the run as a whole.
-fn about(out: &mut Metrics, run: &WatchedRun) {
+fn about(out: &mut Metrics<'_>, run: &WatchedRun) {
     if let Some(header) = &run.header {
-        out.begin("plimsoll_run_info", "gauge", "The run; the value is 1.");
+        out.begin("plimsoll_run_info", Kind::Gauge, "The run; the value is 1.");
         let version = header.plimsoll_version.as_str();
         let labels = [("id", &*header.id), ("plan", &*header.plan_name), ("tag", &*header.tag), ("version", version)];
-        out.add("", &labels, 1.0);
+        out.add(&labels, 1.0);
     }
-    out.begin("plimsoll_run_ended", "gauge", "1 after the end of the run, 0 before.");
-    out.add("", &[], f64::from(u8::from(run.ended.is_some())));
-    out.begin("plimsoll_lost_observations_total", "counter", "Observations that these figures lack.");
-    out.add("", &[], run.lost as f64);
+    out.begin("plimsoll_run_ended", Kind::Gauge, "1 after the end of the run, 0 before.");
+    out.add(&[], f64::from(u8::from(run.ended.is_some())));
+    out.begin("plimsoll_lost_observations_total", Kind::Counter, "Observations that these figures lack.");
+    out.add(&[], run.lost as f64);
     if let Some(cells) = &run.cells {
-        out.begin("plimsoll_cells", "gauge", "Cells of the run, by their state.");
+        out.begin("plimsoll_cells", Kind::Gauge, "Cells of the run, by their state.");
         let states =
             [("planned", cells.of), ("done", cells.done), ("left_out", cells.left_out), ("broken", cells.broken)];
         for (state, count) in states {
-            out.add("", &[("state", state)], f64::from(count));
+            out.add(&[("state", state)], f64::from(count));
         }
     }
-    out.begin("plimsoll_series", "gauge", "Newest value of a series, in the series' own unit.");
+    out.begin("plimsoll_series", Kind::Gauge, "Newest value of a series, in the series' own unit.");
     for (series, value) in run.live.values() {
         let of = [("source", &*series.source), ("subject", &*series.subject), ("name", &*series.name)];
-        out.add("", &[&of[..], &[("unit", &*series.unit)]].concat(), value);
+        out.add(&[&of[..], &[("unit", &*series.unit)]].concat(), value);
     }
 }
 
 /// Writes the metrics of the phase that began last.
-fn phase(out: &mut Metrics, run: &WatchedRun) {
+fn phase(out: &mut Metrics<'_>, run: &WatchedRun) {
     let (Some(trial), Some(phase)) = (run.live.trial(), run.live.phase()) else { return };
     let of = [("store", trial.store_label.as_str()), ("phase", phase.header.name.as_str())];
-    out.begin("plimsoll_phase_info", "gauge", "Phase that began last; the value is 1 until the phase ends.");
+    out.begin("plimsoll_phase_info", Kind::Gauge, "Phase that began last; the value is 1 until the phase ends.");
     let kind = [("kind", phase.header.kind.name()), ("trial", run.trial.as_str())];
-    out.add("", &[&of[..], &kind].concat(), f64::from(u8::from(phase.ended.is_none())));
+    out.add(&[&of[..], &kind].concat(), f64::from(u8::from(phase.ended.is_none())));
     if let Some(takes) = phase.takes {
-        out.begin("plimsoll_phase_planned_seconds", "gauge", "Planned duration of the phase.");
-        out.add("", &of, takes.as_secs_f64());
+        out.begin("plimsoll_phase_planned_seconds", Kind::Gauge, "Planned duration of the phase.");
+        out.add(&of, takes.as_secs_f64());
     }
     if let Some(row) = phase.newest.back() {
-        out.begin("plimsoll_phase_elapsed_seconds", "gauge", "Time from the start of the phase to its newest slice.");
-        out.add("", &of, row.end_s - phase.header.start_ns as f64 / 1e9);
+        out.begin(
+            "plimsoll_phase_elapsed_seconds",
+            Kind::Gauge,
+            "Time from the start of the phase to its newest slice.",
+        );
+        out.add(&of, row.end_s - phase.header.start_ns as f64 / 1e9);
         if let Some(rate) = row.rate_per_s {
-            out.begin("plimsoll_slice_operations_per_second", "gauge", "Throughput of the newest slice.");
-            out.add("", &of, rate);
+            out.begin("plimsoll_slice_operations_per_second", Kind::Gauge, "Throughput of the newest slice.");
+            out.add(&of, rate);
         }
         let about = "Percentiles of the newest slice, with at least ten samples above.";
-        out.begin("plimsoll_slice_response_seconds", "gauge", about);
+        out.begin("plimsoll_slice_response_seconds", Kind::Gauge, about);
         for name in PERCENTILES {
             let value = row.percentile_ns(name).map(|ns| ns as f64 / 1e9);
-            value.into_iter().for_each(|value| out.add("", &[&of[..], &[("percentile", name)]].concat(), value));
+            value.into_iter().for_each(|value| out.add(&[&of[..], &[("percentile", name)]].concat(), value));
         }
-        out.begin("plimsoll_in_flight_operations", "gauge", "Operations sent and not answered.");
-        out.add("", &of, row.in_flight as f64);
-        out.begin("plimsoll_due_operations", "gauge", "Operations due and not sent.");
-        out.add("", &of, row.due_unsent as f64);
+        out.begin("plimsoll_in_flight_operations", Kind::Gauge, "Operations sent and not answered.");
+        out.add(&of, row.in_flight as f64);
+        out.begin("plimsoll_due_operations", Kind::Gauge, "Operations due and not sent.");
+        out.add(&of, row.due_unsent as f64);
     }
     let of_goals = [of[0], ("phase", phase.goals_phase.as_str())];
     goals(out, &of_goals, &phase.goals);
-    out.begin("plimsoll_fault_active", "gauge", "1 while a fault of the phase is in effect, 0 after it.");
+    out.begin("plimsoll_fault_active", Kind::Gauge, "1 while a fault of the phase is in effect, 0 after it.");
     for span in &phase.faults {
         let is_active = span.taken_ns.is_some() && span.healed_ns.is_none();
         // A fault may be repeated, with equal words.
         let number = span.ordinal.to_string();
         let fault = [("fault", span.fault.as_str()), ("subject", span.subject.as_str()), ("number", &*number)];
-        out.add("", &[&of[..], &fault].concat(), f64::from(u8::from(is_active)));
+        out.add(&[&of[..], &fault].concat(), f64::from(u8::from(is_active)));
     }
 }
 
-fn goals(out: &mut Metrics, of: &[Label<'_>], goals: &[LiveGoal]) {
+fn goals(out: &mut Metrics<'_>, of: &[Label<'_>], goals: &[LiveGoal]) {
     // Prometheus has times in seconds.
     let scale = |goal: &LiveGoal| if goal.unit == "ns" { 1e-9 } else { 1.0 };
     let value = |goal: &LiveGoal| goal.seen.map(|seen| seen * scale(goal));
@@ -141,59 +198,45 @@ fn goals(out: &mut Metrics, of: &[Label<'_>], goals: &[LiveGoal]) {
         ("plimsoll_goal_held", "1 if the goal holds so far, 0 if not.", &holds),
     ];
     for (name, about, column) in columns {
-        out.begin(name, "gauge", about);
+        out.begin(name, Kind::Gauge, about);
         for goal in goals {
             let unit = if goal.unit == "ns" { "s" } else { goal.unit.as_str() };
             let labels = [of, &[("goal", goal.name.as_str()), ("unit", unit)]].concat();
-            column(goal).into_iter().for_each(|value| out.add("", &labels, value));
+            column(goal).into_iter().for_each(|value| out.add(&labels, value));
         }
     }
 }
 
-/// Text with the samples of one metric after the other.
+/// Metrics, one after the other.
 #[derive(Default)]
-struct Metrics {
-    text: String,
-    /// Name of the metric that was begun last.
-    name: String,
-    /// Lines that begin it; written before its first sample.
-    head: String,
+struct Metrics<'a> {
+    families: Vec<Family<'a>>,
 }
 
-impl Metrics {
-    /// Begins a metric. A metric without samples is left out.
-    fn begin(&mut self, name: &str, kind: &str, about: &str) {
-        self.name = name.to_owned();
-        self.head = format!("# HELP {name} {about}\n# TYPE {name} {kind}\n");
+impl<'a> Metrics<'a> {
+    /// Begins a metric.
+    fn begin(&mut self, name: &str, kind: Kind, about: &str) {
+        let (name, about) = (name.to_owned(), about.to_owned());
+        self.families.push(Family { name, about, kind, samples: Vec::new() });
     }
 
-    /// Adds a sample of the metric; `part` is the end of its name in a histogram.
-    fn add(&mut self, part: &str, labels: &[Label<'_>], value: f64) {
-        self.text.push_str(&std::mem::take(&mut self.head));
-        let pairs: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
-        let pairs = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-        let _ = writeln!(self.text, "{}{part}{pairs} {value}", self.name);
+    /// Adds a number to the metric that was begun last.
+    fn add(&mut self, labels: &[Label<'_>], value: f64) {
+        self.push(labels, Value::Number(value));
     }
 
-    /// Adds a histogram of the metric, with cumulative buckets.
-    fn histogram(&mut self, labels: &[Label<'_>], times: &Times) {
-        let (mut counts, mut seen) = (times.counts().iter().peekable(), 0_u64);
-        for bound in BOUNDS_S {
-            while let Some((_, count)) = counts.next_if(|(ns, _)| *ns as f64 <= bound * 1e9) {
-                seen += count;
-            }
-            self.add("_bucket", &[labels, &[("le", &*bound.to_string())]].concat(), seen as f64);
+    fn push(&mut self, labels: &[Label<'_>], value: Value<'a>) {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        if let Some(family) = self.families.last_mut() {
+            family.samples.push(Sample { labels, value });
         }
-        self.add("_bucket", &[labels, &[("le", "+Inf")]].concat(), times.len() as f64);
-        let sum_ns: f64 = times.counts().iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
-        self.add("_sum", labels, sum_ns / 1e9);
-        self.add("_count", labels, times.len() as f64);
     }
-}
 
-/// Escapes the value of a label.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    /// Returns the metrics. Those without samples are left out.
+    fn end(mut self) -> Vec<Family<'a>> {
+        self.families.retain(|family| !family.samples.is_empty());
+        self.families
+    }
 }
 
 #[cfg(test)]
@@ -201,23 +244,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_cumulative_and_the_last_has_all() {
+    fn buckets_are_cumulative() {
         let mut times = Times::default();
         times.add(&[(900, 3), (40_000, 5), (2_000_000_000, 1), (60_000_000_000, 2)]);
-        let mut out = Metrics::default();
-        out.begin("x_seconds", "histogram", "Times.");
-        out.histogram(&[("store", "a\"b\\")], &times);
-        let line = |end: &str| out.text.lines().find(|line| line.contains(end)).unwrap().rsplit(' ').next().unwrap();
-        let found = ["le=\"0.000001\"", "le=\"0.00005\"", "le=\"1\"", "le=\"10\"", "+Inf", "_count", "_sum"].map(line);
-        assert_eq!(found, ["3", "8", "8", "9", "11", "11", "122.0002027"]);
-        assert!(out.text.starts_with("# HELP x_seconds Times.\n# TYPE x_seconds histogram\nx_seconds_bucket{"));
-        assert!(out.text.contains("store=\"a\\\"b\\\\\""), "{}", out.text);
+        let found: Vec<(f64, u64)> = buckets(&times).collect();
+        assert_eq!(found.len(), BOUNDS_S.len());
+        for wanted in [(1e-6, 3), (5e-5, 8), (1.0, 8), (10.0, 9)] {
+            assert!(found.contains(&wanted), "{wanted:?} is not in {found:?}");
+        }
+        assert!((sum_s(&times) - 122.000_202_7).abs() < 1e-9);
     }
 
     #[test]
     fn a_metric_without_samples_is_left_out() {
-        let text = text(&WatchedRun::default());
-        assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), 2, "{text}");
-        assert!(text.contains("\nplimsoll_run_ended 0\n"), "{text}");
+        let run = WatchedRun::default();
+        let families = families(&run);
+        let names: Vec<&str> = families.iter().map(|family| family.name.as_str()).collect();
+        assert_eq!(names, ["plimsoll_run_ended", "plimsoll_lost_observations_total"]);
     }
 }

@@ -4,11 +4,14 @@
 //! |---|---|
 //! | `watched` | the state of the run, as a sink with a queue of its own |
 //! | `figures` | the state as one tree, in JSON and XML |
-//! | `metrics` | the state in Prometheus' text format |
+//! | `metrics` | the state as metrics of Prometheus |
+//! | `prometheus_text`, `prometheus_protobuf` | metrics in Prometheus' two formats |
 //! | `serve` | HTTP: paths, token, limits |
 
 mod figures;
 mod metrics;
+mod prometheus_protobuf;
+mod prometheus_text;
 mod serve;
 mod watched;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -153,15 +153,22 @@ fn queried(prometheus: &str, query: &str) -> Option<f64> {
     answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
 }
 
-#[test]
-fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
-    let place = Place::new();
-    let run = Listening::start(&place, "--for 60s --slice 100ms --listen 127.0.0.1:0");
+/// Returns the newest value since `begin` of the only series that a Prometheus answers a query with.
+fn queried_since(prometheus: &str, query: &str, begin: SystemTime) -> Option<f64> {
+    let seconds = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64();
+    let (start, end) = (seconds(begin), seconds(SystemTime::now()));
+    let range = format!("start={start:.3}&end={end:.3}&step=0.1");
+    let (_, text) = ask(prometheus, &format!("GET /api/v1/query_range?{range}&query={query} HTTP/1.0\r\n\r\n"))?;
+    let answer: Value = serde_json::from_str(&text).ok()?;
+    answer["data"]["result"][0]["values"].as_array()?.last()?[1].as_str()?.parse().ok()
+}
+
+/// Starts a Prometheus that scrapes `target`. Returns it and its address.
+fn prometheus(place: &Place, target: &str, options: &[&str]) -> (Guarded, String) {
     let config = place.path().join("prometheus.yml");
     let text = format!(
-        "global: {{scrape_interval: 500ms, scrape_timeout: 500ms}}\n\
-         scrape_configs: [{{job_name: plimsoll, static_configs: [{{targets: [\"{}\"]}}]}}]\n",
-        run.address
+        "global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\n\
+         scrape_configs: [{{job_name: plimsoll, static_configs: [{{targets: [\"{target}\"]}}]}}]\n"
     );
     std::fs::write(&config, text).unwrap();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
@@ -169,15 +176,47 @@ fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
         .arg(format!("--config.file={}", config.display()))
         .arg(format!("--storage.tsdb.path={}", place.path().join("prometheus").display()))
         .arg(format!("--web.listen-address={address}"))
+        .args(options)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("prometheus is not installed: apt-get install prometheus (or run `cargo xtask test`)");
-    let _prometheus = Guarded(prometheus);
+    (Guarded(prometheus), address)
+}
+
+#[test]
+fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
+    let place = Place::new();
+    let run = Listening::start(&place, "--for 60s --slice 100ms --listen 127.0.0.1:0");
+    let (_prometheus, address) = prometheus(&place, &run.address, &[]);
     let limit = Duration::from_secs(30);
     wait_for("a scrape", limit, || queried(&address, "sum(plimsoll_operations_total)").is_some_and(|sum| sum > 0.0));
     let median = "histogram_quantile(0.5,sum+by(le)(plimsoll_response_seconds_bucket))";
     assert!(queried(&address, median).is_some_and(|median| median > 0.0 && median < 1.0));
+}
+
+#[test]
+fn a_percentile_of_native_histograms_is_that_of_the_report_within_a_bucket() {
+    let place = Place::new();
+    let begin = SystemTime::now();
+    let run = Listening::start(&place, "--for 10s --slice 100ms --listen 127.0.0.1:0");
+    // From Prometheus 3.8 on, `scrape_native_histograms: true` in its configuration instead.
+    let (_prometheus, address) = prometheus(&place, &run.address, &["--enable-feature=native-histograms"]);
+    let times = "plimsoll_response_seconds%7Bphase%3D%22drive%22%7D";
+    let recent = format!("histogram_quantile(0.99,rate({times}[5s]))");
+    let limit = Duration::from_secs(30);
+    wait_for("two scrapes", limit, || queried(&address, &recent).is_some_and(|p99| p99 > 0.0 && p99 < 1.0));
+    assert_eq!(run.code(), Some(0));
+    // The last figures are scraped, too.
+    let whole = format!("histogram_quantile(0.99,{times})+and+on()+(plimsoll_run_ended%3D%3D1)");
+    wait_for("the last scrape", limit, || queried_since(&address, &whole, begin).is_some());
+    let scraped_s = queried_since(&address, &whole, begin).unwrap();
+    let driven = place.driven();
+    let percentiles = driven["latencies"][0]["percentiles"].as_array().unwrap();
+    let p99 = percentiles.iter().find(|percentile| percentile["name"] == "p99").unwrap();
+    let reported_s = p99["ns"].as_f64().unwrap() / 1e9;
+    let ratio = scraped_s / reported_s;
+    assert!((1.0 / 1.022..1.022).contains(&ratio), "{scraped_s} s, and {reported_s} s in the report");
 }
 
 #[test]
