@@ -477,6 +477,12 @@ pub trait StoreKind: Send + Sync {
         Ok(())
     }
 
+    /// Returns true for the beginning of a log that [`StoreKind::read_log`] reads, if messages of the server show that.
+    /// There may be no statement yet.
+    fn is_log(&self, _head: &[u8]) -> bool {
+        false
+    }
+
     /// Opens a client of the running store; starts no server. `progress` receives messages about long steps.
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError>;
 }

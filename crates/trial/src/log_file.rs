@@ -58,20 +58,24 @@ impl<'a> Grammar<'a> {
         })
     }
 
-    /// Recognises the grammar of a log by its beginning, unless `stop` is set meanwhile.
-    pub(crate) fn of_head(head: &[u8], catalogue: &'a Catalogue, stop: &AtomicBool) -> Option<Self> {
+    /// Recognises the grammar of a log by its beginning.
+    pub(crate) fn of_head(head: &[u8], catalogue: &'a Catalogue) -> Option<Self> {
         if let Some(format) = plimsoll_logs::recognise(head) {
             return Some(Grammar::Lines(format));
         }
         for store in &catalogue.stores {
             let (mut head, mut is_timed) = (head, false);
-            let mut log = Stoppable { source: &mut head, stop };
-            let read = store.read_log(&mut log, &mut |entry| is_timed |= matches!(entry, LogEntry::Timed(_)));
+            let read = store.read_log(&mut head, &mut |entry| is_timed |= matches!(entry, LogEntry::Timed(_)));
             if read.is_ok() && is_timed {
                 return Some(Grammar::Statements(&**store));
             }
         }
         None
+    }
+
+    /// Recognises the grammar of a log that has messages of a server, and no statement yet.
+    pub(crate) fn of_messages(head: &[u8], catalogue: &'a Catalogue) -> Option<Self> {
+        catalogue.stores.iter().find(|store| store.is_log(head)).map(|store| Grammar::Statements(&**store))
     }
 
     /// The format of its operations.
@@ -228,14 +232,12 @@ pub(crate) fn locked(log: &Mutex<LogText>) -> MutexGuard<'_, LogText> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads `source` into `log` until its end, or until `stop` is set. `now_us` returns this machine's time, if the log
-/// grows.
+/// Reads `source` into `log` until its end. `now_us` returns this machine's time, if the log grows.
 pub(crate) fn feed(
     source: &mut dyn BufRead,
     grammar: Grammar<'_>,
     log: &Mutex<LogText>,
     now_us: Option<&dyn Fn() -> i64>,
-    stop: &AtomicBool,
 ) -> io::Result<()> {
     let current = || {
         let mut log = locked(log);
@@ -244,7 +246,6 @@ pub(crate) fn feed(
         }
         log
     };
-    let source = &mut Stoppable { source, stop };
     if let Grammar::Statements(store) = grammar {
         return store.read_log(source, &mut |entry| current().entry(entry));
     }
@@ -263,9 +264,11 @@ pub(crate) fn feed(
 }
 
 /// Log that ends when `stop` is set.
-struct Stoppable<'a> {
-    source: &'a mut dyn BufRead,
-    stop: &'a AtomicBool,
+pub(crate) struct Stoppable<'a> {
+    /// The log.
+    pub(crate) source: &'a mut dyn BufRead,
+    /// Set from outside.
+    pub(crate) stop: &'a AtomicBool,
 }
 
 impl Read for Stoppable<'_> {

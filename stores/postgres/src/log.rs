@@ -32,10 +32,7 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io
         if serde_json::from_slice::<Fields>(&line).is_ok() {
             return read_json(&mut line.chain(log), tell);
         }
-        let mut record = csv::ByteRecord::new();
-        // Making a reader takes longer than any line.
-        let may_be_entry = line.iter().filter(|byte| **byte == b',').nth(SEVERITY - 1).is_some();
-        if may_be_entry && csv_reader(&*line).read_byte_record(&mut record).is_ok() && is_entry(&record) {
+        if begins_csv(&line) {
             return read_csv(line.chain(log), tell);
         }
         if part(&String::from_utf8_lossy(&line)).is_some() {
@@ -44,6 +41,29 @@ pub(crate) fn read(log: &mut dyn BufRead, tell: &mut LogReceiver<'_>) -> std::io
         line.clear();
     }
     Ok(())
+}
+
+/// Returns true for the beginning of a server's log in any of the formats, also without a statement. Entries must have a
+/// time, which those of statements need.
+pub(crate) fn is_log(head: &[u8]) -> bool {
+    head.split_inclusive(|byte| *byte == b'\n').any(|line| match line.first() {
+        Some(b'{') => serde_json::from_slice::<Fields>(line).is_ok_and(|entry| entry.contains_key("error_severity")),
+        _ => begins_csv(line) || begins_timed(&String::from_utf8_lossy(line)),
+    })
+}
+
+/// True for a line that begins an entry behind a prefix with a time.
+fn begins_timed(line: &str) -> bool {
+    let prefix = part(line).map(|(_, message)| &line[..line.len() - message.len()]);
+    prefix.is_some_and(|prefix| time(prefix).is_some()) && must_not_be_of_syslog(line).is_ok()
+}
+
+/// True for a line that begins an entry as CSV.
+fn begins_csv(line: &[u8]) -> bool {
+    let mut record = csv::ByteRecord::new();
+    // Making a reader takes longer than any line.
+    let may_be_entry = line.iter().filter(|byte| **byte == b',').nth(SEVERITY - 1).is_some();
+    may_be_entry && csv_reader(line).read_byte_record(&mut record).is_ok() && is_entry(&record)
 }
 
 fn csv_reader<R: Read>(log: R) -> csv::Reader<R> {
@@ -405,6 +425,26 @@ mod tests {
             let log = format!("{before} LOG:  statement: SELECT count(*) FROM item\n");
             let error = read(&mut log.as_bytes(), &mut |_| {}).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_log_with_messages_alone_is_recognised() {
+        let lines = "initdb: done\n2026-11-23 10:00:00.1 UTC [1] LOG:  database system is ready\n";
+        let csv = "2026-11-23 10:00:00.1 UTC,,,1,,6.1,1,,2026-11-23 10:00:00 UTC,,0,LOG,00000,\"database system is ready\",\
+            ,,,,,,,,\"\",\"postmaster\",,0\n";
+        let json = "{\"timestamp\":\"2026-11-23 10:00:00.1 UTC\",\"error_severity\":\"LOG\",\"message\":\"ready\"}\n";
+        for log in [lines, csv, json, LINES, CSV] {
+            assert!(is_log(log.as_bytes()) && (log == LINES || log == CSV || told(log).0.is_empty()), "{log}");
+        }
+        for other in [
+            "",
+            "[1] LOG:  without a time\n",
+            "2026-11-23 10:00:00 0 [Note] ready for connections.\n",
+            "{\"time\":\"2026-11-23T10:00:00Z\",\"level\":\"info\"}\n",
+            "2026-11-26T11:49:14.1+00:00 db1 postgres[47]: LOG:  by way of syslog\n",
+        ] {
+            assert!(!is_log(other.as_bytes()), "{other}");
         }
     }
 

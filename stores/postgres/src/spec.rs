@@ -198,6 +198,10 @@ impl StoreKind for Postgres {
         log::read(log, tell)
     }
 
+    fn is_log(&self, head: &[u8]) -> bool {
+        log::is_log(head)
+    }
+
     fn open(&self, options: OpenOptions, progress: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
         let OpenOptions { target, params, run_id, waits } = options;
         let protocol = PROTOCOLS.iter().find(|(word, _)| *word == params.text("protocol"));

@@ -214,6 +214,21 @@ fn copies_of_a_file_in_a_directory_and_a_cut_archive_are_told() {
     place.run(&["watch", cut.to_str().unwrap()]).expect(0).says("was read up to an error");
 }
 
+#[test]
+fn the_part_of_a_pipe_that_was_read_counts_when_the_user_ends_it() {
+    let place = Place::new();
+    let (input, mut writer) = std::io::pipe().unwrap();
+    let child = Guarded(place.command(&["watch", "-"]).stdin(input).spawn().unwrap());
+    let lines: String = minute().split_inclusive('\n').take(2_000).collect();
+    writer.write_all(lines.as_bytes()).unwrap();
+    let unread = || rustix::io::ioctl_fionread(&writer).unwrap();
+    wait_for("the pipe to be read", Duration::from_secs(30), || unread() == 0);
+    child.signal(rustix::process::Signal::INT);
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(130), "{ended:?}");
+    assert_eq!(counts(&place), [Some(2_000)]);
+}
+
 fn now_s() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64
 }
@@ -247,6 +262,22 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     let sources: Vec<&str> =
         report["plots"]["host"].as_array().unwrap().iter().filter_map(|panel| panel["source"].as_str()).collect();
     assert!(sources.contains(&"server") && sources.contains(&"cpu"), "{sources:?}");
+}
+
+#[test]
+fn a_log_of_statements_is_followed_from_its_first_message_on() {
+    let place = Place::new();
+    let entry = |message: &str| {
+        let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(now_s() * 1_000_000);
+        format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.000 UTC [1] LOG:  {message}\n")
+    };
+    let log = written(&place, "postgresql.log", &entry("database system is ready to accept connections"));
+    let child = place.recording(&["watch", &log, "--follow", "--for", "5s"]);
+    let statement = entry("duration: 2.000 ms  statement: SELECT 1");
+    append(Path::new(&log), &(statement.repeat(20) + &entry("checkpoint starting: time")));
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(counts(&place), [Some(20)]);
 }
 
 #[test]

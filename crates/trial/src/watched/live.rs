@@ -17,7 +17,7 @@ use plimsoll_sample::{ServerProcesses, start_of};
 
 use super::{LogTime, SLICE, Samples, WatchSpec, Watched, new_text, notices, unknown};
 use crate::error::{TrialError, io_error};
-use crate::log_file::{Followed, Grammar, feed, locked};
+use crate::log_file::{Followed, Grammar, Stoppable, feed, locked};
 use crate::run::{self, Ended, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
 use crate::watch::ReadingRecorder;
@@ -35,7 +35,9 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     if let Some(log) = log {
         let (head, reader) = Followed::open(&log.path, &over)?;
         let named = spec.format.map(|name| Grammar::named(name, spec.catalogue)).transpose()?;
-        let grammar = named.or_else(|| Grammar::of_head(&head, spec.catalogue, spec.stop));
+        let grammar = named
+            .or_else(|| Grammar::of_head(&head, spec.catalogue))
+            .or_else(|| Grammar::of_messages(&head, spec.catalogue));
         followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head, spec.catalogue))?, reader, head));
     }
     let server = ServerProcesses::default();
@@ -94,7 +96,10 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
         let reading = match (&mut followed, &text) {
             (Some((grammar, reader, _)), Some(text)) => {
                 let (grammar, over) = (*grammar, &over);
-                let read = move || feed(reader, grammar, text, Some(&now_us), over);
+                let read = move || {
+                    let mut source = Stoppable { source: reader, stop: over };
+                    feed(&mut source, grammar, text, Some(&now_us))
+                };
                 let begun = thread("log").spawn_scoped(scope, read);
                 Some(begun.map_err(|error| io_error("the thread of the log", &error)).inspect_err(|_| {
                     over.store(true, Ordering::SeqCst);

@@ -102,16 +102,19 @@ impl<'a> ReadLog<'a> {
             }
             log_file::must_be_read(&file, &head)?;
             if chosen.is_none() {
-                chosen = Grammar::of_head(&head, spec.catalogue, spec.stop);
+                chosen = Grammar::of_head(&head, spec.catalogue);
             }
-            if spec.is_stopped() {
-                break;
-            }
-            let grammar = chosen.ok_or_else(|| unknown(&file, &head, spec.catalogue))?;
+            let grammar = match chosen {
+                Some(grammar) => grammar,
+                // The user ended a pipe before its first operation.
+                None if spec.is_stopped() => break,
+                None => return Err(unknown(&file, &head, spec.catalogue)),
+            };
             let text = text.get_or_insert_with(|| Mutex::new(new_text(spec, grammar, SliceTable::growing())));
             locked(text).learn(&head);
             let before = locked(text).counts().clone();
-            if let Err(error) = feed(&mut *whole, grammar, text, None, spec.stop)
+            // The file ends when the user wants an end: the part that was read until then counts.
+            if let Err(error) = feed(&mut *whole, grammar, text, None)
                 && !spec.is_stopped()
             {
                 failed.push(format!("{} was read up to an error: {error}", file.display()));
