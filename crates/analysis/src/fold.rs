@@ -86,6 +86,12 @@ impl Fold {
         Some(rows)
     }
 
+    /// Returns the rows of the part so far of the first slice of the phase that began last, as [`Fold::slice`].
+    pub fn preview(&self, slice: &Slice<Distribution>) -> Option<(SliceRow, Vec<SliceRow>)> {
+        let trial = self.trial.as_ref()?;
+        Some(slices::of_slice(trial, trial.phases.last()?, slice, slices::length_ns(slice)))
+    }
+
     /// A series, and the position by which samples name it. They come in the order of their positions; again, they change
     /// nothing.
     pub fn series(&mut self, position: u32, series: &Series) {

@@ -250,7 +250,7 @@ impl Live {
     }
 
     /// Adds a row of a slice of the phase: of all operation types together, or of one type. Only a measured slice is in
-    /// the sums.
+    /// the sums. A row of the same slice, as far as it was, makes room for it.
     pub fn slice(&mut self, row: &SliceRow, measured: bool) {
         let Some(phase) = &mut self.phase else { return };
         let (done, newest) = if row.op == ALL {
@@ -259,6 +259,9 @@ impl Live {
             let of_type = phase.types.entry(row.op.clone()).or_default();
             (&mut of_type.done, &mut of_type.newest)
         };
+        if newest.back().is_some_and(|last| last.slice == row.slice && last.end_s != row.end_s) {
+            newest.pop_back();
+        }
         if newest.len() >= self.kept.max(1) {
             newest.pop_front();
         }

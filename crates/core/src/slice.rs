@@ -79,6 +79,8 @@ pub struct Tick {
 pub struct Slice<H = Histogram<u64>> {
     /// Position in the phase, from 0.
     pub ordinal: u32,
+    /// True for the part so far of the phase's first slice, which follows as a whole: only for displays.
+    pub preview: bool,
     /// True when the slice lies in the phase's warm-up and counts for nothing.
     pub warmup: bool,
     /// True if the slice lies after the phase's planned end: no operation started in it, and the last answers
@@ -139,6 +141,7 @@ impl<H> Default for Slice<H> {
     fn default() -> Self {
         Self {
             ordinal: 0,
+            preview: false,
             warmup: false,
             drain: false,
             start_ns: 0,

@@ -227,6 +227,26 @@ impl Collector {
         Some(slice)
     }
 
+    /// Returns the part so far of the first slice, whose counts stay; `None` after its end. Workers count meanwhile, so
+    /// that the newest operations may be missing.
+    pub fn preview(&self, now_ns: u64) -> Option<Slice> {
+        if self.ordinal > 0 || now_ns >= self.grid.end(0) {
+            return None;
+        }
+        let rows: Vec<_> = self.boards.iter().map(|board| board.tally(0).each()).collect();
+        let mut slice = Slice {
+            preview: true,
+            warmup: self.grid.is_warmup(0),
+            start_ns: self.grid.start(0),
+            end_ns: now_ns,
+            wall_ns: wall_ns(),
+            histograms: merged(rows, WorkerHistogram::add_to),
+            ..Slice::default()
+        };
+        self.describe_waiting(&mut slice, now_ns);
+        Some(slice)
+    }
+
     /// Returns the totals, when all workers are done or given up. The last slice ends at `end_ns`.
     pub fn finish(mut self, end_ns: u64, hung: &[OpTime], shared: &Shared, on_slice: &mut dyn FnMut(Slice)) -> Totals {
         // A slice that would begin with the end has nothing in it.
@@ -296,7 +316,7 @@ impl Collector {
             ..Slice::default()
         };
         let tallies: Vec<_> = self.boards.iter().map(|board| board.tally(self.ordinal)).collect();
-        slice.histograms = merged(tallies.iter().map(|tally| tally.each()).collect());
+        slice.histograms = merged(tallies.iter().map(|tally| tally.each()).collect(), WorkerHistogram::drain_into);
         let servers = shared.servers.lock().unwrap_or_else(PoisonError::into_inner);
         slice.servers = servers
             .iter()
@@ -370,7 +390,7 @@ impl Collector {
             watching.paused_ns += paused_ns(&watched.pauses, 0, 0, u64::MAX);
         }
         let tallies = self.boards.iter().map(|board| board.tally(self.ordinal));
-        watched.disturbed = merged(tallies.map(|tally| tally.each_disturbed()).collect());
+        watched.disturbed = merged(tallies.map(|tally| tally.each_disturbed()).collect(), WorkerHistogram::drain_into);
         slice.watched = is_seen.then_some(watched);
     }
 
@@ -445,9 +465,10 @@ impl Collector {
     }
 }
 
-/// Merges and empties the workers' histograms, which `rows` has in the same order.
+/// Merges the workers' histograms, which `rows` has in the same order and `take` empties or leaves.
 fn merged<'a>(
     mut rows: Vec<impl Iterator<Item = (KindId, Outcome, Measure, &'a WorkerHistogram)>>,
+    take: fn(&WorkerHistogram, &mut Option<Histogram<u64>>),
 ) -> Vec<SliceHistogram> {
     let mut all = Vec::new();
     loop {
@@ -456,7 +477,7 @@ fn merged<'a>(
         for row in &mut rows {
             let Some((kind, outcome, measure, histogram)) = row.next() else { continue };
             of = Some((kind, outcome, measure));
-            histogram.drain_into(&mut merged);
+            take(histogram, &mut merged);
         }
         let Some((kind, outcome, measure)) = of else { return all };
         if let Some(histogram) = merged {

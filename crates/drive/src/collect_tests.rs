@@ -60,6 +60,24 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
 }
 
 #[test]
+fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: None };
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0).unwrap()).collect();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
+    let lengths = |slice: &Slice| slice.histograms.iter().map(|one| one.histogram.len()).collect::<Vec<_>>();
+    boards.iter().for_each(|board| board.tally(0).record(0, Outcome::Ok, 10, 10));
+    let preview = collector.preview(500).unwrap();
+    assert_eq!((preview.preview, preview.start_ns, preview.end_ns, lengths(&preview)), (true, 0, 500, vec![2]));
+    boards[0].tally(0).record(0, Outcome::Ok, 20, 20);
+    boards.iter().for_each(|board| board.move_to(1));
+    assert!(collector.preview(1_000).is_none(), "the slice is over");
+    let slice = collector.take(2_000_000, &Shared::default(), &|_| false).unwrap();
+    assert_eq!((slice.preview, slice.end_ns, lengths(&slice)), (false, 1_000, vec![3]));
+    assert!(collector.preview(999).is_none());
+}
+
+#[test]
 fn of_pauses_over_the_end_of_a_slice_that_overlap_all_time_counts_and_none_twice() {
     const MS_NS: u64 = 1_000_000;
     let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };

@@ -32,6 +32,8 @@ const RUN_UP_NS: u64 = 1_000_000;
 const LOOK_NS: u64 = 20_000_000;
 /// Interval between looks while wire workers drive: each look is a sleep of its own, 25 µs of CPU.
 const WIRE_LOOK_NS: u64 = 100_000_000;
+/// Time from the start until the first slice is shown as far as it is.
+const PREVIEW_NS: u64 = 500_000_000;
 /// Delay of a slice after which its workers are given up.
 const STUCK_NS: u64 = 30_000_000_000;
 /// Earliest and latest time before the planned end at which it can be postponed: workers check for it every 10 ms.
@@ -199,8 +201,9 @@ impl<'a> RunningPhase<'a> {
         let sessions = self.placed.last().map_or(0, |last| last.sessions.end);
         collector.in_flight_max = self.spec.clients(sessions).into();
         collector.watch = self.spec.witness.as_ref().map(Watching::new);
+        let mut preview_ns = self.preview_ns();
         while !self.all_done() {
-            self.wait_until(collector.due_ns().min(self.put_off_at_ns()))?;
+            self.wait_until(collector.due_ns().min(self.put_off_at_ns()).min(preview_ns))?;
             if self.all_done() {
                 break;
             }
@@ -208,6 +211,12 @@ impl<'a> RunningPhase<'a> {
             self.look_for_ends(now_ns);
             collector.look();
             self.put_off_end(now_ns, &mut collector);
+            if now_ns >= preview_ns {
+                preview_ns = u64::MAX;
+                if let Some(slice) = collector.preview(now_ns) {
+                    on_slice(slice);
+                }
+            }
             if now_ns >= collector.due_ns() {
                 let done = |worker: usize| self.reports[worker].is_some();
                 if let Some(slice) = collector.take(now_ns, &self.shared, &done) {
@@ -219,6 +228,12 @@ impl<'a> RunningPhase<'a> {
             }
         }
         self.finish(collector, on_slice)
+    }
+
+    /// Returns the time at which the first slice is shown as far as it is; never if it soon ends.
+    fn preview_ns(&self) -> u64 {
+        let at_ns = self.grid.start_ns + PREVIEW_NS;
+        if self.spec.preview && at_ns + PREVIEW_NS <= self.grid.end(0) { at_ns } else { u64::MAX }
     }
 
     /// Returns the time at which a postponement of the end is decided.

@@ -161,6 +161,16 @@ impl WorkerHistogram {
 
     /// Moves everything counted into `into`, which is made when there is something. Leaves this one empty.
     pub fn drain_into(&self, into: &mut Option<Histogram<u64>>) {
+        self.pass_to(into, true);
+    }
+
+    /// Adds everything counted so far to `into`, which is made when there is something, and leaves it here. Its worker
+    /// may count meanwhile.
+    pub fn add_to(&self, into: &mut Option<Histogram<u64>>) {
+        self.pass_to(into, false);
+    }
+
+    fn pass_to(&self, into: &mut Option<Histogram<u64>>, empties: bool) {
         let (low, high) = (self.low.load(Relaxed), self.high.load(Relaxed));
         if low > high {
             return;
@@ -171,11 +181,15 @@ impl WorkerHistogram {
             if n > 0 {
                 let value = self.digits.value(low as usize + offset);
                 target.record_n(value, u64::from(n)).expect("a value of the same layout");
-                count.store(0, Relaxed);
+                if empties {
+                    count.store(0, Relaxed);
+                }
             }
         }
-        self.low.store(u32::MAX, Relaxed);
-        self.high.store(0, Relaxed);
+        if empties {
+            self.low.store(u32::MAX, Relaxed);
+            self.high.store(0, Relaxed);
+        }
     }
 }
 

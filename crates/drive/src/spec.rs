@@ -56,6 +56,9 @@ pub struct DriveSpec {
     pub ends_on_loss: bool,
     /// Length of a slice, 10 ms to 60 s.
     pub slice: Duration,
+    /// The first slice, if it has a second or more, is also passed on half a second after its start, as far as it is
+    /// then: [`plimsoll_core::Slice::preview`].
+    pub preview: bool,
     /// Operations are also counted by ticks of 10 ms: [`plimsoll_core::Slice::ticks`].
     pub ticks: bool,
     /// Start of the phase on the drive's clock, in nanoseconds: set when all sessions are open.
@@ -147,6 +150,7 @@ impl Default for DriveSpec {
             breaker: None,
             ends_on_loss: false,
             slice: Duration::from_secs(1),
+            preview: false,
             ticks: false,
             started: Arc::default(),
             depth: 1,

@@ -67,6 +67,7 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
     };
     Slice {
         ordinal: slice.ordinal,
+        preview: slice.preview,
         warmup: slice.warmup,
         drain: slice.drain,
         start_ns: slice.start_ns,

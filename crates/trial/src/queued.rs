@@ -134,7 +134,13 @@ impl Shared {
 fn is_reading(told: &Told) -> bool {
     matches!(
         told,
-        Told::Slice { .. } | Told::Sample(_) | Told::Loading(..) | Told::Cells(_) | Told::Note(_) | Told::Remark(_)
+        Told::Slice { .. }
+            | Told::Preview { .. }
+            | Told::Sample(_)
+            | Told::Loading(..)
+            | Told::Cells(_)
+            | Told::Note(_)
+            | Told::Remark(_)
     )
 }
 

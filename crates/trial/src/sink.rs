@@ -42,6 +42,13 @@ pub enum Told {
         /// True if the slice counts.
         measured: bool,
     },
+    /// The part so far of the phase's first slice, which follows as a whole.
+    Preview {
+        /// Figures of all operation types together.
+        row: Box<SliceRow>,
+        /// Figures of each operation type of which operations ended.
+        types: Vec<SliceRow>,
+    },
     /// The load that goes on: how many of its operations have ended, and of how many. Those that slices tell of besides come on top.
     Loading(u64, u64),
     /// A series of which something was read, and its position; again in each phase that reads it.
@@ -77,6 +84,10 @@ impl Told {
             Told::BeginTrial(header) => live.begin_trial(header),
             Told::BeginPhase(header, takes) => live.begin_phase(header, *takes),
             Told::EndPhase(_, _, end) => live.end_phase(end),
+            Told::Preview { row, types } => {
+                live.slice(row, false);
+                types.iter().for_each(|of_type| live.slice(of_type, false));
+            }
             Told::Slice { row, types, measured } => {
                 live.slice(row, *measured);
                 types.iter().for_each(|of_type| live.slice(of_type, *measured));
@@ -166,7 +177,9 @@ impl Sinks<'_> {
                 recorder.ledger_check(check)
             }
             // The recorder knows of these already, or they are for who looks on.
-            Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } => Ok(()),
+            Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } | Told::Preview { .. } => {
+                Ok(())
+            }
             Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) | Told::Cells(_) => {
                 Ok(())
             }
@@ -186,6 +199,14 @@ impl Sinks<'_> {
             self.show(&Told::Slice { row: Box::new(row), types, measured });
         }
         if measured { self.recorder.slice(trial, phase, slice) } else { Ok(()) }
+    }
+
+    /// Passes the part so far of a phase's first slice to the sink.
+    pub fn preview(&self, slice: &Slice) {
+        let rows = self.fold().preview(&packed(slice));
+        if let Some((row, types)) = rows {
+            self.show(&Told::Preview { row: Box::new(row), types });
+        }
     }
 
     /// Returns the results so far.

@@ -49,6 +49,10 @@ impl<'a> SliceRecorder<'a> {
 
     fn hand_on(&self, mut slice: Slice) -> Result<(), TrialError> {
         let (sinks, ordinal, label) = (self.context.sinks, self.trial.ordinal, self.trial.store.label.as_str());
+        if slice.preview {
+            sinks.preview(&slice);
+            return Ok(());
+        }
         let late = slice.watched.as_mut().and_then(|watched| watched.lateness.take());
         if let Some(late) = late.filter(|_| self.is_measured) {
             lateness(sinks, slice.end_ns, Distribution::from(&late))?;

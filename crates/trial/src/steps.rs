@@ -343,7 +343,7 @@ impl TrialRun<'_, '_> {
     pub(crate) fn spec(&self) -> DriveSpec {
         let (slice, io, witness) = (self.context.slice(), self.context.io, self.context.witness.clone());
         let open_timeout = Duration::from_nanos(self.context.plan.timeouts.setup_ns);
-        DriveSpec { slice, io, witness, open_timeout, ..DriveSpec::default() }
+        DriveSpec { slice, preview: true, io, witness, open_timeout, ..DriveSpec::default() }
     }
 
     /// Returns the counters of work that the store puts off under load, summed over its nodes.

@@ -3,7 +3,7 @@
 use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::live::Live;
 use plimsoll_analysis::view;
-use plimsoll_core::Outcome;
+use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
 
 use crate::driven::{driven, sampled};
@@ -107,6 +107,31 @@ fn what_the_wish_for_an_end_left_unanswered_is_no_failure_and_no_goal_is_judged_
     assert_eq!((shown.done.unknown, shown.done.failed), (900, 200));
     assert!(is_near(shown.done.error_percent().unwrap(), reported.error_percent));
     assert!(!shown.goals.is_empty() && shown.goals.iter().all(|goal| goal.seen.is_none() && goal.holds.is_none()));
+}
+
+#[test]
+fn the_first_slice_takes_the_place_of_its_first_part() {
+    let run = driven(&[1_000; 2]);
+    let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
+    let (mut fold, mut live) = (Fold::new(false), Live::new(10));
+    fold.begin_trial(trial.header.clone());
+    live.begin_trial(&trial.header);
+    fold.begin_phase(phase.header.clone());
+    live.begin_phase(&phase.header, None);
+    let whole = &phase.slices[0];
+    let part = Slice { preview: true, end_ns: whole.start_ns + 500_000_000, ..whole.clone() };
+    let (row, types) = fold.preview(&part).unwrap();
+    live.slice(&row, false);
+    types.iter().for_each(|of_type| live.slice(of_type, false));
+    let shown = live.phase().unwrap();
+    assert_eq!((shown.done.count, shown.newest.len(), shown.newest[0].rate_per_s), (0, 1, Some(2_000.0)));
+    assert!(shown.newest[0].percentile_ns("p99").is_some());
+    let (row, types) = fold.slice(whole.clone(), true).unwrap();
+    live.slice(&row, true);
+    types.iter().for_each(|of_type| live.slice(of_type, true));
+    let shown = live.phase().unwrap();
+    assert_eq!((shown.done.count, shown.newest.len(), shown.newest[0].rate_per_s), (1_000, 1, Some(1_000.0)));
+    assert!(shown.types.values().all(|of_type| of_type.newest.len() == 1));
 }
 
 #[test]

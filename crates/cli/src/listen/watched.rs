@@ -84,7 +84,12 @@ impl Sink for Watched {
             _ => {}
         }
         let is_step = matches!(told, Told::BeginPhase(..) | Told::EndPhase(..) | Told::EndRun(..));
-        if is_step || matches!(told, Told::Slice { .. } | Told::Loading(..) | Told::Cells(_) | Told::Fault(_)) {
+        if is_step
+            || matches!(
+                told,
+                Told::Slice { .. } | Told::Preview { .. } | Told::Loading(..) | Told::Cells(_) | Told::Fault(_)
+            )
+        {
             run.tell(is_step);
         }
     }

@@ -258,6 +258,27 @@ fn a_page_and_figures_for_programs_are_at_their_paths_and_nothing_is_changed() {
 }
 
 #[test]
+fn the_first_percentile_comes_before_the_end_of_the_first_slice() {
+    let place = Place::new();
+    let run = Listening::start(&place, "--for 3s --listen 127.0.0.1:0");
+    // Length of the newest slice of the drive, once it has a percentile.
+    let shown_s = || {
+        let figures: Value = serde_json::from_str(&run.get("/figures.json")?.1).ok()?;
+        let newest = &figures["phase"]["newest"];
+        let is_shown = figures["phase"]["kind"] == "drive" && newest["p99_ns"].is_u64();
+        is_shown.then(|| Some(newest["end_s"].as_f64()? - newest["start_s"].as_f64()?))?
+    };
+    let mut first_s = None;
+    wait_for("a percentile", Duration::from_secs(30), || {
+        first_s = shown_s();
+        first_s.is_some()
+    });
+    assert!(first_s < Some(0.9), "{first_s:?}");
+    assert_eq!(run.code(), Some(0));
+    assert_eq!(place.driven()["ops"]["seconds"].as_f64().map(f64::round), Some(3.0));
+}
+
+#[test]
 fn clients_that_read_slowly_or_say_nothing_do_not_slow_the_run() {
     let place = Place::new();
     let begun = Instant::now();

@@ -20,6 +20,7 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         check_time("a slice", start_ns, end_ns)?;
         let slice = Slice {
             ordinal: row.get(2)?,
+            preview: false,
             warmup: row.get(3)?,
             start_ns,
             end_ns,

@@ -216,6 +216,7 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
     let watched = (ordinal != 1).then(|| watched(ordinal, &histograms));
     Slice {
         ordinal,
+        preview: false,
         warmup: ordinal == 0,
         start_ns: u64::from(ordinal) * SLICE_NS,
         end_ns: u64::from(ordinal + 1) * SLICE_NS,

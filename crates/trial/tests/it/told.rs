@@ -66,6 +66,7 @@ impl Sink for Seen {
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
             Told::Loading(..)
+            | Told::Preview { .. }
             | Told::Series(..)
             | Told::Event(_)
             | Told::Fault(_)
