@@ -20,20 +20,20 @@ const PERCENTILES: [&str; 5] = ["p50", "p90", "p95", "p99", "p999"];
 type Label<'a> = (&'a str, &'a str);
 
 /// Metric: all samples of one name.
-pub struct Family<'a> {
+pub struct MetricFamily<'a> {
     /// Name.
     pub name: String,
     /// Sentence for people.
     pub about: String,
     /// Type.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// Samples, at least one.
-    pub samples: Vec<Sample<'a>>,
+    pub samples: Vec<MetricSample<'a>>,
 }
 
 /// Type of a metric.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// Sum that only grows.
     Counter,
     /// Value that rises and falls.
@@ -43,15 +43,15 @@ pub enum Kind {
 }
 
 /// Value with its labels.
-pub struct Sample<'a> {
+pub struct MetricSample<'a> {
     /// Names and values of labels.
     pub labels: Vec<(String, String)>,
     /// Value.
-    pub value: Value<'a>,
+    pub value: MetricValue<'a>,
 }
 
 /// Value of a sample.
-pub enum Value<'a> {
+pub enum MetricValue<'a> {
     /// Of a counter or a gauge.
     Number(f64),
     /// Of a histogram.
@@ -75,28 +75,28 @@ pub fn sum_s(times: &Times) -> f64 {
 }
 
 /// Returns all metrics of the run that have samples.
-pub fn families(run: &WatchedRun) -> Vec<Family<'_>> {
+pub fn families(run: &WatchedRun) -> Vec<MetricFamily<'_>> {
     let mut out = Metrics::default();
     about(&mut out, run);
     phase(&mut out, run);
     for (prefix, all) in [("plimsoll_operations", true), ("plimsoll_type_operations", false)] {
         let what = if all { "" } else { ", by operation type" };
         let about = format!("Operations that ended, without those of warm-ups{what}.");
-        out.begin(&format!("{prefix}_total"), Kind::Counter, &about);
+        out.begin(&format!("{prefix}_total"), MetricKind::Counter, &about);
         for (of, done) in totals(run, all) {
             for (outcome, count) in [("ok", done.ok()), ("rejected", done.rejected), ("unknown", done.unknown)] {
                 out.add(&[&labels(of)[..], &[("outcome", outcome)]].concat(), count as f64);
             }
         }
     }
-    out.begin("plimsoll_unsent_operations_total", Kind::Counter, "Operations that were due and never sent.");
+    out.begin("plimsoll_unsent_operations_total", MetricKind::Counter, "Operations that were due and never sent.");
     for (of, done) in totals(run, true) {
         out.add(&labels(of), done.unfinished as f64);
     }
     for (name, all) in [("plimsoll_response_seconds", true), ("plimsoll_type_response_seconds", false)] {
         let what = if all { "all operation types together" } else { "each operation type" };
-        out.begin(name, Kind::Histogram, &format!("Response times of {what}, without rejected operations."));
-        totals(run, all).for_each(|(of, done)| out.push(&labels(of), Value::Times(&done.times)));
+        out.begin(name, MetricKind::Histogram, &format!("Response times of {what}, without rejected operations."));
+        totals(run, all).for_each(|(of, done)| out.push(&labels(of), MetricValue::Times(&done.times)));
     }
     out.end()
 }
@@ -115,24 +115,24 @@ fn labels(of: &SumsOf) -> Vec<Label<'_>> {
 /// Writes the metrics of the run as a whole.
 fn about(out: &mut Metrics<'_>, run: &WatchedRun) {
     if let Some(header) = &run.header {
-        out.begin("plimsoll_run_info", Kind::Gauge, "The run; the value is 1.");
+        out.begin("plimsoll_run_info", MetricKind::Gauge, "The run; the value is 1.");
         let version = header.plimsoll_version.as_str();
         let labels = [("id", &*header.id), ("plan", &*header.plan_name), ("tag", &*header.tag), ("version", version)];
         out.add(&labels, 1.0);
     }
-    out.begin("plimsoll_run_ended", Kind::Gauge, "1 after the end of the run, 0 before.");
+    out.begin("plimsoll_run_ended", MetricKind::Gauge, "1 after the end of the run, 0 before.");
     out.add(&[], f64::from(u8::from(run.ended.is_some())));
-    out.begin("plimsoll_lost_observations_total", Kind::Counter, "Observations that these figures lack.");
+    out.begin("plimsoll_lost_observations_total", MetricKind::Counter, "Observations that these figures lack.");
     out.add(&[], run.lost as f64);
     if let Some(cells) = &run.cells {
-        out.begin("plimsoll_cells", Kind::Gauge, "Cells of the run, by their state.");
+        out.begin("plimsoll_cells", MetricKind::Gauge, "Cells of the run, by their state.");
         let states =
             [("planned", cells.of), ("done", cells.done), ("left_out", cells.left_out), ("broken", cells.broken)];
         for (state, count) in states {
             out.add(&[("state", state)], f64::from(count));
         }
     }
-    out.begin("plimsoll_series", Kind::Gauge, "Newest value of a series, in the series' own unit.");
+    out.begin("plimsoll_series", MetricKind::Gauge, "Newest value of a series, in the series' own unit.");
     for (series, value) in run.live.values() {
         let of = [("source", &*series.source), ("subject", &*series.subject), ("name", &*series.name)];
         out.add(&[&of[..], &[("unit", &*series.unit)]].concat(), value);
@@ -143,38 +143,38 @@ fn about(out: &mut Metrics<'_>, run: &WatchedRun) {
 fn phase(out: &mut Metrics<'_>, run: &WatchedRun) {
     let (Some(trial), Some(phase)) = (run.live.trial(), run.live.phase()) else { return };
     let of = [("store", trial.store_label.as_str()), ("phase", phase.header.name.as_str())];
-    out.begin("plimsoll_phase_info", Kind::Gauge, "Phase that began last; the value is 1 until the phase ends.");
+    out.begin("plimsoll_phase_info", MetricKind::Gauge, "Phase that began last; the value is 1 until the phase ends.");
     let kind = [("kind", phase.header.kind.name()), ("trial", run.trial.as_str())];
     out.add(&[&of[..], &kind].concat(), f64::from(u8::from(phase.ended.is_none())));
     if let Some(takes) = phase.takes {
-        out.begin("plimsoll_phase_planned_seconds", Kind::Gauge, "Planned duration of the phase.");
+        out.begin("plimsoll_phase_planned_seconds", MetricKind::Gauge, "Planned duration of the phase.");
         out.add(&of, takes.as_secs_f64());
     }
     if let Some(row) = phase.newest.back() {
         out.begin(
             "plimsoll_phase_elapsed_seconds",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Time from the start of the phase to its newest slice.",
         );
         out.add(&of, row.end_s - phase.header.start_ns as f64 / 1e9);
         if let Some(rate) = row.rate_per_s {
-            out.begin("plimsoll_slice_operations_per_second", Kind::Gauge, "Throughput of the newest slice.");
+            out.begin("plimsoll_slice_operations_per_second", MetricKind::Gauge, "Throughput of the newest slice.");
             out.add(&of, rate);
         }
         let about = "Percentiles of the newest slice, with at least ten samples above.";
-        out.begin("plimsoll_slice_response_seconds", Kind::Gauge, about);
+        out.begin("plimsoll_slice_response_seconds", MetricKind::Gauge, about);
         for name in PERCENTILES {
             let value = row.percentile_ns(name).map(|ns| ns as f64 / 1e9);
             value.into_iter().for_each(|value| out.add(&[&of[..], &[("percentile", name)]].concat(), value));
         }
-        out.begin("plimsoll_in_flight_operations", Kind::Gauge, "Operations sent and not answered.");
+        out.begin("plimsoll_in_flight_operations", MetricKind::Gauge, "Operations sent and not answered.");
         out.add(&of, row.in_flight as f64);
-        out.begin("plimsoll_due_operations", Kind::Gauge, "Operations due and not sent.");
+        out.begin("plimsoll_due_operations", MetricKind::Gauge, "Operations due and not sent.");
         out.add(&of, row.due_unsent as f64);
     }
     let of_goals = [of[0], ("phase", phase.goals_phase.as_str())];
     goals(out, &of_goals, &phase.goals);
-    out.begin("plimsoll_fault_active", Kind::Gauge, "1 while a fault of the phase is in effect, 0 after it.");
+    out.begin("plimsoll_fault_active", MetricKind::Gauge, "1 while a fault of the phase is in effect, 0 after it.");
     for span in &phase.faults {
         let is_active = span.taken_ns.is_some() && span.healed_ns.is_none();
         // A fault may be repeated, with equal words.
@@ -198,7 +198,7 @@ fn goals(out: &mut Metrics<'_>, of: &[Label<'_>], goals: &[LiveGoal]) {
         ("plimsoll_goal_held", "1 if the goal holds so far, 0 if not.", &holds),
     ];
     for (name, about, column) in columns {
-        out.begin(name, Kind::Gauge, about);
+        out.begin(name, MetricKind::Gauge, about);
         for goal in goals {
             let unit = if goal.unit == "ns" { "s" } else { goal.unit.as_str() };
             let labels = [of, &[("goal", goal.name.as_str()), ("unit", unit)]].concat();
@@ -210,30 +210,30 @@ fn goals(out: &mut Metrics<'_>, of: &[Label<'_>], goals: &[LiveGoal]) {
 /// Metrics, one after the other.
 #[derive(Default)]
 struct Metrics<'a> {
-    families: Vec<Family<'a>>,
+    families: Vec<MetricFamily<'a>>,
 }
 
 impl<'a> Metrics<'a> {
     /// Begins a metric.
-    fn begin(&mut self, name: &str, kind: Kind, about: &str) {
+    fn begin(&mut self, name: &str, kind: MetricKind, about: &str) {
         let (name, about) = (name.to_owned(), about.to_owned());
-        self.families.push(Family { name, about, kind, samples: Vec::new() });
+        self.families.push(MetricFamily { name, about, kind, samples: Vec::new() });
     }
 
     /// Adds a number to the metric that was begun last.
     fn add(&mut self, labels: &[Label<'_>], value: f64) {
-        self.push(labels, Value::Number(value));
+        self.push(labels, MetricValue::Number(value));
     }
 
-    fn push(&mut self, labels: &[Label<'_>], value: Value<'a>) {
+    fn push(&mut self, labels: &[Label<'_>], value: MetricValue<'a>) {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         if let Some(family) = self.families.last_mut() {
-            family.samples.push(Sample { labels, value });
+            family.samples.push(MetricSample { labels, value });
         }
     }
 
     /// Returns the metrics. Those without samples are left out.
-    fn end(mut self) -> Vec<Family<'a>> {
+    fn end(mut self) -> Vec<MetricFamily<'a>> {
         self.families.retain(|family| !family.samples.is_empty());
         self.families
     }

@@ -6,7 +6,7 @@
 
 use plimsoll_analysis::Times;
 
-use crate::listen::metrics::{self, Family, Kind, Sample, Value};
+use crate::listen::metrics::{self, MetricFamily, MetricKind, MetricSample, MetricValue};
 
 /// Media type of the format.
 pub const MEDIA_TYPE: &str =
@@ -25,16 +25,16 @@ const DOUBLE: u64 = 1;
 const LENGTH: u64 = 2;
 
 /// Returns the metrics as messages.
-pub fn encoded(families: &[Family<'_>]) -> Vec<u8> {
+pub fn encoded(families: &[MetricFamily<'_>]) -> Vec<u8> {
     let mut out = Message::default();
-    for Family { name, about, kind, samples } in families {
+    for MetricFamily { name, about, kind, samples } in families {
         let mut family = Message::default();
         family.text(1, name);
         family.text(2, about);
         let number = match kind {
-            Kind::Counter => 0,
-            Kind::Gauge => 1,
-            Kind::Histogram => 4,
+            MetricKind::Counter => 0,
+            MetricKind::Gauge => 1,
+            MetricKind::Histogram => 4,
         };
         family.number(3, number);
         samples.iter().for_each(|sample| family.message(4, &metric(*kind, sample)));
@@ -44,7 +44,7 @@ pub fn encoded(families: &[Family<'_>]) -> Vec<u8> {
 }
 
 /// Returns a message `Metric`.
-fn metric(kind: Kind, sample: &Sample<'_>) -> Message {
+fn metric(kind: MetricKind, sample: &MetricSample<'_>) -> Message {
     let mut metric = Message::default();
     for (name, value) in &sample.labels {
         let mut label = Message::default();
@@ -53,12 +53,12 @@ fn metric(kind: Kind, sample: &Sample<'_>) -> Message {
         metric.message(1, &label);
     }
     match sample.value {
-        Value::Number(value) => {
+        MetricValue::Number(value) => {
             let mut number = Message::default();
             number.double(1, value);
-            metric.message(if kind == Kind::Counter { 3 } else { 2 }, &number);
+            metric.message(if kind == MetricKind::Counter { 3 } else { 2 }, &number);
         }
-        Value::Times(times) => metric.message(7, &histogram(times)),
+        MetricValue::Times(times) => metric.message(7, &histogram(times)),
     }
     metric
 }
@@ -235,9 +235,9 @@ mod tests {
     /// Returns the fields of the only histogram of a metric of these times.
     fn histogram_of(times: &Times) -> Vec<(u64, Read)> {
         let labels = vec![("store".to_owned(), "a\"b".to_owned())];
-        let samples = vec![Sample { labels, value: Value::Times(times) }];
+        let samples = vec![MetricSample { labels, value: MetricValue::Times(times) }];
         let (name, about) = ("x_seconds".to_owned(), "Times.".to_owned());
-        let bytes = encoded(&[Family { name, about, kind: Kind::Histogram, samples }]);
+        let bytes = encoded(&[MetricFamily { name, about, kind: MetricKind::Histogram, samples }]);
         let mut rest = bytes.as_slice();
         let family = fields(&delimited(&mut rest));
         assert!(rest.is_empty());
@@ -323,9 +323,9 @@ mod tests {
 
     #[test]
     fn counters_and_gauges_have_their_own_fields() {
-        for (kind, number, field) in [(Kind::Counter, 0, 3), (Kind::Gauge, 1, 2)] {
-            let samples = vec![Sample { labels: Vec::new(), value: Value::Number(-2.5) }];
-            let bytes = encoded(&[Family { name: "x".to_owned(), about: String::new(), kind, samples }]);
+        for (kind, number, field) in [(MetricKind::Counter, 0, 3), (MetricKind::Gauge, 1, 2)] {
+            let samples = vec![MetricSample { labels: Vec::new(), value: MetricValue::Number(-2.5) }];
+            let bytes = encoded(&[MetricFamily { name: "x".to_owned(), about: String::new(), kind, samples }]);
             let family = fields(&delimited(&mut bytes.as_slice()));
             assert_eq!(all(&family, 3), [Read::Number(number)]);
             let metric = all(&family, 4)[0].fields();

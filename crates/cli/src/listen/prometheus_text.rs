@@ -4,27 +4,27 @@ use std::fmt::Write as _;
 
 use plimsoll_analysis::Times;
 
-use crate::listen::metrics::{self, Family, Kind, Sample, Value};
+use crate::listen::metrics::{self, MetricFamily, MetricKind, MetricSample, MetricValue};
 
 /// Media type of the format.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Returns the metrics as text.
-pub fn text(families: &[Family<'_>]) -> String {
+pub fn text(families: &[MetricFamily<'_>]) -> String {
     let mut text = String::new();
-    for Family { name, about, kind, samples } in families {
+    for MetricFamily { name, about, kind, samples } in families {
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let _ = writeln!(text, "# HELP {name} {about}\n# TYPE {name} {kind}");
-        for Sample { labels, value } in samples {
+        for MetricSample { labels, value } in samples {
             let labels: Vec<String> =
                 labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
             match value {
-                Value::Number(value) => line(&mut text, name, &labels, *value),
-                Value::Times(times) => histogram(&mut text, name, &labels, times),
+                MetricValue::Number(value) => line(&mut text, name, &labels, *value),
+                MetricValue::Times(times) => histogram(&mut text, name, &labels, times),
             }
         }
     }
@@ -62,9 +62,9 @@ mod tests {
         let mut times = Times::default();
         times.add(&[(900, 3), (40_000, 5), (2_000_000_000, 1), (60_000_000_000, 2)]);
         let labels = vec![("store".to_owned(), "a\"b\\".to_owned())];
-        let samples = vec![Sample { labels, value: Value::Times(&times) }];
+        let samples = vec![MetricSample { labels, value: MetricValue::Times(&times) }];
         let (name, about) = ("x_seconds".to_owned(), "Times.".to_owned());
-        let text = text(&[Family { name, about, kind: Kind::Histogram, samples }]);
+        let text = text(&[MetricFamily { name, about, kind: MetricKind::Histogram, samples }]);
         let line = |end: &str| text.lines().find(|line| line.contains(end)).unwrap().rsplit(' ').next().unwrap();
         let found = ["le=\"0.000001\"", "le=\"0.00005\"", "le=\"1\"", "le=\"10\"", "+Inf", "_count", "_sum"].map(line);
         assert_eq!(found, ["3", "8", "8", "9", "11", "11", "122.0002027"]);
