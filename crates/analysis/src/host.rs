@@ -37,7 +37,7 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
         seen.0 += usize::from(values.iter().any(Option::is_some));
         if values.iter().all(|value| value.is_none_or(|value| value == 0.0)) {
             if values.iter().any(Option::is_some) {
-                seen.1.push(spoken(&series.name));
+                seen.1.push(series.spoken());
             }
             continue;
         }
@@ -48,9 +48,9 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
             |one: &Series| (&one.source, &one.subject, &one.unit) == (&series.source, &series.subject, &series.unit);
         let alone = !series.subject.is_empty() && run.series.iter().filter(|one| is_alike(one)).count() == 1;
         let (name, line) = if alone {
-            (format!("{}, {}", title(&series.source, ""), spoken(&series.name)), series.subject.clone())
+            (format!("{}, {}", title(&series.source, ""), series.spoken()), series.subject.clone())
         } else {
-            (title(&series.source, &series.subject), spoken(&series.name))
+            (title(&series.source, &series.subject), series.spoken())
         };
         let line = Line::new(line, values);
         match panels
@@ -99,7 +99,7 @@ fn distributions(run: &Run) -> impl Iterator<Item = Panel> + '_ {
         }
         let is_seen = lines.iter().flatten().any(Option::is_some);
         is_seen.then(|| Panel {
-            name: format!("{}, {}", title(&series.source, &series.subject), spoken(&series.name)),
+            name: format!("{}, {}", title(&series.source, &series.subject), series.spoken()),
             unit: "ms".to_owned(),
             source: series.source.clone(),
             steps: false,
@@ -121,7 +121,7 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
         for (series, value) in sample.values.iter().filter(|(_, value)| *value > 0.0) {
             let Some(series) = run.series.get(*series as usize) else { continue };
             if series.kind == SeriesKind::Cycle {
-                let many = || format!("{value:.0} {}", spoken(&series.name));
+                let many = || format!("{value:.0} {}", series.spoken());
                 let name = if *value < 2.0 { number::singular(&series.name) } else { many() };
                 marks.push(Mark { x: sample.at_ns as f64 / 1e9, name });
             }
@@ -173,11 +173,6 @@ fn title(sampler: &str, subject: &str) -> String {
     // `cpu0` of the sampler `cpu` is CPU 0.
     let subject = subject.strip_prefix(sampler).unwrap_or(subject);
     if subject.is_empty() { name } else { format!("{name} {subject}") }
-}
-
-/// A series' name as people write it.
-fn spoken(name: &str) -> String {
-    name.replace('_', " ")
 }
 
 /// The panels that say which resource a store ran into: the whole CPU, the busiest disk, what waits, and the shares of

@@ -23,6 +23,7 @@
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
+//! | [`lock_waits`] | [`LockWaits`](lock_waits::LockWaits): sessions that wait for locks, by holder |
 //! | [`study`] | kinds of phase, goals, figures, answers: contents that a plan and a recording share |
 //! | [`mounts`] | [`mounts::Mount`]: a line of the kernel's table of mounts |
 //! | [`pace`] | start times of operations |
@@ -66,6 +67,7 @@ pub mod layout;
 pub mod ldap;
 pub mod limits;
 pub mod link;
+pub mod lock_waits;
 pub mod log_time;
 pub mod mounts;
 pub mod nearest;

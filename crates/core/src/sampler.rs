@@ -9,6 +9,12 @@ pub const STORE: &str = "store";
 /// Name of the series of a store's sessions that wait for locks.
 pub const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
 
+/// Beginning of the names of series of a store's sessions that wait for one object, and the words between the object and
+/// the session that holds it: `waiting for a row of accounts, held by a session that ran …`.
+pub const WAITING_FOR: &str = "waiting for ";
+/// See [`WAITING_FOR`].
+pub const HELD_BY: &str = ", held by ";
+
 /// Source name of the wake-up latency of the witness of the machine's pauses.
 pub const WITNESS: &str = "witness";
 
@@ -40,12 +46,19 @@ pub struct Series {
     pub source: String,
     /// Object of the series: `cpu0`, `vda`, a store, one of its nodes; empty if there is only one.
     pub subject: String,
-    /// Name of the measured quantity, without a unit: `user`, `flushes`, `flush_time`.
+    /// Name of the measured quantity, without a unit: `user`, `flushes`, `flush_time`; or words.
     pub name: String,
     /// Unit of the values: `%`, `B/s`, `1/s`, `B`, `ms`, `tasks`; empty for counts and cycles.
     pub unit: String,
     /// Meaning of the values.
     pub kind: SeriesKind,
+}
+
+impl Series {
+    /// Returns the name in words: `flush time`. Names in a name that consists of words are left as they are.
+    pub fn spoken(&self) -> String {
+        if self.name.contains(' ') { self.name.clone() } else { self.name.replace('_', " ") }
+    }
 }
 
 /// A value read for one series, as its source counts it.
@@ -179,6 +192,13 @@ mod tests {
         assert_eq!(Reading::level("", "dirty", "B", 6.0).since(None), Some(6.0));
         let units = [total("", 0.0), total("s", 0.0), total("B", 0.0), cycle(0.0)];
         assert_eq!(units.map(|one| one.series(STORE, "").unit), ["1/s", "%", "B/s", ""]);
+    }
+
+    #[test]
+    fn a_name_of_words_keeps_the_names_in_it() {
+        let spoken = |name| Reading::level("", name, "", 0.0).series(STORE, "").spoken();
+        assert_eq!(spoken("flush_time"), "flush time");
+        assert_eq!(spoken("waiting for a row of my_table"), "waiting for a row of my_table");
     }
 
     #[test]

@@ -453,8 +453,8 @@ pub trait StoreKind: Send + Sync {
         Ok(None)
     }
 
-    /// Returns an example of each counter that [`Store::probes`] may read from stores with these parameters. The values
-    /// are 0.
+    /// Returns an example of each counter that [`Store::probes`] may read from stores with these parameters, except for
+    /// those of [lock waits](crate::lock_waits), whose names are not fixed. The values are 0.
     fn counters(&self, _params: &Params) -> Vec<Reading> {
         Vec::new()
     }

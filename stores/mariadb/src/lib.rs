@@ -8,6 +8,7 @@
 //! | `store` | attached or private: what it makes, and what it can be asked |
 //! | `control` | settings, sizes, tidying, checks, in plain SQL |
 //! | `counters` | what the server counts of its own work, and its cycle |
+//! | `lock_waits` | its sessions that wait for locks, and those that hold them |
 //! | `plan` | EXPLAIN's rows in words |
 //! | `production`, `log` | what a running server was asked, by its digests and its logs |
 //! | [`wire`] | one connection as a protocol without I/O |
@@ -26,6 +27,7 @@ mod control;
 mod counters;
 mod galera;
 mod kind;
+mod lock_waits;
 mod log;
 mod plan;
 mod production;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use plimsoll_core::lock_waits::LockWaits;
 use plimsoll_core::{
     Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Removal,
     Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id, tables,
@@ -17,6 +18,7 @@ use crate::conninfo::ConnInfo;
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::galera;
+use crate::lock_waits;
 use crate::plan;
 use crate::replicas;
 use crate::server::{MariadbRecipe, Topology};
@@ -400,13 +402,14 @@ impl MariadbStore {
 
 /// Returns a probe of a server's counters under the name `node`, over a connection such as `link` makes.
 fn probe_over(link: &Link<Connection>, flavor: Flavor, topology: Topology, node: String) -> Probe {
-    let mut log_bytes = None;
+    let (mut log_bytes, mut locks) = (None, LockWaits::default());
     link.probe(move |control| {
         let log_bytes = match log_bytes {
             Some(known) => known,
             None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
         };
         let mut all = counters::read(control, log_bytes, &node)?;
+        locks.read(&mut all, Dialect::Mysql, || lock_waits::read(control, flavor))?;
         if topology == Topology::Replicas {
             all.extend(counters::lag(control, &node)?);
         }

@@ -1,14 +1,16 @@
 //! Counters of the server's own work: checkpoints, the log, commits, the cache, autovacuum. One question of
-//! one round trip, from the views that its version has.
+//! one round trip, from the views that its version has; another one while sessions wait for locks.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::lock_waits::LockWaits;
 use plimsoll_core::sampler::WAITING_FOR_LOCKS;
-use plimsoll_core::{Answer, Reading, StoreError};
+use plimsoll_core::{Answer, Dialect, Reading, StoreError};
 use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
+use crate::lock_waits;
 
 /// First versions that have these views, as `server_version_num`.
 const HAS_PG_STAT_WAL: u32 = 140_000;
@@ -25,6 +27,7 @@ pub(crate) struct Counters {
     checkpoints: u64,
     /// The server may not be asked where its last checkpoint began.
     without_checkpoint: bool,
+    locks: LockWaits,
 }
 
 impl Counters {
@@ -38,7 +41,9 @@ impl Counters {
             self.ask_for(version);
         }
         let answer = connection.simple(&self.question)?;
-        Ok(self.counters(&answer))
+        let mut counters = self.counters(&answer);
+        self.locks.read(&mut counters, Dialect::Postgres, || lock_waits::read(connection))?;
+        Ok(counters)
     }
 
     /// Puts the question together for a server of this version.

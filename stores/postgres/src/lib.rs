@@ -7,6 +7,7 @@
 //! | [`kind`] | the store as `stores/all` lists it, and its parameters |
 //! | `store` | attached or private: what it makes, and what it can be asked |
 //! | `counters` | what the server counts of its own work |
+//! | `lock_waits` | its sessions that wait for locks, and those that hold them |
 //! | `control` | settings, sizes, tidying, checks, in plain SQL |
 //! | [`wire`] | one connection as a protocol without I/O |
 //! | [`Connection`] | the same, blocking, over a socket of its own |
@@ -30,6 +31,7 @@ pub mod conninfo;
 mod control;
 mod counters;
 mod kv;
+mod lock_waits;
 mod log;
 mod patroni;
 mod pooler;

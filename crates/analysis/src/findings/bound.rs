@@ -1,7 +1,7 @@
 //! Saturation: resources that are used up, or waited for, in most slices of a phase.
 
 use plimsoll_core::Slice;
-use plimsoll_core::sampler::{STORE, WAITING_FOR_LOCKS};
+use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR, WAITING_FOR_LOCKS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
@@ -42,14 +42,29 @@ fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Opti
     let words = Words {
         rule: "bound",
         sentence: format!(
-            "in most slices {} sessions of the store waited for locks, beside {clients} clients",
-            number::significant(waiting)
+            "in most slices {} sessions of the store waited for locks, beside {clients} clients{}",
+            number::significant(waiting),
+            held(run, all).unwrap_or_default()
         ),
         opposite: less(phase, "as many wait for locks."),
         next: next_of_locks(phase.facts),
         command: halved(run, phase).unwrap_or_else(|| again(run, false)),
     };
     Some(words.finding(phase.facts))
+}
+
+/// Returns the end of a sentence with the object for which most waited, and its holder; `None` if none is known.
+fn held(run: &Run, all: &[Vec<Option<f64>>]) -> Option<String> {
+    let waits =
+        run.series.iter().zip(all).filter(|(series, _)| series.source == STORE).filter_map(|(series, values)| {
+            let object = series.name.strip_prefix(WAITING_FOR)?;
+            Some((object, values.iter().flatten().sum::<f64>()))
+        });
+    let waits: Vec<(&str, f64)> = waits.collect();
+    let waited: f64 = waits.iter().map(|(_, waited)| waited).sum();
+    let named = waits.into_iter().filter(|(object, waited)| object.contains(HELD_BY) && *waited > 0.0);
+    let (object, most) = named.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    Some(format!("; {} of them waited for {object}", number::with_unit(most * 100.0 / waited, "%")))
 }
 
 /// Returns the resources by which a phase is bound; `None` without any.

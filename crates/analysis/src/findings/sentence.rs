@@ -1,6 +1,6 @@
 //! Findings in words, with the next step and the command that tests them.
 
-use plimsoll_core::sampler::{STORE, WAITING_FOR_LOCKS};
+use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
@@ -262,7 +262,8 @@ impl Wording<'_, '_, '_> {
 
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.
     fn next(&self, watched: &WatchedSeries) -> String {
-        let is_lock = watched.source == STORE && watched.name.ends_with(&WAITING_FOR_LOCKS.replace('_', " "));
+        let is_of_all = watched.name.ends_with(&WAITING_FOR_LOCKS.replace('_', " "));
+        let is_lock = watched.source == STORE && (is_of_all || watched.name.contains(HELD_BY));
         if is_lock { next_of_locks(self.phase.facts) } else { next(watched).to_owned() }
     }
 

@@ -127,7 +127,6 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.
 fn name(series: &Series) -> Option<String> {
-    let spoken = || series.name.replace('_', " ");
     match series.kind {
         _ if NO_CAUSES.contains(&series.source.as_str()) => None,
         SeriesKind::Cycle => Some(format!("{} of {}", number::singular(&series.name), series.subject)),
@@ -137,7 +136,7 @@ fn name(series: &Series) -> Option<String> {
             format!("{} (p99)", words.join(" ").replace('_', " "))
         }),
         // Of what a store counts, more in a slow moment is no consequence of more operations.
-        SeriesKind::Total if series.source == STORE => Some(format!("{}: {}", series.subject, spoken())),
+        SeriesKind::Total if series.source == STORE => Some(format!("{}: {}", series.subject, series.spoken())),
         SeriesKind::Level | SeriesKind::Total => line::waits_for(series),
     }
 }

@@ -67,7 +67,7 @@ pub fn processors(series: &[Series]) -> f64 {
 /// A resource without its values, named as sentences have it; `None` for what says nothing about a store.
 pub fn named(series: &Series, cores: f64) -> Option<Resource> {
     let subject = series.subject.as_str();
-    let name = series.name.replace('_', " ");
+    let name = series.spoken();
     let is_use = matches!(series.name.as_str(), "user" | "system");
     let (name, capacity) = match series.source.as_str() {
         "generator" | PROGRESS => return None,

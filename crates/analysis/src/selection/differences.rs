@@ -335,8 +335,9 @@ fn is_told(series: &Series) -> bool {
 
 /// Returns the name of a series: source, subject and name.
 fn series_name(series: &Series) -> String {
-    let words = [series.source.as_str(), &series.subject, &series.name].into_iter().filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join(" ").replace('_', " ")
+    let name = series.spoken();
+    let words = [series.source.as_str(), &series.subject, &name].into_iter().filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the values in ascending order, each once.

@@ -352,6 +352,28 @@ fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
 }
 
 #[test]
+fn locks_that_bind_a_phase_are_named_with_the_statement_of_their_holder() {
+    let mut run = driven(&[2_000; 30]);
+    run.trials[0].phases[0].header.clients = 16;
+    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[12.0; 30]);
+    let held = "waiting for a row of pgbench_branches, held by a session that ran UPDATE pgbench_branches SET bbalance = \
+                bbalance + ?";
+    sampled(&mut run, "store", "fjall", held, "", &[9.0; 30]);
+    let idle = "waiting for table pgbench_tellers, held by a session that is between two statements";
+    sampled(&mut run, "store", "fjall", idle, "", &[1.0; 30]);
+    sampled(&mut run, "store", "fjall", "waiting for other locks", "", &[2.0; 30]);
+    let finding = only(&run, "bound");
+    assert_eq!(
+        finding.sentence,
+        format!(
+            "fjall, phase mixed: in most slices 12.0 sessions of the store waited for locks, beside 16 clients; 75.0 % of \
+             them {}.",
+            held.replacen("waiting", "waited", 1)
+        )
+    );
+}
+
+#[test]
 fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
     let mut run = driven(&[2_000; 30]);
     sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));

@@ -99,6 +99,11 @@ fn the_first_sentence_names_a_lock_and_neither_equal_values_nor_next_to_nothing(
     let words = "the largest difference, which may be chance, is series store postgres waiting for locks: 4 here, 0 \
                  otherwise.";
     assert!(view.sentence.ends_with(words), "{}", view.sentence);
+    let held = "waiting for a row of my_table, held by a session that ran UPDATE my_table SET n = ?";
+    sampled(&mut run, "store", "postgres", held, "", &busy(0.0, 4.0));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    let words = format!("is series store postgres {held}: 4 here, 0 otherwise.");
+    assert!(view.sentence.ends_with(&words), "{}", view.sentence);
 }
 
 #[test]

@@ -106,10 +106,10 @@ impl Course {
 
     /// Returns the source, unless it is the store, the subject and the name of the series.
     fn name(&self) -> String {
-        let Series { source, subject, name, .. } = &self.of;
-        let source = if source == STORE { "" } else { source.as_str() };
+        let Series { source, subject, .. } = &self.of;
+        let (source, name) = (if source == STORE { "" } else { source.as_str() }, self.of.spoken());
         let parts = [source, subject.as_str(), name.as_str()].into_iter().filter(|part| !part.is_empty());
-        parts.collect::<Vec<_>>().join(" ").replace('_', " ")
+        parts.collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_core::sampler::WAITING_FOR;
 use plimsoll_core::{
     Durability, IndexMode, Layout, LayoutStatement, Outcome, SeriesKind, Sessions, Store, StoreErrorKind, Value, Waits,
 };
@@ -12,7 +13,7 @@ use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::records::{INSERT, kinds, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
-use crate::fixture::{Server, SqlServer, layout, login, open_login, sql, start};
+use crate::fixture::{Server, SqlServer, TIMEOUT, layout, login, open_login, sql, start};
 
 fn private() -> (tempfile::TempDir, OpenStore) {
     let dir = tempfile::tempdir().expect("a directory");
@@ -128,6 +129,62 @@ fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take
     assert!(error.next.expect("advice").ends_with("raise `work_timeout`."));
     // It was five minutes whatever the limit.
     assert!(began.elapsed() >= limit && began.elapsed() < limit * 6, "{:?}", began.elapsed());
+}
+
+#[test]
+fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder() {
+    let server = Server::alone();
+    let mut store = server.attach("root").open().expect("attached");
+    store.create(&layout(IndexMode::None)).expect("created");
+    let mut probe = store.probes().pop().expect("it counts");
+    let mut control = server.control();
+    let table = "CREATE TABLE my_row (id INT PRIMARY KEY, a INT) ENGINE=InnoDB";
+    for text in ["CREATE DATABASE theirs", "USE theirs", table, "INSERT INTO my_row VALUES (1, 0)"] {
+        control.simple(text).expect("made");
+    }
+    let start = |text: &'static str| {
+        let mut session = server.control();
+        session.simple("USE theirs").expect("used");
+        let id = session.value("SELECT CONNECTION_ID()").expect("a number");
+        (id, std::thread::spawn(move || session.simple(text).map(drop)))
+    };
+    let mut until = |end: &str, count: f64| {
+        let (began, mut found) = (Instant::now(), Vec::new());
+        while began.elapsed() < TIMEOUT {
+            let waits = probe().expect("counters").into_iter().filter(|one| one.name.starts_with(WAITING_FOR));
+            found = waits.map(|one| (one.name.clone(), one.number())).collect();
+            if found.iter().any(|(name, number)| name.ends_with(end) && *number == count) {
+                return;
+            }
+            // InnoDB renews its lists only if they have not been read for 0.1 s.
+            std::thread::sleep(Duration::from_millis(120));
+        }
+        panic!("not {count} {end} within {TIMEOUT:?}: {found:?}");
+    };
+    // The row is locked before it is selected.
+    let (holder, held) = start("SELECT a, SLEEP(15) FROM my_row WHERE id = 1 FOR UPDATE");
+    let locked = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
+    let began = Instant::now();
+    while control.value(locked).expect("a count") == "0" {
+        assert!(began.elapsed() < TIMEOUT, "the row is not locked within {TIMEOUT:?}");
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    let (_, waiter) = start("UPDATE my_row SET a = 5 WHERE id = 1");
+    let of_select = "waiting for a row of my_row, held by a session that ran SELECT a, SLEEP(?) FROM my_row WHERE id = ? \
+                     FOR UPDATE";
+    until(of_select, 1.0);
+    control.simple(&format!("KILL QUERY {holder}")).expect("ended");
+    drop(held.join().expect("it ended"));
+    waiter.join().expect("it ended").expect("updated");
+    until(of_select, 0.0);
+    // A transaction whose client is silent keeps its locks.
+    control.simple("BEGIN").expect("begun");
+    control.simple("UPDATE my_row SET a = 6").expect("it holds the row");
+    let (_, waiter) = start("UPDATE my_row SET a = 7 WHERE id = 1");
+    until("waiting for a row of my_row, held by a session that is between two statements", 1.0);
+    control.simple("COMMIT").expect("released");
+    waiter.join().expect("it ended").expect("updated");
+    store.close().expect("closed");
 }
 
 /// With a log of 8 MiB, writing 20 of them is more than one round of checkpoints.

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::sampler::WAITING_FOR;
 use plimsoll_core::{
     Address, Durability, IndexMode, Outcome, Probe, SeriesKind, Sessions, Store, StoreErrorKind, Value,
 };
@@ -34,6 +35,7 @@ fn in_an_attached_server() {
         damage_is_found,
         keyindex_keeps_its_keys_in_a_table_of_bytes,
         what_a_session_gave_up_is_cancelled_and_nothing_else,
+        sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder,
         a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not,
     );
 }
@@ -232,6 +234,52 @@ fn the_servers_own_work_is_counted() {
     assert_eq!(counter(&mut probe, "checkpoints"), checkpoints + 1.0, "settling ends one");
     store.restart().expect("restarted");
     assert!(counter(&mut probe, "checkpoints") > checkpoints, "it is counted on after a restart");
+    store.close().expect("closed");
+}
+
+/// The level of each series of sessions that wait for one object.
+fn lock_waits(probe: &mut Probe) -> Vec<(String, f64)> {
+    let counters = probe().expect("counters").into_iter().filter(|counter| counter.name.starts_with(WAITING_FOR));
+    counters.map(|counter| (counter.name.clone(), counter.number())).collect()
+}
+
+fn sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder() {
+    let server = Server::start();
+    let mut store = attached(&server, IndexMode::None);
+    let mut probe = store.probes().pop().expect("it counts");
+    assert_eq!(lock_waits(&mut probe), []);
+    let mut holder = server.control();
+    holder.simple(&format!("INSERT INTO {ITEMS} (code, count) VALUES ('a', 1)")).expect("inserted");
+    let update = |count: u32| format!("UPDATE {ITEMS} SET count = {count} /* ada */ WHERE code = 'a'");
+    holder.simple("BEGIN").expect("begun");
+    holder.simple(&update(2)).expect("it holds the row");
+    let waiter = |count: u32| {
+        let (mut control, text) = (server.control(), update(count));
+        std::thread::spawn(move || control.simple(&text).map(drop))
+    };
+    let waiters = [waiter(3), waiter(4)];
+    let held = format!("held by a session that ran UPDATE {ITEMS} SET count = ? WHERE code = ?");
+    let mut until = |count: f64| {
+        let began = Instant::now();
+        loop {
+            let found = lock_waits(&mut probe);
+            let named: Vec<_> = found.iter().filter(|(name, _)| name.ends_with(&held)).collect();
+            if let [(name, number)] = named.as_slice()
+                && *number == count
+            {
+                assert!(name.starts_with("waiting for a row of ") && name.contains("items, held"), "{found:?}");
+                return;
+            }
+            assert!(began.elapsed() < TIMEOUT, "not {count} within {TIMEOUT:?}: {found:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until(2.0);
+    holder.simple("COMMIT").expect("released");
+    for waiter in waiters {
+        waiter.join().expect("it ended").expect("updated");
+    }
+    until(0.0);
     store.close().expect("closed");
 }
 

@@ -1,0 +1,73 @@
+//! Transactions that wait for locks of others.
+
+use plimsoll_core::lock_waits::LockWait;
+use plimsoll_core::{StoreError, Values};
+use plimsoll_endpoint::text;
+
+use crate::connection::Connection;
+use crate::sql::Flavor;
+
+/// Waiting transaction, a transaction that blocks it, type of the awaited lock, its table, and the blocker's statement.
+/// Of several blockers those come first that do not wait themselves. InnoDB renews these tables if they have not been read
+/// for 0.1 s.
+const OF_MARIADB: &str = "SELECT waits.requesting_trx_id, waits.blocking_trx_id, wanted.lock_type, wanted.lock_table, \
+     LEFT(holder.trx_query, 1000) FROM information_schema.INNODB_LOCK_WAITS waits \
+     JOIN information_schema.INNODB_LOCKS wanted ON wanted.lock_id = waits.requested_lock_id \
+     JOIN information_schema.INNODB_TRX holder ON holder.trx_id = waits.blocking_trx_id \
+     ORDER BY holder.trx_state = 'LOCK WAIT' LIMIT 256";
+
+/// The same of MySQL 8, which also has the last statement of a session that is between two.
+const OF_MYSQL: &str = "SELECT waits.REQUESTING_ENGINE_TRANSACTION_ID, waits.BLOCKING_ENGINE_TRANSACTION_ID, \
+     wanted.LOCK_TYPE, CONCAT('`', wanted.OBJECT_SCHEMA, '`.`', wanted.OBJECT_NAME, '`'), \
+     LEFT(COALESCE(holder.trx_query, recent.SQL_TEXT), 1000) FROM performance_schema.data_lock_waits waits \
+     JOIN performance_schema.data_locks wanted ON wanted.ENGINE_LOCK_ID = waits.REQUESTING_ENGINE_LOCK_ID \
+     JOIN information_schema.INNODB_TRX holder ON holder.trx_id = waits.BLOCKING_ENGINE_TRANSACTION_ID \
+     LEFT JOIN performance_schema.events_statements_current recent ON recent.THREAD_ID = waits.BLOCKING_THREAD_ID \
+     ORDER BY holder.trx_state = 'LOCK WAIT' LIMIT 256";
+
+/// Returns the waits that the server lists, at most 256.
+///
+/// # Errors
+/// As asking: `Permission` for a user without PROCESS.
+pub(crate) fn read(connection: &mut Connection, flavor: Flavor) -> Result<Vec<LockWait>, StoreError> {
+    let question = match flavor {
+        Flavor::MariaDb | Flavor::MySqlBefore8 => OF_MARIADB,
+        Flavor::MySql => OF_MYSQL,
+    };
+    let answer = connection.simple(question)?;
+    let wait = |row: Values<'_>| LockWait {
+        waiter: text(row, 0).to_owned(),
+        holder: text(row, 1).to_owned(),
+        object: object(text(row, 2), text(row, 3)),
+        statement: Some(text(row, 4)).filter(|text| !text.is_empty()).map(str::to_owned),
+    };
+    Ok(answer.row_iter().map(wait).collect())
+}
+
+/// Returns words for a lock of this type on a table, which is given as `` `database`.`table` ``.
+fn object(kind: &str, table: &str) -> String {
+    let name = table.split("`.`").nth(1).and_then(|name| name.split('`').next()).unwrap_or(table);
+    match kind {
+        _ if name.is_empty() => "a row".to_owned(),
+        "TABLE" => format!("table {name}"),
+        _ => format!("a row of {name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_named_by_their_type_and_table() {
+        let named = [
+            (("RECORD", "`shop`.`my_orders`"), "a row of my_orders"),
+            (("RECORD", "`shop`.`orders` /* Partition `p0` */"), "a row of orders"),
+            (("TABLE", "`shop`.`orders`"), "table orders"),
+            (("RECORD", ""), "a row"),
+        ];
+        for ((kind, table), words) in named {
+            assert_eq!(object(kind, table), words);
+        }
+    }
+}
