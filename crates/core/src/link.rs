@@ -127,3 +127,48 @@ impl Link {
         Err(StoreError::usage(wrong))
     }
 }
+
+/// Parses a rate in bits a second, `50Mbit`, with or without `/s`; `None` for another text.
+pub fn bits(given: &str) -> Option<u64> {
+    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
+    let (number, unit) = given.split_at(number_end);
+    let factor = match unit.trim_end_matches("/s") {
+        "" | "bit" => 1.0,
+        "kbit" => 1e3,
+        "Mbit" => 1e6,
+        "Gbit" => 1e9,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| (number * factor) as u64)
+}
+
+/// Returns the bits a second of a displayed rate, `50 Mbit/s`; `None` for another text.
+pub fn shown_rate(text: &str) -> Option<f64> {
+    let mbit: f64 = text.strip_suffix(" Mbit/s")?.parse().ok()?;
+    Some(mbit * 1e6)
+}
+
+/// Returns the most bits a second that a link carries to its host, or from it, given the [`Link`] as it is displayed.
+/// `None` without a limit of all frames in this direction.
+pub fn shown_limit(link: &str, is_to_host: bool) -> Option<f64> {
+    let other = if is_to_host { "only from the node" } else { "only to the node" };
+    let is_of_all = link.split(", ").all(|part| part != other && part != "only for clients");
+    link.split(", ").find_map(shown_rate).filter(|_| is_of_all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_a_link_is_read_from_its_words() {
+        let limited = Link { rate_bits_per_s: Some(2_500_000), delay: Duration::from_millis(5), ..Link::default() };
+        let both = |link: Link| [true, false].map(|is_to_host| shown_limit(&link.to_string(), is_to_host));
+        assert_eq!(both(limited), [Some(2.5e6), Some(2.5e6)]);
+        assert_eq!(both(Link { ways: LinkWays::In, ..limited }), [Some(2.5e6), None]);
+        assert_eq!(both(Link { ways: LinkWays::Out, ..limited }), [None, Some(2.5e6)]);
+        assert_eq!(both(Link { clients_only: true, ..limited }), [None, None]);
+        assert_eq!(both(Link::default()), [None, None]);
+        assert_eq!((bits("2.5Mbit/s"), bits("1kbit"), bits("fast")), (Some(2_500_000), Some(1_000), None));
+    }
+}

@@ -21,6 +21,9 @@ pub const WITNESS: &str = "witness";
 /// Source name of each server's answers, if operations go to several.
 pub const ANSWERS: &str = "answers";
 
+/// Name of the fact about a machine that has its network interfaces with their speeds: `eth0 1000 Mbit/s, eth1 …`.
+pub const INTERFACES: &str = "network interfaces";
+
 /// Source name of the progress of nodes that join or start during a drive.
 pub const PROGRESS: &str = "progress";
 

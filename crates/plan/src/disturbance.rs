@@ -2,9 +2,10 @@
 
 use std::ops::RangeInclusive;
 
+use plimsoll_core::link::bits;
+
 use crate::document::short;
 use crate::parse_count;
-use crate::timeline::bits;
 
 /// Most connections of a storm, on all its nodes together.
 pub const STORM_CONNECTIONS_MAX: u64 = 10_000;

@@ -20,7 +20,6 @@ pub use crate::disturbance::{NeighbourUse, STORM_CONNECTIONS_MAX};
 use crate::document::short;
 use crate::drawn;
 use crate::quantity::show_ns;
-pub(crate) use words::bits;
 pub use words::{parse_limit, parse_link};
 
 /// Most occurrences of a repeated fault.

@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
+use plimsoll_core::sampler::INTERFACES;
 
 use crate::memory;
 pub use crate::memory::Bytes as Memory;
@@ -34,6 +35,7 @@ pub fn environment(data: &Path) -> Vec<(String, String)> {
         ("clock source", clock_source()),
         ("mitigations", mitigations()),
         ("file system", file_system(data).map(|found| found.to_string())),
+        (INTERFACES, interfaces(Path::new("/sys/class/net"))),
         ("load at the start", load_average().map(|load| format!("{load:.2}"))),
     ];
     facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
@@ -101,6 +103,21 @@ fn listed(values: &[String]) -> String {
         1 => values[0].clone(),
         _ => counts.iter().map(|(value, count)| format!("{value} × {count}")).collect::<Vec<_>>().join(", "),
     }
+}
+
+/// Returns the devices among the network interfaces in `directory` whose speed is known, with it: `eth0 1000 Mbit/s`.
+/// Virtual interfaces report speeds that do not limit them.
+fn interfaces(directory: &Path) -> Option<String> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let speed = |entry: fs::DirEntry| {
+        let path = entry.path();
+        let mbit: u64 = read(path.join("speed"))?.parse().ok()?;
+        let is_device = path.join("device").exists() && mbit > 0;
+        is_device.then(|| format!("{} {mbit} Mbit/s", entry.file_name().to_string_lossy()))
+    };
+    let mut all: Vec<String> = entries.filter_map(speed).collect();
+    all.sort();
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// The value of a field of `/proc/cpuinfo`, of the first core that has it.
@@ -298,6 +315,20 @@ mod tests {
         ];
         assert_eq!(files, expected);
         assert!(own_memory_bytes().unwrap() <= memory().total.unwrap());
+    }
+
+    #[test]
+    fn only_devices_with_a_known_speed_are_listed() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(interfaces(place.path()), None);
+        let files = [("eth1", "1000", true), ("eth0", "-1", true), ("veth0", "10000", false), ("ens3", "25000", true)];
+        for (name, speed, is_device) in files {
+            let path = place.path().join(name);
+            fs::create_dir_all(path.join(if is_device { "device" } else { "queues" })).unwrap();
+            fs::write(path.join("speed"), format!("{speed}\n")).unwrap();
+        }
+        assert_eq!(interfaces(place.path()).as_deref(), Some("ens3 25000 Mbit/s, eth1 1000 Mbit/s"));
+        assert_eq!(interfaces(&place.path().join("none")), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
 use super::moments::SlowPhase;
+use super::network;
 use super::sentence::{Words, again, halved, next_of_locks};
 use super::series;
 use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
@@ -17,12 +18,12 @@ use crate::view::FindingView;
 /// bound by it.
 const WAITED: f64 = 0.5;
 
-/// Returns by what a phase is bound: locks, and resources of the machine.
+/// Returns by what a phase is bound: locks, the network, and resources of the machine.
 pub fn bound(run: &Run, phase: &SlowPhase<'_, '_>) -> Vec<FindingView> {
     let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
     let all = series::values(run, &slices, phase.slice_ns);
-    let locks = locks(run, phase, &all);
-    locks.into_iter().chain(resources(run, phase, &slices, all)).collect()
+    let bounds = [locks(run, phase, &all), network(run, phase, &all), resources(run, phase, &slices, all)];
+    bounds.into_iter().flatten().collect()
 }
 
 /// Returns the finding that sessions, half as many as the clients or more, wait for locks in most slices. A store counts
@@ -67,6 +68,21 @@ fn held(run: &Run, all: &[Vec<Option<f64>>]) -> Option<String> {
     Some(format!("; {} of them waited for {object}", number::with_unit(most * 100.0 / waited, "%")))
 }
 
+/// Returns the limits of the network by which a phase is bound; `None` without any.
+fn network(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Option<FindingView> {
+    let texts = network::texts(run, phase, all);
+    let words = Words {
+        rule: "bound",
+        sentence: format!("in most slices {}", number::list(&texts)),
+        opposite: less(phase, "the traffic, or the losses, stay as they are: others use the network."),
+        next: "Repeat the run over a faster network, or without losses, or with fewer bytes an operation. The command \
+               shows the traffic with less load."
+            .to_owned(),
+        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
+    };
+    (!texts.is_empty()).then(|| words.finding(phase.facts))
+}
+
 /// Returns the resources by which a phase is bound; `None` without any.
 fn resources(
     run: &Run,
@@ -109,8 +125,7 @@ fn less(phase: &SlowPhase<'_, '_>, what: &str) -> String {
 
 /// Describes the use of a resource, if it is used up.
 fn text(resource: &Resource, values: &[Option<f64>]) -> Option<String> {
-    let known: Vec<f64> = values.iter().flatten().copied().collect();
-    let used = stat::median(&known).filter(|_| known.len() * 2 >= values.len())?;
+    let used = series::middle(values)?;
     let share = used / resource.capacity?;
     let percent = number::with_unit(share * 100.0, "%");
     match resource.waiting {

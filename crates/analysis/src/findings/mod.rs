@@ -14,12 +14,13 @@
 //! | `cause` | 1 | moments that begin when a series is high |
 //! | `unexplained` | 2 | moments that nothing explains, or that are too few to tell |
 //! | `regular` | 2 | moments at equal intervals, of one cause or of none |
-//! | `bound` | 2 | locks that half of the clients wait for, and resources that are used up, in most slices (`bound`) |
+//! | `bound` | 3 | locks, the `network` and resources that limit most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
 mod bound;
 mod levels;
 mod moments;
+mod network;
 mod robust;
 mod search;
 mod sentence;

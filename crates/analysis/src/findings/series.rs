@@ -15,6 +15,7 @@ use crate::nodes::is_of_sampler;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stall;
+use crate::stat;
 
 /// Sources whose series explain no slow moment: what clients received, what the witness saw, and what a node that joins
 /// has left.
@@ -172,6 +173,12 @@ pub fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<
         }
     }
     values
+}
+
+/// Returns the median of the values of a series; `None` if most are unknown.
+pub fn middle(values: &[Option<f64>]) -> Option<f64> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    stat::median(&known).filter(|_| known.len() * 2 >= values.len())
 }
 
 /// Adds the values of a sample to the sums of the slice at `at`, and counts them.

@@ -2,8 +2,8 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::FindingView;
-use plimsoll_core::sampler::STORE;
-use plimsoll_core::{Pause, SliceHistogram};
+use plimsoll_core::sampler::{INTERFACES, STORE};
+use plimsoll_core::{Pause, Setting, SliceHistogram};
 use plimsoll_record::data::{FaultKind, Purpose, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
@@ -370,6 +370,49 @@ fn locks_that_bind_a_phase_are_named_with_the_statement_of_their_holder() {
              them {}.",
             held.replacen("waiting", "waited", 1)
         )
+    );
+}
+
+#[test]
+fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
+    let mut run = driven(&[2_000; 30]);
+    sampled(&mut run, "network", "node 1 eth0", "sent", "B/s", &[2.4e6; 30]);
+    sampled(&mut run, "network", "node 1 eth0", "received", "B/s", &[1e6; 30]);
+    sampled(&mut run, "network", "node 1 lo", "sent", "B/s", &[2.4e6; 30]);
+    assert!(view(&run).findings.is_empty());
+    let link = |words: &str| vec![Setting::new("link of node 1", words, Some("plain"), "plimsoll")];
+    run.trials[0].header.settings = link("5ms ± 0ns one way, 20 Mbit/s");
+    let finding = only(&run, "bound");
+    let words = "fjall, phase mixed: in most slices node 1 eth0 sent 19.2 Mbit/s, 96.0 % of the limit of its link.";
+    assert_eq!((finding.sentence.as_str(), finding.version), (words, 3));
+    assert_eq!(finding.command, "plimsoll run coupons --seed 2");
+    for other in ["25 Mbit/s", "20 Mbit/s, only to the node", "20 Mbit/s, only for clients"] {
+        run.trials[0].header.settings = link(other);
+        assert!(view(&run).findings.is_empty(), "{other}");
+    }
+    // A fault gives the node another link.
+    faulted::fault(&mut run, (FaultKind::Link, "node 1", "link node 1 delay=1ms rate=20Mbit at 0s"), 0, None);
+    assert_eq!(only(&run, "bound").sentence, words);
+    run.trials[0].faults[0].subject = "node 2".to_owned();
+    assert!(view(&run).findings.is_empty());
+}
+
+#[test]
+fn interfaces_at_their_speed_and_segments_sent_again_are_what_a_phase_is_bound_by() {
+    let mut run = driven(&[2_000; 30]);
+    let speeds = "eth0 1000 Mbit/s, eth1 10000 Mbit/s".to_owned();
+    run.header.environment.push((INTERFACES.to_owned(), speeds));
+    for interface in ["eth0", "eth1", "eth2"] {
+        sampled(&mut run, "network", interface, "received", "B/s", &values(30, 1.175e8, 1e6, &[3]));
+    }
+    for (subject, sent, again) in [("node 1", 5_000.0, 20.0), ("node 2", 4_900.0, 100.0), ("", 3.0, 1.0)] {
+        sampled(&mut run, "tcp", subject, "sent_segments", "1/s", &[sent; 30]);
+        sampled(&mut run, "tcp", subject, "retransmits", "1/s", &[again; 30]);
+    }
+    assert_eq!(
+        only(&run, "bound").sentence,
+        "fjall, phase mixed: in most slices eth0 received 940 Mbit/s, 94.0 % of its speed and TCP of node 2 sent 2.00 % of \
+         its segments again."
     );
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
+use plimsoll_core::link::bits;
 use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 
 use super::{FaultAction, FaultTime, Mistake, VERBS};
@@ -236,20 +237,6 @@ pub fn parse_link(properties: &[(&str, &str)]) -> Result<Link, (String, Option<S
 fn share(given: &str) -> Option<f64> {
     let number = given.strip_suffix('%').unwrap_or(given).trim().parse::<f64>().ok()?;
     Some(if given.ends_with('%') { number / 100.0 } else { number })
-}
-
-/// `50Mbit`, with or without `/s`.
-pub(crate) fn bits(given: &str) -> Option<u64> {
-    let number_end = given.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(given.len());
-    let (number, unit) = given.split_at(number_end);
-    let factor = match unit.trim_end_matches("/s") {
-        "" | "bit" => 1.0,
-        "kbit" => 1e3,
-        "Mbit" => 1e6,
-        "Gbit" => 1e9,
-        _ => return None,
-    };
-    number.parse::<f64>().ok().map(|number| (number * factor) as u64)
 }
 
 /// Parses the change of a limit: `cpus=0.5`, `memory=1GiB`, `cpus=none`.
