@@ -7,16 +7,16 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 use crate::sql::Flavor;
 
-/// Waiting transaction, a transaction that blocks it, type of the awaited lock, its table, and the blocker's statement.
-/// Of several blockers those come first that do not wait themselves. InnoDB renews these tables if they have not been read
-/// for 0.1 s.
+/// Question for waiting transactions: each with one that blocks it, the type and table of the lock, and the blocker's
+/// statement. Of several blockers those come first that do not wait themselves. InnoDB renews these tables if they have
+/// not been read for 0.1 s.
 const OF_MARIADB: &str = "SELECT waits.requesting_trx_id, waits.blocking_trx_id, wanted.lock_type, wanted.lock_table, \
      LEFT(holder.trx_query, 1000) FROM information_schema.INNODB_LOCK_WAITS waits \
      JOIN information_schema.INNODB_LOCKS wanted ON wanted.lock_id = waits.requested_lock_id \
      JOIN information_schema.INNODB_TRX holder ON holder.trx_id = waits.blocking_trx_id \
      ORDER BY holder.trx_state = 'LOCK WAIT' LIMIT 256";
 
-/// The same of MySQL 8, which also has the last statement of a session that is between two.
+/// Question for MySQL 8, which also has the last statement of a session that is between two.
 const OF_MYSQL: &str = "SELECT waits.REQUESTING_ENGINE_TRANSACTION_ID, waits.BLOCKING_ENGINE_TRANSACTION_ID, \
      wanted.LOCK_TYPE, CONCAT('`', wanted.OBJECT_SCHEMA, '`.`', wanted.OBJECT_NAME, '`'), \
      LEFT(COALESCE(holder.trx_query, recent.SQL_TEXT), 1000) FROM performance_schema.data_lock_waits waits \

@@ -6,8 +6,9 @@ use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
 
-/// Waiting session, its first blocker, type of the awaited lock, its relation, and the blocker's statement. A session
-/// that waits for a row waits for the end of a transaction; its lock on the row itself has the relation.
+/// Question for waiting sessions: each with its first blocker, the type and relation of the lock, and the blocker's
+/// statement. A session that waits for a row waits for the end of a transaction; its lock on the row itself has the
+/// relation.
 const QUESTION: &str = "SELECT waiter.pid, waiter.blocker, waiter.wait_event, coalesce(wanted.relation, ''), \
      CASE holder.query WHEN '<insufficient privilege>' THEN '' ELSE left(holder.query, 1000) END \
      FROM (SELECT pid, wait_event, (pg_blocking_pids(pid))[1] AS blocker FROM pg_stat_activity \
