@@ -35,8 +35,8 @@ pub struct LockWaits {
 }
 
 impl LockWaits {
-    /// Adds the numbers of sessions that wait for each object to `counters`, which have the number of all that wait. Only
-    /// if that is not 0, `ask` lists them. A waiter that is listed more than once is counted as it is listed first.
+    /// Adds the numbers of sessions that wait for each object to `counters`, which have the number of all that wait.
+    /// Only if that is not 0, `ask` lists them. A waiter that is listed more than once is counted as it is listed first.
     ///
     /// # Errors
     /// Errors of `ask`, except for a refusal: then these series are missing.

@@ -9,10 +9,10 @@ pub const STORE: &str = "store";
 /// Name of the series of a store's sessions that wait for locks.
 pub const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
 
-/// Beginning of the names of series of a store's sessions that wait for one object, and the words between the object and
-/// the session that holds it: `waiting for a row of accounts, held by a session that ran …`.
+/// Beginning of the names of series of a store's sessions that wait for one object: `waiting for a row of accounts, held
+/// by a session that ran …`.
 pub const WAITING_FOR: &str = "waiting for ";
-/// See [`WAITING_FOR`].
+/// Words between the object and its holder in names that begin with [`WAITING_FOR`].
 pub const HELD_BY: &str = ", held by ";
 
 /// Source name of the wake-up latency of the witness of the machine's pauses.

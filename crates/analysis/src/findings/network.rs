@@ -59,8 +59,8 @@ fn sent_again(subject: &str, again: &[Option<f64>], sent: &[Option<f64>]) -> Opt
     Some(format!("TCP of {of} sent {} of its segments again", number::with_unit(share * 100.0, "%")))
 }
 
-/// Returns the most bits a second to or from a node in most slices: of the link that a fault gave it, or that it had at the
-/// start of the trial.
+/// Returns the most bits a second to or from a node in most slices: of the link that a fault gave it, or that it had at
+/// the start of the trial.
 fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f64> {
     let facts = phase.facts;
     let is_its = |span: &&FaultSpan| {

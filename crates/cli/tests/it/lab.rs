@@ -318,6 +318,21 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
 }
 
 #[test]
+fn a_drive_over_a_link_with_a_limit_is_bound_by_it() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-sentinel", &["--set", "sentinels=0", "--set", "replicas=1"]);
+    lab.does("link", "1 --rate 8Mbit");
+    lab.drive("kv --mix read=1 --set records=500 --clients 16 --for 14s").expect(0);
+    let report = place.report();
+    let is_of_link = |finding: &Value| {
+        let sentence = finding["sentence"].as_str().unwrap();
+        finding["rule"] == "bound" && sentence.contains("node 1 eth0 sent ") && sentence.contains(" limit of its link")
+    };
+    assert!(report["findings"].as_array().unwrap().iter().any(is_of_link), "{}", report["findings"]);
+    lab.down();
+}
+
+#[test]
 fn a_cluster_of_redis_is_found_by_any_node_and_the_node_that_answers_slowest_is_named() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis-cluster", &[]);
