@@ -40,15 +40,16 @@ fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Opti
         })
     })?;
     let waiting = stat::median(&sums).filter(|waiting| clients > 1 && *waiting >= WAITED * f64::from(clients))?;
+    let held = held(run, all);
     let words = Words {
         rule: "bound",
+        next: next_of_locks(phase.facts, held.is_some()),
         sentence: format!(
             "in most slices {} sessions of the store waited for locks, beside {clients} clients{}",
             number::significant(waiting),
-            held(run, all).unwrap_or_default()
+            held.unwrap_or_default()
         ),
         opposite: less(phase, "as many wait for locks."),
-        next: next_of_locks(phase.facts),
         command: halved(run, phase).unwrap_or_else(|| again(run, false)),
     };
     Some(words.finding(phase.facts))

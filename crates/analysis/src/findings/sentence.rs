@@ -263,8 +263,9 @@ impl Wording<'_, '_, '_> {
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.
     fn next(&self, watched: &WatchedSeries) -> String {
         let is_of_all = watched.name.ends_with(&WAITING_FOR_LOCKS.replace('_', " "));
-        let is_lock = watched.source == STORE && (is_of_all || watched.name.contains(HELD_BY));
-        if is_lock { next_of_locks(self.phase.facts) } else { next(watched).to_owned() }
+        let is_held = watched.name.contains(HELD_BY);
+        let is_lock = watched.source == STORE && (is_of_all || is_held);
+        if is_lock { next_of_locks(self.phase.facts, is_held) } else { next(watched).to_owned() }
     }
 
     /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
@@ -399,12 +400,19 @@ fn with_article(name: &str) -> String {
     format!("{article} {name}")
 }
 
-/// Returns the next step where clients wait for locks: it names the step that takes most of the time.
-pub fn next_of_locks(facts: &PhaseFacts<'_>) -> String {
+/// Returns the next step where clients wait for locks: it names the step that takes most of the time. `is_held` if the
+/// finding names the statement of the holder.
+pub fn next_of_locks(facts: &PhaseFacts<'_>, is_held: bool) -> String {
     let time_ns = |step: &StepView| step.mean_ns * step.count as f64;
     let steps = step::steps(facts);
     let longest = steps.iter().max_by(|a, b| time_ns(a).total_cmp(&time_ns(b)));
     let which = longest.map_or(String::new(), |step| format!(", here {}", step.name));
+    if is_held {
+        return format!(
+            "Shorten the transactions of this statement, or spread its changes over more rows; look at the step that \
+             takes most of the time{which}."
+        );
+    }
     format!(
         "Look at the step that takes most of the time{which}, and in the store's own view of locks for who holds those \
          that it waits for."

@@ -371,6 +371,7 @@ fn locks_that_bind_a_phase_are_named_with_the_statement_of_their_holder() {
             held.replacen("waiting", "waited", 1)
         )
     );
+    assert!(finding.next.starts_with("Shorten the transactions of this statement"), "{}", finding.next);
 }
 
 #[test]
