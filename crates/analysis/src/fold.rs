@@ -89,7 +89,7 @@ impl Fold {
     /// Returns the rows of the part so far of the first slice of the phase that began last, as [`Fold::slice`].
     pub fn preview(&self, slice: &Slice<Distribution>) -> Option<(SliceRow, Vec<SliceRow>)> {
         let trial = self.trial.as_ref()?;
-        Some(slices::of_slice(trial, trial.phases.last()?, slice, slices::length_ns(slice)))
+        Some(slices::of_slice(trial, trial.phases.last()?, slice, slice.length_ns()))
     }
 
     /// A series, and the position by which samples name it. They come in the order of their positions; again, they change

@@ -175,7 +175,7 @@ mod tests {
         fs::write(server.join(MARK_FILE), "plimsoll: private server\npid 7\nsockets /tmp/s\n").unwrap();
         fs::write(server.join(GROUPS_FILE), format!("/nowhere\n{}\n", server.join("group").display())).unwrap();
         fs::write(server.join("group/cpu.max"), "max 100000").unwrap();
-        assert_eq!(servers(place.path()).unwrap(), [server.clone()]);
+        assert_eq!(servers(place.path()).unwrap(), std::slice::from_ref(&server));
         assert_eq!(process(&server).unwrap(), 123);
         assert_eq!(sockets(&server).unwrap(), Path::new("/tmp/s"));
         let limit = group_file(&server, &["cpu.cfs_quota_us", "cpu.max"]).unwrap();
