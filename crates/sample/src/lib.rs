@@ -14,7 +14,7 @@
 //! | `tcp` | segments, retransmits, time-outs, queues, of this host and of each node's |
 //! | `interrupts` | work that the kernel does after interrupts |
 //! | `pressure` | share of time in which tasks waited for CPU, memory, I/O |
-//! | `cgroup` | control groups: limits that were met, memory, I/O, waits |
+//! | `cgroup` | control groups: limits that were met, memory, I/O, waits, frozen |
 //! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
 //! | `server` | the servers' processes, [`ServerProcesses`], with all their descendants: all together and each node |
 //! | `fsync` | flushes of the servers' processes, and the duration of each |
@@ -131,6 +131,8 @@ const CGROUP: Names = &[
     ("cpu_wait", "%"),
     ("memory_wait", "%"),
     ("io_wait", "%"),
+    ("frozen", "groups"),
+    ("frozen_time", "%"),
 ];
 const PRESSURE: Names = &[("some", "%"), ("all", "%")];
 const GENERATOR: Names = &[
@@ -148,6 +150,7 @@ const SERVER: Names = &[
     ("memory", "B"),
     ("processes", "tasks"),
     ("threads", "tasks"),
+    ("stopped", "tasks"),
     ("read", "B/s"),
     ("written", "B/s"),
     ("run_queue_delay", "%"),
@@ -190,7 +193,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
         boxed(pressure::Pressure::open())
     }),
     (
-        spec("cgroup", "control groups of this process and of nodes: limits that were met, memory, I/O, waits", CGROUP),
+        spec("cgroup", "control groups of this process and of nodes: limits met, memory, I/O, waits, frozen", CGROUP),
         |processes| boxed(cgroup::Cgroup::open(processes.clone())),
     ),
     (

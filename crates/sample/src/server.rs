@@ -53,6 +53,8 @@ struct Sum {
     system_ticks: u64,
     processes: u64,
     threads: u64,
+    /// Processes that are stopped.
+    stopped: u64,
     own_pages: u64,
     shared_pages_max: u64,
     /// Sum of the I/O; `None` when one process may not be read.
@@ -68,6 +70,7 @@ impl Default for Sum {
             system_ticks: 0,
             processes: 0,
             threads: 0,
+            stopped: 0,
             own_pages: 0,
             shared_pages_max: 0,
             io: Some(TreeIo::default()),
@@ -83,6 +86,7 @@ impl Sum {
         if !usage.stat.ended {
             self.processes += 1;
             self.threads += usage.stat.threads;
+            self.stopped += u64::from(usage.stat.stopped);
         }
         self.own_pages += usage.resident_pages.saturating_sub(usage.shared_pages);
         self.shared_pages_max = self.shared_pages_max.max(usage.shared_pages);
@@ -96,6 +100,7 @@ impl Sum {
             system_ticks: self.system_ticks.saturating_add(other.system_ticks),
             processes: self.processes + other.processes,
             threads: self.threads + other.threads,
+            stopped: self.stopped + other.stopped,
             own_pages: self.own_pages + other.own_pages,
             shared_pages_max: self.shared_pages_max.max(other.shared_pages_max),
             io: self.io.zip(other.io).map(|(sum, one)| sum.and(one)),
@@ -105,7 +110,7 @@ impl Sum {
 
     /// Returns what remains of a node that has ended: its counters, so that sums over all nodes do not fall.
     fn ended(self) -> Sum {
-        Sum { processes: 0, threads: 0, own_pages: 0, shared_pages_max: 0, ..self }
+        Sum { processes: 0, threads: 0, stopped: 0, own_pages: 0, shared_pages_max: 0, ..self }
     }
 
     /// Returns the readings of `subject`, whose counters began with the change `since`.
@@ -121,6 +126,7 @@ impl Sum {
             level("memory", "B", memory),
             level("processes", "tasks", self.processes as f64),
             level("threads", "tasks", self.threads as f64),
+            level("stopped", "tasks", self.stopped as f64),
             self.io.and_then(|io| total("read", "B", io.read_bytes as f64)),
             self.io.and_then(|io| total("written", "B", io.write_bytes as f64)),
             self.waited_s.and_then(|waited_s| total("run_queue_delay", "s", waited_s)),

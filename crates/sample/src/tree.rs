@@ -44,6 +44,8 @@ pub(crate) struct Stat {
     pub(crate) start_ticks: u64,
     /// True for one that ended and was not waited for.
     pub(crate) ended: bool,
+    /// True if its first thread is stopped: by a signal, or by a tracer.
+    pub(crate) stopped: bool,
 }
 
 /// Reads a `stat` file's line. The name in parentheses may hold anything, parentheses too.
@@ -64,6 +66,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
         threads: field(20),
         start_ticks: field(22),
         ended: matches!(state, "Z" | "X"),
+        stopped: matches!(state, "T" | "t"),
     })
 }
 
@@ -123,9 +126,13 @@ mod tests {
 
     #[test]
     fn fields_are_those_of_the_manual() {
-        let stat = Stat { user_ticks: 107, system_ticks: 208, threads: 3, start_ticks: 294_043, ended: false };
+        let (ended, stopped) = (false, false);
+        let stat = Stat { user_ticks: 107, system_ticks: 208, threads: 3, start_ticks: 294_043, ended, stopped };
         assert_eq!(parse_stat(STAT), Some(stat));
         assert!(parse_stat(&STAT.replace(") R", ") Z")).unwrap().ended);
+        for state in [") T", ") t"] {
+            assert!(parse_stat(&STAT.replace(") R", state)).unwrap().stopped, "{state}");
+        }
         assert_eq!(parse_stat("1 (x) S 2 3"), None);
         assert_eq!(parse_io(IO), Some(TreeIo { read_bytes: 4096, write_bytes: 8192 }));
         assert_eq!(parse_io("read_bytes: 1\nwrite_bytes\n"), None);

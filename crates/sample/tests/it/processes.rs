@@ -177,6 +177,25 @@ fn a_server_that_dies_gives_no_more_values() {
 }
 
 #[test]
+fn a_server_that_is_stopped_from_outside_is_seen_to_be_until_it_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let mut shell = Shell::start("echo up; read line", place.path());
+    assert_eq!(shell.hear(), "up");
+    let mut server = Server::open();
+    server.processes.set(vec![site(0, shell.child.id())]);
+    assert_eq!(server.read(["stopped"]).0, [Some(0.0)]);
+    for (signal, wanted) in [("-STOP", 1.0), ("-CONT", 0.0)] {
+        let sent = Command::new("sh").args(["-c", &format!("kill {signal} {}", shell.child.id())]).status().unwrap();
+        assert!(sent.success(), "{signal}");
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while server.read(["stopped"]).0 != [Some(wanted)] {
+            assert!(Instant::now() < deadline, "{wanted} are not stopped after {signal}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
 fn what_children_wrote_is_counted_while_they_live_and_after() {
     let place = crate::directory_on_a_device();
     let script = "read line; dd if=/dev/zero of=one bs=1M count=4 2>/dev/null; echo one; read line
