@@ -23,14 +23,13 @@ const SECOND: [(&str, &str); 9] = [
     ("", "cgroup.events"),
     ("", "cgroup.stat.local"),
 ];
-const FIRST: [(&str, &str); 7] = [
+const FIRST: [(&str, &str); 6] = [
     ("cpu", "cpu.stat"),
     ("memory", "memory.usage_in_bytes"),
     ("memory", "memory.failcnt"),
     ("memory", "memory.oom_control"),
     ("blkio", "blkio.throttle.io_service_bytes"),
     ("blkio", "blkio.throttle.io_serviced"),
-    ("freezer", "freezer.state"),
 ];
 
 /// Returns the readings of the file called `file`, in either version.
@@ -40,7 +39,6 @@ fn readings(subject: &str, file: &str, text: &str) -> Vec<Reading> {
     let total = |name: &'static str, unit: &'static str, value: Option<f64>| {
         value.map(|value| Reading::total(subject, name, unit, value))
     };
-    let frozen = |is_frozen| Reading::level(subject, "frozen", "groups", is_frozen);
     let waited = |name| total(name, "s", pressure::parse(text)[0].map(|us| us as f64 / 1e6));
     let [one, two] = match file {
         "cpu.stat" => {
@@ -72,14 +70,11 @@ fn readings(subject: &str, file: &str, text: &str) -> Vec<Reading> {
         "cpu.pressure" => [waited("cpu_wait"), None],
         "memory.pressure" => [waited("memory_wait"), None],
         "io.pressure" => [waited("io_wait"), None],
-        "cgroup.events" => [number("frozen").map(frozen), None],
+        "cgroup.events" => {
+            [number("frozen").map(|is_frozen| Reading::level(subject, "frozen", "groups", is_frozen)), None]
+        }
         // Since Linux 6.18.
         "cgroup.stat.local" => [total("frozen_time", "s", number("frozen_usec").map(|us| us / 1e6)), None],
-        "freezer.state" => match text.trim() {
-            "THAWED" => [Some(frozen(0.0)), None],
-            "FREEZING" | "FROZEN" => [Some(frozen(1.0)), None],
-            _ => [None, None],
-        },
         _ => [None, None],
     };
     one.into_iter().chain(two).collect()
@@ -229,11 +224,9 @@ mod tests {
         assert_eq!(told("blkio.throttle.io_service_bytes", BLKIO), bytes);
         let pressure = "some avg10=0.88 avg60=0.18 avg300=0.13 total=6742739\n";
         assert_eq!(told("io.pressure", pressure), named([("io_wait", 6.742_739)]));
-        for (file, text) in [("cgroup.events", "populated 1\nfrozen 1\n"), ("freezer.state", "FROZEN\n")] {
-            assert_eq!(told(file, text), named([("frozen", 1.0)]), "{file}");
+        for frozen in [0.0, 1.0] {
+            assert_eq!(told("cgroup.events", &format!("populated 1\nfrozen {frozen}\n")), named([("frozen", frozen)]));
         }
-        assert_eq!(told("cgroup.events", "populated 1\nfrozen 0\n"), named([("frozen", 0.0)]));
-        assert_eq!(told("freezer.state", "THAWED\n"), named([("frozen", 0.0)]));
         assert_eq!(told("cgroup.stat.local", "frozen_usec 1500000\n"), named([("frozen_time", 1.5)]));
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Slow moments (`moments`) that pauses of the machine, faults or commands for servers explain are named first and
 //! taken out. The rest is compared with every series that was watched (`series`, their deviations by `robust`). A cause
-//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`).
+//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`). Of
+//! falls only one is a cause: a server that does no work although operations wait for it is a series of its own.
 //! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
 //! Nothing here proves a cause: that is the purpose of the command.
 //!
@@ -11,7 +12,7 @@
 //! |---|---|---|
 //! | `pause` | 2 | moments that pauses of the machine made slow, or in which they disturbed most operations |
 //! | `fault` | 2 | moments in the effect of faults and commands |
-//! | `cause` | 1 | moments that begin when a series is high |
+//! | `cause` | 2 | moments that begin when a series is high, or a server does no work |
 //! | `unexplained` | 2 | moments that nothing explains, or that are too few to tell |
 //! | `regular` | 2 | moments at equal intervals, of one cause or of none |
 //! | `bound` | 3 | locks, the `network` and resources that limit most slices (`bound`) |

@@ -1,7 +1,7 @@
 //! Search for the causes of slow moments, one after the other: what the first explains is taken out, and the rest is
 //! searched again.
 
-use super::series::WatchedSeries;
+use super::series::{Meaning, WatchedSeries};
 use super::shift::{self, HIGH, LEAD_MAX, Moments, Tested};
 use crate::stat;
 
@@ -32,7 +32,8 @@ pub struct Candidate {
     pub usual: f64,
     /// False discovery rate.
     pub q: f64,
-    /// Product of its excess and of the agreement of its rises with the slow moments, by which candidates are ordered.
+    /// Product of its excess, of the agreement of its rises with the slow moments, and of the weight of its meaning, by
+    /// which candidates are ordered.
     score: f64,
 }
 
@@ -160,12 +161,12 @@ impl Search {
         let is_rate = watched.unit.ends_with("/s");
         let usual = if is_rate && median == 0.0 { stat::mean(&quiet) } else { median };
         let is_enough = match watched.unit.as_str() {
-            _ if watched.is_cycle => true,
+            _ if watched.meaning == Meaning::Cycle => true,
             "%" => seen - usual >= POINTS_MIN,
             _ => seen >= TIMES_MIN * usual && seen > 0.0,
         };
         let lead = (*leads.get(leads.len() / 2)?, *leads.last()?);
-        let score = excess * self.agreement(watched, explained.len(), left);
+        let score = excess * self.agreement(watched, explained.len(), left) * watched.meaning.weight();
         is_enough.then_some(Candidate { series, explained, lead, excess, seen, usual, q, score })
     }
 
@@ -243,7 +244,8 @@ mod tests {
             }
         }
         let named = all.into_iter().enumerate().filter_map(|(at, values)| {
-            WatchedSeries::new(at.to_string(), "ms", "made", false, values.into_iter().map(Some).collect())
+            let values = values.into_iter().map(Some).collect();
+            WatchedSeries::new(at.to_string(), "ms", "made", Meaning::Figure, values)
         });
         Search::new(named.collect(), moments.clone())
     }
@@ -260,6 +262,28 @@ mod tests {
             let count = 1 + dice.below(14);
             let moments = moments(&mut dice, count);
             !named(&run(&mut dice, &moments, &[], 0.0)).is_empty()
+        };
+        let wrong = (0..runs).filter(is_named).count();
+        assert!(wrong * 20 <= runs, "{wrong} of {runs}");
+    }
+
+    #[test]
+    fn rare_states_without_a_cause_among_them_are_rarely_named() {
+        let mut dice = SplitMix::new(43);
+        let runs = runs(100);
+        let is_named = |_: &usize| {
+            let count = 1 + dice.below(14);
+            let moments = moments(&mut dice, count);
+            let states = (0..4).filter_map(|at| {
+                let mut values = vec![Some(0.0); SLICES];
+                for _ in 0..3 {
+                    let first = dice.below(SLICES - 3);
+                    let end = first + 1 + dice.below(3);
+                    values[first..end].fill(Some(1.0));
+                }
+                WatchedSeries::new(at.to_string(), "", "made", Meaning::Idle, values)
+            });
+            !named(&Search::new(states.collect(), moments)).is_empty()
         };
         let wrong = (0..runs).filter(is_named).count();
         assert!(wrong * 20 <= runs, "{wrong} of {runs}");
@@ -315,7 +339,7 @@ mod tests {
         let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
         let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });
         let values = (0..100).map(values).collect();
-        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", false, values).unwrap();
+        let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", Meaning::Figure, values).unwrap();
         let search = Search::new(vec![busy], moments);
         let causes = search.causes(1.0);
         let [CauseFound { evidence }] = causes.as_slice() else { panic!("{causes:?}") };
@@ -333,7 +357,8 @@ mod tests {
             (0..100).map(|at| Some(value(at))).collect::<Vec<Option<f64>>>()
         };
         for (unit, high, is_named) in [("%", 58.0, false), ("%", 62.0, true), ("B", 70.0, false), ("B", 80.0, true)] {
-            let watched = WatchedSeries::new("dirty".to_owned(), unit, "memory", false, values(50.0, high)).unwrap();
+            let (dirty, values) = ("dirty".to_owned(), values(50.0, high));
+            let watched = WatchedSeries::new(dirty, unit, "memory", Meaning::Figure, values).unwrap();
             let causes = Search::new(vec![watched], moments.clone()).causes(1.0);
             assert_eq!(!causes.is_empty(), is_named, "{high} {unit}");
         }

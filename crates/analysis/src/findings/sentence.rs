@@ -6,7 +6,7 @@ use plimsoll_record::data::Run;
 
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
-use super::series::WatchedSeries;
+use super::series::{Meaning, WatchedSeries};
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -16,7 +16,7 @@ use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
 /// Rules that have another version than the second.
-const VERSIONS: [(&str, u32); 3] = [("cause", 1), ("level", 1), ("bound", 3)];
+const VERSIONS: [(&str, u32); 2] = [("level", 1), ("bound", 3)];
 /// Names of faults, and times of moments, in a sentence.
 const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.
@@ -238,12 +238,18 @@ impl Wording<'_, '_, '_> {
         let begin = self.of_moments(at, "begins", "begin");
         let within = number::seconds(self.seconds(best.lead.1 + 1));
         let shown = |value: f64| number::with_unit(value, &watched.unit);
-        let rise = match watched.is_cycle {
-            true => format!("the end of {}", with_article(&watched.name)),
-            false => format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual)),
+        let rise = match watched.meaning {
+            Meaning::Cycle => format!("the end of {}", with_article(&watched.name)),
+            Meaning::Idle => format!("{} while operations waited", with_article(&watched.name)),
+            Meaning::Figure | Meaning::Stopped => {
+                format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual))
+            }
         };
         let chance = number::significant(search.by_chance(best.series));
-        let name = if watched.is_cycle { with_article(&watched.name) } else { watched.name.clone() };
+        let name = match watched.meaning {
+            Meaning::Cycle | Meaning::Idle => with_article(&watched.name),
+            Meaning::Figure | Meaning::Stopped => watched.name.clone(),
+        };
         Words {
             rule: "cause",
             sentence: format!(
@@ -271,7 +277,7 @@ impl Wording<'_, '_, '_> {
     /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
     /// `None` if no setting is known, or the series is no cycle.
     fn without_cycles(&self, watched: &WatchedSeries, at: &[usize]) -> Option<String> {
-        let name = watched.name.split(" of ").next().filter(|_| watched.is_cycle)?;
+        let name = watched.name.split(" of ").next().filter(|_| watched.meaning == Meaning::Cycle)?;
         let mut known = self.phase.facts.trial.header.rarer_cycles.iter();
         let (_, setting) = known.find(|(counter, _)| number::singular(counter) == name)?;
         let setting = shell_word(setting);
@@ -329,9 +335,12 @@ impl Wording<'_, '_, '_> {
     fn high(&self, one: &Candidate, search: &Search) -> String {
         let watched = &search.watched()[one.series];
         let shown = |value: f64| number::with_unit(value, &watched.unit);
-        match watched.is_cycle {
-            true => format!("the end of {}", with_article(&watched.name)),
-            false => format!("{} {} (usually {})", watched.name, shown(one.seen), shown(one.usual)),
+        match watched.meaning {
+            Meaning::Cycle => format!("the end of {}", with_article(&watched.name)),
+            Meaning::Idle => with_article(&watched.name),
+            Meaning::Figure | Meaning::Stopped => {
+                format!("{} {} (usually {})", watched.name, shown(one.seen), shown(one.usual))
+            }
         }
     }
 
@@ -440,8 +449,16 @@ pub fn halved(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
 /// Returns the next step after a cause, by the source of its series.
 fn next(watched: &WatchedSeries) -> &'static str {
     match watched.source.as_str() {
-        _ if watched.is_cycle => {
+        _ if watched.meaning == Meaning::Cycle => {
             "Make these cycles rarer, or spread them, by a setting of the store, and compare both with `plimsoll ab`."
+        }
+        _ if watched.meaning == Meaning::Stopped => {
+            "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, and repeat the run \
+             without it."
+        }
+        _ if watched.meaning == Meaning::Idle => {
+            "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, and for a device or a \
+             lock that all threads of the server waited for."
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
@@ -490,16 +507,19 @@ fn words_without(run: &Run, options: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn watched(source: &str, is_cycle: bool) -> WatchedSeries {
+    fn watched(source: &str, meaning: Meaning) -> WatchedSeries {
         let values = (0..40).map(|at| Some(f64::from(at % 7))).collect();
-        WatchedSeries::new("one".to_owned(), "%", source, is_cycle, values).unwrap()
+        WatchedSeries::new("one".to_owned(), "%", source, meaning, values).unwrap()
     }
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", false)).contains("disk of its own"));
-        assert!(next(&watched("generator", false)).contains("more processors"));
-        assert!(next(&watched(STORE, true)).contains("cycles rarer"));
-        assert!(next(&watched(STORE, false)).contains("plimsoll ab"));
+        assert!(next(&watched("disk", Meaning::Figure)).contains("disk of its own"));
+        assert!(next(&watched("generator", Meaning::Figure)).contains("more processors"));
+        assert!(next(&watched(STORE, Meaning::Cycle)).contains("cycles rarer"));
+        assert!(next(&watched(STORE, Meaning::Figure)).contains("plimsoll ab"));
+        for meaning in [Meaning::Stopped, Meaning::Idle] {
+            assert!(next(&watched("server", meaning)).contains("a debugger, SIGSTOP"));
+        }
     }
 }

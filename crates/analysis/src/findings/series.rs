@@ -24,6 +24,47 @@ const NO_CAUSES: [&str; 3] = [ANSWERS, WITNESS, PROGRESS];
 /// Source of what the drive itself counts.
 const GENERATOR: &str = "generator";
 
+/// Share of the usual use up to which a server works no more, and the share of the slices next to such ones.
+const NO_WORK: f64 = 0.05;
+const LESS_WORK: f64 = 0.8;
+/// Lowest usual use of which a lack is no chance: of a processor in per cent, as ticks of 10 ms show it, and of a
+/// network in bytes per second.
+const CPU_MIN: f64 = 10.0;
+const SENT_MIN: f64 = 1_000.0;
+
+/// Meaning of a series for slow moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// A figure that may explain them if it rises.
+    Figure,
+    /// Cycles, which are counted when they end.
+    Cycle,
+    /// Processes of a server that others stopped, or a control group that others froze.
+    Stopped,
+    /// Slices in which a server did no work although operations waited for it.
+    Idle,
+}
+
+impl Meaning {
+    fn of(series: &Series) -> Self {
+        match (series.source.as_str(), series.name.as_str()) {
+            _ if series.kind == SeriesKind::Cycle => Meaning::Cycle,
+            ("server", "stopped") | ("cgroup", "frozen" | "frozen_time") => Meaning::Stopped,
+            _ => Meaning::Figure,
+        }
+    }
+
+    /// Returns the factor of a candidate's score. Work, queues and counters follow when a server is stopped, so that is
+    /// named before them. A server that waits for a device or a lock is idle too: that is named after them.
+    pub fn weight(self) -> f64 {
+        match self {
+            Meaning::Stopped => 2.0,
+            Meaning::Figure | Meaning::Cycle => 1.0,
+            Meaning::Idle => 0.5,
+        }
+    }
+}
+
 /// A series of a phase.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchedSeries {
@@ -33,8 +74,8 @@ pub struct WatchedSeries {
     pub unit: String,
     /// Source: the name of a sampler, `store`, or `generator`.
     pub source: String,
-    /// True for cycles, which are counted when they end.
-    pub is_cycle: bool,
+    /// Meaning for slow moments.
+    pub meaning: Meaning,
     /// A value for each slice; `None` where nothing was read.
     pub values: Vec<Option<f64>>,
     /// Deviations of the slices, as [`robust::deviations`] has them.
@@ -45,10 +86,10 @@ pub struct WatchedSeries {
 
 impl WatchedSeries {
     /// Returns the series with its deviations; `None` for a constant, and if most values are unknown.
-    pub fn new(name: String, unit: &str, source: &str, is_cycle: bool, values: Vec<Option<f64>>) -> Option<Self> {
+    pub fn new(name: String, unit: &str, source: &str, meaning: Meaning, values: Vec<Option<f64>>) -> Option<Self> {
         let deviations = robust::deviations(&values, DEVIATION_MAX)?;
         let near = shift::near(&deviations);
-        Some(Self { name, unit: unit.to_owned(), source: source.to_owned(), is_cycle, values, deviations, near })
+        Some(Self { name, unit: unit.to_owned(), source: source.to_owned(), meaning, values, deviations, near })
     }
 
     /// Returns true if the series is high where a slow moment begins, or shortly before.
@@ -68,7 +109,8 @@ pub fn watched(
     let read = values(run, slices, slice_ns);
     let missing = missing(run, &read);
     for (series, values) in run.series.iter().zip(read) {
-        let Some(name) = name(series).filter(|_| values.iter().any(Option::is_some)) else { continue };
+        let is_meant = values.iter().any(Option::is_some) && !is_of_all_nodes(run, series);
+        let Some(name) = name(series).filter(|_| is_meant) else { continue };
         // Shares of one and the same resource (user and system) are added up.
         match all.iter_mut().find(|(known, other, _)| *known == name && other.unit == series.unit) {
             Some((_, _, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
@@ -77,11 +119,26 @@ pub fn watched(
             None => all.push((name, series, values)),
         }
     }
+    let idle: Vec<WatchedSeries> =
+        all.iter().filter_map(|(_, series, values)| without_work(series, values, slices)).collect();
     let sampled = all.into_iter().filter_map(|(name, series, values)| {
-        let unit = if series.kind == SeriesKind::Distribution { "ms" } else { series.unit.as_str() };
-        WatchedSeries::new(name, unit, &series.source, series.kind == SeriesKind::Cycle, values)
+        let meaning = Meaning::of(series);
+        let unit = match series.kind {
+            SeriesKind::Distribution => "ms",
+            // Their names say what is counted.
+            SeriesKind::Level if meaning == Meaning::Stopped => "",
+            _ => series.unit.as_str(),
+        };
+        WatchedSeries::new(name, unit, &series.source, meaning, values)
     });
-    sampled.chain(missing).chain(of_generator(facts, slices)).collect()
+    sampled.chain(idle).chain(missing).chain(of_generator(facts, slices)).collect()
+}
+
+/// Returns true for the number of stopped processes of all nodes together, if each node has its own: that says which.
+fn is_of_all_nodes(run: &Run, series: &Series) -> bool {
+    let is_its_part =
+        |other: &Series| other.source == series.source && other.name == series.name && !other.subject.is_empty();
+    Meaning::of(series) == Meaning::Stopped && series.subject.is_empty() && run.series.iter().any(is_its_part)
 }
 
 /// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while
@@ -105,9 +162,34 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
         let is_missing = |at: usize| !own[at] && others.iter().any(|seen| seen[at]);
         let values = (0..slices).map(|at| Some(if is_missing(at) { 1.0 } else { 0.0 })).collect();
         let what = if source == ANSWERS { "missing answers" } else { "missing readings" };
-        WatchedSeries::new(format!("{what} of {subject}"), "", source, false, values)
+        WatchedSeries::new(format!("{what} of {subject}"), "", source, Meaning::Figure, values)
     });
     series.collect()
+}
+
+/// Returns the slices in which a server used no processor, or a node sent nothing, while operations waited: 1 in these
+/// slices. A slice next to them in which it did less than usual is one of them: the time began or ended there. `None`
+/// for series of other work, and without such slices.
+///
+/// The throughput of the slices plays no part. It makes moments slow, and would tie the series to them by itself.
+fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<WatchedSeries> {
+    let (verb, least) = match (series.source.as_str(), series.name.as_str()) {
+        ("server", "user" | "system") => ("used no processor", CPU_MIN),
+        ("network", "sent") if series.subject.starts_with("node ") => ("sent nothing", SENT_MIN),
+        _ => return None,
+    };
+    let server = if series.subject.is_empty() { "the server" } else { series.subject.as_str() };
+    let usual = robust::usual(values);
+    let is_below =
+        |at: usize, share: f64| usual[at] >= least && values[at].is_some_and(|value| value <= share * usual[at]);
+    let is_idle = |at: usize| {
+        let is_waited_for = slices[at].in_flight > 0 || slices[at].due_unsent > 0;
+        is_waited_for && is_below(at, NO_WORK)
+    };
+    let is_next = |at: usize| (at > 0 && is_idle(at - 1)) || (at + 1 < values.len() && is_idle(at + 1));
+    let is_meant = |at: usize| is_idle(at) || (is_next(at) && is_below(at, LESS_WORK));
+    let idle = (0..values.len()).map(|at| values[at].map(|_| if is_meant(at) { 1.0 } else { 0.0 })).collect();
+    WatchedSeries::new(format!("time in which {server} {verb}"), "", &series.source, Meaning::Idle, idle)
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
@@ -121,7 +203,7 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
         all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
     }
     let new = |(name, unit, values): (&str, &str, Vec<Option<f64>>)| {
-        WatchedSeries::new(name.to_owned(), unit, GENERATOR, false, values)
+        WatchedSeries::new(name.to_owned(), unit, GENERATOR, Meaning::Figure, values)
     };
     all.into_iter().filter_map(new).collect()
 }

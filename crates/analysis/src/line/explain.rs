@@ -80,6 +80,13 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         "interrupts" => return None,
         "tcp" if matches!(series.name.as_str(), "sent_segments" | "received_segments") => return None,
         "server" if !subject.is_empty() && is_use => (format!("the CPU of {subject}"), Some(100.0 * cores)),
+        "server" if series.name == "stopped" => {
+            let server = if subject.is_empty() { "the server" } else { subject };
+            (format!("the number of stopped processes of {server}"), None)
+        }
+        "cgroup" if series.name == "frozen" && !subject.is_empty() => {
+            (format!("the number of frozen control groups of {subject}"), None)
+        }
         // Other sources use the same names, and their values are not to be added up.
         of @ ("server" | "tcp" | "cgroup") if !subject.is_empty() => (format!("{of} of {subject}: {name}"), None),
         "server" if series.name == "run_queue_delay" => ("the server's wait for a processor".to_string(), None),

@@ -52,7 +52,7 @@ fn a_series_that_is_high_when_slow_moments_begin_is_their_cause() {
     assert!(finding.sentence.starts_with(words) && finding.sentence.ends_with('.'), "{}", finding.sentence);
     let starts: Vec<f64> = SLOW.iter().map(|second| START_S as f64 + *second as f64).collect();
     assert_eq!(finding.spans_s.iter().map(|(start, _)| *start).collect::<Vec<f64>>(), starts);
-    assert_eq!((finding.moments, finding.slow_percent, finding.version), (4, 100.0, 1));
+    assert_eq!((finding.moments, finding.slow_percent, finding.version), (4, 100.0, 2));
     // A small rise and a fall are no causes.
     let [evidence] = finding.evidence.as_slice() else { panic!("{:?}", finding.evidence) };
     assert_eq!((evidence.series.as_str(), evidence.usual, evidence.seen), ("disk vda", 12.0, 97.0));
@@ -133,6 +133,91 @@ fn a_node_of_which_nothing_is_read_in_slow_moments_is_their_cause() {
     let finding = only(&run, "cause");
     let words = "a rise of missing readings of a node 2 to 1 (usually 0)";
     assert!(finding.sentence.contains(words), "{}", finding.sentence);
+}
+
+/// Lets clients wait for operations at the end of each slice.
+fn waited_for(mut run: Run) -> Run {
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.in_flight = 8);
+    run
+}
+
+/// Name of the series of times in which the server does no work.
+const IDLE: &str = "time in which the server used no processor";
+
+#[test]
+fn a_server_that_is_stopped_is_named_before_all_that_follows_from_it() {
+    let mut run = waited_for(stalled(SECONDS, &SLOW));
+    sampled(&mut run, "tcp", "", "unread", "B", &values(SECONDS, 0.0, 4e5, &SLOW));
+    sampled(&mut run, "server", "", "user", "%", &values(SECONDS, 60.0, 0.0, &SLOW));
+    sampled(&mut run, "server", "", "system", "%", &values(SECONDS, 10.0, 0.0, &SLOW));
+    sampled(&mut run, "server", "", "stopped", "tasks", &values(SECONDS, 0.0, 1.0, &SLOW));
+    let finding = only(&run, "cause");
+    let words = "4 of 4 slow moments begin within 1.00 s of a rise of the number of stopped processes of the server to 1 \
+                 (usually 0), q = ";
+    assert!(finding.sentence.contains(words), "{}", finding.sentence);
+    assert!(finding.next.contains("a debugger, SIGSTOP, a frozen control group"), "{}", finding.next);
+    let named: Vec<&str> = finding.evidence.iter().map(|one| one.series.as_str()).collect();
+    assert_eq!(named, ["the number of stopped processes of the server", "tcp: unread", IDLE]);
+}
+
+#[test]
+fn of_several_nodes_the_one_that_is_stopped_is_named() {
+    let mut run = waited_for(stalled(SECONDS, &SLOW));
+    for (subject, usual, other, stopped) in
+        [("", 70.0, 35.0, 1.0), ("node 1", 35.0, 35.0, 0.0), ("node 2", 35.0, 0.0, 1.0)]
+    {
+        sampled(&mut run, "server", subject, "user", "%", &values(SECONDS, usual, other, &SLOW));
+        sampled(&mut run, "server", subject, "stopped", "tasks", &values(SECONDS, 0.0, stopped, &SLOW));
+    }
+    sampled(&mut run, "network", "node 2 eth0", "sent", "B/s", &values(SECONDS, 5e6, 0.0, &SLOW));
+    let finding = only(&run, "cause");
+    let named: Vec<&str> = finding.evidence.iter().map(|one| one.series.as_str()).collect();
+    let wanted = [
+        "the number of stopped processes of node 2",
+        "time in which node 2 used no processor",
+        "time in which node 2 eth0 sent nothing",
+    ];
+    assert_eq!(named, wanted);
+}
+
+#[test]
+fn a_server_without_work_is_a_cause_that_is_not_said_to_be_stopped_and_comes_after_others() {
+    // It stops amid a second, and goes on amid the next but one.
+    let share = |second: usize| match SLOW.iter().find(|first| (**first..**first + 3).contains(&second)) {
+        Some(first) => [0.5, 0.0, 0.4][second - first],
+        None => 1.0,
+    };
+    let shares: Vec<f64> = (0..SECONDS).map(share).collect();
+    let rates: Vec<u64> = shares.iter().map(|share| (1_000.0 * share).max(1.0) as u64).collect();
+    let used: Vec<f64> = shares.iter().map(|share| 70.0 * share).collect();
+    let mut run = driven(&rates);
+    sampled(&mut run, "server", "", "user", "%", &used);
+    // If no operation waits there is no work.
+    only(&run, "unexplained");
+    let mut run = waited_for(run);
+    let finding = only(&run, "cause");
+    let words = format!("4 of 4 slow moments begin within 1.00 s of a {IDLE} while operations waited, q = ");
+    assert!(finding.sentence.contains(&words) && !finding.sentence.contains("stopped"), "{}", finding.sentence);
+    assert!(finding.next.contains("SIGSTOP") && finding.next.contains("a lock"), "{}", finding.next);
+    assert!(finding.opposite.starts_with(&format!("If a {IDLE} had nothing to do")), "{}", finding.opposite);
+    // It waited for a disk.
+    let busy: Vec<f64> = shares.iter().map(|share| if *share < 1.0 { 97.0 } else { 12.0 }).collect();
+    sampled(&mut run, "disk", "vda", "busy", "%", &busy);
+    let finding = only(&run, "cause");
+    let named: Vec<&str> = finding.evidence.iter().map(|one| one.series.as_str()).collect();
+    assert_eq!(named, ["disk vda", IDLE]);
+}
+
+#[test]
+fn a_server_that_does_less_work_in_slow_moments_is_no_cause() {
+    let mut run = waited_for(stalled(SECONDS, &SLOW));
+    sampled(&mut run, "server", "", "user", "%", &values(SECONDS, 70.0, 9.0, &SLOW));
+    sampled(&mut run, "server", "", "stopped", "tasks", &[0.0; SECONDS]);
+    only(&run, "unexplained");
+    // A server that hardly works uses no processor by chance.
+    let mut run = waited_for(stalled(SECONDS, &SLOW));
+    sampled(&mut run, "server", "", "user", "%", &values(SECONDS, 1.0, 0.0, &SLOW));
+    only(&run, "unexplained");
 }
 
 #[test]
