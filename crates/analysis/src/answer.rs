@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::{IndexMap, IndexSet};
-use plimsoll_core::study::places_in;
+use plimsoll_core::study::{PlacedFindings, places_in};
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
@@ -26,13 +26,19 @@ const NAMED_MAX: usize = 3;
 /// Durabilities, the one that waits least first.
 const DURABILITIES: [&str; 3] = ["at-end", "buffered", "durable"];
 
-/// Answers the question of the run's plan; `None` for plans without sentences.
-pub fn answer(run: &Run, figures: &[FigureView]) -> Option<StudyAnswer> {
+/// Labels of a point that is no part of the sweep.
+static NO_LABELS: BTreeMap<String, String> = BTreeMap::new();
+
+/// Returns findings about a phase as a part of a sentence, or why there are none.
+type Told<'f> = &'f dyn Fn(PlacedFindings, &str) -> Result<String, String>;
+
+/// Answers the question of the run's plan, with the findings that `told` returns; `None` for plans without sentences.
+pub fn answer(run: &Run, figures: &[FigureView], told: Told<'_>) -> Option<StudyAnswer> {
     let header = &run.header;
     if header.answers.is_empty() {
         return None;
     }
-    let figures = Figures(figures);
+    let figures = Figures { all: figures, told };
     let mut worthless = Reasons::default();
     figures.impossible(&mut worthless);
     for one in &header.worthless {
@@ -164,16 +170,19 @@ fn points<'f>(figures: &[&'f FigureView]) -> Vec<Point<'f>> {
     points
 }
 
-struct Figures<'f>(&'f [FigureView]);
+struct Figures<'f> {
+    all: &'f [FigureView],
+    told: Told<'f>,
+}
 
 impl<'f> Figures<'f> {
     fn named(&self, name: &str) -> Option<&'f FigureView> {
-        self.0.iter().find(|figure| figure.name == name)
+        self.all.iter().find(|figure| figure.name == name)
     }
 
     /// Collects the points of ratios that cannot be.
     fn impossible(&self, worthless: &mut Reasons<'f>) {
-        for figure in self.0 {
+        for figure in self.all {
             for point in points(&[figure]) {
                 let Some((cell, why)) = cell(figure, &point).and_then(|cell| Some((cell, impossible(figure, cell)?)))
                 else {
@@ -223,6 +232,10 @@ impl<'f> Figures<'f> {
             }
             return None;
         }
+        if let Some(why) = places_in(&one.say).find_map(|place| self.findings(place.figure)?.err()) {
+            undecided.push(&why, || why.clone(), Point { store: "", labels: &NO_LABELS });
+            return None;
+        }
         let (agrees, published, compared) = match (one.agree, placed.first()) {
             (Some(agree), Some(figure)) => compared(agree, figure, &held),
             _ => (None, Vec::new(), String::new()),
@@ -232,14 +245,25 @@ impl<'f> Figures<'f> {
         Some(SaidSentence { text, published, agrees })
     }
 
-    /// Fills the places of a sentence with the values at `points`.
+    /// Returns the findings that a place names; `None` if it names none, or a figure.
+    fn findings(&self, name: &str) -> Option<Result<String, String>> {
+        let (findings, phase) = PlacedFindings::parse(name).filter(|_| self.named(name).is_none())?;
+        Some((self.told)(findings, phase))
+    }
+
+    /// Fills the places of a sentence with the values at `points`, and with findings.
     fn filled(&self, say: &str, points: &[Point<'f>]) -> String {
         let mut text = say.to_owned();
         for place in places_in(say) {
-            let Some(figure) = self.named(place.figure) else { continue };
-            let values = match place.is_published {
-                true => published(figure, points).iter().map(published_text).collect::<Vec<_>>().join("; "),
-                false => values(figure, points),
+            let values = match self.named(place.figure) {
+                Some(figure) if place.is_published => {
+                    published(figure, points).iter().map(published_text).collect::<Vec<_>>().join("; ")
+                }
+                Some(figure) => values(figure, points),
+                None => match self.findings(place.figure) {
+                    Some(Ok(text)) => text,
+                    _ => continue,
+                },
             };
             text = text.replace(&format!("{{{}}}", place.written), &values);
         }

@@ -143,7 +143,13 @@ pub fn view(run: &data::Run) -> RunView {
     let disk_faults = disk_fault::disk_faults(run);
     let faults = faults::faults(&facts);
     let formulas = failover::formulas(run, &faults);
-    let answer = answer::answer(run, &figures).map(|answer| failover::answered(answer, &formulas));
+    let has_findings = ab.is_none() && promises.is_empty();
+    let findings = if has_findings { findings::findings(run, &facts) } else { Vec::new() };
+    let told = |placed, phase: &str| match has_findings {
+        true => findings::told(run, &facts, &findings, (placed, phase)),
+        false => Err("a comparison, or a trial of promises, has no findings".to_owned()),
+    };
+    let answer = answer::answer(run, &figures, &told).map(|answer| failover::answered(answer, &formulas));
     let verdict = match run.header.outline.watched {
         true => watched::verdict(run, &goals, &trials),
         false => verdict::verdict(run, &goals, &trials, &lines, ab.as_ref(), &promises, &faults),
@@ -163,7 +169,7 @@ pub fn view(run: &data::Run) -> RunView {
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
-        findings: if ab.is_none() && promises.is_empty() { findings::findings(run, &facts) } else { Vec::new() },
+        findings,
         // A log with fewer lines may have had fewer clients.
         stalls: if ab.is_none() && !run.header.outline.watched { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantity::Percentile;
 
-/// A place of a sentence that values of a figure fill: `{load}`, or `{published load}`.
+/// A place of a sentence that values of a figure fill: `{load}`, or `{published load}`. Findings fill `{bound of load}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FigurePlace<'t> {
     /// Text between the braces.
     pub written: &'t str,
-    /// Name of the figure.
+    /// Name of the figure, or of findings.
     pub figure: &'t str,
     /// Byte offset of that name.
     pub at: usize,
@@ -32,6 +32,26 @@ pub fn places_in(say: &str) -> impl Iterator<Item = FigurePlace<'_>> {
             None => FigurePlace { written, figure: written, at, is_published: false },
         })
     })
+}
+
+/// Findings about a phase that fill a place of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlacedFindings {
+    /// Locks and resources by which the phase is bound: `{bound of reads}`.
+    Bound,
+    /// Causes of slow moments, and the moments without one: `{slow moments of reads}`.
+    SlowMoments,
+}
+
+impl PlacedFindings {
+    /// Parses the name of a place. Returns the findings and the name of their phase; `None` if it names no findings.
+    pub fn parse(name: &str) -> Option<(Self, &str)> {
+        match name.split_once(" of ")? {
+            ("bound", phase) => Some((Self::Bound, phase)),
+            ("slow moments", phase) => Some((Self::SlowMoments, phase)),
+            _ => None,
+        }
+    }
 }
 
 /// A sentence of the answer to a plan's question.

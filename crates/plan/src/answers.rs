@@ -1,23 +1,31 @@
 //! The answer of a plan's figures to its question, and the circumstances that withhold it.
 
+use std::ops::Range;
+
 use plimsoll_core::Condition;
-use plimsoll_core::study::places_in;
+use plimsoll_core::study::{PlacedFindings, places_in};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, short};
 use crate::keys::{ANSWER, WORTHLESS};
-use crate::model::{Agreement, AnswerSentence, Figure, Worthless};
+use crate::model::{Agreement, AnswerSentence, Figure, PhaseKind, Worthless};
+use crate::nearest;
+use crate::phases::PhaseDraft;
+
+/// Figures of a plan, and the phases whose findings its sentences may have.
+type Placed<'p> = (&'p [Figure], &'p [PhaseDraft]);
 
 impl PlanReader<'_> {
-    /// Reads the sentences of the answer, whose places name `figures`.
-    pub(crate) fn answers(&self, node: &PlanNode<'_>, figures: &[Figure]) -> Vec<AnswerSentence> {
+    /// Reads the sentences of the answer, whose places name `placed`.
+    pub(crate) fn answers(&self, node: &PlanNode<'_>, placed: Placed<'_>) -> Vec<AnswerSentence> {
         let tables = self.tables(node).unwrap_or_default();
-        tables.iter().filter_map(|table| self.answer(table, figures)).collect()
+        tables.iter().filter_map(|table| self.answer(table, placed)).collect()
     }
 
-    fn answer(&self, table: &PlanNode<'_>, figures: &[Figure]) -> Option<AnswerSentence> {
+    fn answer(&self, table: &PlanNode<'_>, placed: Placed<'_>) -> Option<AnswerSentence> {
+        let (figures, _) = placed;
         let section = self.section(table, "an answer", &[ANSWER])?;
         let say = self.required(&section, "say", "`say = \"It takes {load}.\"`")?;
-        let say = self.sentence(&say, figures)?;
+        let say = self.sentence(&say, placed)?;
         let only_if = section.get("only_if").map(|node| self.condition(&node, figures));
         let agree = section.get("agree").map(|node| self.agreement(&node, &say, figures));
         let repeats = self.value(&section, "repeats", Self::count)?;
@@ -28,7 +36,7 @@ impl PlanReader<'_> {
     pub(crate) fn worthless(
         &self,
         node: &PlanNode<'_>,
-        figures: &[Figure],
+        placed: Placed<'_>,
         answers: &[AnswerSentence],
     ) -> Vec<Worthless> {
         let read = |table: &PlanNode<'_>| {
@@ -39,14 +47,14 @@ impl PlanReader<'_> {
             }
             let say = self.required(&section, "say", "`say = \"The disk never waited: {load}.\"`");
             let condition = self.required(&section, "if", "`if = \"{load} < 1\"`");
-            let (say, condition) = (self.sentence(&say?, figures), self.condition(&condition?, figures));
+            let (say, condition) = (self.sentence(&say?, placed), self.condition(&condition?, placed.0));
             Some(Worthless { say: say?, condition: condition? })
         };
         self.tables(node).unwrap_or_default().iter().filter_map(read).collect()
     }
 
     /// Reads a sentence, and checks its places.
-    fn sentence(&self, node: &PlanNode<'_>, figures: &[Figure]) -> Option<String> {
+    fn sentence(&self, node: &PlanNode<'_>, (figures, phases): Placed<'_>) -> Option<String> {
         let text = self.text(node)?;
         if places_in(text).count() != text.matches('{').count() {
             let help = "write the name of a figure in braces: {load}".to_owned();
@@ -54,8 +62,12 @@ impl PlanReader<'_> {
         }
         for place in places_in(text) {
             let span = self.inside(node, text, place.at, place.figure.len());
+            let findings = PlacedFindings::parse(place.figure).filter(|_| !place.is_published);
             match figures.iter().find(|figure| figure.name == place.figure) {
-                None => self.problem(span, unknown(place.figure), Some(known(figures))),
+                None => match findings {
+                    Some((_, phase)) => self.driven(span.end - phase.len()..span.end, phase, phases),
+                    None => self.problem(span, unknown(place.figure), Some(known(figures))),
+                },
                 Some(figure) if place.is_published && figure.published.is_empty() => {
                     let what = format!("nothing was published of the figure `{}`", short(place.figure));
                     let help = "give it `published = [{ value = …, of = \"…\" }]`, or leave the place out".to_owned();
@@ -65,6 +77,15 @@ impl PlanReader<'_> {
             }
         }
         Some(text.to_owned())
+    }
+
+    /// Reports the name at `span`, if no phase that drives is called `name`.
+    fn driven(&self, span: Range<usize>, name: &str, phases: &[PhaseDraft]) {
+        let driven = || phases.iter().filter(|phase| phase.kind == PhaseKind::Drive).map(|phase| &phase.name);
+        if !driven().any(|known| known == name) {
+            let what = format!("no phase that drives is named `{}`", short(name));
+            self.problem(span, what, Some(nearest::help(name, "they are", driven())));
+        }
     }
 
     /// Reads a condition on `figures`.

@@ -205,8 +205,9 @@ impl<'c> PlanReader<'c> {
         let breaks = root.get("breaks").map(|node| self.conditions(&node, workload, stores));
         // Sentences refer to figures in the same way.
         let known = |key: &str| root.get(key).filter(|_| self.problems.borrow().is_empty());
-        let answers = known("answer").map(|node| self.answers(&node, &figures)).unwrap_or_default();
-        let worthless = known("worthless").map(|node| self.worthless(&node, &figures, &answers)).unwrap_or_default();
+        let answers = known("answer").map(|node| self.answers(&node, (&figures, &phases))).unwrap_or_default();
+        let worthless = known("worthless").map(|node| self.worthless(&node, (&figures, &phases), &answers));
+        let worthless = worthless.unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
             let searched = root.get("line").is_some();
             self.measured(&node, &phases, workload, stores, (searched, self.has_faults(&root)));

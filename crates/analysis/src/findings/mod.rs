@@ -27,10 +27,13 @@ mod search;
 mod sentence;
 mod series;
 mod shift;
+mod told;
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
+
+pub use self::told::told;
 
 use self::moments::{Known, SlowPhase};
 use self::search::Search;

@@ -25,7 +25,7 @@ const ERRORS_MIN: f64 = 5.0;
 /// Share of the slices from which slow ones are not outliers.
 const SLOW_SHARE_MAX: f64 = 0.4;
 /// Slices without which nothing is usual.
-const SLICES_MIN: usize = 8;
+pub const SLICES_MIN: usize = 8;
 /// Percentiles of a slice, best first: the first is taken that most slices have.
 const PERCENTILES: [&str; 3] = ["p99", "p95", "p90"];
 /// Share of a slow operation's excess that a pause must be long enough for. The witness sees up to a period less.

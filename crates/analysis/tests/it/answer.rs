@@ -6,6 +6,7 @@ use plimsoll_record::data::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PublishedValue, ResultName, Run, Trial, Worthless,
 };
 
+use crate::driven::{driven, sampled};
 use crate::study;
 
 /// The ratio of the loads with index keys and without.
@@ -278,4 +279,34 @@ fn promises_that_a_plan_sets_out_to_break_are_an_outcome() {
     let verdict = view(&run).verdict;
     assert_eq!(verdict.state, VerdictState::Pass, "{}", verdict.sentence);
     assert!(verdict.sentence.ends_with(" 1 goal held."), "{}", verdict.sentence);
+}
+
+#[test]
+fn a_sentence_has_the_findings_about_a_phase() {
+    let answers = [say("Bound: {bound of mixed}."), say("Slow: {slow moments of mixed}.")];
+    let run = |seconds: usize, io: f64| {
+        let mut run = driven(&vec![2_000; seconds]);
+        sampled(&mut run, "pressure", "io", "some", "%", &vec![io; seconds]);
+        run.header.answers = answers.to_vec();
+        run
+    };
+    let wanted = "Bound: in most slices waiting for io took 64.0 % of the time. Slow: no slow moment stands out.";
+    assert_eq!(answered(&run(30, 64.0)).sentence, wanted);
+    assert!(answered(&run(30, 6.0)).sentence.starts_with("Bound: nothing that was watched was used up."));
+    let one_at_12 = |usual: f64, other: f64| (0..20).map(move |at| if at == 12 { other } else { usual });
+    let mut stalled = driven(&one_at_12(1_000.0, 50.0).map(|rate| rate as u64).collect::<Vec<u64>>());
+    let busy: Vec<f64> = one_at_12(12.0, 97.0).collect();
+    sampled(&mut stalled, "disk", "vda", "busy", "%", &busy);
+    stalled.header.answers = answers[1..].to_vec();
+    let sentence = answered(&stalled).sentence;
+    let words = "Slow: the only slow moment, at 112.0 s, is undecided: 20 slices are too few to tell causes from chance";
+    assert!(sentence.starts_with(words), "{sentence}");
+
+    let short = answered(&run(5, 64.0));
+    let wanted = "Undecided: phase mixed has 5 slices, and findings need 8; make it longer.";
+    assert_eq!((short.state, short.sentence.as_str()), (AnswerState::Undecided, wanted));
+    let mut unwatched = run(30, 64.0);
+    unwatched.series.clear();
+    unwatched.samples.clear();
+    assert_eq!(answered(&unwatched).sentence, "Undecided: nothing was watched: samplers were off.");
 }
