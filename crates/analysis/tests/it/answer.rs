@@ -299,7 +299,8 @@ fn a_sentence_has_the_findings_about_a_phase() {
     sampled(&mut stalled, "disk", "vda", "busy", "%", &busy);
     stalled.header.answers = answers[1..].to_vec();
     let sentence = answered(&stalled).sentence;
-    let words = "Slow: the only slow moment, at 112.0 s, is undecided: 20 slices are too few to tell causes from chance";
+    let words =
+        "Slow: the only slow moment, at 112.0 s, is undecided: 20 slices are too few to tell causes from chance";
     assert!(sentence.starts_with(words), "{sentence}");
 
     let short = answered(&run(5, 64.0));
