@@ -293,6 +293,14 @@ fn a_sentence_has_the_findings_about_a_phase() {
     let wanted = "Bound: in most slices waiting for io took 64.0 % of the time. Slow: no slow moment stands out.";
     assert_eq!(answered(&run(30, 64.0)).sentence, wanted);
     assert!(answered(&run(30, 6.0)).sentence.starts_with("Bound: nothing that was watched was used up."));
+    let mut two = run(30, 6.0);
+    let mut other = two.trials[0].clone();
+    other.header.ordinal = 1;
+    other.header.store_label = "sqlite".to_owned();
+    other.phases[0].header.trial = 1;
+    two.trials.push(other);
+    let none = "nothing that was watched was used up";
+    assert!(answered(&two).sentence.starts_with(&format!("Bound: fjall: {none}; sqlite: {none}.")));
     let one_at_12 = |usual: f64, other: f64| (0..20).map(move |at| if at == 12 { other } else { usual });
     let mut stalled = driven(&one_at_12(1_000.0, 50.0).map(|rate| rate as u64).collect::<Vec<u64>>());
     let busy: Vec<f64> = one_at_12(12.0, 97.0).collect();
