@@ -299,6 +299,7 @@ fn a_sentence_has_the_findings_about_a_phase() {
     other.header.store_label = "sqlite".to_owned();
     other.phases[0].header.trial = 1;
     two.trials.push(other);
+    two.header.outline.trials = 2;
     let none = "nothing that was watched was used up";
     assert!(answered(&two).sentence.starts_with(&format!("Bound: fjall: {none}; sqlite: {none}.")));
     let one_at_12 = |usual: f64, other: f64| (0..20).map(move |at| if at == 12 { other } else { usual });
