@@ -507,7 +507,9 @@
   const chooser = scatters.chooser({ data, box, axes, colour: () => colours.lines[0] });
   const stack = byId("stack"), curves = byId("curves"), host = byId("host"), op = byId("op");
   const hostPlots = (parent, panels) => panels.forEach((panel) => timePlot(parent, panel, { height: 150 }));
+  const drawn = () => [...document.querySelectorAll(".plot")];
   const draw = () => {
+    const focused = drawn().indexOf(document.activeElement);
     plots.forEach((plot) => { sync.unsub(plot.u); plot.u.destroy(); });
     plots = [];
     tool.leave();
@@ -543,6 +545,7 @@
     }
     host.after(chooser.whole);
     chooser.draw();
+    if (focused >= 0) drawn()[focused]?.focus({ preventScroll: true });
   };
 
   // A part of the run to look at: a trial, or a phase under load.

@@ -514,6 +514,8 @@ fn the_keyboard_draws_a_box_too_and_nothing_sticks_out_of_a_narrow_window() {
         assert_eq!(browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"), "{scheme}");
         assert_eq!(browser.eval(CONTRAST), json!([]), "{scheme}");
         browser.picture(&place().join(format!("boxed-400-{scheme}.png")));
+        // All is drawn again if the window gets another width, or its colours change.
+        browser.eval("document.getElementById('op').dispatchEvent(new Event('change'))");
         browser.press("Escape", 27, "");
         browser.wait_for(&format!("{COMMAND} === ''"));
         assert_eq!(browser.eval("document.querySelector('#boxed [role=status]').textContent"), "");

@@ -161,8 +161,8 @@ fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder
         }
         panic!("not {count} {end} within {TIMEOUT:?}: {found:?}");
     };
-    // The row is locked before it is selected.
-    let (holder, held) = start("SELECT a, SLEEP(15) FROM my_row WHERE id = 1 FOR UPDATE");
+    // The row is locked before its new value is calculated.
+    let (holder, held) = start("UPDATE my_row SET a = SLEEP(15) WHERE id = 1");
     let locked = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
     let began = Instant::now();
     while control.value(locked).expect("a count") == "0" {
@@ -170,13 +170,13 @@ fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder
         std::thread::sleep(Duration::from_millis(120));
     }
     let (_, waiter) = start("UPDATE my_row SET a = 5 WHERE id = 1");
-    let of_select = "waiting for a row of my_row, held by a session that ran SELECT a, SLEEP(?) FROM my_row WHERE id = ? \
-                     FOR UPDATE";
-    until(of_select, 1.0);
+    let of_update =
+        "waiting for a row of my_row, held by a session that ran UPDATE my_row SET a = SLEEP(?) WHERE id = ?";
+    until(of_update, 1.0);
     control.simple(&format!("KILL QUERY {holder}")).expect("ended");
     drop(held.join().expect("it ended"));
     waiter.join().expect("it ended").expect("updated");
-    until(of_select, 0.0);
+    until(of_update, 0.0);
     // A transaction whose client is silent keeps its locks.
     control.simple("BEGIN").expect("begun");
     control.simple("UPDATE my_row SET a = 6").expect("it holds the row");
