@@ -11,7 +11,7 @@ const PROGRAM_FILE: &str = "program";
 const MARK_FILE: &str = "supervisor";
 const MARK_SOCKETS: &str = "sockets ";
 const GROUPS_FILE: &str = "groups";
-/// Beginning of the names of directories with the data of stores without servers, and of their database files.
+/// Beginnings of the names of directories with the data of runs, and of database files.
 const DATA_PREFIX: &str = "plimsoll-data-";
 const DATABASE: &[u8] = b"SQLite format 3\0";
 
@@ -20,12 +20,27 @@ const DATABASE: &[u8] = b"SQLite format 3\0";
 /// # Errors
 /// Fails if there is none.
 pub fn servers(place: &Path) -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = entries(place)?.into_iter().filter(|path| path.join(PROGRAM_FILE).exists()).collect();
+    let (mut found, mut left) = (Vec::new(), data(place)?);
+    while let Some(path) = left.pop() {
+        if path.join(PROGRAM_FILE).exists() {
+            found.push(path);
+        } else if path.is_dir() {
+            left.extend(entries(&path)?);
+        }
+    }
     found.sort();
     match found.is_empty() {
         true => Err(format!("{}: no server runs here", place.display())),
         false => Ok(found),
     }
+}
+
+/// Returns the directories of the run with its stores' data.
+fn data(place: &Path) -> Result<Vec<PathBuf>> {
+    let is_data = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(DATA_PREFIX))
+    };
+    Ok(entries(place)?.into_iter().filter(is_data).collect())
 }
 
 /// Returns the id of a server's process.
@@ -89,10 +104,7 @@ fn parent(stat: &str) -> Option<u32> {
 
 /// Returns the database file of a store without a server.
 pub fn database(place: &Path) -> Result<PathBuf> {
-    let is_data = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(DATA_PREFIX))
-    };
-    let mut left: Vec<PathBuf> = entries(place)?.into_iter().filter(is_data).collect();
+    let mut left = data(place)?;
     while let Some(path) = left.pop() {
         if path.is_dir() {
             left.extend(entries(&path)?);
@@ -169,7 +181,7 @@ mod tests {
     fn a_server_is_found_by_the_files_of_its_directory() {
         let place = tempfile::tempdir().unwrap();
         assert!(servers(place.path()).unwrap_err().contains("no server runs here"));
-        let server = place.path().join("plimsoll-1a2b3c4d");
+        let server = place.path().join("plimsoll-data-20260101-000000-0000/1/plimsoll-1a2b3c4d");
         fs::create_dir_all(server.join("group")).unwrap();
         fs::write(server.join(PROGRAM_FILE), "123 a-boot").unwrap();
         fs::write(server.join(MARK_FILE), "plimsoll: private server\npid 7\nsockets /tmp/s\n").unwrap();
@@ -200,7 +212,7 @@ mod tests {
     #[test]
     fn a_process_is_stopped_with_its_children_and_continues() {
         let place = tempfile::tempdir().unwrap();
-        let server = place.path().join("plimsoll-1a2b3c4d");
+        let server = place.path().join("plimsoll-data-20260101-000000-0000/1/plimsoll-1a2b3c4d");
         fs::create_dir(&server).unwrap();
         // The shell waits for a child, and ends with its input.
         let child = Command::new("sh").args(["-c", "cat; :"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();

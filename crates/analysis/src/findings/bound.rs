@@ -94,6 +94,10 @@ fn resources(
     let cores = line::processors(&run.series);
     let mut used: Vec<(Resource, Vec<Option<f64>>)> = Vec::new();
     for (series, values) in run.series.iter().zip(all) {
+        // The time in which all tasks waited is a part of that in which some did.
+        if series.source == "pressure" && series.name == "all" {
+            continue;
+        }
         let Some(resource) = line::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
         match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
             Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {

@@ -97,7 +97,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         STORE if series.kind == SeriesKind::Cycle => (format!("{subject}'s {name}"), None),
         "pressure" => {
             let resource = if subject == "cpu" { "a processor" } else { subject };
-            let tasks = if name == "full" { ", all tasks at once," } else { "" };
+            let tasks = if series.name == "all" { ", all tasks at once," } else { "" };
             (format!("{resource}{tasks}"), Some(100.0))
         }
         sampler if subject.is_empty() => (format!("{sampler}: {name}"), None),

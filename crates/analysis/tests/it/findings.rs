@@ -508,6 +508,8 @@ fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
     sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));
     sampled(&mut run, "cpu", "", "user", "%", &values(30, 30.0, 99.0, &[5]));
     sampled(&mut run, "pressure", "io", "some", "%", &[64.0; 30]);
+    // All tasks waited in a part of that time: the shares are not added up.
+    sampled(&mut run, "pressure", "io", "all", "%", &[57.0; 30]);
     let finding = only(&run, "bound");
     assert_eq!(
         finding.sentence,
