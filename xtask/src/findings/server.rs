@@ -213,7 +213,7 @@ mod tests {
     fn a_process_is_stopped_with_its_children_and_continues() {
         let place = tempfile::tempdir().unwrap();
         let server = place.path().join("plimsoll-data-20260101-000000-0000/1/plimsoll-1a2b3c4d");
-        fs::create_dir(&server).unwrap();
+        fs::create_dir_all(&server).unwrap();
         // The shell waits for a child, and ends with its input.
         let child = Command::new("sh").args(["-c", "cat; :"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut child = child.unwrap();
