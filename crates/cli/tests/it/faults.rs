@@ -75,11 +75,13 @@ fn an_outage_is_as_long_as_an_independent_client_sees_it() {
         let report = place.report();
         let found = &report["faults"][0];
         let outage_s = seconds(found, "outage_s");
-        // Both have a processor to wait for, beside other tests.
-        let is_seen = (-0.15..later_s).contains(&(outage_s - seen_s));
-        assert!(outage_s >= at_least - seconds(found, "taken_s") - 0.1 && is_seen, "{seen_s} s seen: {found}");
+        // Both have a processor to wait for, beside other tests, and their sessions' processes are stopped one after the
+        // other.
+        let taken_s = seconds(found, "taken_s");
+        let is_seen = (-0.15 - taken_s..later_s + taken_s).contains(&(outage_s - seen_s));
+        assert!(outage_s >= at_least - taken_s - 0.1 && is_seen, "{seen_s} s seen: {found}");
         // Beside other tests, the end of all processes may take a while.
-        assert!(seconds(found, "taken_s") < 1.0 && seconds(found, "healed_s") >= at_least, "{found}");
+        assert!(taken_s < 1.0 && seconds(found, "healed_s") >= at_least, "{found}");
         assert!(seconds(found, "noticed_s") < 1.0, "{found}");
         // Beside other tests, throughput before the fault may not come again.
         assert!(found["recovered_s"].as_f64().is_none_or(|back_s| back_s >= outage_s), "{found}");
@@ -150,8 +152,9 @@ fn links_and_limits_change_and_are_as_before_afterwards() {
         .flat_map(|phase| &phase.slices)
         .map(|slice| slice.histograms.iter().map(|one| one.histogram.len()).sum())
         .collect();
-    // 40 ms for each answer while the links are slow.
-    assert!(counts[3] < 110 && counts[0] > 10 * counts[3] && counts[5] > 10 * counts[3], "{counts:?}");
+    // 40 ms for each answer while the links are slow. Beside other tests a second may have few answers by itself.
+    let (before, after) = (counts[0].max(counts[1]), counts[4].max(counts[5]));
+    assert!(counts[3] < 110 && before > 10 * counts[3] && after > 10 * counts[3], "{counts:?}");
     let span = &run.trials[0].faults[0];
     assert!(span.subject == "all nodes" && span.error.is_none() && span.healed_ns.is_some(), "{span:?}");
 }
