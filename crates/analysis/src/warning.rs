@@ -42,7 +42,7 @@ const STEAL_PERCENT: f64 = 2.0;
 
 /// Figures that a lack of processor time can have changed, and those that it cannot.
 const SPOILED: &str = "times may be longer, the high percentiles most, and throughput lower than the store's own; \
-                       wrong answers, lost writes and goals that held are not affected";
+                       wrong answers and lost writes are not affected";
 
 /// A warning about one place, before those with the same next step are said together.
 struct Case {

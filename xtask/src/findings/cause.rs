@@ -204,7 +204,7 @@ impl Cause {
     /// Returns lists of fragments of names that are right; empty if every name is wrong.
     pub fn right(self) -> &'static [&'static [&'static str]] {
         const STOPPED: &[&str] =
-            &["stopped", "used no processor", "sent nothing", "missing readings", "missing answers"];
+            &["stopped", "hardly used a processor", "hardly sent anything", "missing readings", "missing answers"];
         const LOCKS: &[&str] = &["waiting for locks", "internal locks", "idle in transaction", "row lock"];
         const OF_SERVER: &[&str] = &["connections", "processes", "threads", "not accepted"];
         match self {

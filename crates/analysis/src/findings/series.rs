@@ -167,15 +167,15 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
     series.collect()
 }
 
-/// Returns the slices in which a server used no processor, or a node sent nothing, while operations waited: 1 in these
-/// slices. A slice next to them in which it did less than usual is one of them: the time began or ended there. `None`
+/// Returns the slices in which a server hardly used a processor, or a node hardly sent anything, while operations waited:
+/// 1 in these. A slice next to them in which it did less than usual is one of them: the time began or ended there. `None`
 /// for series of other work, and without such slices.
 ///
 /// The throughput of the slices plays no part. It makes moments slow, and would tie the series to them by itself.
 fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<WatchedSeries> {
     let (verb, least) = match (series.source.as_str(), series.name.as_str()) {
-        ("server", "user" | "system") => ("used no processor", CPU_MIN),
-        ("network", "sent") if series.subject.starts_with("node ") => ("sent nothing", SENT_MIN),
+        ("server", "user" | "system") => ("hardly used a processor", CPU_MIN),
+        ("network", "sent") if series.subject.starts_with("node ") => ("hardly sent anything", SENT_MIN),
         _ => return None,
     };
     let server = if series.subject.is_empty() { "the server" } else { series.subject.as_str() };

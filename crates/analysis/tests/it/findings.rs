@@ -142,7 +142,7 @@ fn waited_for(mut run: Run) -> Run {
 }
 
 /// Name of the series of times in which the server does no work.
-const IDLE: &str = "time in which the server used no processor";
+const IDLE: &str = "time in which the server hardly used a processor";
 
 #[test]
 fn a_server_that_is_stopped_is_named_before_all_that_follows_from_it() {
@@ -174,8 +174,8 @@ fn of_several_nodes_the_one_that_is_stopped_is_named() {
     let named: Vec<&str> = finding.evidence.iter().map(|one| one.series.as_str()).collect();
     let wanted = [
         "the number of stopped processes of node 2",
-        "time in which node 2 used no processor",
-        "time in which node 2 eth0 sent nothing",
+        "time in which node 2 hardly used a processor",
+        "time in which node 2 eth0 hardly sent anything",
     ];
     assert_eq!(named, wanted);
 }
