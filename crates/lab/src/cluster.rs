@@ -75,6 +75,9 @@ struct Running {
     works_running: AtomicUsize,
     latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
+    /// Held by a promotion, and by a start until its nodes are launched: a node that is launched in between would come
+    /// back as a second primary.
+    promoting: Mutex<()>,
     waits: Waits,
 }
 
@@ -170,6 +173,7 @@ impl Cluster {
             works_running: AtomicUsize::new(0),
             latest_look: Mutex::default(),
             promotion: Mutex::default(),
+            promoting: Mutex::default(),
             waits: waits.clone(),
             network,
             recipe,
@@ -223,8 +227,8 @@ impl Drop for Cluster {
     }
 }
 
-fn locked(server: &Mutex<PrivateServer>) -> MutexGuard<'_, PrivateServer> {
-    server.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Running {
@@ -233,7 +237,7 @@ impl Running {
     }
 
     fn starting(&self) -> BTreeMap<usize, Instant> {
-        self.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        locked(&self.starting).clone()
     }
 
     /// Returns the machine that a node keeps its data in. Nodes on one host share a machine.
@@ -294,7 +298,7 @@ impl Running {
     }
 
     fn promotion(&self) -> MutexGuard<'_, Promotion> {
-        self.promotion.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.promotion)
     }
 
     /// Returns the lowest number of a running node that is a replica. Where nodes do not say that, it holds data and is

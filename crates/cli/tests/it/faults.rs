@@ -276,10 +276,11 @@ fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
 /// Drives a cluster while its primary is lost twice, and each time another node takes over.
 fn takes_over(drive: &[&str]) -> plimsoll_record::data::Run {
     let place = Place::new();
-    // The second promotion needs a node that was rewound after the first. On a busy machine the later faults wait for it.
+    // The former primary is started while the replica is being promoted, and must not come back as a second primary. The
+    // second promotion needs a node that was rewound after the first. On a busy machine the later faults wait for it.
     let faults = [
         "--fault",
-        "kill primary at 1s for 1s",
+        "kill primary at 1s for 520ms",
         "--fault",
         "promote replica at 1500ms",
         "--fault",

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Progress, Servers, StoreError, Waits, shown};
@@ -102,7 +102,7 @@ impl Running {
     /// Returns the operations of the nodes that `is_asked` selects, and of those that a wait needs. Asks them all
     /// together if the latest look is older than `age`.
     pub(super) fn operations(&self, age: Duration, is_asked: impl Fn(usize) -> bool) -> Vec<TrackedOperation> {
-        let mut latest = self.latest_look.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latest = locked(&self.latest_look);
         if latest.at.is_none_or(|at| at.elapsed() >= age) {
             // All observers share this look, so a node that one of them needs is not left out.
             let awaited = self.awaited().clone();
@@ -186,7 +186,7 @@ impl Running {
     }
 
     pub(super) fn awaited(&self) -> MutexGuard<'_, Vec<usize>> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.awaited)
     }
 
     fn files_bytes(&self, number: usize) -> u64 {

@@ -1,11 +1,11 @@
 //! Starts of nodes, stage after stage: their set-up before the first one, and the wait until each is ready.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Launch, Member, Node, Nodes, Servers, StoreError, StoreErrorKind, Waits};
 
-use super::{Running, provisions};
+use super::{Running, locked, provisions};
 use crate::private_server::PrivateServer;
 
 /// Longest time for making a data directory, including its sync on a slow disk.
@@ -69,6 +69,7 @@ impl Running {
         anew: bool,
         waits: &Waits,
     ) -> Result<(), StoreError> {
+        let promoting = locked(&self.promoting);
         let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;
@@ -86,6 +87,7 @@ impl Running {
                 server.start(&launch)
             })?;
         }
+        drop(promoting);
         stage.iter().try_for_each(|number| self.until_ready(*number, nodes, waits))?;
         stale.into_iter().try_for_each(|number| {
             self.recipe.rejoined(self.member(nodes, number, false)?, waits)?;
@@ -96,7 +98,7 @@ impl Running {
 
     /// Notes that nodes are being started, or no longer are.
     fn note_start(&self, stage: &[usize], begins: bool) {
-        let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut starting = locked(&self.starting);
         starting.retain(|number, _| !stage.contains(number));
         starting.extend(stage.iter().filter(|_| begins).map(|number| (*number, Instant::now())));
     }
