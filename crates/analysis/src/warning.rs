@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::Outcome;
+use plimsoll_core::sampler::{HALT_POLL_NS, HALTPOLL, IDLE_DRIVER};
 use plimsoll_record::data::{PhaseKind, Run, Sample, Series, Trial};
 
 use crate::host;
@@ -40,6 +41,9 @@ const OTHERS_SHARE: f64 = 0.15;
 /// Per cent of the machine's time that the hypervisor gave to others.
 const STEAL_PERCENT: f64 = 2.0;
 
+/// Share of an open loop's operations that pauses disturbed, from which they are in its p99.
+const DISTURBED_SHARE: f64 = 0.01;
+
 /// Figures that a lack of processor time can have changed, and those that it cannot.
 const SPOILED: &str = "times may be longer, the high percentiles most, and throughput lower than the store's own; \
                        wrong answers and lost writes are not affected";
@@ -73,7 +77,8 @@ pub fn warnings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<Warning> {
     let seen = phases().flat_map(|facts| {
         of_phase.iter().filter_map(move |check| check(facts)).map(move |case| (name::place(facts), case))
     });
-    let others = phases().flat_map(|facts| machine(run, facts).map(move |case| (name::place(facts), case)));
+    let others = phases()
+        .flat_map(|facts| machine(run, facts).chain(idle(run, facts)).map(move |case| (name::place(facts), case)));
     let mut sorts: IndexMap<&str, Vec<Placed>> = IndexMap::new();
     for case in seen.chain(others).chain(run.trials.iter().filter_map(ledger)).chain(run.trials.iter().filter_map(read))
     {
@@ -284,6 +289,26 @@ fn machine(run: &Run, facts: &PhaseFacts<'_>) -> impl Iterator<Item = Case> + us
         next: "Repeat the run and compare, or use a machine that is not shared.",
     });
     others.into_iter().chain(stolen)
+}
+
+/// Warns of idle processors that halt at once, if pauses disturbed an open loop: a host that runs a halted processor late
+/// is such a pause. Nothing is known of the processors in a recording without these facts.
+fn idle(run: &Run, facts: &PhaseFacts<'_>) -> Option<Case> {
+    let is_fact = |fact: (&str, &str)| run.header.environment.iter().any(|(name, value)| (&**name, &**value) == fact);
+    let halts = is_fact((IDLE_DRIVER, HALTPOLL)) && is_fact((HALT_POLL_NS, "0"));
+    if !halts || !facts.open_loop || facts.phase.header.kind != PhaseKind::Drive {
+        return None;
+    }
+    let share = facts.pauses(run)?.disturbed_ops as f64 / facts.waited(None).len().max(1) as f64;
+    (share >= DISTURBED_SHARE).then(|| Case {
+        weight: share,
+        text: format!(
+            "pauses of the machine disturbed {} % of the operations, and its idle processors do not poll before they \
+             halt.",
+            number::significant(share * 100.0)
+        ),
+        next: "`plimsoll doctor` measures how late an idle processor wakes, and says how to make it poll.",
+    })
 }
 
 /// Records that were read in a state that is gone: what acts on such a read is not undone with it.

@@ -14,7 +14,7 @@
 //! | `live/`, `listen/`, `gadget` | the newest figures: in the terminal, over HTTP, on a serial line |
 //! | `browser` | opening a page |
 //! | `catalogue`, `studies` | names for plans; built-in plans |
-//! | `calibration` | the generator's ceiling and the noise floor of this machine |
+//! | `calibration`, `idle` | the generator's ceiling and the noise floor of this machine; the delay of its idle processors |
 
 mod args;
 mod browser;
@@ -25,6 +25,7 @@ mod environment;
 mod error;
 mod gadget;
 mod habits;
+mod idle;
 mod interrupt;
 mod listen;
 mod live;

@@ -24,6 +24,13 @@ pub const ANSWERS: &str = "answers";
 /// Name of the fact about a machine that has its network interfaces with their speeds: `eth0 1000 Mbit/s, eth1 …`.
 pub const INTERFACES: &str = "network interfaces";
 
+/// Name of the fact about a machine that has the kernel's driver of idle processors: [`HALTPOLL`], `intel_idle`, `none`.
+pub const IDLE_DRIVER: &str = "idle driver";
+/// Idle driver of virtual machines: a processor polls for [`HALT_POLL_NS`] at most, and halts.
+pub const HALTPOLL: &str = "haltpoll";
+/// Name of the fact about a machine with the driver [`HALTPOLL`] that has its parameter of this name, in nanoseconds.
+pub const HALT_POLL_NS: &str = "guest_halt_poll_ns";
+
 /// Source name of the progress of nodes that join or start during a drive.
 pub const PROGRESS: &str = "progress";
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::mounts::{MOUNTS_FILE, Mount, mounts};
-use plimsoll_core::sampler::INTERFACES;
+use plimsoll_core::sampler::{HALT_POLL_NS, HALTPOLL, IDLE_DRIVER, INTERFACES};
 
 use crate::memory;
 pub use crate::memory::Bytes as Memory;
@@ -17,7 +17,7 @@ use crate::tasks::parse_load;
 /// Facts about this host: name and value, in the order of display. What cannot be known is left out. The file
 /// system is that of `data`, or of the nearest directory above it that exists.
 pub fn environment(data: &Path) -> Vec<(String, String)> {
-    let memory = memory();
+    let (memory, idle) = (memory(), idle());
     let swap = memory.swap_total.map(|total| if total == 0 { "none".into() } else { gib(total) });
     let governors = governors();
     let governor = if governors.is_empty() { "not visible here".into() } else { listed(&governors) };
@@ -25,6 +25,8 @@ pub fn environment(data: &Path) -> Vec<(String, String)> {
         ("CPU", cpu_model()),
         ("cores", Some(cores())),
         ("CPU governor", Some(governor)),
+        (IDLE_DRIVER, idle.driver),
+        (HALT_POLL_NS, idle.poll_ns.map(|ns| ns.to_string())),
         ("memory", memory.total.map(gib)),
         ("memory available", memory.available.map(gib)),
         ("swap", swap),
@@ -152,6 +154,30 @@ fn cores() -> String {
 pub fn governors() -> Vec<String> {
     let cores = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
     cores.filter_map(|core| read(core.path().join("cpufreq/scaling_governor"))).collect()
+}
+
+/// Settings of idle processors: what they do until there is work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// The kernel's driver: [`HALTPOLL`], `intel_idle`, `none`; `None` if it cannot be read.
+    pub driver: Option<String>,
+    /// Longest time for which a processor polls before it halts, in nanoseconds (`guest_halt_poll_ns`). `None` with another
+    /// driver than [`HALTPOLL`].
+    pub poll_ns: Option<u64>,
+    /// First time for which it polls, doubled up to `poll_ns`, in nanoseconds (`guest_halt_poll_grow_start`).
+    pub poll_start_ns: Option<u64>,
+}
+
+/// Reads the settings of idle processors.
+pub fn idle() -> Idle {
+    let driver = read("/sys/devices/system/cpu/cpuidle/current_driver");
+    // The kernel shows the parameters also if another driver is in use, and then they have no effect.
+    let is_used = driver.as_deref() == Some(HALTPOLL);
+    let parameter = |name: &str| -> Option<u64> {
+        read(Path::new("/sys/module/haltpoll/parameters").join(name)).filter(|_| is_used)?.parse().ok()
+    };
+    let (poll_ns, poll_start_ns) = (parameter(HALT_POLL_NS), parameter("guest_halt_poll_grow_start"));
+    Idle { driver, poll_ns, poll_start_ns }
 }
 
 fn kernel() -> String {

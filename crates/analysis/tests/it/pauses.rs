@@ -4,6 +4,7 @@ use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{LatencyView, PercentileView, PhaseKind};
+use plimsoll_record::data::Run;
 
 use crate::driven::driven;
 use crate::study::{self, paused};
@@ -90,15 +91,44 @@ fn rows_of_slices_and_comparisons_have_both() {
 }
 
 #[test]
+fn processors_that_halt_at_once_are_said_where_pauses_disturbed_an_open_loop() {
+    let made = |mut run: Run, facts: &[(&str, &str)]| {
+        study::open_loop(&mut run.trials[0].phases[0]);
+        run.header.environment.extend(facts.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+        run
+    };
+    let warned = |run: &Run| {
+        let said = view(run).warnings.into_iter().filter(|one| one.text.contains("do not poll before they halt"));
+        said.map(|one| (one.text, one.next)).collect::<Vec<_>>()
+    };
+    let halts = [("idle driver", "haltpoll"), ("guest_halt_poll_ns", "0")];
+    let one_rate = || driven(&[2_000; 6]);
+    let said = warned(&made(paused(one_rate()), &halts));
+    let [(text, next)] = &said[..] else { panic!("{said:?}") };
+    let words = "pauses of the machine disturbed 1.96 % of the operations, and its idle processors do not poll";
+    assert!(text.contains(words) && next.starts_with("`plimsoll doctor` measures"), "{text}\n{next}");
+    // Nothing where they poll, where another driver is in use, where it is not known, and without pauses.
+    for facts in [
+        &[("idle driver", "haltpoll"), ("guest_halt_poll_ns", "5000000")][..],
+        &[("idle driver", "intel_idle")],
+        &[("guest_halt_poll_ns", "0")],
+        &[],
+    ] {
+        assert_eq!(warned(&made(paused(one_rate()), facts)), [], "{facts:?}");
+    }
+    assert_eq!(warned(&made(one_rate(), &halts)), []);
+    // A closed loop waits for its answers, and does what it can.
+    let mut closed = paused(one_rate());
+    closed.header.environment = made(one_rate(), &halts).header.environment;
+    assert_eq!(warned(&closed), []);
+}
+
+#[test]
 fn what_was_never_sent_is_in_both() {
     let mut run = paused(study::complete());
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
     let phase = phases.filter(|phase| phase.header.kind == PhaseKind::Drive).last().unwrap();
-    for one in phase.slices.iter_mut().flat_map(|slice| {
-        slice.histograms.iter_mut().chain(slice.watched.iter_mut().flat_map(|watched| &mut watched.disturbed))
-    }) {
-        one.measure = plimsoll_core::Measure::Response;
-    }
+    study::open_loop(phase);
     phase.slices.last_mut().unwrap().unfinished = Some(study::times([(3_000_000_000, 50)]));
     let view = view(&run);
     let phase =

@@ -580,6 +580,14 @@ pub fn paused(mut run: Run) -> Run {
     run
 }
 
+/// Makes `phase` one of an open loop, whose operations never waited before they were sent.
+pub fn open_loop(phase: &mut Phase) {
+    for slice in &mut phase.slices {
+        let disturbed = slice.watched.iter_mut().flat_map(|watched| &mut watched.disturbed);
+        slice.histograms.iter_mut().chain(disturbed).for_each(|one| one.measure = Measure::Response);
+    }
+}
+
 fn answers(trial: u32, phase: u32, op: &str, answers: u64, records: u64) -> AnswerCheck {
     let counts = AnswerCounts { answers, expected: records, got: records, ..AnswerCounts::default() };
     AnswerCheck { trial, phase, op: op.into(), counts, ..AnswerCheck::default() }

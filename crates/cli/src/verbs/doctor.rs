@@ -10,12 +10,13 @@ use plimsoll_lab::holders;
 use plimsoll_lab::hosts::Network;
 use plimsoll_plan::{StoreUse, defaults_but};
 use plimsoll_report::document::{Table, Tone};
-use plimsoll_sample::environment::{self, gib};
+use plimsoll_sample::environment::{self, Idle, gib};
 use plimsoll_trial::{TrialError, here};
 
 use crate::args::{DoctorArgs, PlanArgs, PlannedArgs};
 use crate::calibration::{self, Calibration};
 use crate::error::exit;
+use crate::idle::{self, Wakes};
 use crate::plans::{self, Passwords};
 use crate::studies;
 use crate::verbs::{honesty, report};
@@ -33,6 +34,7 @@ enum Grade {
 struct Finding {
     grade: Grade,
     what: String,
+    /// Advice, a step a line.
     next: Option<String>,
 }
 
@@ -290,7 +292,16 @@ fn calibrated(made: Option<&Calibration>) -> Table {
 /// Examines this machine, whose recordings go to `runs_dir`. Returns tables, and true if nothing is missing or would spoil
 /// a measurement.
 fn diagnose(catalogue: &Catalogue, runs_dir: &Path) -> (Vec<(&'static str, &'static str, Table)>, bool) {
-    let machine = [clock_source(), governor(), load(), memory(), swap(), disk(runs_dir), sockets()];
+    let machine = [
+        clock_source(),
+        governor(),
+        idle_processors(Wakes::measure(), &environment::idle()),
+        load(),
+        memory(),
+        swap(),
+        disk(runs_dir),
+        sockets(),
+    ];
     let (clusters, stores): (Vec<_>, Vec<_>) = all(catalogue).partition(|subject| subject.preset.is_some());
     // A cluster is listed only if it lacks more than its store.
     let clusters = clusters.iter().filter(|cluster| cluster.kind.installed().is_ok()).map(Subject::programs);
@@ -315,7 +326,8 @@ fn graded(findings: impl IntoIterator<Item = Finding>) -> Table {
             Grade::Spoils => Tone::Open.text("spoils"),
             Grade::Missing => Tone::Bad.text("missing"),
         };
-        let next = finding.next.map(|next| ("".into(), format!("→ {next}")));
+        let next = finding.next.unwrap_or_default();
+        let next: Vec<_> = next.lines().map(|line| ("".into(), format!("→ {line}"))).collect();
         std::iter::once((mark, finding.what)).chain(next)
     }))
 }
@@ -345,6 +357,18 @@ fn governor() -> Finding {
             format!("CPU governor is not performance on {saving} of {all} processors: latencies rise when idle"),
             "cpupower frequency-set -g performance",
         ),
+    }
+}
+
+/// Judges how late idle processors with the settings `idle` wake; or the reason why that was not measured.
+fn idle_processors(wakes: Result<Wakes, String>, idle: &Idle) -> Finding {
+    match wakes {
+        Ok(wakes) if wakes.is_late() => {
+            let (why, next) = idle::advice(idle);
+            Finding::spoils(format!("{}: {why}", wakes.sentence()), next)
+        }
+        Ok(wakes) => Finding::fine(wakes.sentence()),
+        Err(why) => Finding::fine(format!("how late an idle processor wakes was not measured: {why}")),
     }
 }
 
@@ -395,6 +419,24 @@ fn disk(runs_dir: &Path) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn idle_processors_spoil_figures_only_if_they_wake_late() {
+        let idle = Idle { driver: Some("haltpoll".to_owned()), poll_ns: Some(0), poll_start_ns: Some(50_000) };
+        let wakes = |p99_ns| Ok(Wakes { count: 600, median_ns: 49_000, p99_ns });
+        let late = idle_processors(wakes(2_300_000), &idle);
+        let words =
+            "an idle processor wakes after 49.0 µs (median), 2.30 ms (p99) of 600 wakes: idle processors do not poll";
+        assert!(late.grade == Grade::Spoils && late.what.starts_with(words), "{}", late.what);
+        assert!(late.next.is_some_and(|next| next.contains("echo 5000000 | sudo tee /sys/module/haltpoll/")));
+        let early = idle_processors(wakes(300_000), &idle);
+        assert!(early.grade == Grade::Fine && early.what.ends_with("of 600 wakes") && early.next.is_none());
+        let single = idle_processors(Err("this process may use one processor".to_owned()), &idle);
+        assert!(
+            single.grade == Grade::Fine
+                && single.what.ends_with("was not measured: this process may use one processor")
+        );
+    }
 
     #[test]
     fn a_full_disk_spoils_and_a_missing_directory_is_judged_by_its_ancestor() {

@@ -93,7 +93,7 @@ fn a_calibration_is_kept_shown_and_noted_in_runs() {
 #[test]
 fn the_doctor_says_how_sockets_are_driven_and_a_wrong_wish_is_refused() {
     let place = Place::new();
-    place.run(&["doctor"]).says("sockets over ");
+    place.run(&["doctor"]).says("sockets over ").says("an idle processor wakes");
     let drive = ["drive", "nothing", "--on", "null", "--for", "100ms", "-q", "--io"];
     let with = |io: &'static str| place.run(&drive.iter().copied().chain([io]).collect::<Vec<_>>());
     with("kqueue").expect(2).says("kqueue").says("io_uring");

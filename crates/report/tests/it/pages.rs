@@ -311,6 +311,25 @@ fn latencies_stand_as_seen_and_undisturbed_in_every_form() {
 }
 
 #[test]
+fn processors_that_halt_at_once_are_named_with_the_doctor_in_text_and_page() {
+    let mut run = study::paused(study::complete());
+    let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
+    phases.filter(|phase| phase.header.kind == PhaseKind::Drive).for_each(study::open_loop);
+    let words = "of the operations, and its idle processors do not poll before they halt.";
+    let said = |run: &Run| {
+        let view = view(run);
+        [plimsoll_report::terminal(&view, false, 140), plimsoll_report::html(&view)].map(|text| {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            (text.contains(words), text.contains("plimsoll doctor"))
+        })
+    };
+    assert_eq!(said(&run), [(false, false); 2]);
+    let facts = [("idle driver", "haltpoll"), ("guest_halt_poll_ns", "0")];
+    run.header.environment.extend(facts.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(said(&run), [(true, true); 2]);
+}
+
+#[test]
 fn answers_by_status_and_their_sizes_stand_in_text_and_page() {
     let mut run = study::complete();
     let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);

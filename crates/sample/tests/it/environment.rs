@@ -1,6 +1,7 @@
 use std::path::Path;
 
-use plimsoll_sample::environment::{FileSystem, clock_source, file_system, load_average};
+use plimsoll_core::sampler::{HALT_POLL_NS, HALTPOLL, IDLE_DRIVER};
+use plimsoll_sample::environment::{FileSystem, clock_source, file_system, idle, load_average};
 
 #[test]
 fn the_facts_of_this_host_are_told_once_each_and_are_never_empty() {
@@ -13,6 +14,19 @@ fn the_facts_of_this_host_are_told_once_each_and_are_never_empty() {
         assert!(facts.iter().any(|(found, _)| found == name), "no {name}: {facts:?}");
     }
     assert!(clock_source().is_some() && load_average().is_some());
+}
+
+#[test]
+fn the_settings_of_idle_processors_are_among_the_facts() {
+    let facts = plimsoll_sample::environment(Path::new("/"));
+    let fact = |wanted: &str| facts.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
+    assert_eq!(fact(IDLE_DRIVER), read("/sys/devices/system/cpu/cpuidle/current_driver"));
+    // Parameters of a driver that is not in use are no facts.
+    let is_used = idle().driver.as_deref() == Some(HALTPOLL);
+    let polls = read("/sys/module/haltpoll/parameters/guest_halt_poll_ns").filter(|_| is_used);
+    assert_eq!(fact(HALT_POLL_NS), polls);
+    assert_eq!((idle().poll_ns.is_some(), idle().poll_start_ns.is_some()), (is_used, is_used));
 }
 
 #[test]
