@@ -128,7 +128,8 @@ fn at_work(place: &Place) -> Guarded {
     let said = child.0.stderr.as_mut().unwrap();
     let (mut text, mut byte) = (Vec::new(), [0]);
     while !text.ends_with(b"  pair 1: ") {
-        said.read_exact(&mut byte).expect("it has a first pair");
+        let read = said.read_exact(&mut byte);
+        assert!(read.is_ok(), "it has no first pair: {}", String::from_utf8_lossy(&text));
         text.push(byte[0]);
     }
     child

@@ -70,6 +70,24 @@ impl Recipe for Shells {
         Ok(())
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn promote(&self, to: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        fs::write(to.data_dir.join("promoting"), "").unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        Ok(())
+    }
+
+    fn follow(&self, _: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        Err(StoreError::usage("it does not run"))
+    }
+
+    fn rejoin(&self, _: Member<'_>, _: &Waits) -> Result<Option<Launch>, StoreError> {
+        Ok(Some(Launch::new("sh", "/bin/sh".into(), ["-c", "touch rejoined"])))
+    }
+
     fn part(&self, node: Member<'_>, _: &Waits) -> Result<(), StoreError> {
         if node.number == 0 { Err(StoreError::usage("not without the first")) } else { Ok(()) }
     }
@@ -107,6 +125,25 @@ fn counts_within(node: &Node, bound: Duration) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     false
+}
+
+#[test]
+fn a_former_primary_that_is_started_during_a_promotion_rejoins_first() {
+    let base = base();
+    let cluster = start(base.path(), 2, COUNTS).unwrap();
+    let (handle, nodes) = (cluster.handle(), cluster.nodes());
+    handle.kill(Nodes::One(0)).unwrap();
+    std::thread::scope(|scope| {
+        let promotion = scope.spawn(|| handle.promote(1));
+        while !nodes[1].data_dir.join("promoting").exists() {
+            assert!(!promotion.is_finished(), "it did not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        handle.start(Nodes::One(0)).unwrap();
+        promotion.join().unwrap().unwrap();
+    });
+    assert!(nodes[0].data_dir.join("rejoined").exists(), "it came back as a second primary");
+    cluster.close().unwrap();
 }
 
 #[test]

@@ -77,7 +77,8 @@ fn a_replica_that_takes_over_ends_the_outage_and_hands_back_by_moved() {
     let result = drive(&mut *store, 1, Io::Auto, open_loop(), || {
         cluster.nodes[1].server.kill();
         until("the replica has taken over", || replica.says("role") == "master");
-        std::thread::sleep(Duration::from_millis(1_500));
+        // On a busy machine the clients take their time to find it, and to work off what was due meanwhile.
+        std::thread::sleep(Duration::from_secs(3));
     });
     assert!(result.lost_connections >= CLIENTS, "every session had a connection to it: {}", result.lost_connections);
     let unknown: u64 = codes(&result, Outcome::Unknown).iter().map(|(_, count)| count).sum();
