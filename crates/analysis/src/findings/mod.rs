@@ -22,6 +22,7 @@ mod bound;
 mod levels;
 mod moments;
 mod network;
+mod raised;
 mod robust;
 mod search;
 mod sentence;
