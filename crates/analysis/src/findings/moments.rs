@@ -19,8 +19,10 @@ use crate::stat;
 /// Ratio to the usual percentile from which operations are slow, and that of a percentile worth a moment.
 const SLOW_TIMES: f64 = 1.2;
 const SLOWER_TIMES: f64 = 1.5;
-/// Ratio of a moment's throughput to the usual one.
-const THROUGHPUT: f64 = 0.9;
+/// Standard deviations of the percentile of a slice from which a percentile is worth a moment, if that is more.
+const SLOWER_FAR: f64 = 3.0;
+/// Ratio of a moment's throughput to the usual one. Of eight sessions one that hangs takes an eighth, less by noise.
+const THROUGHPUT: f64 = 0.93;
 /// Standard deviations from which operations that pauses did not disturb are slow as well.
 const REST_FAR: f64 = 2.0;
 /// Share of the clients that one session has to be, and ratio of its wait to the usual one, for its hanging to count.
@@ -226,7 +228,10 @@ fn by_latency(
         times.iter().zip(&usual).map(|(times, usual)| of(times, *usual) as f64).collect()
     };
     let slow = each(&|times, usual| times.above(SLOW_TIMES * usual));
-    let slower = each(&|times, usual| times.above(SLOWER_TIMES * usual));
+    let faster =
+        values.iter().zip(&usual).filter_map(|(ns, usual)| Some(((*ns)? / usual).ln()).filter(|log| *log < 0.0));
+    let slower_times = (SLOWER_FAR * robust::spread(&faster.collect::<Vec<f64>>())).exp().max(SLOWER_TIMES);
+    let slower = each(&|times, usual| times.above(slower_times * usual));
     let ops = each(&|times, _| times.len());
     // The percentile of all operations of a window is this much slower if so many of them are.
     let per = latency::PERCENTILES.iter().find(|(name, _)| *name == percentile).map_or(1.0, |(_, per)| *per as f64);
