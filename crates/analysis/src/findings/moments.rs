@@ -239,14 +239,12 @@ fn by_latency(
     for Window { slices: at, usual: expected, spread, .. } in
         (Counts { seen: &slow, of: &ops, sign: 1.0 }).windows(is_large)
     {
-        let rest = at.clone().map(|one| {
+        let rest = at.clone().try_fold((0.0, 0.0), |(slow, len), one| {
             let times = facts.judged_slice(slices[one].0, None)?;
-            Some((times.above(SLOW_TIMES * usual[one]) as f64, times.len() as f64))
+            Some((slow + times.above(SLOW_TIMES * usual[one]) as f64, len + times.len() as f64))
         });
-        let is_rest_usual = rest.collect::<Option<Vec<(f64, f64)>>>().is_some_and(|rest| {
-            let (slow, len) = rest.iter().fold((0.0, 0.0), |sums, one| (sums.0 + one.0, sums.1 + one.1));
-            raised::distance(slow, expected * len / sum(&ops, &at)) <= REST_FAR * spread
-        });
+        let is_rest_usual = rest
+            .is_some_and(|(slow, len)| raised::distance(slow, expected * len / sum(&ops, &at)) <= REST_FAR * spread);
         let excess_ns = |one: usize| values[one].unwrap_or(times[one].max_ns() as f64) - usual[one];
         let excess_ns = at.clone().map(excess_ns).fold(0.0, f64::max);
         let longest_ns = at.clone().map(|one| longest_ns(slices, one)).max().unwrap_or(0);
@@ -279,8 +277,8 @@ fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)],
     }
 }
 
-/// Marks the slices in which a session waited for one answer from their beginning to their end. Of few clients each is
-/// a share of the load, which the noise of throughput may hide.
+/// Marks the slices in which an operation waited from their beginning to their end. Of few clients each is a share of
+/// the load, which the noise of throughput may hide.
 fn by_hangs(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
     if f64::from(facts.phase.header.clients) * HUNG_SHARE > 1.0 {
         return;

@@ -110,14 +110,14 @@ fn named(run: &Run) -> (Vec<String>, usize) {
 #[track_caller]
 fn is_named_first(seed: u64, (count, length): (usize, usize), level: f64, effect: Effect) {
     let mut dice = SplitMix::new(seed);
-    let mut is_first = |_: &usize| {
+    let is_first = |_: &usize| {
         let each = SLICES / count;
         let starts: Vec<usize> = (0..count).map(|at| at * each + 4 + dice.below(each - length - 6)).collect();
         let is_slow = |at: usize| starts.iter().any(|start| (*start..start + length).contains(&at));
         named(&made(&mut dice, level, effect, is_slow)).0.first().is_some_and(|name| name == PLANTED)
     };
-    let right = (0..60).filter(|run| is_first(run)).count();
-    println!("seed {seed}: named first in {right} of 60");
+    let right = (0..60).filter(is_first).count();
+    eprintln!("seed {seed}: named first in {right} of 60");
     assert!(right >= 54, "{right} of 60");
 }
 
@@ -160,7 +160,7 @@ fn runs_without_a_cause_name_one_in_at_most_one_of_a_hundred() {
         wrong += usize::from(!names.is_empty());
         with_moments[run % 4] += usize::from(moments > 0);
     }
-    println!("seed 56: {wrong} of 320 runs without a cause name one; of 80 each {with_moments:?} have slow moments");
+    eprintln!("seed 56: {wrong} of 320 runs without a cause name one; of 80 each {with_moments:?} have slow moments");
     assert!(wrong <= 3, "{wrong} of 320");
     assert!(with_moments.iter().sum::<usize>() <= 32, "{with_moments:?}");
 }
