@@ -146,16 +146,16 @@ mod tests {
         let mut seen = [0.0; 120];
         seen.iter_mut().enumerate().for_each(|(at, seen)| *seen = 968.0 + ((at * 37) % 64) as f64);
         seen[40] -= 80.0;
-        assert_eq!(windows(&seen, -1.0), []);
+        assert_eq!(windows(&seen, -1.0), [(0, 0); 0]);
         seen[70..74].iter_mut().for_each(|seen| *seen -= 80.0);
         assert_eq!(windows(&seen, -1.0), [(70, 74)]);
-        assert_eq!(windows(&seen, 1.0), []);
+        assert_eq!(windows(&seen, 1.0), [(0, 0); 0]);
     }
 
     #[test]
     fn an_outlier_is_far_alone_without_its_neighbours() {
         let mut seen = [100.0; 120];
-        assert_eq!(windows(&seen, -1.0), []);
+        assert_eq!(windows(&seen, -1.0), [(0, 0); 0]);
         seen[50] = 0.0;
         assert_eq!(windows(&seen, -1.0), [(50, 51)]);
     }
