@@ -1,7 +1,7 @@
 //! Findings: causes of the slow moments of driven phases, each with its evidence, a next step and a command that tests
 //! it.
 //!
-//! Slow moments (`moments`) that pauses of the machine, faults or commands for servers explain are named first and
+//! Slow moments (`moments`, moderate ones by `raised`) that pauses of the machine, faults or commands for servers explain are named first and
 //! taken out. The rest is compared with every series that was watched (`series`, their deviations by `robust`). A cause
 //! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`). Of
 //! falls only one is a cause: a server that does no work although operations wait for it is a series of its own.
@@ -10,11 +10,11 @@
 //!
 //! | rule | version | finding |
 //! |---|---|---|
-//! | `pause` | 2 | moments that pauses of the machine made slow, or in which they disturbed most operations |
-//! | `fault` | 2 | moments in the effect of faults and commands |
-//! | `cause` | 2 | moments that begin when a series is high, or a server does no work |
-//! | `unexplained` | 2 | moments that nothing explains, or that are too few to tell |
-//! | `regular` | 2 | moments at equal intervals, of one cause or of none |
+//! | `pause` | 3 | moments that pauses of the machine made slow, or in which they disturbed most operations |
+//! | `fault` | 3 | moments in the effect of faults and commands |
+//! | `cause` | 3 | moments that begin when a series is high, or a server does no work |
+//! | `unexplained` | 3 | moments that nothing explains, or that are too few to tell |
+//! | `regular` | 3 | moments at equal intervals, of one cause or of none |
 //! | `bound` | 3 | locks, the `network` and resources that limit most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
@@ -22,6 +22,7 @@ mod bound;
 mod levels;
 mod moments;
 mod network;
+mod raised;
 mod robust;
 mod search;
 mod sentence;

@@ -1,22 +1,35 @@
-//! Slow moments of a driven phase: neighbouring slices in which a percentile, the throughput or the errors leave their
-//! usual range. Pauses of the machine, faults and commands for servers are named as causes at once.
+//! Slow moments of a driven phase: neighbouring slices in which the number of slow operations, the throughput or the
+//! errors leave their usual range, or a session has no answer. Pauses of the machine, faults and commands for servers are named as causes at once.
+
+use std::ops::Range;
 
 use plimsoll_core::{Pause, Slice};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{EventClass, Run};
 
+use super::raised::{self, Counts, Window};
 use super::robust;
 use crate::faults;
-use crate::latency::Times;
+use crate::latency::{self, Times};
 use crate::name;
 use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::stat;
 
-/// Standard deviations of an outlier from the usual value, and its ratio to it: of a percentile, and of throughput.
-const OUTLYING: f64 = 4.0;
+/// Ratio to the usual percentile from which operations are slow, and that of a percentile worth a moment.
+const SLOW_TIMES: f64 = 1.2;
 const SLOWER_TIMES: f64 = 1.5;
-const THROUGHPUT: f64 = 0.7;
+/// Standard deviations of the percentile of a slice from which a percentile is worth a moment, if that is more.
+const SLOWER_FAR: f64 = 3.0;
+/// Ratio of a moment's throughput to the usual one. Of eight sessions one that hangs takes an eighth, less by noise.
+const THROUGHPUT: f64 = 0.93;
+/// Standard deviations from which operations that pauses did not disturb are slow as well.
+const REST_FAR: f64 = 2.0;
+/// Share of the clients that one session has to be, and ratio of its wait to the usual one, for its hanging to count.
+const HUNG_SHARE: f64 = 0.05;
+const HUNG_TIMES: f64 = 10.0;
+/// Standard deviations of an outlier among errors.
+const OUTLYING: f64 = 4.0;
 /// Share of the due operations of a slice from which its schedule did not want more.
 const DUE: f64 = 0.9;
 /// Fewest operations of a usual slice whose throughput says something, and fewest errors of an outlier.
@@ -90,23 +103,25 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             return None;
         }
         let is_steady = facts.phase.header.stages.is_empty();
-        let percentile = if is_steady { slice_percentiles(facts, &slices) } else { None };
+        let times: Vec<Times> = slices.iter().map(|(slice, _)| facts.waited_in(slice, None)).collect();
+        let percentile = if is_steady { slice_percentiles(&times) } else { None };
         let mut phase = SlowPhase { facts, slices, slice_ns, percentile, moments: Vec::new(), is_mostly_slow: false };
-        (phase.moments, phase.is_mostly_slow) = phase.find(run, is_steady);
+        (phase.moments, phase.is_mostly_slow) = phase.find(run, &times, is_steady);
         Some(phase)
     }
 
     /// Returns the slow moments, and true if too many slices are slow.
-    fn find(&self, run: &Run, is_steady: bool) -> (Vec<SlowMoment>, bool) {
+    fn find(&self, run: &Run, times: &[Times], is_steady: bool) -> (Vec<SlowMoment>, bool) {
         let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
         let mut states = vec![State::Usual; slices.len()];
         if let Some((name, values)) = &self.percentile {
-            by_latency(facts, slices, (*name, values.as_slice()), &mut states);
+            by_latency(facts, slices, times, (*name, values.as_slice()), &mut states);
         }
         // With fewer clients throughput falls.
         if facts.open_loop || is_steady {
             by_throughput(facts, slices, &mut states);
         }
+        by_hangs(facts, slices, &mut states);
         by_errors(facts, slices, &mut states);
         let mut moments = Vec::new();
         let slow = states.iter().filter(|state| **state != State::Usual).count();
@@ -192,11 +207,7 @@ fn longest_ns(slices: &[(&Slice<Distribution>, f64)], at: usize) -> u64 {
 }
 
 /// Returns the percentile that most slices have, and its value in each slice in nanoseconds, at least 1.
-fn slice_percentiles(
-    facts: &PhaseFacts<'_>,
-    slices: &[(&Slice<Distribution>, f64)],
-) -> Option<(&'static str, Vec<Option<f64>>)> {
-    let times: Vec<Times> = slices.iter().map(|(slice, _)| facts.waited_in(slice, None)).collect();
+fn slice_percentiles(times: &[Times]) -> Option<(&'static str, Vec<Option<f64>>)> {
     PERCENTILES.iter().find_map(|percentile| {
         let values = times.iter().map(|times| times.percentile(percentile).ok().map(|ns| ns.max(1) as f64));
         let values: Vec<Option<f64>> = values.collect();
@@ -208,36 +219,75 @@ fn slice_percentiles(
 fn by_latency(
     facts: &PhaseFacts<'_>,
     slices: &[(&Slice<Distribution>, f64)],
+    times: &[Times],
     (percentile, values): (&str, &[Option<f64>]),
     states: &mut [State],
 ) {
-    let logs: Vec<Option<f64>> = values.iter().map(|ns| ns.map(f64::ln)).collect();
-    let usual = robust::usual(&logs);
-    for (at, limit) in limits(&logs, SLOWER_TIMES.ln(), 1.0).into_iter().enumerate() {
-        if logs[at].is_none_or(|log| log <= limit) {
-            continue;
-        }
-        let slice = slices[at].0;
-        let is_usual = |ns: u64| (ns.max(1) as f64).ln() <= limit;
-        let is_rest_usual = facts.judged_slice(slice, None).is_some_and(|rest| match rest.percentile(percentile) {
-            Ok(ns) => is_usual(ns),
-            Err(_) => disturbed(slice) >= 0.5 && is_usual(rest.max_ns()),
+    let usual = robust::usual(values);
+    let each = |of: &dyn Fn(&Times, f64) -> u64| -> Vec<f64> {
+        times.iter().zip(&usual).map(|(times, usual)| of(times, *usual) as f64).collect()
+    };
+    let slow = each(&|times, usual| times.above(SLOW_TIMES * usual));
+    let faster =
+        values.iter().zip(&usual).filter_map(|(ns, usual)| Some(((*ns)? / usual).ln()).filter(|log| *log < 0.0));
+    let slower_times = (SLOWER_FAR * robust::spread(&faster.collect::<Vec<f64>>())).exp().max(SLOWER_TIMES);
+    let slower = each(&|times, usual| times.above(slower_times * usual));
+    let ops = each(&|times, _| times.len());
+    // The percentile of all operations of a window is this much slower if so many of them are.
+    let per = latency::PERCENTILES.iter().find(|(name, _)| *name == percentile).map_or(1.0, |(_, per)| *per as f64);
+    let is_large = |at: &Range<usize>, _| sum(&slower, at) * per > sum(&ops, at);
+    for Window { slices: at, usual: expected, spread, .. } in
+        (Counts { seen: &slow, of: &ops, sign: 1.0 }).windows(is_large)
+    {
+        let rest = at.clone().try_fold((0.0, 0.0), |(slow, len), one| {
+            let times = facts.judged_slice(slices[one].0, None)?;
+            Some((slow + times.above(SLOW_TIMES * usual[one]) as f64, len + times.len() as f64))
         });
-        let excess_ns = values[at].unwrap_or(0.0) - usual[at].exp();
-        let is_long_enough = longest_ns(slices, at) as f64 >= LONG_ENOUGH * excess_ns;
-        mark(states, at, is_rest_usual && is_long_enough);
+        let is_rest_usual = rest
+            .is_some_and(|(slow, len)| raised::distance(slow, expected * len / sum(&ops, &at)) <= REST_FAR * spread);
+        let excess_ns = |one: usize| values[one].unwrap_or(times[one].max_ns() as f64) - usual[one];
+        let excess_ns = at.clone().map(excess_ns).fold(0.0, f64::max);
+        let longest_ns = at.clone().map(|one| longest_ns(slices, one)).max().unwrap_or(0);
+        let is_pause = is_rest_usual && longest_ns as f64 >= LONG_ENOUGH * excess_ns;
+        at.for_each(|one| mark(states, one, is_pause));
     }
 }
 
+/// Returns the sum of the values of these slices.
+fn sum(values: &[f64], slices: &Range<usize>) -> f64 {
+    values[slices.clone()].iter().sum()
+}
+
 fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
-    // Without any operation a slice has a tenth of one, so that its logarithm is finite.
-    let logs: Vec<Option<f64>> = slices.iter().map(|(_, rate)| Some(rate.max(0.1).ln())).collect();
-    for (at, limit) in limits(&logs, (1.0 / THROUGHPUT).ln(), -1.0).into_iter().enumerate() {
-        let ((slice, rate), limit) = (slices[at], limit.exp());
-        let seconds = slice.length_ns() as f64 / 1e9;
-        let is_wanted = !facts.open_loop || rate < DUE * stall::due_per_s(facts, slice);
-        if rate < limit && limit * seconds >= THROUGHPUT * OPS_MIN && is_wanted {
-            mark(states, at, disturbed(slice) >= 1.0 - rate / limit);
+    let seconds: Vec<f64> = slices.iter().map(|(slice, _)| slice.length_ns() as f64 / 1e9).collect();
+    let done: Vec<f64> = slices.iter().zip(&seconds).map(|((_, rate), seconds)| rate * seconds).collect();
+    let due = slices.iter().zip(&seconds).map(|((slice, _), seconds)| match facts.open_loop {
+        true => DUE * stall::due_per_s(facts, slice) * seconds,
+        false => f64::INFINITY,
+    });
+    let due: Vec<f64> = due.collect();
+    let is_large = |at: &Range<usize>, usual: f64| {
+        let done = sum(&done, at);
+        usual >= OPS_MIN && done < THROUGHPUT * usual && done < sum(&due, at)
+    };
+    for Window { slices: at, usual, .. } in (Counts { seen: &done, of: &seconds, sign: -1.0 }).windows(is_large) {
+        let paused_s: f64 = at.clone().map(|one| disturbed(slices[one].0) * seconds[one]).sum();
+        let is_pause = paused_s >= sum(&seconds, &at) * (1.0 - sum(&done, &at) / (THROUGHPUT * usual));
+        at.for_each(|one| mark(states, one, is_pause));
+    }
+}
+
+/// Marks the slices in which an operation waited from their beginning to their end. Of few clients each is a share of
+/// the load, which the noise of throughput may hide.
+fn by_hangs(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+    if f64::from(facts.phase.header.clients) * HUNG_SHARE > 1.0 {
+        return;
+    }
+    let ages: Vec<f64> = slices.iter().map(|(slice, _)| slice.oldest_age_ns as f64).collect();
+    let usual = stat::median(&ages).unwrap_or(0.0);
+    for (at, (slice, _)) in slices.iter().enumerate() {
+        if ages[at] >= slice.length_ns() as f64 && ages[at] >= HUNG_TIMES * usual {
+            mark(states, at, longest_ns(slices, at) as f64 >= LONG_ENOUGH * ages[at]);
         }
     }
 }
@@ -275,13 +325,4 @@ fn by_errors(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], sta
             mark(states, at, false);
         }
     }
-}
-
-/// Returns the limit of each slice: so many standard deviations above the usual value, `least` or more; with `sign` −1,
-/// below it.
-fn limits(logs: &[Option<f64>], least: f64, sign: f64) -> Vec<f64> {
-    let usual = robust::usual(logs);
-    let residuals: Vec<f64> = logs.iter().zip(&usual).filter_map(|(log, usual)| Some((*log)? - usual)).collect();
-    let far = (OUTLYING * robust::spread(&residuals)).max(least);
-    usual.into_iter().map(|usual| usual + sign * far).collect()
 }

@@ -15,8 +15,8 @@ use crate::stat;
 use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
-/// Rules that have another version than the second.
-const VERSIONS: [(&str, u32); 2] = [("level", 1), ("bound", 3)];
+/// Rules that have another version than the third.
+const VERSIONS: [(&str, u32); 1] = [("level", 1)];
 /// Names of faults, and times of moments, in a sentence.
 const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.
@@ -58,7 +58,7 @@ impl Words {
         let place = name::place(facts);
         FindingView {
             rule: self.rule,
-            version: VERSIONS.iter().find(|(rule, _)| *rule == self.rule).map_or(2, |(_, version)| *version),
+            version: VERSIONS.iter().find(|(rule, _)| *rule == self.rule).map_or(3, |(_, version)| *version),
             sentence: format!("{place}: {}.", self.sentence),
             place,
             spans_s: Vec::new(),

@@ -13,6 +13,7 @@ mod failovers;
 mod faulted;
 mod faults;
 mod findings;
+mod findings_moderate;
 mod fold;
 mod goals;
 mod kinds_of_run;
