@@ -84,9 +84,10 @@ impl FaultView {
         self.recovered_open || self.recovered_s.is_some_and(|recovered_s| recovered_s > 0.0)
     }
 
-    /// Returns the time until the next fault began if throughput was back only after that.
+    /// Returns the time until the next fault began if throughput was back only after that, or not at all.
     pub fn recovery_after_next_s(&self) -> Option<f64> {
-        self.next_s.filter(|next_s| self.recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
+        let recovered_s = if self.recovered_open { Some(self.observed_s) } else { self.recovered_s };
+        self.next_s.filter(|next_s| recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
     }
 }
 

@@ -194,6 +194,38 @@ fn each_of_two_faults_has_its_own_effects() {
 }
 
 #[test]
+fn effects_in_the_tick_in_which_the_next_fault_began_are_of_that_one() {
+    let mut run = ticked(20, |tick| match tick {
+        0..500 => (10, 0),
+        500..550 | 901..935 => (0, 0),
+        900 => (0, 4),
+        _ => (8, 0),
+    });
+    fault(&mut run, PAUSE, 5_003, Some(5_500));
+    fault(&mut run, KILL, 9_003, Some(9_300));
+    let faults = view(&run).faults;
+    assert_eq!(faults.iter().map(|one| one.unknown).collect::<Vec<_>>(), [0, 4]);
+    let words =
+        "no answer for 500 ms, noticed within 10 ms, throughput not back when the next fault began after 4.00 s";
+    assert!(faults[0].sentence.ends_with(words), "{}", faults[0].sentence);
+    let words = "throughput not back within 11.0 s; 4 outcomes unknown";
+    assert!(faults[1].sentence.ends_with(words), "{}", faults[1].sentence);
+    // A fault that lasts, and has no effect before the next one.
+    let mut run = ticked(20, |tick| if (899..935).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, PAUSE, 5_003, None);
+    fault(&mut run, KILL, 9_003, Some(9_300));
+    let faults = view(&run).faults;
+    assert_eq!((faults[0].noticed_s, faults[0].outage_s, faults[0].recovered_s), (None, Some(0.0), Some(0.0)));
+    assert!(faults[0].is_unnoticed(), "{}", faults[0].sentence);
+    near(faults[1].outage_s, 0.36);
+    near(faults[1].noticed_s, 0.0);
+    // Two that began in one tick share what follows.
+    run.trials[0].faults[0].begun_ns = at_ns(9_001);
+    let outages: Vec<_> = view(&run).faults.iter().map(|one| one.outage_s).collect();
+    assert_eq!(outages[0], outages[1]);
+}
+
+#[test]
 fn in_an_open_loop_throughput_is_back_at_the_scheduled_rate() {
     let mut run = ticked(20, |tick| match tick {
         0..800 => (10, 0),
