@@ -385,6 +385,9 @@ pub fn sentence(view: &FaultView) -> String {
         None if view.recovered_open => {
             effects.push(format!("throughput not back within {}", number::seconds(view.observed_s)));
         }
+        None if view.noticed_s.is_none() && view.outage_s.is_some() => {
+            effects.push("change of throughput not known".to_owned());
+        }
         None => {}
     }
     let counts = [

@@ -74,9 +74,11 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns true if operations were counted and no client noticed the fault. If a thread hangs, its client waits.
+    /// Returns true if operations were counted, throughput is known not to have fallen, and no client noticed the fault.
+    /// If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && !self.is_slower()
+        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower();
+        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
 
     /// Returns true if throughput fell.

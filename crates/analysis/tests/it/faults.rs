@@ -131,6 +131,18 @@ fn a_pause_that_no_client_notices_has_no_effect() {
     assert!(sentence.ends_with("throughput not back when the next fault began after 1.00 s"), "{sentence}");
 }
 
+#[test]
+fn a_fault_before_which_throughput_is_not_known_is_not_said_to_be_unnoticed() {
+    let mut run = ticked(20, |tick| if tick < 300 { (10, 0) } else { (1, 0) });
+    run.trials[0].phases[0].slices[..5].iter_mut().for_each(|slice| slice.warmup = true);
+    fault(&mut run, (FaultKind::Link, "node 1", "link node 1 rate=20Mbit at 3s"), 3_000, None);
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.recovered_s, one.recovered_open), (None, Some(0.0), None, false));
+    assert!(!one.is_unnoticed() && !one.is_slower());
+    let words = "link fault of node 1 at 103.00 s: no operation failed, change of throughput not known";
+    assert_eq!(one.sentence, words);
+}
+
 /// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
 fn without_end() -> Run {
     let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });

@@ -55,7 +55,8 @@ pub fn faults(view: &RunView) -> Body<'_> {
     body
 }
 
-/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if nothing changed.
+/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if it is known that nothing
+/// changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
         // The first tick.
