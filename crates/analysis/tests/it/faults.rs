@@ -480,6 +480,22 @@ fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mend
 }
 
 #[test]
+fn attempts_to_connect_are_no_errors_of_operations_after_a_disk_fault() {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, (FaultKind::Disk, "disk", "disk eio write once at 3s"), 3_000, None);
+    let mut coded = |code: &str, value: f64| {
+        let result = PhaseResult { name: ResultName::ErrorCode, subject: code.into(), value, n: 1 };
+        run.trials[0].phases[0].end.results.push(result);
+        let one = view(&run).disk_faults.remove(0);
+        (one.errors, one.noticed_by())
+    };
+    // A server that takes no connections has noticed the fault.
+    assert_eq!(coded("connect", 13.0), (0, "store".to_owned()));
+    assert_eq!(coded("58030", 1.0), (1, "store".to_owned()));
+    assert_eq!(coded("connection", 3.0), (4, "store".to_owned()));
+}
+
+#[test]
 fn faults_stand_among_the_actions_of_a_lab_in_time_order() {
     let mut run = killed_primary();
     act(&mut run, "lab pause a 2", 7_500, 7_510);
