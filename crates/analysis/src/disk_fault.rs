@@ -1,6 +1,8 @@
 //! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
-use plimsoll_record::data::{About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, ResultName, Run, Trial};
+use plimsoll_record::data::{
+    About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
+};
 
 use crate::known;
 use crate::name;
@@ -8,6 +10,8 @@ use crate::view::{DiskFaultView, Noticed};
 
 /// Name of a failed integrity check among a ledger's disagreements.
 const INTEGRITY: &str = "integrity";
+/// Code of attempts to open a connection that failed. They are no operations.
+const CONNECT: &str = "connect";
 /// Word for the end of a fault.
 const MENDED: &str = "mended";
 
@@ -33,9 +37,10 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
     let from_ns = spans.first()?.begun_ns;
     // Operations of a load are others, and its phase was over by then.
     let after: Vec<&Phase> = trial.phases.iter().filter(|phase| phase.end.end_ns >= from_ns).collect();
-    let errors =
-        after.iter().flat_map(|phase| &phase.end.results).filter(|result| result.name == ResultName::ErrorCode);
-    let errors = errors.map(|result| result.value as u64).sum();
+    let results = after.iter().flat_map(|phase| &phase.end.results);
+    let (connects, failed): (Vec<&PhaseResult>, Vec<&PhaseResult>) =
+        results.filter(|result| result.name == ResultName::ErrorCode).partition(|result| result.subject == CONNECT);
+    let errors: u64 = failed.iter().map(|result| result.value as u64).sum();
     let said = after.iter().flat_map(|phase| &phase.end.remarks).filter(|(about, _)| *about == About::Fault);
     let mut said: Vec<String> = said.map(|(_, text)| text.clone()).collect();
     let answers = trial.answers.iter().filter(|answers| {
@@ -54,7 +59,7 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
     said.extend(ledger.filter(|_| has_ended).map(|ledger| ledger.sentence.clone()));
     let noticed = [
         (Noticed::FileSystem, has_counted),
-        (Noticed::Store, errors > 0 || !said.is_empty()),
+        (Noticed::Store, errors > 0 || !connects.is_empty() || !said.is_empty()),
         (Noticed::Check, wrong(INTEGRITY)),
     ];
     Some(DiskFaultView {

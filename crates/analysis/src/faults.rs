@@ -43,22 +43,35 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
     let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
     let course = Course::of(facts, first_ns);
     let next_ns = |span: &FaultSpan| {
-        // Faults that were planned for one time have their effects together.
-        let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns && other.begun_ns > span.begun_ns);
-        later.map(|other| other.begun_ns).min()
+        // Faults that were planned for one time, or began in one tick, have their effects together.
+        let its_tick_ns = tick_ns(facts, span.begun_ns);
+        let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns).map(|other| other.begun_ns);
+        later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
     spans.iter().map(|span| one(facts, course.as_ref(), span, next_ns(span))).collect()
+}
+
+/// Returns the beginning of the tick of this time; without ticks, the time.
+fn tick_ns(facts: &PhaseFacts<'_>, at_ns: u64) -> u64 {
+    let is_its =
+        |slice: &&Slice<Distribution>| (slice.start_ns..slice.end_ns).contains(&at_ns) && !slice.ticks.is_empty();
+    let slice = facts.phase.slices.iter().find(is_its);
+    slice.map_or(at_ns, |slice| {
+        let last = slice.ticks.len() as u64 - 1;
+        slice.start_ns + ((at_ns - slice.start_ns) / TICK_NS).min(last) * TICK_NS
+    })
 }
 
 fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_ns: Option<u64>) -> FaultView {
     let slices = &facts.phase.slices;
     let end_ns = slices.last().map_or(facts.phase.end.end_ns, |slice| slice.end_ns).max(span.begun_ns);
     let planned_end_ns = slices.iter().rfind(|slice| !slice.drain).map_or(end_ns, |slice| slice.end_ns);
-    let limit_ns = next_ns.unwrap_or(end_ns);
+    // The tick in which the next fault began has effects of that one.
+    let limit_ns = next_ns.map_or(end_ns, |next_ns| tick_ns(facts, next_ns));
     let since_s = |ns: u64| ns.saturating_sub(span.begun_ns) as f64 / 1e9;
     let outage = course.map(|course| course.outage(span, limit_ns));
     // One that is not over when the next begins may end with that one.
-    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), end_ns));
+    let recovery = course.map_or(Recovery::NotKnown, |course| course.recovery(span, outage.flatten(), next_ns, end_ns));
     let recovered_s = match recovery {
         Recovery::NotFallen => Some(0.0),
         Recovery::Back(at_ns) => Some(since_s(at_ns)),
@@ -86,7 +99,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         healed_s: span.healed_ns.map(since_s),
         error: span.error.clone(),
         observed_s: since_s(planned_end_ns),
-        noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns.min(limit_ns))).map(since_s),
+        noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_s: next_ns.map(since_s),
         outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
@@ -236,11 +249,13 @@ impl Silences {
     }
 
     /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
-    fn since(&self, begun_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+    /// One that is unusual only after `limit_ns` does not come of it.
+    fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
         // A usual silence may have preceded it.
         let from_ns = begun_ns.saturating_sub(self.usual_ns);
-        self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to))
+        let since = self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to));
+        since.filter(move |(from, to)| (*to).min(limit_ns).saturating_sub(*from) > self.usual_ns)
     }
 }
 
@@ -269,31 +284,33 @@ impl Course {
     fn effect_end_ns(&self, span: &FaultSpan) -> u64 {
         let Some(ended_ns) = ended_ns(span) else { return u64::MAX };
         let least_ns = ended_ns.max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
-        match self.recovery(span, None, self.ticks.end_ns()) {
+        match self.recovery(span, None, None, self.ticks.end_ns()) {
             Recovery::NotFallen | Recovery::NotKnown => least_ns,
             Recovery::Back(at_ns) => least_ns.max(at_ns),
             Recovery::Open => u64::MAX,
         }
     }
 
-    /// Returns the longest unusual silence of a fault's effect that began before `limit_ns`.
+    /// Returns the longest silence of a fault's effect that was unusual before `limit_ns`.
     fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
-        let limit_ns = limit_ns.min(self.effect_end_ns(span));
-        let silences = self.silences.since(span.begun_ns).filter(|(from, _)| *from < limit_ns);
+        let effect_end_ns = self.effect_end_ns(span);
+        let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
         silences.max_by_key(|(from, to)| to - from)
     }
 
-    /// Returns the time at which a client noticed the fault before `until_ns`: by a failed operation, or by a silence.
-    fn noticed_ns(&self, span: &FaultSpan, until_ns: u64) -> Option<u64> {
+    /// Returns the time at which a client noticed the fault up to `until_ns`, and before `limit_ns`: by a failed
+    /// operation, or by a silence.
+    fn noticed_ns(&self, span: &FaultSpan, until_ns: u64, limit_ns: u64) -> Option<u64> {
         let is_failed = |tick: &&TickAt| tick.end_ns > span.begun_ns && tick.failed > self.failed_max;
-        let failed = self.ticks.iter().find(is_failed).map(|tick| tick.start_ns);
-        let silence = self.empty.since(span.begun_ns).map(|(from, _)| from).next();
+        let failed = self.ticks.iter().find(is_failed).map(|tick| tick.start_ns).filter(|at_ns| *at_ns < limit_ns);
+        let silence = self.empty.between(span.begun_ns, limit_ns).map(|(from, _)| from).next();
         let at_ns = failed.into_iter().chain(silence).min()?;
         (at_ns <= until_ns).then_some(at_ns)
     }
 
-    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`.
-    fn recovery(&self, span: &FaultSpan, outage: Option<(u64, u64)>, limit_ns: u64) -> Recovery {
+    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. A fall that only windows
+    /// with the next fault show is the next one's.
+    fn recovery(&self, span: &FaultSpan, outage: Option<(u64, u64)>, next_ns: Option<u64>, limit_ns: u64) -> Recovery {
         let Some(back_per_s) = self.back_per_s else { return Recovery::NotKnown };
         let is_after =
             |tick: &TickAt| !tick.is_drain && tick.start_ns + TICK_NS > span.begun_ns && tick.end_ns <= limit_ns;
@@ -303,6 +320,9 @@ impl Course {
         // Noise much later is no effect.
         let effect_ns = ended_ns(span).unwrap_or(limit_ns).max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
         let effect_ns = outage.map_or(effect_ns, |(_, to)| effect_ns.max(to));
+        // Faults that follow each other faster than that cannot be told apart.
+        let alone_ns = next_ns.filter(|next_ns| *next_ns >= span.begun_ns + WINDOW_NS);
+        let effect_ns = alone_ns.map_or(effect_ns, |next_ns| effect_ns.min(next_ns - WINDOW_NS));
         let fallen = windows.iter().position(|(tick, is_back)| !is_back && tick.start_ns <= effect_ns);
         let Some(fallen) = fallen else {
             return match (windows.is_empty(), outage) {
@@ -355,15 +375,18 @@ pub fn sentence(view: &FaultView) -> String {
         false => format!("noticed after {}", number::seconds(noticed_s)),
     }));
     match view.recovered_s {
-        Some(0.0) if view.noticed_s.is_some() => effects.push("throughput did not fall".to_owned()),
-        Some(0.0) => {}
-        Some(_) if view.recovery_after_next_s().is_some() => {
+        _ if view.recovery_after_next_s().is_some() => {
             let next = number::seconds(view.next_s.unwrap_or_default());
             effects.push(format!("throughput not back when the next fault began after {next}"));
         }
+        Some(0.0) if view.noticed_s.is_some() => effects.push("throughput did not fall".to_owned()),
+        Some(0.0) => {}
         Some(after_s) => effects.push(format!("throughput back after {}", number::seconds(after_s))),
         None if view.recovered_open => {
             effects.push(format!("throughput not back within {}", number::seconds(view.observed_s)));
+        }
+        None if view.noticed_s.is_none() && view.outage_s.is_some() => {
+            effects.push("change of throughput not known".to_owned());
         }
         None => {}
     }
@@ -397,7 +420,8 @@ pub fn together(faults: &[&FaultView]) -> (String, Option<String>) {
     let outages = faults.iter().filter_map(|one| Some((one.outage_s?, *one)));
     let longest = outages.max_by(|a, b| a.0.total_cmp(&b.0));
     let outage = longest.map(|(_, one)| no_answer(one, faults.len() > 1).unwrap_or_else(|| "no outage".to_owned()));
-    let unrecovered = faults.iter().find(|one| one.recovered_open && one.is_healed_before);
+    let is_open = |one: &FaultView| one.recovered_open && one.recovery_after_next_s().is_none();
+    let unrecovered = faults.iter().find(|one| is_open(one) && one.is_healed_before);
     let unrecovered =
         unrecovered.map(|one| format!(", throughput not back within {}", number::seconds(one.observed_s)));
     let outage = outage.map(|outage| outage + &unrecovered.unwrap_or_default());

@@ -136,10 +136,8 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             let end = first + same.len();
             if same[0] != State::Usual {
                 let (start_ns, end_ns) = (slices[first].0.start_ns, slices[end - 1].0.end_ns);
-                let near = |(from, until, _): &&(u64, u64, String)| {
-                    start_ns <= until.saturating_add(AFTERMATH * slice_ns) && end_ns > *from
-                };
-                let act = acts.iter().find(near).map(|(.., name)| Known::Act(name.clone()));
+                let act = act_of(&acts, (start_ns, slices[first].0.end_ns, end_ns), slice_ns);
+                let act = act.map(|name| Known::Act(name.to_owned()));
                 let pause = same.iter().all(|state| *state == State::Paused).then_some(Known::Pause);
                 let disturbed = share_disturbed(facts, &slices[first..end]).filter(|share| *share >= DISTURBED);
                 moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause), disturbed });
@@ -151,7 +149,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
 }
 
 /// Returns beginning, end and name of the faults of a phase, until clients no longer notice them, and of the commands
-/// for its servers.
+/// for its servers, in time order.
 fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     let faults = faults::of_phase(facts).into_iter();
     let faults = faults.map(|fault| (fault.effect_ns.0, fault.effect_ns.1, name::at(&fault.name, fault.at_s)));
@@ -159,7 +157,27 @@ fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     let events = run.events.iter().filter(|event| event.class == EventClass::Servers && event.trial == trial);
     let commands =
         events.map(|event| (event.from_ns, event.until_ns, name::at(&event.text, event.from_ns as f64 / 1e9)));
-    faults.chain(commands).collect()
+    let mut acts: Vec<(u64, u64, String)> = faults.chain(commands).collect();
+    acts.sort_by_key(|(from_ns, ..)| *from_ns);
+    acts
+}
+
+/// Returns the name of the action in whose effect a moment begins: the first that began in its first slice, or shortly
+/// before; otherwise the last of those before. The effect of an earlier one may go on meanwhile.
+fn act_of(
+    acts: &[(u64, u64, String)],
+    (start_ns, first_end_ns, end_ns): (u64, u64, u64),
+    slice_ns: u64,
+) -> Option<&str> {
+    let is_near = |(from_ns, until_ns, _): &&(u64, u64, String)| {
+        start_ns <= until_ns.saturating_add(AFTERMATH * slice_ns) && end_ns > *from_ns
+    };
+    let near: Vec<&(u64, u64, String)> = acts.iter().filter(is_near).collect();
+    // An action late in a slice slows the next one.
+    let since_ns = start_ns.saturating_sub(slice_ns / 2);
+    let begun = near.iter().copied().find(|(from_ns, ..)| (since_ns..first_end_ns).contains(from_ns));
+    let before = || near.iter().copied().rfind(|(from_ns, ..)| *from_ns < since_ns);
+    begun.or_else(before).or(near.first().copied()).map(|(.., name)| name.as_str())
 }
 
 /// Marks the slice at `at` as slow, or as paused if it is not slow for another reason.

@@ -7,7 +7,7 @@ plimsoll_core::words! {
     pub enum Noticed {
         /// The file system on it, by its own count of errors.
         FileSystem = "file system",
-        /// The store: it refused operations, or ended.
+        /// The store: operations failed, or it took no connections, or ended.
         Store = "store",
         /// The store's integrity check, when it was asked.
         Check = "integrity check",
@@ -23,8 +23,8 @@ pub struct DiskFaultView {
     pub faults: Vec<String>,
     /// Layers that noticed the fault; empty if none did.
     pub noticed: Vec<Noticed>,
-    /// Operations that ended with an error in the phases from then on, with the whole of that in which it began; also of those that
-    /// read everything back.
+    /// Operations that ended with an error, or whose outcome is unknown, in the phases from then on, with the whole of
+    /// that in which it began; also of those that read everything back. Attempts to connect are none.
     pub errors: u64,
     /// Records in answers that were wrong or missing, while operations were driven.
     pub wrong_answers: u64,

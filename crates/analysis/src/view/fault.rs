@@ -74,9 +74,11 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns true if operations were counted and no client noticed the fault. If a thread hangs, its client waits.
+    /// Returns true if operations were counted, throughput is known not to have fallen, and no client noticed the fault.
+    /// If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && !self.is_slower()
+        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower();
+        self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
 
     /// Returns true if throughput fell.
@@ -84,9 +86,10 @@ impl FaultView {
         self.recovered_open || self.recovered_s.is_some_and(|recovered_s| recovered_s > 0.0)
     }
 
-    /// Returns the time until the next fault began if throughput was back only after that.
+    /// Returns the time until the next fault began if throughput was back only after that, or not at all.
     pub fn recovery_after_next_s(&self) -> Option<f64> {
-        self.next_s.filter(|next_s| self.recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
+        let recovered_s = if self.recovered_open { Some(self.observed_s) } else { self.recovered_s };
+        self.next_s.filter(|next_s| recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
     }
 }
 

@@ -131,6 +131,18 @@ fn a_pause_that_no_client_notices_has_no_effect() {
     assert!(sentence.ends_with("throughput not back when the next fault began after 1.00 s"), "{sentence}");
 }
 
+#[test]
+fn a_fault_before_which_throughput_is_not_known_is_not_said_to_be_unnoticed() {
+    let mut run = ticked(20, |tick| if tick < 300 { (10, 0) } else { (1, 0) });
+    run.trials[0].phases[0].slices[..5].iter_mut().for_each(|slice| slice.warmup = true);
+    fault(&mut run, (FaultKind::Link, "node 1", "link node 1 rate=20Mbit at 3s"), 3_000, None);
+    let one = only(&run);
+    assert_eq!((one.noticed_s, one.outage_s, one.recovered_s, one.recovered_open), (None, Some(0.0), None, false));
+    assert!(!one.is_unnoticed() && !one.is_slower());
+    let words = "link fault of node 1 at 103.00 s: no operation failed, change of throughput not known";
+    assert_eq!(one.sentence, words);
+}
+
 /// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
 fn without_end() -> Run {
     let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });
@@ -191,6 +203,38 @@ fn each_of_two_faults_has_its_own_effects() {
     let faults = view(&run).faults;
     near(faults[0].outage_s, 2.0);
     near(faults[1].outage_s, 2.0);
+}
+
+#[test]
+fn effects_in_the_tick_in_which_the_next_fault_began_are_of_that_one() {
+    let mut run = ticked(20, |tick| match tick {
+        0..500 => (10, 0),
+        500..550 | 901..935 => (0, 0),
+        900 => (0, 4),
+        _ => (8, 0),
+    });
+    fault(&mut run, PAUSE, 5_003, Some(5_500));
+    fault(&mut run, KILL, 9_003, Some(9_300));
+    let faults = view(&run).faults;
+    assert_eq!(faults.iter().map(|one| one.unknown).collect::<Vec<_>>(), [0, 4]);
+    let words =
+        "no answer for 500 ms, noticed within 10 ms, throughput not back when the next fault began after 4.00 s";
+    assert!(faults[0].sentence.ends_with(words), "{}", faults[0].sentence);
+    let words = "throughput not back within 11.0 s; 4 outcomes unknown";
+    assert!(faults[1].sentence.ends_with(words), "{}", faults[1].sentence);
+    // A fault that lasts, and has no effect before the next one.
+    let mut run = ticked(20, |tick| if (899..935).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, PAUSE, 5_003, None);
+    fault(&mut run, KILL, 9_003, Some(9_300));
+    let faults = view(&run).faults;
+    assert_eq!((faults[0].noticed_s, faults[0].outage_s, faults[0].recovered_s), (None, Some(0.0), Some(0.0)));
+    assert!(faults[0].is_unnoticed(), "{}", faults[0].sentence);
+    near(faults[1].outage_s, 0.36);
+    near(faults[1].noticed_s, 0.0);
+    // Two that began in one tick share what follows.
+    run.trials[0].faults[0].begun_ns = at_ns(9_001);
+    let outages: Vec<_> = view(&run).faults.iter().map(|one| one.outage_s).collect();
+    assert_eq!(outages[0], outages[1]);
 }
 
 #[test]
@@ -433,6 +477,22 @@ fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mend
     assert!(state == VerdictState::Fail && sentence.contains("in phase later"), "{sentence}");
     fault(&mut run, (FaultKind::Disk, "disk", "disk full at 4s for 17s"), 4_000, Some(21_000));
     assert_eq!(view(&run).disk_faults[0].faults, ["eio write once", "full", "mended"]);
+}
+
+#[test]
+fn attempts_to_connect_are_no_errors_of_operations_after_a_disk_fault() {
+    let mut run = ticked(20, |_| (10, 0));
+    fault(&mut run, (FaultKind::Disk, "disk", "disk eio write once at 3s"), 3_000, None);
+    let mut coded = |code: &str, value: f64| {
+        let result = PhaseResult { name: ResultName::ErrorCode, subject: code.into(), value, n: 1 };
+        run.trials[0].phases[0].end.results.push(result);
+        let one = view(&run).disk_faults.remove(0);
+        (one.errors, one.noticed_by())
+    };
+    // A server that takes no connections has noticed the fault.
+    assert_eq!(coded("connect", 13.0), (0, "store".to_owned()));
+    assert_eq!(coded("58030", 1.0), (1, "store".to_owned()));
+    assert_eq!(coded("connection", 3.0), (4, "store".to_owned()));
 }
 
 #[test]

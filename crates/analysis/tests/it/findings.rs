@@ -394,6 +394,27 @@ fn the_outage_by_a_fault_counts_in_a_phase_that_is_mostly_slow() {
 }
 
 #[test]
+fn a_slow_moment_lies_in_the_effect_of_the_fault_with_which_it_begins() {
+    let mut run = faulted::ticked(20, |tick| match tick / 100 {
+        0..5 => (10, 0),
+        5 | 12 => (1, 0),
+        // Throughput is not back after the first fault.
+        _ => (9, 0),
+    });
+    faulted::fault(&mut run, faulted::PAUSE, 5_000, Some(6_000));
+    faulted::fault(&mut run, (FaultKind::Hang, "node 1", "hang node 1 at 60% for 1s"), 12_020, Some(13_000));
+    let [finding] = of_rule(&run, "fault").try_into().unwrap();
+    let words = "2 of 2 slow moments lie in the effect of pause of node 2 at 105.00 s and hang of node 1 at 112.02 s.";
+    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
+    // The action late in the slice before, not the one that follows it.
+    run.trials[0].faults.clear();
+    act(&mut run, "lab pause a 1", 11_800, 11_810);
+    act(&mut run, "lab resume a 1", 12_900, 12_910);
+    let [finding] = of_rule(&run, "fault").try_into().unwrap();
+    assert!(finding.sentence.contains("lies in the effect of lab pause a 1 at 111.80 s"), "{}", finding.sentence);
+}
+
+#[test]
 fn load_steps_and_phases_that_are_mostly_slow_have_no_findings() {
     let mut run = stalled(SECONDS, &[10, 40, 70, 100]);
     run.trials[0].phases[0].header.rung = Some(Purpose::Climb);

@@ -4,6 +4,7 @@
 use plimsoll_analysis::Times;
 use plimsoll_analysis::live::{LiveGoal, LiveSums};
 use plimsoll_analysis::slices::ALL;
+use plimsoll_record::data::FaultSpan;
 
 use crate::listen::watched::{SumsOf, WatchedRun};
 
@@ -174,13 +175,17 @@ fn phase(out: &mut Metrics<'_>, run: &WatchedRun) {
     }
     let of_goals = [of[0], ("phase", phase.goals_phase.as_str())];
     goals(out, &of_goals, &phase.goals);
+    faults(out, &of, &phase.faults);
+}
+
+fn faults(out: &mut Metrics<'_>, of: &[Label<'_>], faults: &[FaultSpan]) {
     out.begin("plimsoll_fault_active", MetricKind::Gauge, "1 while a fault of the phase is in effect, 0 after it.");
-    for span in &phase.faults {
+    for span in faults {
         let is_active = span.taken_ns.is_some() && span.healed_ns.is_none();
         // A fault may be repeated, with equal words.
-        let number = span.ordinal.to_string();
+        let number = (span.ordinal + 1).to_string();
         let fault = [("fault", span.fault.as_str()), ("subject", span.subject.as_str()), ("number", &*number)];
-        out.add(&[&of[..], &fault].concat(), f64::from(u8::from(is_active)));
+        out.add(&[of, &fault[..]].concat(), f64::from(u8::from(is_active)));
     }
 }
 
@@ -241,6 +246,8 @@ impl<'a> Metrics<'a> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_record::data::FaultKind;
+
     use super::*;
 
     #[test]
@@ -253,6 +260,34 @@ mod tests {
             assert!(found.contains(&wanted), "{wanted:?} is not in {found:?}");
         }
         assert!((sum_s(&times) - 122.000_202_7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn faults_are_numbered_from_one() {
+        let first = FaultSpan {
+            trial: 0,
+            phase: 0,
+            ordinal: 0,
+            kind: FaultKind::Kill,
+            subject: "node 2".to_owned(),
+            fault: "kill node 2 every 5s for 1s".to_owned(),
+            planned_ns: 1,
+            begun_ns: 1,
+            taken_ns: Some(2),
+            healing_ns: Some(3),
+            healed_ns: Some(4),
+            error: None,
+        };
+        let second = FaultSpan { ordinal: 1, healed_ns: None, ..first.clone() };
+        let mut out = Metrics::default();
+        faults(&mut out, &[("store", "redis")], &[first, second]);
+        let families = out.end();
+        let found = families[0].samples.iter().map(|sample| {
+            let number = sample.labels.iter().find(|(name, _)| name == "number").map(|(_, number)| number.as_str());
+            let MetricValue::Number(value) = sample.value else { panic!("no number") };
+            (number.unwrap(), value)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), [("1", 0.0), ("2", 1.0)]);
     }
 
     #[test]

@@ -32,14 +32,14 @@ pub fn faults(view: &RunView) -> Body<'_> {
             (Some(outage_s), false) => Tone::Strong.text(number::seconds(outage_s)).into(),
             (None, _) => NONE.into(),
         }),
-        (numbers("throughput back"), &|one| match one.recovered_s {
-            Some(0.0) => Tone::Good.text("0").into(),
-            Some(recovered_s) => match one.recovery_after_next_s() {
-                Some(next_s) => Tone::Bad.text(format!("> {}", number::seconds(next_s))).into(),
-                None => Tone::Strong.text(number::seconds(recovered_s)).into(),
-            },
-            None if one.recovered_open => Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into(),
-            None => NONE.into(),
+        (numbers("throughput back"), &|one| match (one.recovery_after_next_s(), one.recovered_s) {
+            (Some(next_s), _) => Tone::Bad.text(format!("> {}", number::seconds(next_s))).into(),
+            (None, Some(0.0)) => Tone::Good.text("0").into(),
+            (None, Some(recovered_s)) => Tone::Strong.text(number::seconds(recovered_s)).into(),
+            (None, None) if one.recovered_open => {
+                Tone::Bad.text(format!("> {}", number::seconds(one.observed_s))).into()
+            }
+            (None, None) => NONE.into(),
         }),
         (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
             one.failover.as_ref().map_or(NONE.into(), formula)
@@ -55,7 +55,8 @@ pub fn faults(view: &RunView) -> Body<'_> {
     body
 }
 
-/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if nothing changed.
+/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if it is known that nothing
+/// changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
         // The first tick.

@@ -160,8 +160,9 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
 /// Reports the consequences of disk faults.
 pub fn disk_faults(view: &RunView) -> Body<'_> {
     let mut body = Body::noted(
-        "the disk had faults under load; errors: operations that the store refused in the phases from then \
-         on, with the whole of that in which it began; wrong answers: records in its answers that were not as they had been written, or missing",
+        "the disk had faults under load; errors: operations that the store refused, or whose outcome is unknown, in \
+         the phases from then on, with the whole of that in which it began; wrong answers: records in its answers that \
+         were not as they had been written, or missing",
     );
     let noticed = |one: &DiskFaultView| match one.wrong_answers + one.lost.unwrap_or(0) + one.damaged {
         _ if !one.noticed.is_empty() => Tone::Open,

@@ -381,6 +381,11 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     run.trials[0].phases[0].slices.iter_mut().skip(8).for_each(|slice| slice.ticks.fill(Default::default()));
     let open = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
     assert_eq!(open[3..6], ["< 10 ms", "> 12.0 s", "> 12.0 s"]);
+    // Throughput is observed until the next fault began.
+    faulted::fault(&mut run, faulted::PAUSE, 14_000, Some(15_000));
+    let until_next = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(until_next[3..6], ["< 10 ms", "> 12.0 s", "> 6.00 s"]);
+    run.trials[0].faults.pop();
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
     (run.trials[0].faults[0].taken_ns, run.trials[0].faults[0].healed_ns) = (None, None);
     let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
