@@ -88,6 +88,49 @@ fn rates_that_were_given_are_said_to_say_nothing_of_the_store() {
     assert!(given(None, Some(2_400.0)).starts_with("the rate was given, 2,400/s in B:"));
 }
 
+/// A log with about these numbers of operations of each type in each of its seconds.
+fn watched(types: &[(u16, u64)]) -> Run {
+    let mut run = driven(&[1; 12]);
+    run.header.outline.watched = true;
+    for (slice, more) in run.trials[0].phases[0].slices.iter_mut().zip([0u64, 1, 2].into_iter().cycle()) {
+        let of_type = |(kind, n): &(u16, u64)| study::served(*kind, study::times([(1_000_000, n + more)]));
+        slice.histograms = types.iter().map(of_type).collect();
+    }
+    run
+}
+
+#[test]
+fn the_rate_of_a_watched_load_is_neither_better_nor_worse_and_its_change_decides_nothing() {
+    let (mut a, mut b) = (watched(&[(1, 1_000)]), watched(&[(1, 200)]));
+    let rules = ["rate < -3%", "rate < 500/s", "rate > +3%"].map(|rule| Rule::parse(rule).unwrap());
+    let came_of = |a: &Run, b: &Run| {
+        let comparison = compare(a, b, &rules, None);
+        let words = comparison.rules.iter().map(|rule| rule.word()).collect::<Vec<_>>().join(" ");
+        (Comparison::mark(&comparison.groups[0].metrics[0]), words, comparison.groups[0].given.clone())
+    };
+    let (mark, words, given) = came_of(&a, &b);
+    assert_eq!((mark, words.as_str()), ("differs", "undecided failed ok"));
+    assert!(given.unwrap().starts_with("the load was watched, not driven"));
+    a.header.outline.watched = false;
+    b.header.outline.watched = false;
+    assert_eq!(came_of(&a, &b), ("worse", "failed failed ok".to_owned(), None), "driven, it is the store's");
+}
+
+#[test]
+fn an_operation_type_that_only_one_run_has_is_named() {
+    let (a, b) = (watched(&[(1, 100), (2, 10)]), watched(&[(1, 500)]));
+    for (a, b, side) in [(&a, &b, "A"), (&b, &a, "B")] {
+        let comparison = compare(a, b, &[], None);
+        let [only] = &comparison.unmatched[..] else { panic!("{:?}", comparison.unmatched) };
+        assert!(only.ends_with(&format!(", phase mixed: update operations are only in {side}")), "{only}");
+    }
+    let comparison = compare(&a, &b, &[], None);
+    for name in ["mean", "p50"] {
+        let update = comparison.groups[0].metrics.iter().find(|metric| metric.name == name && metric.op == "update");
+        assert_eq!(update.unwrap().b.text, "phase mixed has no times of update operations");
+    }
+}
+
 #[test]
 fn what_was_configured_differently_comes_first() {
     let (a, mut b) = (study::complete(), study::complete());
