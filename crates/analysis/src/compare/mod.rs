@@ -100,7 +100,22 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
     if !rules.is_empty() {
         comparison.rules.extend([("A", &comparison.a), ("B", &comparison.b)].into_iter().filter_map(ended_early));
     }
+    comparison.rules.extend(comparison.groups.is_empty().then(nothing_compared));
     comparison
+}
+
+/// Returns an undecided condition for two runs without a common number.
+fn nothing_compared() -> RuleResult {
+    RuleResult {
+        rule: "nothing is compared".to_string(),
+        checked: 0,
+        failures: Vec::new(),
+        undecided: vec![
+            "the runs have no number in common: name runs with the same stores, labels and phases, or with one trial \
+             each; `plimsoll runs` lists the runs"
+                .to_string(),
+        ],
+    }
 }
 
 /// Returns the differences between two trials of one run, and between their plans.

@@ -117,6 +117,21 @@ fn the_rate_of_a_watched_load_is_neither_better_nor_worse_and_its_change_decides
 }
 
 #[test]
+fn runs_without_a_common_number_are_undecided_with_what_to_compare_instead() {
+    let (mut a, mut b) = (study::complete(), study::complete());
+    a.trials.truncate(2);
+    b.trials.drain(..2);
+    b.header.figures.clear();
+    let comparison = compare(&a, &b, &[], None);
+    assert!(comparison.groups.is_empty() && comparison.undecided() && !comparison.failed(), "{comparison:?}");
+    assert_eq!(comparison.unmatched.len(), 5, "each trial is of one run alone");
+    let [nothing] = &comparison.rules[..] else { panic!("{:?}", comparison.rules) };
+    assert!(nothing.undecided[0].contains("no number in common: name runs with the same stores"), "{nothing:?}");
+    b.trials.extend(a.trials.clone());
+    assert!(!compare(&a, &b, &[], None).undecided());
+}
+
+#[test]
 fn an_operation_type_that_only_one_run_has_is_named() {
     let (a, b) = (watched(&[(1, 100), (2, 10)]), watched(&[(1, 500)]));
     for (a, b, side) in [(&a, &b, "A"), (&b, &a, "B")] {
@@ -357,6 +372,7 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
 
     let none = compare(&a, &study::complete(), &[], None);
     assert!(none.groups.is_empty() && none.unmatched[0].starts_with("A is a search for the load line"), "{none:?}");
+    assert!(none.undecided(), "{none:?}");
 
     let mut other = recorded::searched();
     other.header.outline.line.as_mut().unwrap().goals[0].limit /= 2.0;

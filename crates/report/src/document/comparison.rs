@@ -58,7 +58,9 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     for group in &comparison.groups {
         section(&group.trial, numbers_of(group));
     }
-    section("Marks", Body::noted(legend(comparison)));
+    if !comparison.groups.is_empty() {
+        section("Marks", Body::noted(legend(comparison)));
+    }
     Document { verdict, sections }
 }
 
