@@ -156,6 +156,13 @@ pub fn names(comparison: &Comparison) -> Vec<String> {
     all.collect::<IndexSet<_>>().into_iter().collect()
 }
 
+/// Operation types that times can be restricted to, for messages. Empty if each phase has a single one.
+pub fn operation_types(comparison: &Comparison) -> Vec<String> {
+    let metrics = comparison.groups.iter().flat_map(|group| &group.metrics);
+    let types = metrics.map(|metric| &metric.op).filter(|op| !op.is_empty() && *op != "all");
+    types.cloned().collect::<IndexSet<_>>().into_iter().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::NoiseFloor;

@@ -1,7 +1,7 @@
 //! Two runs side by side.
 
-use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{compare, operation_types};
 use plimsoll_analysis::view::{Comparison, Metric, NoiseFloor};
 use plimsoll_record::data::{PhaseState, Run, RunState};
 
@@ -144,6 +144,14 @@ fn an_operation_type_that_only_one_run_has_is_named() {
         let update = comparison.groups[0].metrics.iter().find(|metric| metric.name == name && metric.op == "update");
         assert_eq!(update.unwrap().b.text, "phase mixed has no times of update operations");
     }
+}
+
+#[test]
+fn messages_have_the_operation_types_of_the_numbers() {
+    let run = study::complete();
+    assert_eq!(operation_types(&compare(&run, &run, &[], None)), ["read", "update", "query"]);
+    let single = watched(&[(1, 100)]);
+    assert!(operation_types(&compare(&single, &single, &[], None)).is_empty());
 }
 
 #[test]
