@@ -450,9 +450,14 @@ impl<'a> PhaseFacts<'a> {
                     .then_some(Quantity { value: ns / 1e9, n: times.len() })
                     .ok_or_else(|| none(&no_times(op)))
             }
+            // A number of operations is that of its observations.
             "ops" if op.is_some() => {
                 let n = self.count(op, |_| true);
                 Ok(Quantity { value: n as f64, n })
+            }
+            "ops" => {
+                let all = self.result(ResultName::Ops).ok_or_else(|| none("has no result ops"))?;
+                Ok(Quantity { n: all.value as u64, ..all })
             }
             name if is_percentile(name) => {
                 let (times, percentile) = match name.strip_prefix(UNDISTURBED) {
