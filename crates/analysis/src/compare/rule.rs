@@ -151,8 +151,8 @@ impl Rule {
         let Limit::Change(limit) = self.limit else { return None };
         if met && metric.lower_is_better.is_none() {
             return Some(format!(
-                "{place} went from {} to {}, but the load was watched and its clients decide that; give a value instead, \
-                 which is that of B",
+                "{place} went from {} to {}, but the load was watched and its clients decide that; use a condition without a \
+                 sign, which refers to the value in B",
                 metric.a.text, metric.b.text
             ));
         }

@@ -56,4 +56,6 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     {
         place.run(&["report", a, "--format", format]).expect(0).says(words);
     }
+    place.line("drive kv:c --on fjall --set records=10 --ops 5 -q").expect(0);
+    compare("latest").expect(11).says("UNDECIDED … is only in B … the runs have no number in common");
 }
