@@ -448,11 +448,16 @@ impl<'a> PhaseFacts<'a> {
                 let ns = if name == "mean" { times.mean_ns() } else { times.stddev_ns() };
                 (!times.is_empty())
                     .then_some(Quantity { value: ns / 1e9, n: times.len() })
-                    .ok_or_else(|| none("has no operations in slices"))
+                    .ok_or_else(|| none(&no_times(op)))
             }
+            // A number of operations is that of its observations.
             "ops" if op.is_some() => {
                 let n = self.count(op, |_| true);
                 Ok(Quantity { value: n as f64, n })
+            }
+            "ops" => {
+                let all = self.result(ResultName::Ops).ok_or_else(|| none("has no result ops"))?;
+                Ok(Quantity { n: all.value as u64, ..all })
             }
             name if is_percentile(name) => {
                 let (times, percentile) = match name.strip_prefix(UNDISTURBED) {
@@ -463,7 +468,10 @@ impl<'a> PhaseFacts<'a> {
                     None if header.kind == PhaseKind::Ask => (self.asked_times(op), name),
                     None => (self.waited(op), name),
                 };
-                Quantity::percentile(&times, percentile)
+                match op {
+                    Some(_) if times.is_empty() => Err(none(&no_times(op))),
+                    _ => Quantity::percentile(&times, percentile),
+                }
             }
             // Where nothing finer was recorded (a load's is without opening its sessions), from start to end.
             "seconds" => Ok(self.result(ResultName::Seconds).unwrap_or_else(|| Quantity {
@@ -481,6 +489,11 @@ impl<'a> PhaseFacts<'a> {
         }
         times
     }
+}
+
+/// Returns the reason that a phase has no times of operation type `op`, or of any type.
+fn no_times(op: Option<&str>) -> String {
+    op.map_or("has no operations in slices".to_string(), |op| format!("has no times of {op} operations"))
 }
 
 /// Returns true if `name` is a percentile's, undisturbed or not.

@@ -185,17 +185,75 @@ fn both(a: &BTreeMap<String, String>, b: &BTreeMap<String, String>, mut differ: 
     }
 }
 
-/// Lines that only one of the texts has, beside each other in their order.
+/// Line of a plan without its comment.
+struct PlanLine<'t> {
+    /// Header of its table, such as `[[phase]]`; empty before the first.
+    table: &'t str,
+    /// Key that it sets; `None` for a header, and for lines within a text or a list.
+    key: Option<&'t str>,
+    text: &'t str,
+}
+
+/// Returns the lines of a plan that set something.
+fn plan_settings(plan: &str) -> Vec<PlanLine<'_>> {
+    let (mut table, mut lines) = ("", Vec::new());
+    // Delimiter of the text of several lines that holds this one: there, # begins no comment.
+    let mut within: Option<&str> = None;
+    for line in plan.lines().map(str::trim) {
+        let text = if within.is_some() { line } else { without_comment(line) };
+        let key = text.split_once('=').map(|(key, _)| key.trim()).filter(|key| within.is_none() && is_key(key));
+        if within.is_none() && text.starts_with('[') && is_key(text.trim_matches(['[', ']'])) {
+            table = text;
+        }
+        for delimiter in ["\"\"\"", "'''"] {
+            if within.is_none_or(|open| open == delimiter) && text.matches(delimiter).count() % 2 == 1 {
+                within = within.is_none().then_some(delimiter);
+            }
+        }
+        if !text.is_empty() {
+            lines.push(PlanLine { table, key, text });
+        }
+    }
+    lines
+}
+
+fn is_key(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '.'))
+}
+
+fn without_comment(line: &str) -> &str {
+    let mut quote = None;
+    let mut chars = line.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match quote {
+            None if c == '#' => return line[..at].trim_end(),
+            None if matches!(c, '"' | '\'') => quote = Some(c),
+            Some('"') if c == '\\' => {
+                chars.next();
+            }
+            Some(open) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    line
+}
+
+fn lacking<'l, 't>(one: &'l [PlanLine<'t>], other: &[PlanLine<'_>]) -> Vec<&'l PlanLine<'t>> {
+    one.iter().filter(|line| !other.iter().any(|known| known.text == line.text)).collect()
+}
+
+/// Lines that only one of the plans has, in their order. Only lines that set one key of like tables are beside each other.
 fn changed_lines(a: &str, b: &str) -> Vec<(String, String)> {
-    let only = |one: &str, other: &str| -> Vec<String> {
-        let has = |line: &str| other.lines().any(|known| known.trim() == line);
-        one.lines().map(str::trim).filter(|line| !line.is_empty() && !has(line)).map(str::to_string).collect()
+    let (a, b) = (plan_settings(a), plan_settings(b));
+    let (only_a, mut only_b) = (lacking(&a, &b), lacking(&b, &a));
+    let beside = |line: &PlanLine<'_>| {
+        let at = only_b.iter().position(|other| (other.table, other.key) == (line.table, line.key));
+        let other = at.map_or(String::new(), |at| only_b.remove(at).text.to_string());
+        (line.text.to_string(), other)
     };
-    let (mut a, mut b) = (only(a, b), only(b, a));
-    let n = a.len().max(b.len());
-    a.resize(n, String::new());
-    b.resize(n, String::new());
-    a.into_iter().zip(b).collect()
+    let mut changed: Vec<(String, String)> = only_a.into_iter().map(beside).collect();
+    changed.extend(only_b.into_iter().map(|line| (String::new(), line.text.to_string())));
+    changed
 }
 
 #[cfg(test)]
@@ -222,5 +280,24 @@ mod tests {
         let changed = changed_lines("a = 1\nclients = 8\n\nb = 2", "a = 1\n  clients = 16\nb = 2\nc = 3");
         assert_eq!(changed, [("clients = 8".into(), "clients = 16".into()), (String::new(), "c = 3".into())]);
         assert_eq!(changed_lines("x", " x "), []);
+    }
+
+    #[test]
+    fn comments_are_no_settings_and_only_lines_of_one_setting_share_a_row() {
+        let a = "# Asked of reads.\ntitle = \"a # b\" # why\n[[phase]]\nname = \"reads\"\nclients = [2, 8]\n\
+                 [[figure]]\nname = \"top\"\n";
+        let b = "title = \"a # b\"\n[[phase]]\nclients = 4\n[goals]\np99 = \"5ms\" # low\n";
+        let rows = [
+            ("name = \"reads\"", ""),
+            ("clients = [2, 8]", "clients = 4"),
+            ("[[figure]]", ""),
+            ("name = \"top\"", ""),
+            ("", "[goals]"),
+            ("", "p99 = \"5ms\""),
+        ];
+        assert_eq!(changed_lines(a, b), rows.map(|(a, b)| (a.to_string(), b.to_string())));
+        // Within a text of several lines # begins no comment.
+        let script = |line: &str| format!("text = '''\n{line}\nSELECT 1\n'''\n# {line}\nclients = 2");
+        assert_eq!(changed_lines(&script("# one"), &script("# two")), [("# one".into(), "# two".into())]);
     }
 }

@@ -93,7 +93,7 @@ fn metric(a: &LineView, b: &LineView, floor: NoiseFloor) -> Metric {
         interval_percent: change.map(|(_, interval)| interval),
         method: "rates that are carried and rates that are not",
         significant: is_told.then_some(true),
-        lower_is_better: false,
+        lower_is_better: Some(false),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use plimsoll_record::data::{PhaseKind, Run, Trial};
 
 use crate::latency::{PERCENTILES, Times};
@@ -13,9 +13,15 @@ use crate::phase::{PhaseFacts, UNDISTURBED, asked_s};
 use super::judge::{Observed, Within, change, resampled};
 use super::{Group, Matched, Metric, MetricValue, NoiseFloor};
 
+/// Sentence about the rate of a load that was not driven.
+const WATCHED: &str =
+    "the load was watched, not driven: its clients decide the rate, which does not say what the server can do";
+
 /// All repeats of one point of the sweep.
 struct Point<'a> {
     name: String,
+    /// Other clients drove the load.
+    watched: bool,
     trials: Vec<(&'a Trial, Vec<PhaseFacts<'a>>)>,
 }
 
@@ -26,7 +32,11 @@ fn points(run: &Run) -> IndexMap<BTreeMap<String, String>, Point<'_>> {
         let mut labels = one.header.labels.clone();
         labels.remove(REPEAT);
         labels.insert("store".to_string(), one.header.store_label.clone());
-        let new = || Point { name: name::trial_without(&one.header, &[REPEAT]), trials: Vec::new() };
+        let new = || Point {
+            name: name::trial_without(&one.header, &[REPEAT]),
+            watched: run.header.outline.watched,
+            trials: Vec::new(),
+        };
         points.entry(labels).or_insert_with(new).trials.push((one, PhaseFacts::of(one)));
     }
     points
@@ -72,7 +82,11 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor, all: &mut 
         };
         let mut metrics = Vec::new();
         match first.phase.header.kind {
-            PhaseKind::Drive => driven(&of_a, &of_b, floor, &mut metrics),
+            PhaseKind::Drive => {
+                driven(&of_a, &of_b, floor, &mut metrics);
+                let rates = metrics.iter_mut().filter(|metric| metric.name == "rate" && (a.watched || b.watched));
+                rates.for_each(|rate| rate.lower_is_better = None);
+            }
             PhaseKind::Ask => asked(&of_a, &of_b, floor, &mut metrics),
             _ => {}
         }
@@ -81,7 +95,10 @@ fn point(name: &str, a: &Point<'_>, b: &Point<'_>, floor: NoiseFloor, all: &mut 
             metrics.push(metric("seconds", "", "s", &one(&of_a), &one(&of_b), floor));
         }
         if !metrics.is_empty() {
-            let given = given(of_a.first().copied(), of_b.first().copied());
+            let given = match a.watched || b.watched {
+                true => Some(WATCHED.to_string()),
+                false => given(of_a.first().copied(), of_b.first().copied()),
+            };
             groups.push(Group { trial: name.to_string(), phase: phase.to_string(), given, metrics });
         }
     }
@@ -120,7 +137,30 @@ fn unlike(name: &str, a: &Point<'_>, b: &Point<'_>) -> Vec<String> {
         let alone = here.iter().filter(asks).filter(is_alone);
         unlike.extend(alone.map(|facts| format!("{name}, phase {} is only in {side}", facts.phase.header.name)));
     }
+    for (side, here, there) in [("A", a, b), ("B", b, a)] {
+        unlike.extend(types_only_in(side, here, there).into_iter().map(|types| format!("{name}, {types}")));
+    }
     unlike
+}
+
+/// Lists the operation types that `here`, which is `side`, has and `there` has not, for each driven phase of both.
+fn types_only_in(side: &str, here: &Point<'_>, there: &Point<'_>) -> Vec<String> {
+    let types = |point: &Point<'_>, phase: &str| -> IndexSet<String> {
+        let phases = of_phase(point, phase);
+        phases
+            .iter()
+            .flat_map(|facts| facts.kinds().into_iter().map(move |kind| facts.op_name(kind).to_string()))
+            .collect()
+    };
+    let phases = here.trials.first().into_iter().flat_map(|(_, facts)| facts).map(|facts| &facts.phase.header);
+    let driven = phases.filter(|phase| phase.kind == PhaseKind::Drive);
+    let alone = driven.filter_map(|phase| {
+        let known = types(there, &phase.name);
+        let alone: Vec<String> = types(here, &phase.name).difference(&known).cloned().collect();
+        let is_told = !known.is_empty() && !alone.is_empty();
+        is_told.then(|| format!("phase {}: {} operations are only in {side}", phase.name, number::list(&alone)))
+    });
+    alone.collect()
 }
 
 fn of_phase<'p, 'a>(point: &'p Point<'a>, name: &str) -> Vec<&'p PhaseFacts<'a>> {
@@ -284,6 +324,6 @@ fn metric(name: &str, op: &str, unit: &str, a: &Observed, b: &Observed, floor: N
         interval_percent: change.interval,
         method: change.method,
         significant: change.significant,
-        lower_is_better: unit != "1/s",
+        lower_is_better: Some(unit != "1/s"),
     }
 }

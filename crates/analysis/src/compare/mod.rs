@@ -100,7 +100,22 @@ pub fn compare(a: &Run, b: &Run, rules: &[rule::Rule], noise_floor: Option<Noise
     if !rules.is_empty() {
         comparison.rules.extend([("A", &comparison.a), ("B", &comparison.b)].into_iter().filter_map(ended_early));
     }
+    comparison.rules.extend(comparison.groups.is_empty().then(nothing_compared));
     comparison
+}
+
+/// Returns an undecided condition for two runs without a common number.
+fn nothing_compared() -> RuleResult {
+    RuleResult {
+        rule: "nothing is compared".to_string(),
+        checked: 0,
+        failures: Vec::new(),
+        undecided: vec![
+            "the runs have no number in common: name runs with the same stores, labels and phases, or with one trial \
+             each; `plimsoll runs` lists the runs"
+                .to_string(),
+        ],
+    }
 }
 
 /// Returns the differences between two trials of one run, and between their plans.
@@ -139,6 +154,13 @@ pub fn names(comparison: &Comparison) -> Vec<String> {
     };
     let all = comparison.groups.iter().flat_map(|group| group.metrics.iter().map(move |metric| name(group, metric)));
     all.collect::<IndexSet<_>>().into_iter().collect()
+}
+
+/// Operation types that times can be restricted to, for messages. Empty if each phase has a single one.
+pub fn operation_types(comparison: &Comparison) -> Vec<String> {
+    let metrics = comparison.groups.iter().flat_map(|group| &group.metrics);
+    let types = metrics.map(|metric| &metric.op).filter(|op| !op.is_empty() && *op != "all");
+    types.cloned().collect::<IndexSet<_>>().into_iter().collect()
 }
 
 #[cfg(test)]

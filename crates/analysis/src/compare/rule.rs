@@ -9,7 +9,8 @@
 //! double quotes. A number that one of the runs did not measure meets it too: it may have changed.
 //!
 //! Whether it is met cannot be told of a change whose 95 % interval reaches beyond the condition on both sides, nor of one
-//! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference.
+//! that is asked about more finely than equal runs differ, nor where a late generator may have made the difference,
+//! nor of the rate of a watched load, which its clients decide.
 
 use std::fmt;
 
@@ -148,6 +149,13 @@ impl Rule {
             return Some(format!("{place} {seen}, which {seems}, but the generator was late for the values marked *"));
         }
         let Limit::Change(limit) = self.limit else { return None };
+        if met && metric.lower_is_better.is_none() {
+            return Some(format!(
+                "{place} went from {} to {}, but the load was watched and its clients decide that; use a condition without a \
+                 sign, which refers to the value in B",
+                metric.a.text, metric.b.text
+            ));
+        }
         if let Some((low, high)) = metric.interval_percent.filter(|(low, high)| *low < limit && limit < *high) {
             return Some(format!(
                 "{place} went from {} to {}{}, and by {} … {} with 95 % confidence, so that {} is undecided; run longer, with \

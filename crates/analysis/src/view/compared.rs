@@ -39,8 +39,8 @@ impl Comparison {
         self.rules.iter().any(|rule| !rule.undecided.is_empty())
     }
 
-    /// `~` for what is not significant, `better`, `worse`, `?` where nothing tells (seen once, with too wide an interval, or
-    /// with a late generator), or `missing`.
+    /// `~` for what is not significant, `better`, `worse`, `differs` where neither is better, `?` where nothing tells (seen
+    /// once, with too wide an interval, or with a late generator), or `missing`.
     pub fn mark(metric: &Metric) -> &'static str {
         let (Some(a), Some(b)) = (metric.a.value, metric.b.value) else { return "missing" };
         if metric.a.late || metric.b.late {
@@ -50,8 +50,11 @@ impl Comparison {
             (significant, _) if a == b && significant != Some(true) && metric.interval_percent.is_none() => "~",
             (None, _) | (_, None) => "?",
             (Some(false), _) => "~",
-            (Some(true), Some(change)) if (change < 0.0) == metric.lower_is_better => "better",
-            (Some(true), _) => "worse",
+            (Some(true), Some(change)) => match metric.lower_is_better {
+                None => "differs",
+                Some(lower) if lower == (change < 0.0) => "better",
+                Some(_) => "worse",
+            },
         }
     }
 }
@@ -89,7 +92,7 @@ pub struct Group {
     pub trial: String,
     /// Name of the phase; `space` for the footprint, `figures` for named figures.
     pub phase: String,
-    /// Sentence about rates that were given, and so say nothing of the store; `None` if neither was.
+    /// Sentence about rates that were given or watched, and so say nothing of the store; `None` if neither was.
     pub given: Option<String>,
     /// Metrics of the group.
     pub metrics: Vec<Metric>,
@@ -117,8 +120,8 @@ pub struct Metric {
     /// True if the change is more than noise; `None` if undecided: for a number that was seen once, and if the
     /// interval holds zero and differences that matter.
     pub significant: Option<bool>,
-    /// True where less is better.
-    pub lower_is_better: bool,
+    /// True where less is better; `None` where neither is, as of the rate of a watched load.
+    pub lower_is_better: Option<bool>,
 }
 
 /// A number of one run.

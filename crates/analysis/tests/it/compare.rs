@@ -1,7 +1,7 @@
 //! Two runs side by side.
 
-use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
+use plimsoll_analysis::compare::{compare, operation_types};
 use plimsoll_analysis::view::{Comparison, Metric, NoiseFloor};
 use plimsoll_record::data::{PhaseState, Run, RunState};
 
@@ -86,6 +86,72 @@ fn rates_that_were_given_are_said_to_say_nothing_of_the_store() {
     assert!(given(Some(2_000.0), Some(2_000.0)).starts_with("the rate was given, 2,000/s in both:"));
     assert!(given(Some(2_000.0), Some(2_400.0)).starts_with("the rate was given, 2,000/s in A and 2,400/s in B:"));
     assert!(given(None, Some(2_400.0)).starts_with("the rate was given, 2,400/s in B:"));
+}
+
+/// A log with about these numbers of operations of each type in each of its seconds.
+fn watched(types: &[(u16, u64)]) -> Run {
+    let mut run = driven(&[1; 12]);
+    run.header.outline.watched = true;
+    for (slice, more) in run.trials[0].phases[0].slices.iter_mut().zip([0u64, 1, 2].into_iter().cycle()) {
+        let of_type = |(kind, n): &(u16, u64)| study::served(*kind, study::times([(1_000_000, n + more)]));
+        slice.histograms = types.iter().map(of_type).collect();
+    }
+    run
+}
+
+#[test]
+fn the_rate_of_a_watched_load_is_neither_better_nor_worse_and_its_change_decides_nothing() {
+    let (mut a, mut b) = (watched(&[(1, 1_000)]), watched(&[(1, 200)]));
+    let rules = ["rate < -3%", "rate < 500/s", "rate > +3%"].map(|rule| Rule::parse(rule).unwrap());
+    let came_of = |a: &Run, b: &Run| {
+        let comparison = compare(a, b, &rules, None);
+        let words = comparison.rules.iter().map(|rule| rule.word()).collect::<Vec<_>>().join(" ");
+        (Comparison::mark(&comparison.groups[0].metrics[0]), words, comparison.groups[0].given.clone())
+    };
+    let (mark, words, given) = came_of(&a, &b);
+    assert_eq!((mark, words.as_str()), ("differs", "undecided failed ok"));
+    assert!(given.unwrap().starts_with("the load was watched, not driven"));
+    a.header.outline.watched = false;
+    b.header.outline.watched = false;
+    assert_eq!(came_of(&a, &b), ("worse", "failed failed ok".to_owned(), None), "driven, it is the store's");
+}
+
+#[test]
+fn runs_without_a_common_number_are_undecided_with_what_to_compare_instead() {
+    let (mut a, mut b) = (study::complete(), study::complete());
+    a.trials.truncate(2);
+    b.trials.drain(..2);
+    b.header.figures.clear();
+    let comparison = compare(&a, &b, &[], None);
+    assert!(comparison.groups.is_empty() && comparison.undecided() && !comparison.failed(), "{comparison:?}");
+    assert_eq!(comparison.unmatched.len(), 5, "each trial is of one run alone");
+    let [nothing] = &comparison.rules[..] else { panic!("{:?}", comparison.rules) };
+    assert!(nothing.undecided[0].contains("no number in common: name runs with the same stores"), "{nothing:?}");
+    b.trials.extend(a.trials.clone());
+    assert!(!compare(&a, &b, &[], None).undecided());
+}
+
+#[test]
+fn an_operation_type_that_only_one_run_has_is_named() {
+    let (a, b) = (watched(&[(1, 100), (2, 10)]), watched(&[(1, 500)]));
+    for (a, b, side) in [(&a, &b, "A"), (&b, &a, "B")] {
+        let comparison = compare(a, b, &[], None);
+        let [only] = &comparison.unmatched[..] else { panic!("{:?}", comparison.unmatched) };
+        assert!(only.ends_with(&format!(", phase mixed: update operations are only in {side}")), "{only}");
+    }
+    let comparison = compare(&a, &b, &[], None);
+    for name in ["mean", "p50"] {
+        let update = comparison.groups[0].metrics.iter().find(|metric| metric.name == name && metric.op == "update");
+        assert_eq!(update.unwrap().b.text, "phase mixed has no times of update operations");
+    }
+}
+
+#[test]
+fn messages_have_the_operation_types_of_the_numbers() {
+    let run = study::complete();
+    assert_eq!(operation_types(&compare(&run, &run, &[], None)), ["read", "update", "query"]);
+    let single = watched(&[(1, 100)]);
+    assert!(operation_types(&compare(&single, &single, &[], None)).is_empty());
 }
 
 #[test]
@@ -314,6 +380,7 @@ fn of_two_searches_the_lines_are_compared_by_their_intervals_and_not_the_rungs()
 
     let none = compare(&a, &study::complete(), &[], None);
     assert!(none.groups.is_empty() && none.unmatched[0].starts_with("A is a search for the load line"), "{none:?}");
+    assert!(none.undecided(), "{none:?}");
 
     let mut other = recorded::searched();
     other.header.outline.line.as_mut().unwrap().goals[0].limit /= 2.0;

@@ -4,7 +4,7 @@ use plimsoll_analysis::quantities::{is_named, quantities};
 use plimsoll_analysis::selection::{Selection, explain};
 use plimsoll_analysis::view::{DifferenceOf, DifferenceView, SelectionView};
 use plimsoll_core::sampler::ANSWERS;
-use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
+use plimsoll_record::data::{ResultName, Run, Sample, Series, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
 use crate::faulted::{KILL, fault};
@@ -214,6 +214,13 @@ fn every_quantity_has_a_name_a_unit_and_its_observations() {
     assert_eq!((rate.value, rate.unit.as_str(), rate.n, rate.repeats), (Some(1_000.0), "1/s", 20_000, 1));
     assert_eq!((rate.trial.as_str(), rate.phase.as_str(), rate.text.as_str()), ("fjall", "mixed", "1,000/s"));
     assert_eq!((one("p99").unit.as_str(), one("p99.9").n), ("s", 20_000));
+    let mut counted = driven(&[1_000; 20]);
+    counted.trials[0].phases[0].end.push(ResultName::Ops, 20_000.0);
+    let counted = quantities(&counted);
+    for name in ["mixed.ops", "mixed.ops[op=read]"] {
+        let ops = counted.iter().find(|one| is_named(one, name)).unwrap();
+        assert_eq!((ops.name.as_str(), ops.value, ops.n), (name, Some(20_000.0), 20_000));
+    }
     let few = quantities(&driven(&[10; 5]));
     let p99 = few.iter().find(|one| is_named(one, "mixed.p99")).unwrap();
     assert_eq!((p99.value, p99.text.as_str(), p99.n), (None, "needs 1,000 samples, has 50", 0));

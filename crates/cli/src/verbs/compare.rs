@@ -85,7 +85,11 @@ fn about_something(comparison: &Comparison) -> Result<(), TrialError> {
     let next = if names.is_empty() {
         "the runs have no number in common: they need trials of the same stores and labels".to_owned()
     } else {
-        format!("they have {}", names.join(", "))
+        let types = compare::operation_types(comparison);
+        let of_types = types.first().map_or(String::new(), |first| {
+            format!("; times of one operation type are written mean[op={first}]: {}", types.join(", "))
+        });
+        format!("they have {}{of_types}", names.join(", "))
     };
     Err(TrialError::usage(format!("--fail-if `{}` matches no number that both runs have", rule.rule)).next(next))
 }

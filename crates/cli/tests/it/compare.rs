@@ -39,6 +39,8 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     assert!(std::fs::read_to_string(&junit).unwrap().contains("<failure"));
     compare("latest --fail-if rate\u{a0}<\u{a0}-99.99% --format json").expect(0).says("\"groups\"");
     compare("latest --fail-if p12\u{a0}>\u{a0}+5%").expect(2).says("matches no number … mixed.p50");
+    let of_type = compare("latest --fail-if p50[op=delete]\u{a0}>\u{a0}+5%").expect(2);
+    of_type.says("mixed.p50 … times of one operation type are written mean[op=");
     compare("latest --fail-if p50\u{a0}>\u{a0}5").expect(2).says("has no unit … → p50 is a time: 20ms");
     place.run(&["compare", "latest", &b]).expect(2).says("are the same run … plimsoll runs");
     let (before, link) = (std::fs::read(a).unwrap(), place.path().join("link"));
@@ -54,4 +56,6 @@ fn two_runs_are_compared_by_beginning_and_path_with_an_exit_code() {
     {
         place.run(&["report", a, "--format", format]).expect(0).says(words);
     }
+    place.line("drive kv:c --on fjall --set records=10 --ops 5 -q").expect(0);
+    compare("latest").expect(11).says("UNDECIDED … is only in B … the runs have no number in common");
 }

@@ -101,7 +101,7 @@ fn outputs_that_cannot_be_written_are_named_with_advice() {
     let report = |format: &str, output: &str| place.line(&format!("report latest --format {format} -o {output}"));
     report("perfetto", directory.to_str().unwrap()).expect(8).says("Is a directory … --output");
     report("perfetto", "/dev/full").expect(7).says("/dev/full … No space left on device");
-    report("parquet", &file).expect(8).says("File exists … --output");
+    report("parquet", &file).expect(8).says("File exists … several files: give --output a directory");
     report("parquet", "-").expect(2).says("several files … --output DIRECTORY");
     report("parket", "x").expect(2).says("csv, hdr, perfetto, parquet");
 }

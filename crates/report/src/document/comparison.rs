@@ -58,7 +58,9 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
     for group in &comparison.groups {
         section(&group.trial, numbers_of(group));
     }
-    section("Marks", Body::noted(legend(comparison)));
+    if !comparison.groups.is_empty() {
+        section("Marks", Body::noted(legend(comparison)));
+    }
     Document { verdict, sections }
 }
 
@@ -137,22 +139,31 @@ fn observations(metric: &Metric) -> String {
     format!("{} / {}", one(metric.a.n, metric.a.repeats), one(metric.b.n, metric.b.repeats))
 }
 
-/// Lists the reasons for missing numbers of a group: each once, with its run and the numbers.
+/// Lists the reasons for missing numbers of a group: each once, with its run, the numbers, and their operation types. What
+/// is missing of all types together is missing of each.
 fn missing(group: &Group) -> Vec<String> {
-    let mut reasons: Vec<(&str, &str, Vec<String>)> = Vec::new();
+    let mut reasons: Vec<(&str, &str, [Vec<String>; 2])> = Vec::new();
     for metric in &group.metrics {
         for (side, cell) in [("A", &metric.a), ("B", &metric.b)].into_iter().filter(|(_, cell)| cell.value.is_none()) {
-            let name = metric.name.replace('_', " ");
-            match reasons.iter_mut().find(|(of, why, _)| *of == side && *why == cell.text) {
-                Some((.., names)) if names.contains(&name) => {}
-                Some((.., names)) => names.push(name),
-                None => reasons.push((side, &cell.text, vec![name])),
+            let at = reasons.iter().position(|(of, why, _)| *of == side && *why == cell.text);
+            let at = at.unwrap_or_else(|| {
+                reasons.push((side, &cell.text, Default::default()));
+                reasons.len() - 1
+            });
+            for (known, new) in reasons[at].2.iter_mut().zip([metric.name.replace('_', " "), metric.op.clone()]) {
+                if !known.contains(&new) {
+                    known.push(new);
+                }
             }
         }
     }
-    let sentence = |(side, why, names): (&str, &str, Vec<String>)| {
+    let sentence = |(side, why, [names, types]): (&str, &str, [Vec<String>; 2])| {
         let has = if names.len() == 1 { "is" } else { "are" };
-        format!("{} {has} missing in {side}: {why}", number::list(&names))
+        let of = match types.iter().any(|op| op.is_empty() || op == "all") {
+            true => String::new(),
+            false => format!(" of {}", number::list(&types)),
+        };
+        format!("{}{of} {has} missing in {side}: {why}", number::list(&names))
     };
     reasons.into_iter().map(sentence).collect()
 }

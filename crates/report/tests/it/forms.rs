@@ -79,6 +79,32 @@ fn why_a_number_is_missing_stands_once_below_its_table() {
 }
 
 #[test]
+fn a_comparison_of_nothing_is_undecided_in_every_form() {
+    let (mut a, mut b) = (study::complete(), study::complete());
+    a.trials.truncate(2);
+    b.trials.drain(..2);
+    b.header.figures.clear();
+    let comparison = compare(&a, &b, &[], None);
+    let text = plimsoll_report::comparison(&comparison, false, 120);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.starts_with("UNDECIDED") && words.contains("the runs have no number in common"), "{text}");
+    assert!(!words.contains("~ within noise"), "{text}");
+    assert!(plimsoll_report::comparison_markdown(&comparison).contains("the runs have no number in common"));
+    assert!(plimsoll_report::junit(&comparison).contains("skipped=\"1\""));
+}
+
+#[test]
+fn a_missing_number_of_one_operation_type_names_the_type() {
+    let (mut a, b) = (driven::driven(&[500; 12]), driven::driven(&[500; 12]));
+    for slice in &mut a.trials[0].phases[0].slices {
+        slice.histograms.push(study::served(2, study::times([(1_000_000, 10)])));
+    }
+    let text = plimsoll_report::comparison(&compare(&a, &b, &[], None), false, 200);
+    let why = "mean, stddev, p50 and p90 of update are missing in B: phase mixed has no times of update operations";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
 fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
     let markdown = plimsoll_report::markdown(&view(&study::broken()));
     std::fs::write(place().join("broken.md"), &markdown).unwrap();

@@ -16,6 +16,9 @@ use super::{ELSEWHERE, Output, must_not_overwrite};
 /// Names of the tables. A file has the name of its table.
 const TABLES: [&str; 8] = ["slices", "histograms", "series", "samples", "spans", "answers", "phases", "goals"];
 
+/// Advice if the output is a file.
+const NO_FILE: &str = "--format parquet writes several files: give --output a directory, or the name of a new one";
+
 /// Writes the tables of `run` into `directory`, which is created if it is missing in its parent, and prints its path.
 pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) -> Result<u8, TrialError> {
     if directory == Path::new("-") {
@@ -28,6 +31,9 @@ pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) ->
     let failed = |path: &Path, error: &std::io::Error| write_error(path.display(), error).next(ELSEWHERE);
     let is_new = match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists && directory.is_dir() => false,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(write_error(directory.display(), &error).next(NO_FILE));
+        }
         made => made.map(|()| true).map_err(|error| failed(directory, &error))?,
     };
     // No table takes its place before all are complete.
