@@ -383,7 +383,7 @@ fn a_rolling_restart_leaves_no_more_than_one_node_away() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=200", "--on", "etcd", "--set", "etcd.nodes=3", "--clients", "3", "-q"];
     let mut run = place.started(&[&line[..], &["--for", "10s", "--fault", "restart all rolling at 2s"]].concat(), 1);
-    let (mut all, mut least) = (std::collections::BTreeSet::new(), usize::MAX);
+    let (mut all, mut least) = (std::collections::BTreeSet::<u32>::new(), usize::MAX);
     while all.len() < 6 && run.0.try_wait().unwrap().is_none() {
         // A look takes a while, in which one node may come up and the next one go: on a busy machine several times.
         let mut now = std::collections::BTreeSet::new();
