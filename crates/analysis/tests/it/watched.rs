@@ -38,6 +38,23 @@ fn errors_and_silence_are_no_broken_promise() {
 }
 
 #[test]
+fn silence_and_failures_are_stalls_and_fewer_operations_may_be_those_of_fewer_clients() {
+    let mut rates = [1_000; 30];
+    (rates[9], rates[10], rates[20]) = (0, 50, 300);
+    let mut run = watched(&rates);
+    let fewer = view(&run).stalls;
+    assert_eq!((fewer.len(), fewer[0].spans_s.as_slice()), (1, &[(109.0, 111.0)][..]), "{fewer:?}");
+    let sentence = &fewer[0].sentence;
+    let told = "it stalled, or its clients paused, for 2.00 s at 109 s: throughput fell from its usual 1,000/s to 0/s";
+    assert!(sentence.contains(told), "{sentence}");
+    let failed = run.trials[0].phases[0].slices[0].histograms[0].clone();
+    run.trials[0].phases[0].slices[20]
+        .histograms
+        .push(plimsoll_core::SliceHistogram { outcome: Outcome::Rejected, ..failed });
+    assert_eq!(view(&run).stalls[0].spans_s, [(109.0, 111.0), (120.0, 121.0)], "its clients sent more than succeeded");
+}
+
+#[test]
 fn a_goal_is_judged_as_in_a_drive() {
     let mut run = watched(&[1_000; 10]);
     run.header.goals = vec![p99(2e6)];
