@@ -137,9 +137,10 @@ fn what_cannot_be_watched_is_named() {
     for (line, words) in [
         ("watch".to_owned(), "--cgroup PATH"),
         ("watch /nonexistent/access.log".to_owned(), "name a log"),
+        ("watch /nonexistent/access.log --follow".to_owned(), "name a log"),
         (format!("watch {log} --live"), "--live"),
         (format!("watch {log} --name {}", "x".repeat(201)), "write a name of 1 to 200 characters"),
-        (format!("watch {log} --listen 0.0.0.0:9999"), "--listen"),
+        (format!("watch {log} --listen 0.0.0.0:9999"), "it is an option of run, drive"),
         (format!("watch {log} --gadget /dev/nope"), "--gadget"),
         (format!("watch {packed}"), "xzcat"),
         (format!("watch {syslog}"), "written by syslog"),
