@@ -6,6 +6,7 @@ use plimsoll_core::{Outcome, quantity::Percentile};
 use plimsoll_record::data::{Goal, GoalKind, Run, RunState};
 
 use crate::driven::{driven, sampled};
+use crate::study::{served, times};
 
 /// A log with these numbers of operations in its seconds, of 1 ms each.
 fn watched(rates: &[u64]) -> Run {
@@ -52,6 +53,22 @@ fn silence_and_failures_are_stalls_and_fewer_operations_may_be_those_of_fewer_cl
         .histograms
         .push(plimsoll_core::SliceHistogram { outcome: Outcome::Rejected, ..failed });
     assert_eq!(view(&run).stalls[0].spans_s, [(109.0, 111.0), (120.0, 121.0)], "its clients sent more than succeeded");
+}
+
+#[test]
+fn slow_moments_of_a_log_are_told_without_a_series_beside_it() {
+    let mut run = watched(&[1_000; 60]);
+    for slice in &mut run.trials[0].phases[0].slices[20..23] {
+        slice.histograms = vec![served(1, times([(3_000_000, 1_000)]))];
+    }
+    let told = view(&run).findings;
+    let [finding] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: the only slow moment, at 120.0 s, is unexplained: no series was watched that changed."
+    );
+    run.header.outline.watched = false;
+    assert!(view(&run).findings.is_empty(), "a drive without samplers");
 }
 
 #[test]
