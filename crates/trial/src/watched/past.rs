@@ -179,7 +179,8 @@ impl<'a> ReadLog<'a> {
 
 /// Error of a log without operations.
 fn without_operations(path: &Path, grammar: Grammar<'_>, counts: &LogCounts) -> TrialError {
-    if counts.lines == counts.unfinished && grammar.format() != LogFormat::Statements {
+    let is_unended = counts.unfinished > 0 && counts.lines == counts.unfinished;
+    if is_unended && grammar.format() != LogFormat::Statements {
         return unended(path);
     }
     let what = format!(
