@@ -129,6 +129,12 @@ impl Times {
         }
     }
 
+    /// Returns the highest time that has enough samples above it, in nanoseconds: a lower bound of each percentile that
+    /// has too few. `None` if no time has enough.
+    pub fn highest(&self) -> Option<u64> {
+        (self.n > SAMPLES_ABOVE).then(|| self.with_above(SAMPLES_ABOVE))
+    }
+
     /// Returns the percentiles of `SHOWN`.
     pub fn percentiles(&self) -> Vec<PercentileView> {
         let view = |name: &str| {

@@ -170,8 +170,7 @@ pub fn view(run: &data::Run) -> RunView {
         figures,
         truth: if is_series { kept::truth(&trials) } else { None },
         findings,
-        // A log with fewer lines may have had fewer clients.
-        stalls: if ab.is_none() && !run.header.outline.watched { stall::stalls(run, &facts) } else { Vec::new() },
+        stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.
         sweeps: if is_series || !promises.is_empty() { Vec::new() } else { sweep::sweeps(run, &facts) },

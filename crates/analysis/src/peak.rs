@@ -30,6 +30,15 @@ struct Peak {
     start_ns: u64,
     end_ns: u64,
     highest_ns: u64,
+    /// True if `highest_ns` is a lower bound, of a slice with too few operations for the percentile.
+    is_bound: bool,
+}
+
+impl Peak {
+    /// Describes the height: `80.0 ms`, or `80.0 ms or more`.
+    fn height(&self) -> String {
+        format!("{}{}", number::nanoseconds(self.highest_ns), if self.is_bound { " or more" } else { "" })
+    }
 }
 
 /// Returns the peaks of every driven phase, of those that had any.
@@ -48,7 +57,7 @@ struct Found {
     slice_ns: u64,
 }
 
-fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
+fn find(run: &Run, facts: &PhaseFacts<'_>) -> Option<Found> {
     let slices: Vec<&Slice<Distribution>> = facts.slice_rates(false).map(|(slice, _)| slice).collect();
     let slice_ns = slices.iter().map(|slice| slice.length_ns()).max()?;
     let times: Vec<_> = slices.iter().map(|slice| facts.waited_in(slice, None)).collect();
@@ -61,15 +70,24 @@ fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
     let usual_ns = stat::median(&known)?;
     let limit_ns = (PEAK * usual_ns).max(LEAST_NS);
     let mut peaks: Vec<Peak> = Vec::new();
-    let high =
-        slices.iter().zip(&each).filter_map(|(slice, ns)| Some((slice, ns.filter(|ns| *ns as f64 >= limit_ns)?)));
-    for (slice, ns) in high {
-        match peaks.last_mut().filter(|last| last.end_ns + slice_ns / 2 > slice.start_ns) {
-            Some(last) => (last.end_ns, last.highest_ns) = (slice.end_ns, last.highest_ns.max(ns)),
-            None => peaks.push(Peak { start_ns: slice.start_ns, end_ns: slice.end_ns, highest_ns: ns }),
+    // Errors may leave too few operations for the percentile, just in the slow slices.
+    let heights = each.iter().zip(&times).map(|(ns, times)| match ns {
+        Some(ns) => Some((*ns, false)),
+        None => times.highest().map(|ns| (ns, true)),
+    });
+    let high = slices.iter().zip(heights);
+    let high = high.filter_map(|(slice, height)| Some((slice, height.filter(|(ns, _)| *ns as f64 >= limit_ns)?)));
+    for (slice, height) in high {
+        let (start_ns, end_ns) = (slice.start_ns, slice.end_ns);
+        match peaks.last_mut().filter(|last| last.end_ns + slice_ns / 2 > start_ns) {
+            Some(last) => {
+                last.end_ns = end_ns;
+                (last.highest_ns, last.is_bound) = height.max((last.highest_ns, last.is_bound));
+            }
+            None => peaks.push(Peak { start_ns, end_ns, highest_ns: height.0, is_bound: height.1 }),
         }
     }
-    let (stalls, near) = (stall::spans(facts), slice_ns / 2);
+    let (stalls, near) = (stall::spans(run, facts), slice_ns / 2);
     let is_apart =
         |peak: &Peak| stalls.iter().all(|(start, end)| peak.end_ns + near < *start || peak.start_ns > *end + near);
     peaks.retain(is_apart);
@@ -77,16 +95,16 @@ fn find(facts: &PhaseFacts<'_>) -> Option<Found> {
 }
 
 /// Returns the starts, ends and names of a phase's peaks, in nanoseconds: the highest percentile of each.
-pub fn spans(facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
+pub fn spans(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     // Of a load that changes, latency changes with it.
-    let Some(found) = find(facts).filter(|_| facts.phase.header.stages.is_empty()) else { return Vec::new() };
-    let name = |peak: &Peak| format!("{} {}", found.percentile, number::nanoseconds(peak.highest_ns));
+    let Some(found) = find(run, facts).filter(|_| facts.phase.header.stages.is_empty()) else { return Vec::new() };
+    let name = |peak: &Peak| format!("{} {}", found.percentile, peak.height());
     found.peaks.iter().map(|peak| (peak.start_ns, peak.end_ns, name(peak))).collect()
 }
 
 fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
     let Found { mut peaks, percentile, usual_ns, limit_ns, slice_ns } =
-        find(facts).filter(|found| !found.peaks.is_empty())?;
+        find(run, facts).filter(|found| !found.peaks.is_empty())?;
     let count = peaks.len();
     peaks.sort_by_key(|peak| std::cmp::Reverse(peak.highest_ns));
     peaks.truncate(NAMED_MAX);
@@ -113,6 +131,6 @@ fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<PeaksView> {
 
 fn sentence(place: &str, percentile: &str, usual_ns: f64, peak: &Peak, with: &str) -> String {
     let (start_s, end_s) = (peak.start_ns as f64 / 1e9, peak.end_ns as f64 / 1e9);
-    let (highest, usual) = (number::nanoseconds(peak.highest_ns), number::nanoseconds(usual_ns as u64));
+    let (highest, usual) = (peak.height(), number::nanoseconds(usual_ns as u64));
     format!("{place}: {percentile} rose to {highest} from {start_s:.1} s to {end_s:.1} s (usually {usual}){with}.")
 }

@@ -116,7 +116,7 @@ pub fn spans(run: &Run) -> Vec<SpanRow> {
         }
         rows.extend(trial.faults.iter().map(|span| fault(trial, &ends_ns, span)));
     }
-    rows.extend(stall::driven(&facts).flat_map(slow));
+    rows.extend(stall::driven(&facts).flat_map(|facts| slow(run, facts)));
     rows.extend(run.events.iter().map(|event| happened(run, event)));
     rows.extend(host::cycles(run).into_iter().map(|mark| {
         let at_ns = (mark.x * 1e9).round() as u64;
@@ -165,9 +165,9 @@ fn fault(trial: &Trial, ends_ns: &[u64], span: &FaultSpan) -> SpanRow {
 }
 
 /// Returns the stalls and peaks of a driven phase.
-fn slow(facts: &PhaseFacts<'_>) -> Vec<SpanRow> {
-    let stalls = stall::spans(facts).into_iter().map(|span| SpanRow::new(SpanKind::Stall, span, "stall"));
-    let peaks = peak::spans(facts).into_iter();
+fn slow(run: &Run, facts: &PhaseFacts<'_>) -> Vec<SpanRow> {
+    let stalls = stall::spans(run, facts).into_iter().map(|span| SpanRow::new(SpanKind::Stall, span, "stall"));
+    let peaks = peak::spans(run, facts).into_iter();
     let peaks = peaks.map(|(start_ns, end_ns, name)| SpanRow::new(SpanKind::Peak, (start_ns, end_ns), name));
     stalls.chain(peaks).map(|row| row.of_trial(facts.trial).of_phase(facts.phase)).collect()
 }

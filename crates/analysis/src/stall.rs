@@ -1,4 +1,4 @@
-//! Stalls: seconds in which a driven phase did much less than in its others. A mean over a phase hides them.
+//! Stalls: seconds in which a phase did much less than in its others. A mean over a phase hides them.
 
 use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::Distribution;
@@ -13,6 +13,8 @@ use crate::view::StallsView;
 
 /// Share of a phase's median throughput below which a slice is a stall.
 const STALLED: f64 = 0.5;
+/// Share of it down to which the clients of a load that is only watched may have sent less.
+const SENT_LESS: f64 = 0.1;
 /// Slices without which a median says little.
 const SLICES_MIN: usize = 8;
 /// Operations of a usual slice below which a slow one may be chance.
@@ -52,12 +54,12 @@ pub fn stalls(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<StallsView> {
 }
 
 /// Returns the starts and ends of a phase's stalls, in nanoseconds.
-pub fn spans(facts: &PhaseFacts<'_>) -> Vec<(u64, u64)> {
-    let stalls = course(facts).map_or(Vec::new(), |course| course.stalls);
+pub fn spans(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64)> {
+    let stalls = course(run, facts).map_or(Vec::new(), |course| course.stalls);
     stalls.iter().map(|stall| (stall.start_ns, stall.end_ns)).collect()
 }
 
-fn course(facts: &PhaseFacts<'_>) -> Option<Course> {
+fn course(run: &Run, facts: &PhaseFacts<'_>) -> Option<Course> {
     // Fewer clients do less.
     if !facts.open_loop && !facts.phase.header.stages.is_empty() {
         return None;
@@ -67,18 +69,23 @@ fn course(facts: &PhaseFacts<'_>) -> Option<Course> {
     let rates: Vec<f64> = slices.iter().map(|(_, rate)| *rate).collect();
     let is_many = |usual: &f64| slices.len() >= SLICES_MIN && usual * longest as f64 / 1e9 >= OPS_MIN;
     let usual = stat::median(&rates).filter(is_many)?;
+    // A schedule, or the clients of a load that is only watched, may have wanted no more in that second.
+    let wanted = |slice: &Slice<Distribution>| match (run.header.outline.watched, facts.open_loop) {
+        (true, _) => due_per_s(facts, slice).max(SENT_LESS / STALLED * usual),
+        (false, true) => due_per_s(facts, slice),
+        (false, false) => usual,
+    };
     let mut stalls: Vec<Stall> = Vec::new();
-    for (slice, rate) in &slices {
-        // A schedule may have wanted no more in that second.
-        if *rate >= STALLED * usual || (facts.open_loop && *rate >= STALLED * due_per_s(facts, slice)) {
+    for &(slice, rate) in &slices {
+        if rate >= STALLED * usual.min(wanted(slice)) {
             continue;
         }
         match stalls.last_mut().filter(|last| last.end_ns + longest / 2 > slice.start_ns) {
             Some(last) => {
                 last.end_ns = slice.end_ns;
-                last.least_per_s = last.least_per_s.min(*rate);
+                last.least_per_s = last.least_per_s.min(rate);
             }
-            None => stalls.push(Stall { start_ns: slice.start_ns, end_ns: slice.end_ns, least_per_s: *rate }),
+            None => stalls.push(Stall { start_ns: slice.start_ns, end_ns: slice.end_ns, least_per_s: rate }),
         }
     }
     Some(Course { stalls, mean_per_s: stat::mean(&rates), usual_per_s: usual, slice_ns: longest })
@@ -86,12 +93,13 @@ fn course(facts: &PhaseFacts<'_>) -> Option<Course> {
 
 fn of_phase(run: &Run, facts: &PhaseFacts<'_>) -> Option<StallsView> {
     let Course { stalls, mean_per_s, usual_per_s, slice_ns } =
-        course(facts).filter(|course| !course.stalls.is_empty())?;
+        course(run, facts).filter(|course| !course.stalls.is_empty())?;
     let place = name::place(facts);
     let spans: Vec<(u64, u64)> = stalls.iter().map(|stall| (stall.start_ns, stall.end_ns)).collect();
     let with = meanwhile(run, facts, &spans, slice_ns);
+    let stalled = if run.header.outline.watched { "it stalled, or its clients paused," } else { "it stalled" };
     Some(StallsView {
-        sentence: sentence(&place, &stalls, mean_per_s, usual_per_s, &with),
+        sentence: sentence(&place, stalled, &stalls, (mean_per_s, usual_per_s), &with),
         place,
         spans_s: spans.iter().map(|(start, end)| (*start as f64 / 1e9, *end as f64 / 1e9)).collect(),
         mean_per_s,
@@ -123,7 +131,7 @@ pub fn interval(starts_s: &[f64]) -> Option<String> {
     is_regular.then(|| if least == most { least } else { format!("{least} to {most}") })
 }
 
-fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &str) -> String {
+fn sentence(place: &str, stalled: &str, stalls: &[Stall], (mean, usual): (f64, f64), with: &str) -> String {
     let seconds = |stall: &Stall| (stall.end_ns - stall.start_ns) as f64 / 1e9;
     let longest = stalls.iter().map(seconds).fold(0.0, f64::max);
     let least = stalls.iter().map(|stall| stall.least_per_s).fold(f64::INFINITY, f64::min);
@@ -132,12 +140,12 @@ fn sentence(place: &str, stalls: &[Stall], mean: f64, usual: f64, with: &str) ->
     let (least, usual) = (number::with_unit(least, "1/s"), number::with_unit(usual, "1/s"));
     let which = match stalls {
         [one] => format!(
-            "it stalled for {} at {:.0} s: throughput fell from its usual {usual} to {least}",
+            "{stalled} for {} at {:.0} s: throughput fell from its usual {usual} to {least}",
             number::seconds(seconds(one)),
             one.start_ns as f64 / 1e9
         ),
         _ => format!(
-            "it stalled {} times{regular} (at {} s{}), for up to {}: throughput fell from its usual {usual} to {least} \
+            "{stalled} {} times{regular} (at {} s{}), for up to {}: throughput fell from its usual {usual} to {least} \
              at worst",
             number::count(stalls.len() as u64),
             starts.iter().take(NAMED_STALLS_MAX).map(|at| format!("{at:.0}")).collect::<Vec<_>>().join(", "),

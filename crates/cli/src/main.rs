@@ -157,8 +157,8 @@ fn habit(catalogue: &Catalogue, error: &clap::Error, arguments: &[OsString]) -> 
     Some(TrialError::usage(format!("unexpected argument '{refused}'")).next(hint))
 }
 
-/// Returns an error with a next step where clap has none: for options that exclude each other, and for a missing or
-/// unknown word of a verb with words of its own, such as the question of `ask`.
+/// Returns an error with a next step where clap has none: for options that exclude each other, for an option that only
+/// other verbs have, and for a missing or unknown word of a verb with words of its own, such as the question of `ask`.
 fn next_step(error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.clone()),
@@ -174,6 +174,17 @@ fn next_step(error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> 
     let words: Vec<String> = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     let command = Cli::command();
     let verb = command.find_subcommand(words.first()?)?;
+    if let Some(option) = given.as_deref().filter(|_| error.kind() == ErrorKind::UnknownArgument)
+        && let Some(name) = option.strip_prefix("--")
+    {
+        let has = |verb: &&clap::Command| verb.get_arguments().any(|argument| argument.get_long() == Some(name));
+        let others: Vec<&str> = command.get_subcommands().filter(has).map(clap::Command::get_name).collect();
+        if !others.is_empty() {
+            let next =
+                format!("`plimsoll {}` does not have it; it is an option of {}", verb.get_name(), others.join(", "));
+            return Some(TrialError::usage(format!("unexpected argument '{option}'")).next(next));
+        }
+    }
     let known: Vec<&str> = verb.get_subcommands().map(clap::Command::get_name).collect();
     if known.is_empty() || words.iter().any(|word| known.contains(&word.as_str())) {
         return None;

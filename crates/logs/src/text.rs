@@ -181,7 +181,9 @@ impl LogText {
 
     /// Ends a file of the log. A last line without its end is left out and counted.
     pub fn end_file(&mut self) {
-        self.counts.unfinished += u64::from(!self.begun.is_empty());
+        let unfinished = u64::from(!self.begun.is_empty());
+        self.counts.lines += unfinished;
+        self.counts.unfinished += unfinished;
         self.begun.clear();
         self.skips = false;
     }

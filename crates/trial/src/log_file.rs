@@ -308,7 +308,7 @@ impl<'a> Followed<'a> {
     /// # Errors
     /// The file cannot be read, or is compressed.
     pub(crate) fn open(path: &Path, over: &'a AtomicBool) -> Result<(Vec<u8>, Self), TrialError> {
-        let failed = |error: &io::Error| io_error(path.display(), error);
+        let failed = |error: &io::Error| unread(path, error);
         // Opening a pipe would wait for its writer.
         if path == Path::new(STDIN) || !path.metadata().map_err(|error| failed(&error))?.is_file() {
             return Err(TrialError::usage(format!("{} cannot be followed", path.display()))

@@ -132,6 +132,9 @@ fn unknown(file: &Path, head: &[u8], catalogue: &Catalogue) -> TrialError {
         return TrialError::usage(format!("{}: {why}", file.display()))
             .next("name another log, or its format with --log-format");
     }
+    if !head.is_empty() && !head.contains(&b'\n') {
+        return unended(file);
+    }
     let first: Vec<u8> = head.iter().copied().take_while(|byte| *byte != b'\n').take(200).collect();
     let error = TrialError::usage(match head.is_empty() {
         true => format!("{} has no line yet that tells its format", file.display()),
@@ -141,6 +144,12 @@ fn unknown(file: &Path, head: &[u8], catalogue: &Catalogue) -> TrialError {
     error
         .detail(if first.is_empty() { first } else { format!("the first line: {first}") })
         .next("name its format with --log-format; `plimsoll watch --help` lists them")
+}
+
+/// Error of a log without a whole line.
+fn unended(log: &Path) -> TrialError {
+    TrialError::usage(format!("{}: no line of it has an end: the server may still be writing it", log.display()))
+        .next("repeat this when the server has written more; add the end of the line if that is all")
 }
 
 /// Returns sentences about lines of a log that are not among its operations.

@@ -108,8 +108,8 @@ fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f
     let is_disturbed = |at: &usize| phase.moments[searched.open[*at]].disturbed.is_some();
     let (disturbed, left): (Vec<usize>, Vec<usize>) = left.into_iter().partition(is_disturbed);
     told.push(Explanation::Disturbed(of_phase(&disturbed)));
-    // Without series there was nothing to explain them.
-    if !searched.search.watched().is_empty() {
+    // Without series there was nothing to explain them. Of a log they are told nevertheless: it often stands alone.
+    if !searched.search.watched().is_empty() || run.header.outline.watched {
         let rest = searched.search.rest(&causes, &left, factor);
         told.push(Explanation::Unexplained(of_phase(&left), rest, &searched.search));
     }

@@ -296,6 +296,17 @@ impl Wording<'_, '_, '_> {
     fn unexplained(&self, at: &[usize], rest: &Rest, search: &Search) -> Words {
         let are = self.of_moments(at, "is", "are");
         let times = if self.phase.moments.len() == 1 { String::new() } else { format!(", {}", self.times(at)) };
+        if search.watched().is_empty() {
+            return Words {
+                rule: "unexplained",
+                sentence: format!("{are} unexplained{times}: no series was watched that changed"),
+                opposite: "A series that was not watched rises when they begin.".to_owned(),
+                next: "Look at the server's log of these times, or watch live with --pid or --cgroup, which reads the \
+                       machine's series."
+                    .to_owned(),
+                command: again(self.run, false),
+            };
+        }
         if rest.has_power {
             let at_times = times.replacen(',', ":", 1);
             let watched = number::plural(search.watched().len() as u64, "series", "series");

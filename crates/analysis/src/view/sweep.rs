@@ -112,7 +112,7 @@ pub struct PeakView {
     pub start_s: f64,
     /// End of its last slice.
     pub end_s: f64,
-    /// Highest percentile of a slice.
+    /// Highest percentile of a slice; a lower bound if that slice has too few operations for it.
     pub ns: u64,
     /// Description in words.
     pub sentence: String,

@@ -1,6 +1,7 @@
 //! Peaks of latency: seconds that are one, each with the actions at its own time.
 
 use plimsoll_analysis::view;
+use plimsoll_core::{Outcome, SliceHistogram};
 use plimsoll_record::data::{EventClass, Run};
 
 use crate::driven::{START_S, driven};
@@ -45,6 +46,22 @@ fn of_many_peaks_the_highest_are_described_in_time_order() {
     let starts = |text: &str, at: &str| text.contains(&format!("from {at} s"));
     assert!(starts(&sentences[0], "107.0") && starts(&sentences[1], "115.0") && starts(&sentences[2], "119.0"));
     assert_eq!(sentences[3..], ["fjall, phase mixed: 2 further peaks of p99 above 5.00 ms."]);
+}
+
+#[test]
+fn errors_that_leave_too_few_operations_for_the_percentile_hide_no_peak() {
+    let mut run = driven(&[120; 30]);
+    for slice in &mut run.trials[0].phases[0].slices[9..12] {
+        let failed = SliceHistogram { outcome: Outcome::Rejected, ..served(1, times([(80_000_000, 32)])) };
+        slice.histograms = vec![served(1, times([(80_000_000, 88)])), failed];
+    }
+    let told = "fjall, phase mixed: p90 rose to 80.0 ms or more from 109.0 s to 112.0 s (usually 1.00 ms); at the same \
+                time: 96 operations failed (otherwise none).";
+    assert_eq!(sentences(&run), [told]);
+    // The ten slowest are no lower bound.
+    let mut run = driven(&[120; 30]);
+    run.trials[0].phases[0].slices[9].histograms = vec![served(1, times([(1_000_000, 80), (80_000_000, 10)]))];
+    assert_eq!(sentences(&run), [""; 0]);
 }
 
 #[test]

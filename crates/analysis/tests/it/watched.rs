@@ -6,6 +6,7 @@ use plimsoll_core::{Outcome, quantity::Percentile};
 use plimsoll_record::data::{Goal, GoalKind, Run, RunState};
 
 use crate::driven::{driven, sampled};
+use crate::study::{served, times};
 
 /// A log with these numbers of operations in its seconds, of 1 ms each.
 fn watched(rates: &[u64]) -> Run {
@@ -35,6 +36,39 @@ fn errors_and_silence_are_no_broken_promise() {
     assert_eq!(view.trials[0].phases[0].outage, None);
     run.header.outline.watched = false;
     assert_eq!(plimsoll_analysis::view(&run).verdict.state, VerdictState::Fail, "driven, it is one");
+}
+
+#[test]
+fn silence_and_failures_are_stalls_and_fewer_operations_may_be_those_of_fewer_clients() {
+    let mut rates = [1_000; 30];
+    (rates[9], rates[10], rates[20]) = (0, 50, 300);
+    let mut run = watched(&rates);
+    let fewer = view(&run).stalls;
+    assert_eq!((fewer.len(), fewer[0].spans_s.as_slice()), (1, &[(109.0, 111.0)][..]), "{fewer:?}");
+    let sentence = &fewer[0].sentence;
+    let told = "it stalled, or its clients paused, for 2.00 s at 109 s: throughput fell from its usual 1,000/s to 0/s";
+    assert!(sentence.contains(told), "{sentence}");
+    let failed = run.trials[0].phases[0].slices[0].histograms[0].clone();
+    run.trials[0].phases[0].slices[20]
+        .histograms
+        .push(plimsoll_core::SliceHistogram { outcome: Outcome::Rejected, ..failed });
+    assert_eq!(view(&run).stalls[0].spans_s, [(109.0, 111.0), (120.0, 121.0)], "its clients sent more than succeeded");
+}
+
+#[test]
+fn slow_moments_of_a_log_are_told_without_a_series_beside_it() {
+    let mut run = watched(&[1_000; 60]);
+    for slice in &mut run.trials[0].phases[0].slices[20..23] {
+        slice.histograms = vec![served(1, times([(3_000_000, 1_000)]))];
+    }
+    let told = view(&run).findings;
+    let [finding] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(
+        finding.sentence,
+        "fjall, phase mixed: the only slow moment, at 120.0 s, is unexplained: no series was watched that changed."
+    );
+    run.header.outline.watched = false;
+    assert!(view(&run).findings.is_empty(), "a drive without samplers");
 }
 
 #[test]

@@ -164,7 +164,8 @@ fn goal(given: &str) -> Result<Goal, TrialError> {
             return refused("what is watched has no such figure", next);
         }
     };
-    let limit = options::quantity("goal", limit, dimension)?;
+    let limit = plimsoll_plan::parse_quantity(limit, dimension)
+        .map_err(|(what, next)| TrialError { next, ..TrialError::usage(format!("--goal {given}: {what}")) })?;
     match GoalKind::named(what) {
         // A class of codes is `5xx` in reports.
         Some(what @ GoalKind::Status) => {
@@ -200,6 +201,9 @@ mod tests {
         for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast", "status.busy=1%"] {
             assert!(goal(given).is_err(), "{given}");
         }
+        let told = |given: &str| goal(given).unwrap_err().what;
+        assert_eq!(told("p99=20"), "--goal p99=20: needs a unit: \"20ms\" or \"20s\"");
+        assert_eq!(told("GET.errors=1"), "--goal GET.errors=1: needs a unit: \"1%\"");
         // These would hold always.
         for given in ["status.404=1%", "status.200=1%", "status.2xx=1%", "status.0503=1%"] {
             assert!(goal(given).is_err(), "{given}");

@@ -127,6 +127,7 @@ fn what_cannot_be_watched_is_named() {
     let empty = written(&place, "empty.log", "");
     let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
     let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    let begun = written(&place, "begun.log", line(1_795_968_900, "GET /", 200, 1).trim_end());
     let damaged = written(&place, "access.log.gz", "");
     fs::write(&damaged, [0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let syslog = "Nov 29 16:15:29 db1 postgres[47]: [3-1] LOG:  duration: 1.0 ms  statement: SELECT 1\n";
@@ -137,9 +138,10 @@ fn what_cannot_be_watched_is_named() {
     for (line, words) in [
         ("watch".to_owned(), "--cgroup PATH"),
         ("watch /nonexistent/access.log".to_owned(), "name a log"),
+        ("watch /nonexistent/access.log --follow".to_owned(), "name a log"),
         (format!("watch {log} --live"), "--live"),
         (format!("watch {log} --name {}", "x".repeat(201)), "write a name of 1 to 200 characters"),
-        (format!("watch {log} --listen 0.0.0.0:9999"), "--listen"),
+        (format!("watch {log} --listen 0.0.0.0:9999"), "it is an option of run, drive"),
         (format!("watch {log} --gadget /dev/nope"), "--gadget"),
         (format!("watch {packed}"), "xzcat"),
         (format!("watch {syslog}"), "written by syslog"),
@@ -147,6 +149,8 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {empty} --follow"), "has no line yet that tells its format"),
         (format!("watch {other}"), "the format of this log is not known"),
         (format!("watch {other} --log-format access"), "none of 3 lines is an operation"),
+        (format!("watch {begun}"), "no line of it has an end"),
+        (format!("watch {begun} --log-format access"), "begun.log: 1 line … no line of it has an end"),
         (format!("watch {log} --log-format apache"), "formats of logs: access, haproxy, ldap, gc"),
         (format!("watch {log} --log-zone CET"), "no distance from UTC"),
         (format!("watch {log} --for 1s"), "add --follow"),

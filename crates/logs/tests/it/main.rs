@@ -185,7 +185,7 @@ fn broken_lines_are_counted_and_a_last_line_without_its_end_is_left_out() {
     for piece in [1, 7, text.len()] {
         let log = read(text.as_bytes(), piece);
         let counts = log.counts();
-        assert_eq!((counts.lines, counts.ops, counts.broken, counts.unfinished, counts.untimed), (5, 2, 2, 1, 0));
+        assert_eq!((counts.lines, counts.ops, counts.broken, counts.unfinished, counts.untimed), (6, 2, 2, 1, 0));
         assert_eq!(counts.first_broken, Some((2, "what is this".to_owned())), "{piece}");
     }
     let long = [vec![b'x'; 3 << 20], format!("\n{COMMON}\n").into_bytes()].concat();

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::number;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_drive::Clock;
-use plimsoll_logs::{LogCounts, LogText, SliceTable, TableSlice};
+use plimsoll_logs::{LogCounts, LogFormat, LogText, SliceTable, TableSlice};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::RunState;
 
-use super::{LogTime, Samples, WatchSpec, Watched, WatchedLog, new_text, notices, unknown};
+use super::{LogTime, Samples, WatchSpec, Watched, WatchedLog, new_text, notices, unended, unknown};
 use crate::error::TrialError;
 use crate::log_file::{self, Grammar, feed, locked};
 use crate::run::Ended;
@@ -122,7 +123,8 @@ impl<'a> ReadLog<'a> {
             locked(text).end_file();
             let after = locked(text).counts().clone();
             let (lines, ops) = (after.lines - before.lines, after.ops - before.ops);
-            sink.take(&Told::Note(format!("{}: {} lines", file.display(), shown::count(lines))));
+            let lines = number::plural(lines, "line", "lines");
+            sink.take(&Told::Note(format!("{}: {lines}", file.display())));
             if ops == 0 {
                 continue;
             }
@@ -177,6 +179,10 @@ impl<'a> ReadLog<'a> {
 
 /// Error of a log without operations.
 fn without_operations(path: &Path, grammar: Grammar<'_>, counts: &LogCounts) -> TrialError {
+    let is_unended = counts.unfinished > 0 && counts.lines == counts.unfinished;
+    if is_unended && grammar.format() != LogFormat::Statements {
+        return unended(path);
+    }
     let what = format!(
         "{}: none of {} lines is an operation of a log in the format `{}`",
         path.display(),
