@@ -132,7 +132,12 @@ fn mistake(
             let limits = plimsoll_core::Limits::of(&trial.store.params).ok()?;
             if !limits.changes().iter().any(|one| one.name() == change.name()) {
                 let what = format!("{label} has no limit `{}` to change", change.name());
-                return Some((what, format!("give the store a limit to begin with: --set {}=…", change.name())));
+                let (kind, name) = (&trial.store.kind, change.name());
+                let set = match trial.store.lab() {
+                    Some(_) => format!("plimsoll lab up {kind} --set {name}=… --keep"),
+                    None => format!("{{ store = \"{kind}\", {name} = … }}, on the command line --set {kind}.{name}=…"),
+                };
+                return Some((what, format!("give the store a limit to begin with: {set}")));
             }
             let refused = plimsoll_lab::limits_must_be_possible(&limits.with(change)).err()?;
             Some((refused.what, refused.next.unwrap_or_default()))

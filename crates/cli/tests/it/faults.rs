@@ -197,7 +197,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
-    drive("postgres", "limit all cpus=1 at 1s", "give the store a limit to begin with: --set cpus=");
+    drive("postgres", "limit all cpus=1 at 1s", "on the command line --set postgres.cpus=");
+    drive("mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
     let limited = ["drive", "kv", "--on", "postgres", "--set", "postgres.memory=1GiB", "--for", "5s"];
     let tiny = ["--fault", "limit all memory=1B at 1s"];
