@@ -13,6 +13,8 @@ use crate::precheck::no_such_node;
 
 /// Unit of series that are distributions of times, which have no single value.
 const TIMES: &str = "ns";
+/// Most readings in a line of a list.
+const LISTED: usize = 8;
 
 /// Refuses a plan with a fault that its stores cannot have, before anything is started.
 ///
@@ -269,12 +271,15 @@ fn no_such_reading(
         None => {
             // The store's own first.
             let (own, others): (Vec<&String>, Vec<&String>) = plan.samplers.iter().partition(|one| *one == STORE);
-            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| listed(one)).collect();
+            // The program shortens long lines.
+            let lines = |names: Vec<String>| names.chunks(LISTED).map(|names| names.join(", ")).collect::<Vec<_>>();
+            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| lines(listed(one))).collect();
             let what = match condition.name.as_str() {
                 "lag" if source == STORE => format!("{label} has no replication lag"),
                 _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),
             };
-            Some((what, format!("there are: {}", if all.is_empty() { "none".to_owned() } else { all.join(", ") })))
+            let next = if all.is_empty() { " none".to_owned() } else { format!("\n    {}", all.join(",\n    ")) };
+            Some((what, format!("there are:{next}")))
         }
     }
 }

@@ -206,7 +206,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "disk full at 1s", "put it on one that can");
     drive("postgres", "explode all at 1s", "unknown fault `explode`");
     drive("postgres", "kill all when lag > 1s", "postgres has no replication lag");
-    drive("postgres-replicas", "kill all when replicas_behind > 1MiB", "connections, ");
+    let all = "connections, … idle_in_transaction, … memory.cached, … tcp.timeouts, … server.stopped, ";
+    drive("postgres-replicas", "kill all when replicas_behind > 1MiB", all);
     drive("postgres-replicas", "kill primary when store.node 9.lag < 1s", "its nodes are 1, 2, 3");
     drive(
         "postgres-replicas",
