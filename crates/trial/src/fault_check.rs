@@ -211,18 +211,21 @@ fn no_such_work(
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
     works.dedup();
+    // Without nodes, a fault is of the primary.
+    let of = match on {
+        _ if recipe.spec().nodes == 1 => String::new(),
+        NodeChoice::Number(number) => format!(" of node {number}"),
+        NodeChoice::Primary => " of the primary".to_owned(),
+        on => format!(" of `{on}`"),
+    };
     match works.as_slice() {
         [] => {
-            let what = format!("{label} has no planned work of `{on}`");
+            let what = format!("{label} has no planned work{of}");
             Some((what, "leave the fault out, or write another one: restart all".to_owned()))
         }
         works if works.contains(&name) => None,
         works => {
-            let on = match on {
-                NodeChoice::Number(number) => format!("node {number}"),
-                on => format!("`{on}`"),
-            };
-            let what = format!("{label} has no planned work `{name}` of {on}");
+            let what = format!("{label} has no planned work `{name}`{of}");
             let can = (0..recipe.spec().nodes).filter(|number| recipe.works(*number).contains(&name));
             let can: Vec<String> = can.map(|number| format!("node {}", number + 1)).collect();
             let elsewhere =
