@@ -78,8 +78,8 @@ pub struct SliceRow {
     pub undisturbed_p99_ns: Option<u64>,
     /// Time in pauses of the machine and their aftermath; `None` if pauses were not observed.
     pub disturbed_ns: Option<u64>,
-    /// Times without an answer: at the slice's start, the longest, and at its end; the slice's length if it has no answer.
-    /// By ticks if they are counted, else 0 or the length; in rows of all kinds only.
+    /// Times without an answer, in ns: at the slice's start, the longest, and at its end. All are its length if it has
+    /// no answer. By ticks if they are counted, else 0 or the length; in rows of all kinds only.
     pub silent_ns: [u64; 3],
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,
