@@ -203,7 +203,7 @@ impl<'f> Figures<'f> {
         let asked: Vec<&'f FigureView> = asked.collect();
         let used = [placed.clone(), asked.clone()].concat();
         let mut held: Vec<Point<'f>> = Vec::new();
-        let mut missing: IndexMap<String, (Point<'f>, bool)> = IndexMap::new();
+        let mut missing: IndexMap<String, (Vec<Point<'f>>, bool)> = IndexMap::new();
         let mut decided = 0;
         for point in points(&used).into_iter().filter(|point| !worthless.cover(point)) {
             match state(one, condition.as_ref(), (&placed, &asked), &point) {
@@ -214,7 +214,7 @@ impl<'f> Figures<'f> {
                     decided += 1;
                 }
                 State::Missing(why, is_not_run) => {
-                    missing.entry(why).or_insert((point, is_not_run));
+                    missing.entry(why).or_insert((Vec::new(), is_not_run)).0.push(point);
                 }
             }
         }
@@ -227,8 +227,8 @@ impl<'f> Figures<'f> {
             if reasons.is_empty() {
                 reasons.extend(not_run.first());
             }
-            for (why, (point, _)) in reasons {
-                undecided.push(why, || why.clone(), *point);
+            for (why, (points, _)) in reasons {
+                points.iter().for_each(|point| undecided.push(why, || why.clone(), *point));
             }
             return None;
         }

@@ -7,7 +7,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use plimsoll_core::study::is_of_operation;
+use plimsoll_core::Measure;
+use plimsoll_core::study::{is_of_operation, is_of_step};
 use plimsoll_record::data::{
     Event, FaultSpan, Goal, GoalKind, PhaseEnd, PhaseHeader, PhaseKind, PhaseState, ResultName, RunHeader, Sample,
     Series, TrialHeader,
@@ -25,6 +26,8 @@ const EVENTS_KEPT: usize = 20;
 pub struct Live {
     kept: usize,
     goals: Vec<Goal>,
+    /// Names of the steps of the trial's operations.
+    steps: Vec<String>,
     trial: Option<TrialHeader>,
     phase: Option<LivePhase>,
     series: BTreeMap<u32, (Series, Option<f64>)>,
@@ -52,6 +55,7 @@ pub struct LivePhase {
     pub goals: Vec<LiveGoal>,
     /// Name of the phase that the goals are of.
     pub goals_phase: String,
+    silence: LiveSilence,
 }
 
 /// Operation type of a phase.
@@ -96,10 +100,49 @@ pub struct LiveGoal {
     /// True for a lower limit.
     pub at_least: bool,
     /// Value since the beginning of the phase; `None` before there is one, of a phase that did not complete, and for
-    /// goals that only the report judges.
+    /// goals that only the report judges. Of `outage`, the longest silence that is certain so far: it may be longer.
     pub seen: Option<f64>,
     /// True if the value holds the goal; `None` without a value.
     pub holds: Option<bool>,
+    /// True if only the report judges the goal, at the end of the run.
+    pub at_end: bool,
+}
+
+/// Silence of a phase: time without answers although operations waited for them.
+#[derive(Debug, Default)]
+struct LiveSilence {
+    /// Longest one so far; `None` before a slice that counts.
+    longest_ns: Option<u64>,
+    /// Length of the one at the end of the newest slice; `None` if clients rested in it, until the next answer.
+    open_ns: Option<u64>,
+    /// The clients rest between operations.
+    rests: bool,
+    /// The phase has a schedule.
+    is_open_loop: bool,
+}
+
+impl LiveSilence {
+    /// Returns the silence of a phase before its first slice.
+    fn of(header: &PhaseHeader) -> Self {
+        let is_open_loop = header.rate_per_s.is_some();
+        LiveSilence { open_ns: Some(0), rests: !header.stages.is_empty(), is_open_loop, ..LiveSilence::default() }
+    }
+
+    /// Adds a slice of all operation types together. Slices of the warm-up and of the drain change nothing.
+    fn add(&mut self, row: &SliceRow) {
+        if row.warmup || row.drain {
+            return;
+        }
+        self.is_open_loop |= row.measure == Measure::Response.name();
+        let failed = row.rejected + row.unknown;
+        let is_silent = row.count <= failed;
+        let waits = row.in_flight > 0 || row.due_unsent > 0 || failed > 0 || !(self.rests || self.is_open_loop);
+        let [first, longest, last] = row.silent_ns;
+        let open_ns = self.open_ns.map(|open_ns| open_ns + first).filter(|_| waits || !is_silent);
+        let inner_ns = if is_silent { 0 } else { longest };
+        self.longest_ns = self.longest_ns.max(open_ns).max(Some(inner_ns));
+        self.open_ns = if is_silent { open_ns } else { Some(last) };
+    }
 }
 
 impl LiveSums {
@@ -163,9 +206,8 @@ impl LiveSums {
 }
 
 impl LiveGoal {
-    /// Judges `goal` by the sums of its operations.
-    fn judged(goal: &Goal, done: Option<&LiveSums>) -> Self {
-        let seen = done.and_then(|done| done.quantity(goal.what));
+    /// Judges `goal` by its value.
+    fn judged(goal: &Goal, seen: Option<f64>, at_end: bool) -> Self {
         let at_least = goal.what == GoalKind::Rate;
         LiveGoal {
             name: goal.name(),
@@ -174,6 +216,7 @@ impl LiveGoal {
             at_least,
             seen,
             holds: seen.map(|seen| if at_least { seen >= goal.limit } else { seen <= goal.limit }),
+            at_end,
         }
     }
 
@@ -196,15 +239,23 @@ impl LivePhase {
         sums
     }
 
-    fn judge(&mut self, goals: &[Goal]) {
+    /// Judges `goals` in a trial whose operations have `steps`.
+    fn judge(&mut self, goals: &[Goal], steps: &[String]) {
         // The rate of a type is over the whole time, also without its operations.
         self.types.values_mut().for_each(|of_type| of_type.done.seconds = self.done.seconds);
         if self.header.kind != PhaseKind::Drive {
             return;
         }
-        let judged = goals.iter().map(|goal| match goal.of.as_deref() {
-            None => LiveGoal::judged(goal, Some(&self.done)),
-            Some(of) => LiveGoal::judged(goal, self.sums_of(of).as_ref()),
+        let judged = goals.iter().map(|goal| {
+            let seen = match (goal.what, goal.of.as_deref()) {
+                (GoalKind::Outage, _) => self.silence.longest_ns.map(|ns| ns as f64),
+                (what, None) => self.done.quantity(what),
+                (what, Some(of)) => self.sums_of(of).and_then(|done| done.quantity(what)),
+            };
+            let is_of_step = goal.of.as_deref().is_some_and(|of| steps.iter().any(|name| is_of_step(of, name)));
+            let is_of_report =
+                matches!(goal.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Status | GoalKind::Recovery);
+            LiveGoal::judged(goal, seen, is_of_report || seen.is_none() && is_of_step)
         });
         self.goals = judged.collect();
     }
@@ -224,6 +275,8 @@ impl Live {
 
     /// A trial begins.
     pub fn begin_trial(&mut self, header: &TrialHeader) {
+        let steps = header.kinds.iter().filter(|kind| kind.step_of.is_some());
+        self.steps = steps.map(|kind| kind.name.clone()).collect();
         (self.trial, self.phase) = (Some(header.clone()), None);
         // Its store may be another, whose counters are other series.
         self.series.values_mut().for_each(|(_, newest)| *newest = None);
@@ -244,9 +297,17 @@ impl Live {
             faults: Vec::new(),
             goals,
             goals_phase,
+            silence: LiveSilence::of(header),
         };
-        phase.judge(&self.goals);
+        phase.judge(&self.goals, &self.steps);
         self.phase = Some(phase);
+    }
+
+    /// The clients of the phase rest between operations: they think.
+    pub fn rests(&mut self) {
+        if let Some(phase) = &mut self.phase {
+            phase.silence.rests = true;
+        }
     }
 
     /// Adds a row of a slice of the phase: of all operation types together, or of one type. Only a measured slice is in
@@ -268,7 +329,10 @@ impl Live {
         newest.push_back(row.clone());
         if measured {
             done.add(row);
-            phase.judge(&self.goals);
+            if row.op == ALL {
+                phase.silence.add(row);
+            }
+            phase.judge(&self.goals, &self.steps);
         }
     }
 
@@ -284,7 +348,7 @@ impl Live {
             let stopped = end.result(ResultName::Stopped).map_or(0, |stopped| stopped.value as u64);
             phase.done.failed = phase.done.failed.saturating_sub(stopped + phase.done.unfinished);
         }
-        phase.judge(&self.goals);
+        phase.judge(&self.goals, &self.steps);
         let is_judged = end.state == PhaseState::Complete || is_overload(&end.state);
         if phase.header.kind == PhaseKind::Drive && !is_judged {
             // The report judges nothing of such a phase.

@@ -1,6 +1,6 @@
 //! Rows of every slice of a run, for calculations in other programs.
 
-use plimsoll_core::{KindId, Outcome, Slice};
+use plimsoll_core::{KindId, Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{Phase, PhaseKind, Run, Trial};
 
@@ -78,6 +78,9 @@ pub struct SliceRow {
     pub undisturbed_p99_ns: Option<u64>,
     /// Time in pauses of the machine and their aftermath; `None` if pauses were not observed.
     pub disturbed_ns: Option<u64>,
+    /// Times without an answer, in ns: at the slice's start, the longest, and at its end. All are its length if it has
+    /// no answer. By ticks if they are counted, else 0 or the length; in rows of all kinds only.
+    pub silent_ns: [u64; 3],
     /// The times behind it, ascending, and how often each was seen; those refused are not in it.
     pub times_ns: Vec<(u64, u64)>,
 }
@@ -160,6 +163,29 @@ fn row(facts: &PhaseFacts<'_>, slice: &Slice<Distribution>, usual_ns: u64, op: O
         }),
         undisturbed_p99_ns: facts.judged_slice(slice, op).and_then(|times| times.percentile("p99").ok()),
         disturbed_ns: slice.watched.as_ref().map(|watched| watched.disturbed_ns),
+        silent_ns: if op.is_none() { silent_ns(slice, count(|outcome| !outcome.is_error())) } else { [0; 3] },
         times_ns: times.counts().to_vec(),
     }
+}
+
+/// Returns the times without one of the `answered` operations of a slice, as [`SliceRow::silent_ns`] has them.
+fn silent_ns(slice: &Slice<Distribution>, answered: u64) -> [u64; 3] {
+    if slice.ticks.is_empty() {
+        return [if answered == 0 { slice.length_ns() } else { 0 }; 3];
+    }
+    let [mut first, mut longest, mut last] = [0; 3];
+    let mut begin = 0;
+    for ticks in slice.ticks.chunk_by(|a, b| (a.answered == 0) == (b.answered == 0)) {
+        let end = begin + ticks.len();
+        let is_last = end == slice.ticks.len();
+        if ticks.iter().all(|tick| tick.answered == 0) {
+            let end_ns = if is_last { slice.length_ns() } else { end as u64 * TICK_NS };
+            let length_ns = end_ns.saturating_sub(begin as u64 * TICK_NS);
+            longest = longest.max(length_ns);
+            first = if begin == 0 { length_ns } else { first };
+            last = if is_last { length_ns } else { last };
+        }
+        begin = end;
+    }
+    [first, longest, last]
 }

@@ -188,10 +188,10 @@ impl<'c> PlanReader<'c> {
         let goals = root.get("goals").map(|node| self.goals(&node, finest_ns)).unwrap_or_default();
 
         // Operation types and parameters cannot be checked without the workload.
-        let workload = &self.workload(&root)?;
+        let stores = given.as_deref().unwrap_or(&named);
+        let workload = &self.workload(&root, stores)?;
         let node = self.required(&root, "phase", "[[phase]] and what it is to do")?;
         let (mut phases, sections): (Vec<_>, Vec<_>) = self.phases(&node, workload).into_iter().unzip();
-        let stores = given.as_deref().unwrap_or(&named);
         for (phase, section) in phases.iter_mut().zip(&sections) {
             phase.only = self.only(section, workload, stores);
         }

@@ -12,6 +12,7 @@ use crate::document::{PlanNode, PlanReader, Section, short};
 use crate::error::SourceText;
 use crate::keys::{CSV, SCRIPT};
 use crate::params;
+use crate::stores::StoreDraft;
 use crate::sweep::Choices;
 
 /// Most scripts of a workload.
@@ -47,8 +48,8 @@ impl WorkloadDraft<'_> {
 }
 
 impl<'c> PlanReader<'c> {
-    /// Reads the workload; `None` if it cannot be identified.
-    pub(crate) fn workload(&self, root: &Section<'_>) -> Option<WorkloadDraft<'c>> {
+    /// Reads the workload of a plan for `stores`; `None` if it cannot be identified.
+    pub(crate) fn workload(&self, root: &Section<'_>, stores: &[StoreDraft<'c>]) -> Option<WorkloadDraft<'c>> {
         let node = self.required(root, "workload", "[workload] and its `name`")?;
         let section = self.table(&node, "[workload]")?;
         let name = self.required(&section, "name", "`name = \"coupons\"`")?;
@@ -66,7 +67,7 @@ impl<'c> PlanReader<'c> {
             known.push("request");
         }
         let section = Section { what: format!("the workload `{}`", spec.name), ..section };
-        self.known_names(&section, &known, &|key| self.of_store(key));
+        self.known_names(&section, &known, &|key| self.of_store(key, stores));
         let defaults = params::defaults_but(spec.params, preset.map_or(&[], |preset| preset.params));
         let mut params = Some(Vec::new());
         for param in spec.params {
@@ -108,9 +109,10 @@ impl<'c> PlanReader<'c> {
         Some(WorkloadDraft { spec, preset, kinds, params, scripts, given })
     }
 
-    /// Advice for a parameter that belongs to a store, not to a workload.
-    fn of_store(&self, key: &str) -> Option<String> {
-        let mut having = self.catalogue.stores.iter().map(|kind| kind.spec());
+    /// Advice for a parameter that belongs to a store, not to a workload: to one of `stores` if it has the parameter.
+    fn of_store(&self, key: &str, stores: &[StoreDraft<'c>]) -> Option<String> {
+        let used = stores.iter().map(|draft| draft.kind.spec());
+        let mut having = used.chain(self.catalogue.stores.iter().map(|kind| kind.spec()));
         let store = having.find(|spec| spec.params.iter().any(|param| param.name == key))?.name;
         Some(format!(
             "`{key}` is a parameter of stores: {{ store = \"{store}\", {key} = … }}, on the command line --set {store}.{key}=…"

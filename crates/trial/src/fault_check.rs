@@ -13,6 +13,8 @@ use crate::precheck::no_such_node;
 
 /// Unit of series that are distributions of times, which have no single value.
 const TIMES: &str = "ns";
+/// Most readings in a line of a list.
+const LISTED: usize = 8;
 
 /// Refuses a plan with a fault that its stores cannot have, before anything is started.
 ///
@@ -132,7 +134,12 @@ fn mistake(
             let limits = plimsoll_core::Limits::of(&trial.store.params).ok()?;
             if !limits.changes().iter().any(|one| one.name() == change.name()) {
                 let what = format!("{label} has no limit `{}` to change", change.name());
-                return Some((what, format!("give the store a limit to begin with: --set {}=…", change.name())));
+                let (kind, name) = (&trial.store.kind, change.name());
+                let set = match trial.store.lab() {
+                    Some(_) => format!("plimsoll lab up {kind} --set {name}=… --keep"),
+                    None => format!("{{ store = \"{kind}\", {name} = … }}, on the command line --set {kind}.{name}=…"),
+                };
+                return Some((what, format!("give the store a limit to begin with: {set}")));
             }
             let refused = plimsoll_lab::limits_must_be_possible(&limits.with(change)).err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
@@ -204,18 +211,21 @@ fn no_such_work(
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
     works.dedup();
+    // Without nodes, a fault is of the primary.
+    let of = match on {
+        _ if recipe.spec().nodes == 1 => String::new(),
+        NodeChoice::Number(number) => format!(" of node {number}"),
+        NodeChoice::Primary => " of the primary".to_owned(),
+        on => format!(" of `{on}`"),
+    };
     match works.as_slice() {
         [] => {
-            let what = format!("{label} has no planned work of `{on}`");
+            let what = format!("{label} has no planned work{of}");
             Some((what, "leave the fault out, or write another one: restart all".to_owned()))
         }
         works if works.contains(&name) => None,
         works => {
-            let on = match on {
-                NodeChoice::Number(number) => format!("node {number}"),
-                on => format!("`{on}`"),
-            };
-            let what = format!("{label} has no planned work `{name}` of {on}");
+            let what = format!("{label} has no planned work `{name}`{of}");
             let can = (0..recipe.spec().nodes).filter(|number| recipe.works(*number).contains(&name));
             let can: Vec<String> = can.map(|number| format!("node {}", number + 1)).collect();
             let elsewhere =
@@ -264,12 +274,15 @@ fn no_such_reading(
         None => {
             // The store's own first.
             let (own, others): (Vec<&String>, Vec<&String>) = plan.samplers.iter().partition(|one| *one == STORE);
-            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| listed(one)).collect();
+            // The program shortens long lines.
+            let lines = |names: Vec<String>| names.chunks(LISTED).map(|names| names.join(", ")).collect::<Vec<_>>();
+            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| lines(listed(one))).collect();
             let what = match condition.name.as_str() {
                 "lag" if source == STORE => format!("{label} has no replication lag"),
                 _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),
             };
-            Some((what, format!("there are: {}", if all.is_empty() { "none".to_owned() } else { all.join(", ") })))
+            let next = if all.is_empty() { " none".to_owned() } else { format!("\n    {}", all.join(",\n    ")) };
+            Some((what, format!("there are:{next}")))
         }
     }
 }

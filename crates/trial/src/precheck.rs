@@ -220,7 +220,11 @@ pub fn no_such_node(choice: NodeChoice, label: &str, recipe: &dyn Recipe) -> Opt
         NodeChoice::Replica if nodes < 2 => format!("{label} has no replica: it has one node"),
         _ => return None,
     };
-    Some((what, format!("write all, or the number of a node: 1 to {nodes}")))
+    let next = match nodes {
+        1 => "write all: there is one node".to_owned(),
+        nodes => format!("write all, or the number of a node: 1 to {nodes}"),
+    };
+    Some((what, next))
 }
 
 /// Refuses processors that this program may not use.

@@ -31,6 +31,8 @@ pub enum Told {
     EndTrial(u32, u64),
     /// A phase begins, and how long it will take, where that is known.
     BeginPhase(PhaseHeader, Option<Duration>),
+    /// Clients of the phase that began last think between operations.
+    Rests,
     /// A phase of a trial ends.
     EndPhase(u32, u32, PhaseEnd),
     /// A slice of the phase that began last. Not measured are those of reading back: they are recorded nowhere.
@@ -83,6 +85,7 @@ impl Told {
             Told::BeginRun(header) => live.begin_run(header),
             Told::BeginTrial(header) => live.begin_trial(header),
             Told::BeginPhase(header, takes) => live.begin_phase(header, *takes),
+            Told::Rests => live.rests(),
             Told::EndPhase(_, _, end) => live.end_phase(end),
             Told::Preview { row, types } => {
                 live.slice(row, false);
@@ -180,9 +183,8 @@ impl Sinks<'_> {
             Told::BeginRun(_) | Told::EndRun(..) | Told::Series(..) | Told::Slice { .. } | Told::Preview { .. } => {
                 Ok(())
             }
-            Told::Next(_) | Told::Loading(..) | Told::Note(_) | Told::Remark(_) | Told::Notice(_) | Told::Cells(_) => {
-                Ok(())
-            }
+            Told::Next(_) | Told::Rests | Told::Loading(..) | Told::Cells(_) => Ok(()),
+            Told::Note(_) | Told::Remark(_) | Told::Notice(_) => Ok(()),
             // Each receiver has its own losses.
             Told::Lost(_) => Ok(()),
         }

@@ -303,6 +303,9 @@ impl TrialRun<'_, '_> {
             self.driven_from_ns = header.start_ns;
         }
         sinks.tell(Told::BeginPhase(header, duration(&phase.step)))?;
+        if thinks(&phase.step) {
+            sinks.show(&Told::Rests);
+        }
         let result = match &phase.step {
             // That brings it back by itself.
             PhaseStep::Power { .. } => Ok(true),
@@ -379,6 +382,12 @@ fn start_words(start: Start, to_settle: bool) -> &'static str {
         (Start::Fresh, true) => "fresh, settled",
         (start, _) => start.name(),
     }
+}
+
+/// Returns true if clients of the phase think between operations.
+fn thinks(step: &PhaseStep) -> bool {
+    let PhaseStep::Drive(drive) = step else { return false };
+    drive.think.is_some() || drive.scenarios.iter().any(|one| one.think.is_some())
 }
 
 fn duration(step: &PhaseStep) -> Option<Duration> {

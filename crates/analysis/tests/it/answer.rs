@@ -249,7 +249,8 @@ fn a_figure_without_a_value_gives_no_answer() {
     run.header.figures = vec![figure("a", "s", "load.seconds[index=nothing]")];
     let answer = answered(&run);
     assert_eq!(answer.state, AnswerState::Undecided);
-    assert_eq!(answer.sentence, "Undecided for sqlite: `a` is missing: there is no trial with index=nothing.");
+    let wanted = "Undecided for sqlite (also fjall): `a` is missing: there is no trial with index=nothing.";
+    assert_eq!(answer.sentence, wanted);
     // A store without one does not keep the others from theirs.
     let mut run = loaded(LONG, &[say("{own} with its own index")]);
     run.header.figures = vec![figure("own", "s", "load.seconds[index=own]")];

@@ -7,6 +7,7 @@ use plimsoll_core::{Outcome, Slice};
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
 
 use crate::driven::{driven, sampled};
+use crate::faulted::killed_primary;
 use crate::recorded;
 
 /// Tells of the run's first trial up to the phase at `last`.
@@ -92,6 +93,41 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
     assert!((margins[0].unwrap() - 0.5).abs() < 0.01 && margins[1].unwrap() < 0.0, "{margins:?}");
     assert!(is_near(margins[2].unwrap(), 1.0 / 399.0), "{margins:?}");
     assert_eq!(margins[3..], [None, None, None]);
+    assert_eq!(goals.iter().map(|goal| goal.at_end).collect::<Vec<_>>(), [false, false, false, false, true, true]);
+}
+
+#[test]
+fn an_outage_has_its_value_while_it_goes_on_and_at_its_end_that_of_the_report() {
+    let mut run = killed_primary();
+    run.header.goals = vec![goal("outage", None, 5e8, "ns"), goal("recovery", None, 5e8, "ns")];
+    let live = told(&run, 0, 1);
+    let [outage, recovery] = &live.phase().unwrap().goals[..] else { panic!("two goals") };
+    assert!(is_near(outage.seen.unwrap(), 1.37e9) && is_near(view(&run).goals[0].got.unwrap(), 1.37e9), "{outage:?}");
+    assert_eq!((recovery.seen, recovery.at_end, outage.at_end), (None, true, false));
+    // It began at 8 s.
+    run.trials[0].phases[0].slices.truncate(9);
+    let live = told(&run, 0, 1);
+    let outage = &live.phase().unwrap().goals[0];
+    assert_eq!((outage.seen, outage.holds), (Some(1e9), Some(false)));
+}
+
+#[test]
+fn silence_is_an_outage_unless_clients_rest() {
+    let mut run = driven(&[1_000, 1_000, 0, 0, 1_000]);
+    run.header.goals = vec![goal("outage", None, 15e8, "ns")];
+    let live = told(&run, 0, 1);
+    assert_eq!(live.phase().unwrap().goals[0].seen, Some(2e9));
+    assert!(is_near(view(&run).goals[0].got.unwrap(), 2e9));
+    let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
+    let (mut fold, mut live) = (Fold::new(false), Live::new(1));
+    live.begin_run(&run.header);
+    fold.begin_trial(trial.header.clone());
+    live.begin_trial(&trial.header);
+    fold.begin_phase(phase.header.clone());
+    live.begin_phase(&phase.header, None);
+    live.rests();
+    phase.slices.iter().for_each(|slice| live.slice(&fold.slice(slice.clone(), true).unwrap().0, true));
+    assert_eq!(live.phase().unwrap().goals[0].seen, Some(0.0));
 }
 
 #[test]

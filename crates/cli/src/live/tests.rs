@@ -58,6 +58,7 @@ pub(crate) fn slice(at: u32, times_ns: &[(u64, u64)]) -> SliceRow {
         disturbed: None,
         undisturbed_p99_ns: None,
         disturbed_ns: None,
+        silent_ns: [0; 3],
         times_ns: times_ns.to_vec(),
     }
 }
@@ -93,6 +94,7 @@ impl Full {
             at_least,
             seen: Some(seen),
             holds: Some(holds),
+            at_end: false,
         };
         let goals = vec![
             goal("p99", 20e6, "ns", false, 12.4e6, true),

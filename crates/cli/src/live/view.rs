@@ -99,7 +99,8 @@ fn goal_line(goal: &LiveGoal) -> (String, Emphasis) {
     let sign = if goal.at_least { '≥' } else { '≤' };
     let limit = format!("{sign} {}", number::with_unit(goal.limit, &goal.unit));
     let Some(seen) = goal.seen else {
-        return (format!("{} {limit} · no value so far", goal.name), Emphasis::Plain);
+        let when = if goal.at_end { "judged at the end" } else { "no value so far" };
+        return (format!("{} {limit} · {when}", goal.name), Emphasis::Plain);
     };
     let emphasis = if goal.holds == Some(false) { Emphasis::Bad } else { Emphasis::Good };
     let margin = match goal.margin() {

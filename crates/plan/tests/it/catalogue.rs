@@ -107,7 +107,7 @@ pub fn catalogue() -> Catalogue {
             params: BUFFERS,
             ..PLAIN
         },
-        StoreSpec { name: "ldap", schemes: &["ldap"], ..PLAIN },
+        StoreSpec { name: "ldap", schemes: &["ldap"], params: BUFFERS, ..PLAIN },
         StoreSpec {
             name: "slow",
             error_codes: ErrorCodes::Statuses,

@@ -65,7 +65,8 @@ impl Sink for Seen {
             Told::Ledger(check) => format!("{} lost", check.lost),
             Told::Slice { measured, .. } => return self.slices.lock().unwrap()[usize::from(*measured)] += 1,
             Told::Sample(_) => return *self.samples.lock().unwrap() += 1,
-            Told::Loading(..)
+            Told::Rests
+            | Told::Loading(..)
             | Told::Preview { .. }
             | Told::Series(..)
             | Told::Event(_)
