@@ -14,6 +14,9 @@ use crate::phases::PhaseDraft;
 /// Figures of a plan, and the phases whose findings its sentences may have.
 type Placed<'p> = (&'p [Figure], &'p [PhaseDraft]);
 
+/// Places of a sentence that findings fill.
+const FINDINGS: &str = "findings about a phase are {bound of PHASE} and {slow moments of PHASE}";
+
 impl PlanReader<'_> {
     /// Reads the sentences of the answer, whose places name `placed`.
     pub(crate) fn answers(&self, node: &PlanNode<'_>, placed: Placed<'_>) -> Vec<AnswerSentence> {
@@ -66,7 +69,8 @@ impl PlanReader<'_> {
             match figures.iter().find(|figure| figure.name == place.figure) {
                 None => match findings {
                     Some((_, phase)) => self.driven(span.end - phase.len()..span.end, phase, phases),
-                    None => self.problem(span, unknown(place.figure), Some(known(figures))),
+                    None if place.is_published => self.problem(span, unknown(place.figure), Some(known(figures))),
+                    None => self.problem(span, unknown(place.figure), Some(format!("{}; {FINDINGS}", known(figures)))),
                 },
                 Some(figure) if place.is_published && figure.published.is_empty() => {
                     let what = format!("nothing was published of the figure `{}`", short(place.figure));
@@ -100,7 +104,11 @@ impl PlanReader<'_> {
             }
         };
         for (name, at) in condition.figures().filter(|(name, _)| figures.iter().all(|figure| figure.name != *name)) {
-            self.problem(self.inside(node, text, at, name.len()), unknown(name), Some(known(figures)));
+            let what = match PlacedFindings::parse(name) {
+                Some(_) => format!("`{}` is no figure: conditions compare figures only", short(name)),
+                None => unknown(name),
+            };
+            self.problem(self.inside(node, text, at, name.len()), what, Some(known(figures)));
         }
         Some(text.to_owned())
     }

@@ -1,6 +1,7 @@
 //! A plan as plain text: the trials that would run, and their duration.
 
 use plimsoll_core::Mix;
+use plimsoll_core::study::{PlacedFindings, places_in};
 
 use crate::duration;
 use crate::model::{
@@ -67,6 +68,14 @@ impl Plan {
         }
         let samplers = if self.samplers.is_empty() { "none".to_owned() } else { self.samplers.join(", ") };
         lines.push(format!("samplers: {samplers}, once every {}", show_ns(self.slice_ns)));
+        if self.samplers.is_empty() {
+            let is_figure = |name: &str| self.figures.iter().any(|figure| figure.name == name);
+            for place in self.answers.iter().flat_map(|answer| places_in(&answer.say)) {
+                if PlacedFindings::parse(place.figure).is_some() && !is_figure(place.figure) {
+                    lines.push(format!("`{{{}}}` stays undecided: findings need samplers", place.written));
+                }
+            }
+        }
         lines
     }
 }

@@ -7,15 +7,23 @@ use plimsoll_endpoint::text;
 use crate::connection::Connection;
 
 /// Question for waiting sessions: each with its first blocker, the type and relation of the lock, and the blocker's
-/// statement. A session that waits for a row waits for the end of a transaction; its lock on the row itself has the
-/// relation.
-const QUESTION: &str = "SELECT waiter.pid, waiter.blocker, waiter.wait_event, coalesce(wanted.relation, ''), \
+/// statement. A session that waits for a row waits for the end of a transaction. Usually its lock on the row itself has
+/// the relation. While it follows a row from version to version, and for a duplicate key, it has no such lock. Then both
+/// sessions have locks of their statements on the table: if they share one table only, the row is one of that.
+const QUESTION: &str = "WITH locks AS (SELECT pid, locktype, relation, mode, granted FROM pg_locks \
+     WHERE relation IS NOT NULL AND database = (SELECT oid FROM pg_database WHERE datname = current_database())), \
+     tables AS (SELECT locks.pid, locks.relation FROM locks JOIN pg_class ON pg_class.oid = locks.relation \
+     WHERE locktype = 'relation' AND granted AND mode IN ('RowShareLock', 'RowExclusiveLock') AND relkind = 'r') \
+     SELECT waiter.pid, waiter.blocker, waiter.wait_event, coalesce(wanted.relation, \
+     CASE waiter.wait_event WHEN 'transactionid' THEN (SELECT CASE count(DISTINCT own.relation) \
+     WHEN 1 THEN min(own.relation::regclass::text) END FROM tables AS own \
+     JOIN tables AS other ON other.relation = own.relation \
+     WHERE own.pid = waiter.pid AND other.pid = waiter.blocker) END, ''), \
      CASE holder.query WHEN '<insufficient privilege>' THEN '' ELSE left(holder.query, 1000) END \
      FROM (SELECT pid, wait_event, (pg_blocking_pids(pid))[1] AS blocker FROM pg_stat_activity \
      WHERE wait_event_type = 'Lock' AND datname = current_database() LIMIT 64) AS waiter \
-     LEFT JOIN (SELECT pid, min(relation::regclass::text) AS relation FROM pg_locks \
-     WHERE (locktype = 'tuple' OR NOT granted) AND database = (SELECT oid FROM pg_database \
-     WHERE datname = current_database()) GROUP BY pid) AS wanted ON wanted.pid = waiter.pid \
+     LEFT JOIN (SELECT pid, min(relation::regclass::text) AS relation FROM locks \
+     WHERE locktype = 'tuple' OR NOT granted GROUP BY pid) AS wanted ON wanted.pid = waiter.pid \
      LEFT JOIN pg_stat_activity AS holder ON holder.pid = waiter.blocker WHERE waiter.blocker IS NOT NULL";
 
 /// Returns the waits of at most 64 sessions.

@@ -1,13 +1,15 @@
 //! Saturation: resources that are used up, or waited for, in most slices of a phase.
 
+use indexmap::IndexMap;
 use plimsoll_core::Slice;
 use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR, WAITING_FOR_LOCKS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+use super::command::with_less_load;
 use super::moments::SlowPhase;
 use super::network;
-use super::sentence::{Words, again, halved, next_of_locks};
+use super::sentence::{Words, next_of_locks};
 use super::series;
 use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
 use crate::number;
@@ -41,45 +43,79 @@ fn locks(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Opti
     })?;
     let waiting = stat::median(&sums).filter(|waiting| clients > 1 && *waiting >= WAITED * f64::from(clients))?;
     let held = held(run, all);
+    let holder = held.as_ref().map(|held| held.holder);
+    let (next, command) = with_less_load(run, phase, &next_of_locks(phase.facts, holder), "the waits");
     let words = Words {
         rule: "bound",
-        next: next_of_locks(phase.facts, held.is_some()),
+        next,
         sentence: format!(
             "in most slices {} sessions of the store waited for locks, beside {clients} clients{}",
             number::significant(waiting),
-            held.unwrap_or_default()
+            held.map_or(String::new(), |held| held.words())
         ),
-        opposite: less(phase, "as many wait for locks."),
-        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
+        opposite: less(run, phase, "as many wait for locks."),
+        command,
     };
     Some(words.finding(phase.facts))
 }
 
-/// Returns the end of a sentence with the object for which most waited, and its holder; `None` if none is known.
-fn held(run: &Run, all: &[Vec<Option<f64>>]) -> Option<String> {
+/// Object for which most sessions waited, and the holder for which most of these did.
+struct Held<'r> {
+    object: &'r str,
+    /// Share of all waits that are for the object, in per cent.
+    percent: f64,
+    holder: &'r str,
+    /// Share of the waits for the object in which this one held it, in per cent.
+    held_percent: f64,
+}
+
+impl Held<'_> {
+    /// Returns the end of a sentence: `; 90.0 % of them waited for a row of t, held by a session that ran COMMIT`.
+    fn words(&self) -> String {
+        let Held { object, holder, .. } = self;
+        let percent = number::with_unit(self.percent, "%");
+        let held = match self.held_percent < 100.0 {
+            true => format!(", in {} of these cases held by ", number::with_unit(self.held_percent, "%")),
+            false => HELD_BY.to_owned(),
+        };
+        format!("; {percent} of them waited for {object}{held}{holder}")
+    }
+}
+
+/// Returns the object for which most waited, and its holder; `None` if none is known.
+fn held<'r>(run: &'r Run, all: &[Vec<Option<f64>>]) -> Option<Held<'r>> {
     let waits =
         run.series.iter().zip(all).filter(|(series, _)| series.source == STORE).filter_map(|(series, values)| {
-            let object = series.name.strip_prefix(WAITING_FOR)?;
-            Some((object, values.iter().flatten().sum::<f64>()))
+            let name = series.name.strip_prefix(WAITING_FOR)?;
+            Some((name, values.iter().flatten().sum::<f64>()))
         });
-    let waits: Vec<(&str, f64)> = waits.collect();
-    let waited: f64 = waits.iter().map(|(_, waited)| waited).sum();
-    let named = waits.into_iter().filter(|(object, waited)| object.contains(HELD_BY) && *waited > 0.0);
-    let (object, most) = named.max_by(|(_, one), (_, other)| one.total_cmp(other))?;
-    Some(format!("; {} of them waited for {object}", number::with_unit(most * 100.0 / waited, "%")))
+    let (mut waited, mut objects) = (0.0, IndexMap::<&str, IndexMap<&str, f64>>::new());
+    for (name, count) in waits {
+        waited += count;
+        if let Some((object, holder)) = name.split_once(HELD_BY).filter(|_| count > 0.0) {
+            *objects.entry(object).or_default().entry(holder).or_default() += count;
+        }
+    }
+    let of_object = |holders: &IndexMap<&str, f64>| holders.values().sum::<f64>();
+    let (&object, holders) =
+        objects.iter().max_by(|(_, one), (_, other)| of_object(one).total_cmp(&of_object(other)))?;
+    let (&holder, most) = holders.iter().max_by(|(_, one), (_, other)| one.total_cmp(other))?;
+    let of_object = of_object(holders);
+    let held_percent = if holders.len() == 1 { 100.0 } else { most * 100.0 / of_object };
+    Some(Held { object, percent: of_object * 100.0 / waited, holder, held_percent })
 }
 
 /// Returns the limits of the network by which a phase is bound; `None` without any.
 fn network(run: &Run, phase: &SlowPhase<'_, '_>, all: &[Vec<Option<f64>>]) -> Option<FindingView> {
     let texts = network::texts(run, phase, all);
+    let next = "Repeat the run over a faster network, or without losses, or with fewer bytes an operation.";
+    let (next, command) = with_less_load(run, phase, next, "the traffic");
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {}", number::list(&texts)),
-        opposite: less(phase, "the traffic, or the losses, stay as they are: others use the network."),
-        next: "Repeat the run over a faster network, or without losses, or with fewer bytes an operation. The command \
-               shows the traffic with less load."
-            .to_owned(),
-        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
+        opposite: less(run, phase, "the traffic, or the losses, stay as they are: others use the network."),
+        next,
+        command,
     };
     (!texts.is_empty()).then(|| words.finding(phase.facts))
 }
@@ -108,23 +144,27 @@ fn resources(
     }
     let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
     texts.extend(generator(phase, slices));
+    let next = "Give the store more of this resource, or take other users of it away.";
+    let (next, command) = with_less_load(run, phase, next, "the use");
     let words = Words {
         rule: "bound",
         sentence: format!("in most slices {}", number::list(&texts)),
-        opposite: less(phase, "the use stays as it is: others use it."),
-        next: "Give the store more of this resource, or take other users of it away. The command shows the use with \
-               less load."
-            .to_owned(),
-        command: halved(run, phase).unwrap_or_else(|| again(run, false)),
+        opposite: less(run, phase, "the use stays as it is: others use it."),
+        next,
+        command,
     };
     (!texts.is_empty()).then(|| words.finding(phase.facts))
 }
 
 /// Returns what speaks against a bound, if there is less load.
-fn less(phase: &SlowPhase<'_, '_>, what: &str) -> String {
+fn less(run: &Run, phase: &SlowPhase<'_, '_>, what: &str) -> String {
     match phase.facts.open_loop {
+        _ if run.header.outline.watched => format!("At a time of less load {what}"),
         true => format!("At half of the rate {what}"),
-        false => format!("With half of the clients throughput falls by half, or {what}"),
+        false if phase.facts.phase.header.clients > 1 => {
+            format!("With half of the clients throughput falls by half, or {what}")
+        }
+        false => format!("With pauses between operations {what}"),
     }
 }
 

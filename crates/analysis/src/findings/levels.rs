@@ -2,8 +2,9 @@
 
 use plimsoll_record::data::Run;
 
+use super::command::again;
 use super::moments::SlowPhase;
-use super::sentence::{Words, again};
+use super::sentence::Words;
 use crate::number;
 use crate::stat::{self, difference};
 use crate::view::{Chart, FindingView, Line};

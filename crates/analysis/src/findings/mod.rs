@@ -19,6 +19,7 @@
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
 mod bound;
+mod command;
 mod levels;
 mod moments;
 mod network;

@@ -1,9 +1,10 @@
-//! Findings in words, with the next step and the command that tests them.
+//! Findings in words, with the next step.
 
 use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
+use super::command::{self, again, of_run, words_without};
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
 use super::series::{Meaning, WatchedSeries};
@@ -181,20 +182,26 @@ impl Wording<'_, '_, '_> {
             (false, _) => self.of_moments(at, "lies", "lie"),
         };
         let (names, holding) = (number::list(&names), self.holding(at));
+        let (next, command) = match command::phases_with_planned_faults(self.run, self.phase.facts.trial).as_slice() {
+            [] => (
+                of_run(self.run, "Repeat the run without them: what stays slow has another cause."),
+                again(self.run, true),
+            ),
+            phases => {
+                let phases = number::list(phases);
+                let next = format!(
+                    "Repeat the run without them, from a copy of the plan without `fault` in {phases}: what stays slow \
+                     has another cause."
+                );
+                (next, String::new())
+            }
+        };
         Words {
             rule: "fault",
             sentence: format!("{lie} in the effect of {names}{holding}"),
             opposite: "Without these actions there are as many slow moments at other times.".to_owned(),
-            next: "Repeat the run without them: what stays slow has another cause.".to_owned(),
-            command: again(self.run, true),
-        }
-    }
-
-    /// Returns a next step. What runs already is not run again, but watched.
-    fn of_run(&self, next: &str) -> String {
-        match self.run.header.outline.watched {
-            true => next.replace("repeat the run", "watch again").replace("Repeat the run", "Watch again"),
-            false => next.to_owned(),
+            next,
+            command,
         }
     }
 
@@ -204,7 +211,7 @@ impl Wording<'_, '_, '_> {
             rule: "pause",
             sentence: format!("{are} slow by pauses of the machine alone{}", self.holding(at)),
             opposite: "Without operations that pauses disturbed these seconds are as slow.".to_owned(),
-            next: self.of_run("Repeat the run on a machine without neighbours, or judge undisturbed percentiles."),
+            next: of_run(self.run, "Repeat the run on a machine without neighbours, or judge undisturbed percentiles."),
             command: again(self.run, false),
         }
     }
@@ -261,7 +268,7 @@ impl Wording<'_, '_, '_> {
                 "If {name} had nothing to do with them, about {chance} of {} would begin so near to it by chance.",
                 number::count(self.phase.moments.len() as u64)
             ),
-            next: self.of_run(&self.next(watched)),
+            next: of_run(self.run, &self.next(watched)),
             command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
         }
     }
@@ -269,9 +276,9 @@ impl Wording<'_, '_, '_> {
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.
     fn next(&self, watched: &WatchedSeries) -> String {
         let is_of_all = watched.name.ends_with(&WAITING_FOR_LOCKS.replace('_', " "));
-        let is_held = watched.name.contains(HELD_BY);
-        let is_lock = watched.source == STORE && (is_of_all || is_held);
-        if is_lock { next_of_locks(self.phase.facts, is_held) } else { next(watched).to_owned() }
+        let holder = watched.name.split_once(HELD_BY).map(|(_, holder)| holder);
+        let is_lock = watched.source == STORE && (is_of_all || holder.is_some());
+        if is_lock { next_of_locks(self.phase.facts, holder) } else { next(watched).to_owned() }
     }
 
     /// Returns the command that makes cycles rarer and compares: both sides in turn, if one drive of one store was run;
@@ -420,41 +427,30 @@ fn with_article(name: &str) -> String {
     format!("{article} {name}")
 }
 
-/// Returns the next step where clients wait for locks: it names the step that takes most of the time. `is_held` if the
-/// finding names the statement of the holder.
-pub fn next_of_locks(facts: &PhaseFacts<'_>, is_held: bool) -> String {
+/// Returns the next step where clients wait for locks: it names the step that takes most of the time. `holder` is the
+/// one that the finding names: `a session that ran COMMIT`.
+pub fn next_of_locks(facts: &PhaseFacts<'_>, holder: Option<&str>) -> String {
     let time_ns = |step: &StepView| step.mean_ns * step.count as f64;
     let steps = step::steps(facts);
     let longest = steps.iter().max_by(|a, b| time_ns(a).total_cmp(&time_ns(b)));
     let which = longest.map_or(String::new(), |step| format!(", here {}", step.name));
-    if is_held {
+    let Some(holder) = holder else {
         return format!(
-            "Shorten the transactions of this statement, or spread its changes over more rows; look at the step that \
-             takes most of the time{which}."
+            "Look at the step that takes most of the time{which}, and in the store's own view of locks for who holds \
+             those that it waits for."
         );
-    }
-    format!(
-        "Look at the step that takes most of the time{which}, and in the store's own view of locks for who holds those \
-         that it waits for."
-    )
-}
-
-/// Returns the command of the run with half of its clients, or of an open loop at half of its rate; `None` unless it is
-/// one drive under one load.
-pub fn halved(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
-    let header = &phase.facts.phase.header;
-    let words = words_without(run, &["--seed", "--resume", "--clients", "-c"]);
-    if words.first().is_none_or(|verb| verb != "drive") || run.trials.len() > 1 || !header.stages.is_empty() {
-        return None;
-    }
-    match header.rate_per_s {
-        Some(rate) => {
-            let words = words_without(run, &["--seed", "--resume", "--rate"]).join(" ");
-            Some(format!("plimsoll {words} --rate {}/s", (rate / 2.0).ceil()))
+    };
+    let statement = holder.split_once(" ran ").map(|(_, statement)| statement);
+    let is_end = |word: &str| word.eq_ignore_ascii_case("commit") || word.eq_ignore_ascii_case("end");
+    let what = match statement.map(|statement| statement.split_whitespace().next().is_some_and(is_end)) {
+        Some(true) => {
+            "Make commits faster, as a transaction keeps its locks until its commit ends, or spread changes over more \
+             rows"
         }
-        None if header.clients > 1 => Some(format!("plimsoll {} --clients {}", words.join(" "), header.clients / 2)),
-        None => None,
-    }
+        Some(false) => "Shorten the transactions of this statement, or spread its changes over more rows",
+        None => "Shorten the transactions that hold these locks, or spread their changes over more rows",
+    };
+    format!("{what}; look at the step that takes most of the time{which}.")
 }
 
 /// Returns the next step after a cause, by the source of its series.
@@ -479,39 +475,6 @@ fn next(watched: &WatchedSeries) -> &'static str {
         "network" => "Look for other traffic on this link, and repeat the run without it.",
         _ => "Change what makes this figure rise, and compare both sides with `plimsoll ab`.",
     }
-}
-
-/// Returns the command of the run with another seed; empty if it is not known. A cause that is one is named again by a
-/// run of other operations. Of faults the command has none, if `without_faults`.
-pub fn again(run: &Run, without_faults: bool) -> String {
-    let options: &[&str] = match without_faults {
-        true => &["--seed", "--resume", "--fault", "--fault-pause"],
-        false => &["--seed", "--resume"],
-    };
-    let words = words_without(run, options);
-    // What runs already cannot be run again.
-    match words.is_empty() || run.header.outline.watched {
-        true => String::new(),
-        false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
-    }
-}
-
-/// Returns the words of the run's command after the program's name, as a shell takes them, without some options and
-/// their values.
-fn words_without(run: &Run, options: &[&str]) -> Vec<String> {
-    let mut words = run.header.command_line.iter().skip(1).peekable();
-    let mut all = Vec::new();
-    while let Some(word) = words.next() {
-        let (option, has_value) = word.split_once('=').map_or((word.as_str(), false), |(option, _)| (option, true));
-        match options.contains(&option) {
-            true if has_value => {}
-            true => {
-                let _ = words.next_if(|value| !value.starts_with('-'));
-            }
-            false => all.push(shell_word(word).into_owned()),
-        }
-    }
-    all
 }
 
 #[cfg(test)]

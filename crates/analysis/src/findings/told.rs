@@ -1,5 +1,6 @@
 //! Findings about a phase as a part of an answer's sentence.
 
+use plimsoll_core::sampler::{ANSWERS, PROGRESS, WITNESS};
 use plimsoll_core::study::PlacedFindings;
 use plimsoll_record::data::Run;
 
@@ -8,6 +9,9 @@ use crate::name;
 use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::view::FindingView;
+
+/// Sources of series that are recorded without any sampler.
+const WITHOUT_SAMPLERS: [&str; 3] = [ANSWERS, PROGRESS, WITNESS];
 
 /// Returns the `placed` findings about the phase of that name, trial by trial.
 ///
@@ -23,7 +27,7 @@ pub fn told(
     if driven.is_empty() {
         return Err(format!("no phase {phase} was driven"));
     }
-    if run.series.is_empty() {
+    if run.series.iter().all(|series| WITHOUT_SAMPLERS.contains(&series.source.as_str())) {
         return Err("nothing was watched: samplers were off".to_owned());
     }
     let mut texts = Vec::new();

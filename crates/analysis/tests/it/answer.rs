@@ -2,6 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{AnswerState, StudyAnswer, VerdictState};
+use plimsoll_core::sampler::{ANSWERS, WITNESS};
 use plimsoll_record::data::{
     Agreement, AnswerSentence, Figure, Goal, GoalKind, PublishedValue, ResultName, Run, Trial, Worthless,
 };
@@ -319,5 +320,10 @@ fn a_sentence_has_the_findings_about_a_phase() {
     let mut unwatched = run(30, 64.0);
     unwatched.series.clear();
     unwatched.samples.clear();
-    assert_eq!(answered(&unwatched).sentence, "Undecided: nothing was watched: samplers were off.");
+    let wanted = "Undecided: nothing was watched: samplers were off.";
+    assert_eq!(answered(&unwatched).sentence, wanted);
+    // Its own series are recorded without any sampler.
+    sampled(&mut unwatched, WITNESS, "", "lateness", "ns", &[50_000.0; 30]);
+    sampled(&mut unwatched, ANSWERS, "node 1", "answers", "1/s", &[2_000.0; 30]);
+    assert_eq!(answered(&unwatched).sentence, wanted);
 }

@@ -289,6 +289,18 @@ fn faults_and_commands_come_first_and_take_their_moments_out_of_the_search() {
     assert!(finding.sentence.contains("kill of node 1, the primary"), "{}", finding.sentence);
     // Without its faults the run has another cause, or none.
     assert_eq!(finding.command, "plimsoll drive kv -c 8 --seed 2");
+    let without = "Repeat the run without them: what stays slow has another cause.";
+    assert_eq!(finding.next, without);
+    // No option takes the faults out of a plan.
+    killed.header.command_line = ["plimsoll", "run", "mine.toml"].map(str::to_owned).to_vec();
+    let finding = only(&killed, "fault");
+    let of_plan = "Repeat the run without them, from a copy of the plan without `fault` in phase mixed: what stays slow \
+                   has another cause.";
+    assert_eq!((finding.next.as_str(), finding.command.as_str()), (of_plan, ""));
+    // Commands for a lab are in no plan.
+    run.header.command_line = killed.header.command_line;
+    let finding = &of_rule(&run, "fault")[0];
+    assert_eq!((finding.next.as_str(), finding.command.as_str()), (without, "plimsoll run mine.toml --seed 2"));
 }
 
 #[test]
@@ -446,7 +458,8 @@ fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
         "fjall, phase mixed: in most slices 11.0 sessions of the store waited for locks, beside 16 clients."
     );
     assert!(finding.next.contains("the step that takes most of the time"), "{}", finding.next);
-    assert_eq!(finding.command, "plimsoll run coupons --seed 2");
+    assert!(finding.next.ends_with(" The command shows the waits with less load."), "{}", finding.next);
+    assert_eq!(finding.command, "plimsoll run coupons --set mixed.clients=8");
     let words = ["plimsoll", "drive", "tpcb", "--on", "postgres", "--clients=16", "--seed=7"];
     run.header.command_line = words.map(str::to_owned).to_vec();
     assert_eq!(only(&run, "bound").command, "plimsoll drive tpcb --on postgres --clients 8");
@@ -455,6 +468,86 @@ fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
     assert_eq!(only(&run, "bound").command, "plimsoll drive tpcb --on postgres --clients=16 --rate 150/s");
     run.trials[0].phases[0].header.clients = 32;
     assert!(view(&run).findings.is_empty());
+}
+
+#[test]
+fn the_command_of_a_bound_has_less_load_or_is_none() {
+    let mut run = driven(&[2_000; 30]);
+    run.trials[0].phases[0].header.clients = 16;
+    sampled(&mut run, "disk", "vda", "busy", "%", &[96.0; 30]);
+    let mut bound = |line: &str, rate_per_s: Option<f64>| {
+        run.header.command_line = line.split_whitespace().map(str::to_owned).collect();
+        run.trials[0].phases[0].header.rate_per_s = rate_per_s;
+        only(&run, "bound")
+    };
+    for (line, rate_per_s, command) in [
+        (
+            "plimsoll run mine.toml --stores postgres",
+            None,
+            "plimsoll run mine.toml --stores postgres --set mixed.clients=8",
+        ),
+        ("plimsoll run mine.toml -c16 --seed 3", None, "plimsoll run mine.toml --clients 8"),
+        (
+            "plimsoll run p.toml --set mixed.clients=16 --set=clients=9",
+            None,
+            "plimsoll run p.toml --set=clients=9 --set mixed.clients=8",
+        ),
+        (
+            "plimsoll run mine.toml --clients 16",
+            Some(500.0),
+            "plimsoll run mine.toml --clients 16 --set mixed.rate=250/s",
+        ),
+        ("plimsoll drive kv -c16", None, "plimsoll drive kv --clients 8"),
+    ] {
+        let finding = bound(line, rate_per_s);
+        assert_eq!(finding.command, command);
+        assert!(finding.next.ends_with(" The command shows the use with less load."), "{}", finding.next);
+    }
+    let half = " Repeat the run with half of the clients, and compare the use.";
+    for line in ["plimsoll run mine.toml --quick", "plimsoll ab kv --clients 16"] {
+        let finding = bound(line, None);
+        assert_eq!(finding.command, "");
+        assert!(finding.next.ends_with(half), "{}", finding.next);
+    }
+
+    // Scenarios have loads of their own.
+    run.header.command_line = ["plimsoll", "run", "mine.toml"].map(str::to_owned).to_vec();
+    run.trials[0].header.kinds.iter_mut().for_each(|kind| kind.name = format!("readers/{}", kind.name));
+    let finding = only(&run, "bound");
+    assert_eq!(finding.command, "");
+    assert!(finding.next.ends_with(half), "{}", finding.next);
+}
+
+#[test]
+fn the_load_of_what_is_watched_is_not_halved() {
+    let mut run = driven(&[2_000; 30]);
+    run.header.outline.watched = true;
+    run.trials[0].phases[0].header.clients = 0;
+    run.header.command_line = ["plimsoll", "watch", "access.log", "--follow"].map(str::to_owned).to_vec();
+    sampled(&mut run, "disk", "vda", "busy", "%", &[96.0; 30]);
+    let finding = only(&run, "bound");
+    assert!(finding.next.ends_with(" Watch again at a time of less load, and compare the use."), "{}", finding.next);
+    assert_eq!(finding.opposite, "At a time of less load the use stays as it is: others use it.");
+    assert_eq!(finding.command, "");
+}
+
+#[test]
+fn the_object_that_most_waited_for_is_named_whoever_held_it() {
+    let mut run = driven(&[2_000; 30]);
+    run.trials[0].phases[0].header.clients = 16;
+    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[12.0; 30]);
+    for (name, count) in [
+        ("waiting for table tellers, held by a session that ran VACUUM", 4.5),
+        ("waiting for a row of t, held by a session that ran UPDATE t SET v = ?", 3.0),
+        ("waiting for a row of t, held by a session that ran COMMIT", 4.5),
+    ] {
+        sampled(&mut run, "store", "fjall", name, "", &[count; 30]);
+    }
+    let finding = only(&run, "bound");
+    let words = "; 62.5 % of them waited for a row of t, in 60.0 % of these cases held by a session that ran COMMIT.";
+    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
+    // A commit is no transaction that can be shortened.
+    assert!(finding.next.starts_with("Make commits faster, as a transaction keeps its locks"), "{}", finding.next);
 }
 
 #[test]
@@ -492,7 +585,7 @@ fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
     let finding = only(&run, "bound");
     let words = "fjall, phase mixed: in most slices node 1 eth0 sent 19.2 Mbit/s, 96.0 % of the limit of its link.";
     assert_eq!((finding.sentence.as_str(), finding.version), (words, 3));
-    assert_eq!(finding.command, "plimsoll run coupons --seed 2");
+    assert_eq!(finding.command, "plimsoll run coupons --set mixed.clients=4");
     for other in ["25 Mbit/s", "20 Mbit/s, only to the node", "20 Mbit/s, only for clients"] {
         run.trials[0].header.settings = link(other);
         assert!(view(&run).findings.is_empty(), "{other}");

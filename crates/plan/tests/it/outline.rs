@@ -43,3 +43,18 @@ goals: lost at most 0, wrong at most 0
 samplers: cpu, disk, once every 1s";
     assert_eq!(plan.outline(&|_| Some(100_000)).join("\n"), wanted);
 }
+
+#[test]
+fn findings_that_no_sampler_can_give_are_told_before_the_run() {
+    let plan = |samplers: &str| {
+        let text = format!(
+            "stores = [\"sqlite\"]\n{samplers}\nworkload = {{ name = \"coupons\" }}\n\
+             phase = [{{ do = \"load\" }}, {{ do = \"drive\", mix = {{ read = 1 }}, for = \"10s\" }}]\n\
+             answer = [{{ say = \"Bound by {{bound of drive}}.\" }}]"
+        );
+        parse("test", &text, &catalogue(), &Overrides::default()).unwrap().outline(&|_| None)
+    };
+    let told = "`{bound of drive}` stays undecided: findings need samplers";
+    assert_eq!(plan("samplers = []").last().map(String::as_str), Some(told));
+    assert!(!plan("").iter().any(|line| line == told));
+}

@@ -259,11 +259,11 @@ fn sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder(
     };
     let waiters = [waiter(3), waiter(4)];
     let held = format!("held by a session that ran UPDATE {ITEMS} SET count = ? WHERE code = ?");
-    let mut until = |count: f64| {
+    let mut until = |held: &str, count: f64| {
         let began = Instant::now();
         loop {
             let found = lock_waits(&mut probe);
-            let named: Vec<_> = found.iter().filter(|(name, _)| name.ends_with(&held)).collect();
+            let named: Vec<_> = found.iter().filter(|(name, _)| name.ends_with(held)).collect();
             if let [(name, number)] = named.as_slice()
                 && *number == count
             {
@@ -274,12 +274,23 @@ fn sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder(
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    until(2.0);
+    until(&held, 2.0);
     holder.simple("COMMIT").expect("released");
     for waiter in waiters {
         waiter.join().expect("it ended").expect("updated");
     }
-    until(0.0);
+    until(&held, 0.0);
+    // A session that waits for a duplicate key has no lock on a row, only on the table.
+    let insert = format!("INSERT INTO {ITEMS} (code, count) VALUES ('b', 1)");
+    holder.simple("BEGIN").expect("begun");
+    holder.simple(&insert).expect("it holds the key");
+    let mut control = server.control();
+    let waiter = std::thread::spawn(move || control.simple(&insert).map(drop));
+    let held = format!("held by a session that ran INSERT INTO {ITEMS} (code, count) VALUES (?, ?)");
+    until(&held, 1.0);
+    holder.simple("ROLLBACK").expect("released");
+    waiter.join().expect("it ended").expect("inserted");
+    until(&held, 0.0);
     store.close().expect("closed");
 }
 
