@@ -7,7 +7,7 @@ use plimsoll_core::sampler::ANSWERS;
 use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
-use crate::faulted::{KILL, fault};
+use crate::faulted::{KILL, PAUSE, fault};
 use crate::study::{SECOND_NS, paused, series_of, served, times};
 
 const MS_NS: u64 = 1_000_000;
@@ -65,6 +65,28 @@ fn slow_operations_are_compared_with_the_rest_and_faults_are_named_first() {
     assert_eq!(disk.text, "series disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 ×)");
     assert!(view.differences.iter().all(|one| one.name != "memory free"), "{:#?}", view.differences);
     assert!(view.pauses.is_none(), "they were not observed");
+}
+
+#[test]
+fn an_action_that_began_before_the_selected_seconds_is_told_apart() {
+    let mut run = driven(&[1_000; 30]);
+    fault(&mut run, KILL, 9_200, Some(9_500));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    assert_eq!((&view.acts, view.acts.len()), (&view.acts_before, 1));
+    let words = "; begun before these seconds: kill of node 1, the primary, at 109.20 s; ";
+    assert!(view.sentence.contains(words) && !view.sentence.contains("in these seconds"), "{}", view.sentence);
+    // With one of these seconds.
+    fault(&mut run, PAUSE, 11_200, Some(11_900));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    assert_eq!((view.acts.len(), view.acts_before.len()), (2, 1));
+    let words = "; in these seconds: pause of node 2 at 111.20 s; begun before these seconds: kill of node 1";
+    assert!(view.sentence.contains(words), "{}", view.sentence);
+    // The second of the kill is not selected, only those with slow operations around it.
+    let mut run = driven(&[1_000; 30]);
+    (8..12).filter(|second| *second != 9).for_each(|second| slow(&mut run, second, 2, 30, 100));
+    fault(&mut run, KILL, 9_200, Some(10_100));
+    let view = explain(&run, &of(0, 30, Some(20))).unwrap();
+    assert_eq!((view.from_s, view.to_s, view.acts_before.len()), (108.0, 112.0, 1));
 }
 
 #[test]

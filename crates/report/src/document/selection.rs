@@ -26,7 +26,8 @@ pub fn selection(view: &SelectionView) -> Document<'_> {
         sections.push(Section { id: "", title: title.to_string(), rank: Rank::Answer, body });
     };
     let mut acts = Body::default();
-    acts.list(Tone::Open, &view.acts);
+    let when = |act: &String| if view.acts_before.contains(act) { ", begun before these seconds" } else { "" };
+    acts.list(Tone::Plain, view.acts.iter().map(|act| format!("{act}{}", when(act))));
     let pauses = view.pauses.as_ref().map(|pauses| pauses.sentence.as_str());
     acts.text(pauses.unwrap_or("pauses of the machine were not observed"));
     section("At the same time", acts);
