@@ -297,9 +297,10 @@ fn pauses(parts: &[Part<'_, '_>], tally: &Tally) -> Option<SelectedPausesView> {
     let here = percent(disturbed.inside, tally.total.inside);
     let otherwise = percent(disturbed.outside, tally.total.outside);
     let sentence = match pauses.len() as u64 {
-        0 => "the machine never paused for 1 ms or longer".to_owned(),
+        0 => "the machine never paused for 1 ms or longer in these seconds".to_owned(),
         count => format!(
-            "the machine paused {}, for {} at most, which disturbed {} of the selected operations and {} of the others",
+            "the machine paused {} in these seconds, for {} at most, which disturbed {} of the selected operations and \
+             {} of the others",
             number::plural(count, "time", "times"),
             number::nanoseconds(longest_ns),
             number::with_unit(here, "%"),
@@ -322,12 +323,18 @@ fn sentence(view: &SelectionView) -> String {
         [one] => one.clone(),
         several => number::plural(several.len() as u64, "phase", "phases"),
     };
+    // Seconds without a slow operation, and the time between two phases, are not selected.
+    let has_gaps = view.to_s - view.from_s - view.selected_seconds > 1e-3;
+    let part = match has_gaps {
+        true => format!(" in {} of the time", number::seconds(view.selected_seconds)),
+        false => String::new(),
+    };
     let mut parts = vec![format!(
-        "{}{above} from {:.2} s to {:.2} s, beside {} others of {place}",
+        "{}{above}{part} from {:.2} s to {:.2} s, beside {} of {place}",
         number::plural(view.selected, "operation", "operations"),
         view.from_s,
         view.to_s,
-        number::count(view.others)
+        number::plural(view.others, "other", "others")
     )];
     let (before, begun): (Vec<String>, Vec<String>) =
         view.acts.iter().cloned().partition(|act| view.acts_before.contains(act));

@@ -184,10 +184,31 @@ fn pauses_of_the_machine_are_told_with_the_operations_that_they_disturbed() {
     let view = explain(&run, &Selection { above_ns: Some(20 * MS_NS), ..Selection::default() }).unwrap();
     let pauses = view.pauses.as_ref().unwrap();
     assert_eq!((view.selected, view.others, pauses.count, pauses.disturbed), (240, 12_000, 6, 240));
-    let words = "the machine paused 6 times, for 20.0 ms at most, which disturbed 100 % of the selected operations and \
-                 0 % of the others";
+    let words = "the machine paused 6 times in these seconds, for 20.0 ms at most, which disturbed 100 % of the \
+                 selected operations and 0 % of the others";
     assert_eq!(pauses.sentence, words);
     assert!(view.sentence.contains(words), "{}", view.sentence);
+}
+
+#[test]
+fn seconds_between_slow_operations_are_not_those_that_were_selected() {
+    let mut run = paused(driven(&[1_000; 30]));
+    [10, 14].into_iter().for_each(|second| slow(&mut run, second, 1, 50, 100));
+    for slice in [10, 14] {
+        run.trials[0].phases[0].slices[slice].watched.as_mut().unwrap().pauses.clear();
+    }
+    let view = explain(&run, &of(0, 30, Some(40))).unwrap();
+    let begins = "200 operations above 40.0 ms in 2.00 s of the time from 110.00 s to 115.00 s, beside ";
+    assert!(view.sentence.starts_with(begins), "{}", view.sentence);
+    // The machine paused in each second between them.
+    let pauses = view.pauses.as_ref().unwrap();
+    assert_eq!(pauses.sentence, "the machine never paused for 1 ms or longer in these seconds");
+}
+
+#[test]
+fn a_single_other_operation_is_no_plural() {
+    let view = explain(&driven(&[1, 1]), &of(0, 1, None)).unwrap();
+    assert!(view.sentence.starts_with("1 operation from 100.00 s to 101.00 s, beside 1 other of fjall"), "{view:?}");
 }
 
 #[test]
