@@ -71,7 +71,8 @@ plimsoll_core::words! {
         Latency = "latency",
         /// Median of the times of a step within operations.
         Step = "step",
-        /// Median of the load of a slice: rate, operations in flight, operations that were due.
+        /// Mean rate of the slices, and medians of operations in flight, operations that were due, and the generator's
+        /// delay.
         Load = "load",
         /// Median of a sampled series; of counters and of a store's cycles, the mean.
         Series = "series",

@@ -129,6 +129,30 @@ fn the_first_sentence_names_a_lock_and_neither_equal_values_nor_next_to_nothing(
 }
 
 #[test]
+fn the_type_of_a_single_operation_may_be_chance() {
+    let mut rates = [1_000; 30];
+    rates[10] = 0;
+    let mut run = driven(&rates);
+    slow(&mut run, 10, 2, 30, 1);
+    // Elsewhere one of twenty operations has this type.
+    slow(&mut run, 20, 2, 1, 1_500);
+    let view = explain(&run, &of(10, 11, None)).unwrap();
+    let update = run.trials[0].header.kinds[2].name.clone();
+    let share = difference(&view, DifferenceOf::OperationType, &update);
+    assert!(share.inside == 100.0 && share.n_inside == 1 && !share.clear, "{share:?}");
+}
+
+#[test]
+fn the_rate_of_seconds_of_which_most_had_no_operation_is_their_mean() {
+    let mut rates = [1_000; 30];
+    rates[10..16].fill(0);
+    rates[13] = 600;
+    let view = explain(&driven(&rates), &of(10, 16, None)).unwrap();
+    let rate = difference(&view, DifferenceOf::Load, "operations a second");
+    assert_eq!((view.selected, rate.inside, rate.outside), (600, 100.0, 1_000.0));
+}
+
+#[test]
 fn what_was_watched_is_told_after_a_longer_latency() {
     let mut run = driven(&[1_000; 30]);
     (10..12).for_each(|second| slow(&mut run, second, 1, 50, 1_000));

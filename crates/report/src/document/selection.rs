@@ -57,8 +57,9 @@ fn differences<'a>(all: &[DifferenceView]) -> Body<'a> {
         body.text(format!("and {} more with --json", number::count(more as u64)));
     }
     if !all.is_empty() {
-        let legend = "Shares of operations, and medians of times and series; ? may be chance. Seconds resemble their \
-                      neighbours, so that a slow drift differs, too. No difference proves a cause.";
+        let legend = "Shares of operations, means of operations a second and counters, and medians of other times and \
+                      series; ? may be chance. Seconds resemble their neighbours, so that a slow drift differs, too. \
+                      No difference proves a cause.";
         body.text(Tone::Dim.text(legend));
     }
     body
