@@ -8,7 +8,6 @@ use plimsoll_analysis::fold::Fold;
 use plimsoll_core::{StoreErrorKind, shown};
 use plimsoll_drive::Clock;
 use plimsoll_logs::{LogCounts, LogText, SliceTable, TableSlice};
-use plimsoll_plan::show_ns;
 use plimsoll_record::Recorder;
 use plimsoll_record::data::RunState;
 
@@ -164,7 +163,7 @@ impl<'a> ReadLog<'a> {
         let failed = self.failed.iter().map(|text| shown::clean(text));
         let sparse = self.is_sparse().then(|| {
             let described = self.slow_ns().map(|ns| {
-                let above = show_ns(ns);
+                let above = plimsoll_plan::show_ns(ns);
                 format!("; `plimsoll explain latest --above {above}` describes the slow operations")
             });
             format!(
