@@ -42,12 +42,13 @@ fn differences<'a>(all: &[DifferenceView]) -> Body<'a> {
     let counts = |one: &DifferenceView| format!("{} / {}", number::count(one.n_inside), number::count(one.n_outside));
     let columns: [ColumnOf<'_, DifferenceView>; 7] = [
         (words(""), &|one| one.of.name().into()),
-        (words("name"), &|one| (&one.name).into()),
         (numbers("here"), &|one| shown(one.inside, one).into()),
         (numbers("otherwise"), &|one| shown(one.outside, one).into()),
         (numbers("ratio"), &|one| one.ratio.map_or(NONE.to_string(), times).into()),
         (numbers("n"), &|one| counts(one).into()),
         (words(""), &|one| (if one.clear { Text::default() } else { Tone::Dim.text("?") }).into()),
+        // Some names have a statement in them: a last column is wrapped.
+        (words("name"), &|one| (&one.name).into()),
     ];
     let first = &all[..all.len().min(SHOWN_MAX)];
     let mut body = Body::noted(if all.is_empty() { "none" } else { "" });
