@@ -186,8 +186,8 @@ fn share(of: DifferenceOf, name: &str, part: Counts, total: Counts) -> Option<Di
     })
 }
 
-/// Returns the probability that two shares differ so much or more if they are equal in truth: twice the tail of Fisher's
-/// exact test. Of few operations a proportion is not normally distributed.
+/// Returns the probability that two shares differ so much or more if they are equal in truth: twice the tail of
+/// Fisher's exact test. Of few operations a proportion is not normally distributed.
 fn chance(part: Counts, total: Counts) -> f64 {
     let (n, all) = (total.inside as f64, (total.inside + total.outside) as f64);
     let (k, with) = (part.inside as f64, (part.inside + part.outside) as f64);
