@@ -113,6 +113,32 @@ impl<'f, 'a> Part<'f, 'a> {
         slices.filter(move |(side, _)| **side == Some(inside)).map(|(_, slice)| slice)
     }
 
+    /// Returns starts and ends of the selected seconds; neighbours are one span.
+    fn spans(&self) -> Vec<(u64, u64)> {
+        let mut spans: Vec<(u64, u64)> = Vec::new();
+        for slice in self.seconds(true) {
+            match spans.last_mut() {
+                Some((_, end_ns)) if *end_ns == slice.start_ns => *end_ns = slice.end_ns,
+                _ => spans.push((slice.start_ns, slice.end_ns)),
+            }
+        }
+        spans
+    }
+
+    /// Names the actions in the selected seconds or in the slice before, in which an operation that waits for an action
+    /// may have begun.
+    fn acts(&self, run: &Run) -> Vec<String> {
+        let near = |(start_ns, end_ns): (u64, u64)| (start_ns.saturating_sub(run.header.slice_ns), end_ns);
+        let spans: Vec<(u64, u64)> = self.spans().into_iter().map(near).collect();
+        acts::during(run, self.facts.trial.header.ordinal, &spans, usize::MAX)
+    }
+
+    /// Names the actions that began in the selected seconds.
+    fn begun(&self, run: &Run) -> Vec<String> {
+        let of_span = |span| acts::begun(run, self.facts.trial.header.ordinal, span, usize::MAX);
+        self.spans().into_iter().flat_map(of_span).collect()
+    }
+
     /// Returns the position of the slice that a sample at `at_ns` is of; the sample covers the time before it.
     fn slice_at(&self, at_ns: u64, slice_ns: u64) -> Option<usize> {
         let middle_ns = at_ns.checked_sub(slice_ns / 2)?;
@@ -160,16 +186,13 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
         let what = "everything is selected, and nothing is left to compare with";
         return Err(SelectionRefused::new(what, "choose a shorter time, or a limit of time for operations (above)"));
     }
-    let spans = |part: &Part<'_, '_>| -> Vec<(u64, u64)> {
-        // An operation that waits for an action may have begun in the slice before.
-        part.seconds(true).map(|slice| (slice.start_ns.saturating_sub(slice_ns), slice.end_ns)).collect()
-    };
-    let of_part = |part: &Part<'_, '_>| acts::during(run, part.facts.trial.header.ordinal, &spans(part), usize::MAX);
-    let mut acts: Vec<String> = parts.iter().flat_map(of_part).collect();
+    let mut acts: Vec<String> = parts.iter().flat_map(|part| part.acts(run)).collect();
     // An action between two phases of a trial is of both.
     acts.dedup();
     let more = acts.len().saturating_sub(ACTS_MAX) as u64;
     acts.truncate(ACTS_MAX);
+    let begun: Vec<String> = parts.iter().flat_map(|part| part.begun(run)).collect();
+    let acts_before = acts.iter().filter(|act| !begun.contains(act)).cloned().collect();
     acts.extend((more > 0).then(|| number::plural(more, "further action", "further actions")));
     let seconds = |inside: bool| -> f64 {
         let slices = parts.iter().flat_map(|part| part.seconds(inside));
@@ -190,6 +213,7 @@ pub fn explain(run: &Run, selection: &Selection) -> Result<SelectionView, Select
         selected_seconds: seconds(true),
         other_seconds: seconds(false),
         acts,
+        acts_before,
         pauses: pauses(&parts, &tally),
         differences: differences::of(run, &parts, &tally),
     };
@@ -273,9 +297,10 @@ fn pauses(parts: &[Part<'_, '_>], tally: &Tally) -> Option<SelectedPausesView> {
     let here = percent(disturbed.inside, tally.total.inside);
     let otherwise = percent(disturbed.outside, tally.total.outside);
     let sentence = match pauses.len() as u64 {
-        0 => "the machine never paused for 1 ms or longer".to_owned(),
+        0 => "the machine never paused for 1 ms or longer in these seconds".to_owned(),
         count => format!(
-            "the machine paused {}, for {} at most, which disturbed {} of the selected operations and {} of the others",
+            "the machine paused {} in these seconds, for {} at most, which disturbed {} of the selected operations and \
+             {} of the others",
             number::plural(count, "time", "times"),
             number::nanoseconds(longest_ns),
             number::with_unit(here, "%"),
@@ -298,15 +323,23 @@ fn sentence(view: &SelectionView) -> String {
         [one] => one.clone(),
         several => number::plural(several.len() as u64, "phase", "phases"),
     };
+    // Seconds without a slow operation, and the time between two phases, are not selected.
+    let has_gaps = view.to_s - view.from_s - view.selected_seconds > 1e-3;
+    let part = match has_gaps {
+        true => format!(" in {} of the time", number::seconds(view.selected_seconds)),
+        false => String::new(),
+    };
     let mut parts = vec![format!(
-        "{}{above} from {:.2} s to {:.2} s, beside {} others of {place}",
+        "{}{above}{part} from {:.2} s to {:.2} s, beside {} of {place}",
         number::plural(view.selected, "operation", "operations"),
         view.from_s,
         view.to_s,
-        number::count(view.others)
+        number::plural(view.others, "other", "others")
     )];
-    if !view.acts.is_empty() {
-        parts.push(format!("in these seconds: {}", number::list(&view.acts)));
+    let (before, begun): (Vec<String>, Vec<String>) =
+        view.acts.iter().cloned().partition(|act| view.acts_before.contains(act));
+    for (when, acts) in [("in these seconds", begun), ("begun before these seconds", before)] {
+        parts.extend((!acts.is_empty()).then(|| format!("{when}: {}", number::list(&acts))));
     }
     let matters = |pauses: &&SelectedPausesView| pauses.disturbed_percent >= DISTURBED_PERCENT;
     parts.extend(view.pauses.iter().filter(matters).map(|pauses| pauses.sentence.clone()));

@@ -14,9 +14,9 @@ const SERVER: &str = "server";
 pub fn verdict(run: &Run, goals: &[GoalView], trials: &[TrialView]) -> Verdict {
     let missed = missed(goals);
     let places = goals.iter().flat_map(|goal| goal.trials.iter().map(move |place| (goal, place)));
-    let lacking = places.filter(|(_, place)| place.state == GoalState::NotMeasured).map(|(goal, place)| {
-        format!("{} could not be measured in {}: {}", number::capital(&goal.text), place.place, place.got_text)
-    });
+    let lacking = places
+        .filter(|(_, place)| place.state == GoalState::NotMeasured)
+        .map(|(goal, place)| format!("{} could not be measured in {}: {}", goal.text, place.place, place.got_text));
     let unseen: Vec<String> = ended_early(&run.state).into_iter().chain(lacking).collect();
     let state = match (missed.is_empty(), unseen.is_empty(), goals.is_empty()) {
         (false, ..) => VerdictState::Fail,

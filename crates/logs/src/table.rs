@@ -41,6 +41,11 @@ impl TableSlice {
         self.ops.iter().flat_map(|(_, times)| times.values()).sum()
     }
 
+    /// Iterates over the response times in nanoseconds, each with its number of operations, in no order.
+    pub fn times(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ops.iter().flat_map(|(_, times)| times.iter().map(|(ns, count)| (*ns, *count)))
+    }
+
     /// Number of pairs of response time and number of operations.
     pub fn pairs(&self) -> usize {
         self.ops.iter().map(|(_, times)| times.len()).sum()
@@ -287,6 +292,7 @@ mod tests {
         let slices = table.take_all();
         let [slice] = &slices[..] else { panic!("{slices:?}") };
         assert_eq!((slice.timed(), slice.pairs(), slice.start_us, slice.bytes), (10_000, 3, 7_000_000, 10_000));
+        assert_eq!(slice.times().map(|(_, count)| count).sum::<u64>(), 10_000);
         let histograms = slice.histograms();
         let times = &histograms[0].histogram;
         assert_eq!((histograms.len(), times.len(), times.count_at(2_000_000)), (1, 10_000, 3_333));

@@ -469,8 +469,9 @@
     };
     plot.u = new uPlot({
       width: element.clientWidth - 4, height: parent.parentElement.classList.contains("small") ? 150 : 240, padding: [8, 16, 0, 0],
+      // A line between measured points stands for what lies between them: it leaves out places without a value.
       series: [{ label: chart.x_name, value: (u, v) => number(v ?? to) }, ...chart.lines.map((line, at) => ({
-        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: true,
+        label: line.name, stroke: colours.lines[at % 8], width: 1.8, dash: dashes[at % 8], spanGaps: !measured.has(at),
         points: { show: measured.has(at) || one, size: 6, fill: colours.lines[at % 8] }, value: (u, v, of, idx) => withUnit(line.values[idx ?? chart.x.length - 1], chart.unit),
       }))],
       scales: { x: { time: false, range: [from - margin, to + margin] }, y: chart.logarithmic ? { distr: 3, range: logRange } : { range: (u, min, max) => (max == null ? [0, 1] : [Math.min(0, min), (chart.top ?? (max > 0 ? max : .93)) * 1.08]) } },

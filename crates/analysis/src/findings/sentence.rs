@@ -400,12 +400,15 @@ impl Wording<'_, '_, '_> {
         }
     }
 
-    /// Draws a series over time, with a point in each slow slice. Of many slices some are left out between slow ones.
+    /// Draws a series over time, with a point in each slow slice. Of many slices some are left out between slow ones, but
+    /// not the one after a moment, where the line of its points ends.
     fn chart(&self, watched: &WatchedSeries) -> Chart {
         let slow = |at: &usize| self.phase.moments.iter().any(|moment| (moment.first..moment.end).contains(at));
         let step = watched.values.len().div_ceil(POINTS_MAX).max(1);
         let high = |at: &usize| watched.is_high_before(*at);
-        let shown: Vec<usize> = (0..watched.values.len()).filter(|at| at % step == 0 || slow(at) || high(at)).collect();
+        let after_slow = |at: &usize| at.checked_sub(1).is_some_and(|before| slow(&before));
+        let is_shown = |at: &usize| at % step == 0 || slow(at) || high(at) || after_slow(at);
+        let shown: Vec<usize> = (0..watched.values.len()).filter(is_shown).collect();
         let values = shown.iter().map(|at| watched.values[*at]).collect();
         let points = shown.iter().map(|at| watched.values[*at].filter(|_| slow(at))).collect();
         Chart {

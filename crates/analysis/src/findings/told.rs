@@ -6,6 +6,7 @@ use plimsoll_record::data::Run;
 
 use super::moments::SLICES_MIN;
 use crate::name;
+use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::view::FindingView;
@@ -34,7 +35,8 @@ pub fn told(
     for facts in &driven {
         let slices = facts.slice_rates(false).count();
         if slices < SLICES_MIN {
-            return Err(format!("phase {phase} has {slices} slices, and findings need {SLICES_MIN}; make it longer"));
+            let slices = number::plural(slices as u64, "slice", "slices");
+            return Err(format!("phase {phase} has {slices}, and findings need {SLICES_MIN}; make it longer"));
         }
         let text = of_phase(facts, findings, placed);
         texts.push(match driven.as_slice() {

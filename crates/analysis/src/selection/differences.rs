@@ -8,6 +8,7 @@ use plimsoll_record::data::{Run, Series, SeriesKind};
 
 use crate::name;
 use crate::number;
+use crate::stat::special::ln_gamma;
 use crate::view::{DifferenceOf, DifferenceView};
 
 use super::Part;
@@ -16,8 +17,11 @@ use super::Part;
 const SHARE_MIN: f64 = 0.05;
 /// Smallest effect of other values that is listed: in two of three pairs, the value inside is the larger one.
 const EFFECT_MIN: f64 = 1.0 / 3.0;
-/// Standard deviations of chance above which a difference is clear.
+/// Standard deviations of chance above which a difference is clear, and the probability of a value beyond them.
 const CHANCE: f64 = 3.0;
+const CHANCE_PROBABILITY: f64 = 0.0027;
+/// Part of a sum below which its terms are left out.
+const NEGLIGIBLE: f64 = 1e-12;
 /// Ratio of two values that matters, and difference of two shares of a series, in percentage points.
 const TIMES_MIN: f64 = 1.25;
 const POINTS_MIN: f64 = 5.0;
@@ -175,14 +179,29 @@ fn share(of: DifferenceOf, name: &str, part: Counts, total: Counts) -> Option<Di
     let n = Counts { inside: total.inside.max(1), outside: total.outside.max(1) };
     let share = |part: u64, n: u64| part as f64 / n as f64;
     let (inside, outside) = (share(part.inside, n.inside), share(part.outside, n.outside));
-    let both = share(part.inside + part.outside, n.inside + n.outside);
-    // The standard error of a difference of two proportions, if they are equal in truth.
-    let error = (both * (1.0 - both) * (1.0 / n.inside as f64 + 1.0 / n.outside as f64)).sqrt();
     let effect = inside - outside;
     (effect.abs() >= SHARE_MIN && total.inside > 0 && total.outside > 0).then(|| {
         let values = (inside * 100.0, outside * 100.0);
-        view(of, name, "%", values, total, effect, effect.abs() > CHANCE * error)
+        view(of, name, "%", values, total, effect, chance(part, total) < CHANCE_PROBABILITY)
     })
+}
+
+/// Returns the probability that two shares differ so much or more if they are equal in truth: twice the tail of
+/// Fisher's exact test. Of few operations a proportion is not normally distributed.
+fn chance(part: Counts, total: Counts) -> f64 {
+    let (n, all) = (total.inside as f64, (total.inside + total.outside) as f64);
+    let (k, with) = (part.inside as f64, (part.inside + part.outside) as f64);
+    // Of a smaller share inside, the share of the rest is the larger one.
+    let (k, with) = if k * all < with * n { (n - k, all - with) } else { (k, with) };
+    let ln_ways = |of: f64, chosen: f64| ln_gamma(of + 1.0) - ln_gamma(chosen + 1.0) - ln_gamma(of - chosen + 1.0);
+    let mut term = (ln_ways(with, k) + ln_ways(all - with, n - k) - ln_ways(all, n)).exp();
+    let (mut at, mut tail) = (k, 0.0);
+    while term > tail * NEGLIGIBLE {
+        tail += term;
+        term *= (with - at) * (n - at) / ((at + 1.0) * (all - with - n + at + 1.0));
+        at += 1.0;
+    }
+    2.0 * tail
 }
 
 fn view(
@@ -219,7 +238,8 @@ type Seen = Vec<(f64, u64)>;
 #[derive(Default)]
 struct Sides {
     unit: String,
-    /// Values are counts: of a server that publishes them more rarely than a slice ends the median is 0.
+    /// Values are counts of a time, which are summed up by their mean: the median is 0 of a server that publishes them
+    /// more rarely than a slice ends, or that answers nothing in most slices.
     is_counted: bool,
     inside: Seen,
     outside: Seen,
@@ -269,8 +289,10 @@ impl Observations {
         let side_of = |ordinal: u32| part.seconds.get(ordinal as usize).copied().flatten();
         for (slice, rate) in part.facts.slice_rates(true) {
             let Some(inside) = side_of(slice.ordinal) else { continue };
+            let rates = self.of(DifferenceOf::Load, "operations a second".to_owned(), "1/s");
+            rates.is_counted = true;
+            rates.add(inside, rate, 1);
             for (name, unit, value) in [
-                ("operations a second", "1/s", rate),
                 ("operations in flight", "", slice.in_flight as f64),
                 ("operations due and not sent", "", slice.due_unsent as f64),
                 ("p99 of the generator's scheduling delay", "ns", slice.lag_p99_ns as f64),
@@ -422,5 +444,24 @@ mod tests {
         assert!(of(9, 900).is_none(), "equal");
         assert!(!of(7, 900).unwrap().clear, "of ten operations");
         assert!(of(1, 900).unwrap().clear);
+        // Of a type with a share of 5 %, one operation is no sign, and two are a coincidence of 1 in 200.
+        let rare = |inside, outside| {
+            let part = Counts { inside, outside };
+            share(DifferenceOf::OperationType, "update", part, Counts { inside, outside: 11_200 }).unwrap()
+        };
+        assert!(!rare(1, 560).clear && !rare(2, 560).clear && rare(3, 560).clear);
+        assert!(rare(1, 0).clear, "no other operation has the type");
+    }
+
+    #[test]
+    fn the_chance_of_a_share_is_that_of_drawing_it() {
+        // Of 3 red among 10 balls, a draw of 2 has both red in 3 of 45 cases, and none in 21 of 45.
+        let drawn = |inside| chance(Counts { inside, outside: 3 - inside }, Counts { inside: 2, outside: 8 });
+        assert!((drawn(2) - 2.0 * 3.0 / 45.0).abs() < 1e-9 && (drawn(0) - 2.0 * 21.0 / 45.0).abs() < 1e-9);
+        // Of many operations it is that of a normal distribution: three standard deviations.
+        let half = Counts { inside: 1_000_000, outside: 1_000_000 };
+        let shifted = chance(Counts { inside: 501_061, outside: 498_939 }, half);
+        assert!((0.0026..0.0028).contains(&shifted), "{shifted}");
+        assert_eq!(chance(Counts { inside: 1_000_000, outside: 0 }, half), 0.0);
     }
 }

@@ -29,6 +29,8 @@ pub struct SelectionView {
     pub other_seconds: f64,
     /// Faults of the plan and actions on servers in these slices or in the slice before, each with its time.
     pub acts: Vec<String>,
+    /// Those of `acts` that began before these slices.
+    pub acts_before: Vec<String>,
     /// Pauses of the machine in these slices; `null` if they were not observed.
     pub pauses: Option<SelectedPausesView>,
     /// Differences: large ones first, of these those that chance seldom makes, then by their effect.
@@ -69,7 +71,8 @@ plimsoll_core::words! {
         Latency = "latency",
         /// Median of the times of a step within operations.
         Step = "step",
-        /// Median of the load of a slice: rate, operations in flight, operations that were due.
+        /// Mean rate of the slices, and medians of operations in flight, operations that were due, and the generator's
+        /// delay.
         Load = "load",
         /// Median of a sampled series; of counters and of a store's cycles, the mean.
         Series = "series",

@@ -317,6 +317,7 @@ fn a_sentence_has_the_findings_about_a_phase() {
     let short = answered(&run(5, 64.0));
     let wanted = "Undecided: phase mixed has 5 slices, and findings need 8; make it longer.";
     assert_eq!((short.state, short.sentence.as_str()), (AnswerState::Undecided, wanted));
+    assert!(answered(&run(1, 64.0)).sentence.contains("phase mixed has 1 slice, and"));
     let mut unwatched = run(30, 64.0);
     unwatched.series.clear();
     unwatched.samples.clear();

@@ -7,7 +7,7 @@ use plimsoll_core::sampler::ANSWERS;
 use plimsoll_record::data::{ResultName, Run, Sample, Series, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
-use crate::faulted::{KILL, fault};
+use crate::faulted::{KILL, PAUSE, fault};
 use crate::study::{SECOND_NS, paused, series_of, served, times};
 
 const MS_NS: u64 = 1_000_000;
@@ -68,6 +68,28 @@ fn slow_operations_are_compared_with_the_rest_and_faults_are_named_first() {
 }
 
 #[test]
+fn an_action_that_began_before_the_selected_seconds_is_told_apart() {
+    let mut run = driven(&[1_000; 30]);
+    fault(&mut run, KILL, 9_200, Some(9_500));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    assert_eq!((&view.acts, view.acts.len()), (&view.acts_before, 1));
+    let words = "; begun before these seconds: kill of node 1, the primary, at 109.20 s; ";
+    assert!(view.sentence.contains(words) && !view.sentence.contains("in these seconds"), "{}", view.sentence);
+    // With one of these seconds.
+    fault(&mut run, PAUSE, 11_200, Some(11_900));
+    let view = explain(&run, &of(10, 12, None)).unwrap();
+    assert_eq!((view.acts.len(), view.acts_before.len()), (2, 1));
+    let words = "; in these seconds: pause of node 2 at 111.20 s; begun before these seconds: kill of node 1";
+    assert!(view.sentence.contains(words), "{}", view.sentence);
+    // The second of the kill is not selected, only those with slow operations around it.
+    let mut run = driven(&[1_000; 30]);
+    (8..12).filter(|second| *second != 9).for_each(|second| slow(&mut run, second, 2, 30, 100));
+    fault(&mut run, KILL, 9_200, Some(10_100));
+    let view = explain(&run, &of(0, 30, Some(20))).unwrap();
+    assert_eq!((view.from_s, view.to_s, view.acts_before.len()), (108.0, 112.0, 1));
+}
+
+#[test]
 fn a_time_without_a_limit_is_compared_by_latency_load_and_series() {
     let mut rates = [1_000; 30];
     rates[10..16].fill(100);
@@ -104,6 +126,30 @@ fn the_first_sentence_names_a_lock_and_neither_equal_values_nor_next_to_nothing(
     let view = explain(&run, &of(10, 12, None)).unwrap();
     let words = format!("is series store postgres {held}: 4 here, 0 otherwise.");
     assert!(view.sentence.ends_with(&words), "{}", view.sentence);
+}
+
+#[test]
+fn the_type_of_a_single_operation_may_be_chance() {
+    let mut rates = [1_000; 30];
+    rates[10] = 0;
+    let mut run = driven(&rates);
+    slow(&mut run, 10, 2, 30, 1);
+    // Elsewhere one of twenty operations has this type.
+    slow(&mut run, 20, 2, 1, 1_500);
+    let view = explain(&run, &of(10, 11, None)).unwrap();
+    let update = run.trials[0].header.kinds[2].name.clone();
+    let share = difference(&view, DifferenceOf::OperationType, &update);
+    assert!(share.inside == 100.0 && share.n_inside == 1 && !share.clear, "{share:?}");
+}
+
+#[test]
+fn the_rate_of_seconds_of_which_most_had_no_operation_is_their_mean() {
+    let mut rates = [1_000; 30];
+    rates[10..16].fill(0);
+    rates[13] = 600;
+    let view = explain(&driven(&rates), &of(10, 16, None)).unwrap();
+    let rate = difference(&view, DifferenceOf::Load, "operations a second");
+    assert_eq!((view.selected, rate.inside, rate.outside), (600, 100.0, 1_000.0));
 }
 
 #[test]
@@ -162,10 +208,31 @@ fn pauses_of_the_machine_are_told_with_the_operations_that_they_disturbed() {
     let view = explain(&run, &Selection { above_ns: Some(20 * MS_NS), ..Selection::default() }).unwrap();
     let pauses = view.pauses.as_ref().unwrap();
     assert_eq!((view.selected, view.others, pauses.count, pauses.disturbed), (240, 12_000, 6, 240));
-    let words = "the machine paused 6 times, for 20.0 ms at most, which disturbed 100 % of the selected operations and \
-                 0 % of the others";
+    let words = "the machine paused 6 times in these seconds, for 20.0 ms at most, which disturbed 100 % of the \
+                 selected operations and 0 % of the others";
     assert_eq!(pauses.sentence, words);
     assert!(view.sentence.contains(words), "{}", view.sentence);
+}
+
+#[test]
+fn seconds_between_slow_operations_are_not_those_that_were_selected() {
+    let mut run = paused(driven(&[1_000; 30]));
+    [10, 14].into_iter().for_each(|second| slow(&mut run, second, 1, 50, 100));
+    for slice in [10, 14] {
+        run.trials[0].phases[0].slices[slice].watched.as_mut().unwrap().pauses.clear();
+    }
+    let view = explain(&run, &of(0, 30, Some(40))).unwrap();
+    let begins = "200 operations above 40.0 ms in 2.00 s of the time from 110.00 s to 115.00 s, beside ";
+    assert!(view.sentence.starts_with(begins), "{}", view.sentence);
+    // The machine paused in each second between them.
+    let pauses = view.pauses.as_ref().unwrap();
+    assert_eq!(pauses.sentence, "the machine never paused for 1 ms or longer in these seconds");
+}
+
+#[test]
+fn a_single_other_operation_is_no_plural() {
+    let view = explain(&driven(&[1, 1]), &of(0, 1, None)).unwrap();
+    assert!(view.sentence.starts_with("1 operation from 100.00 s to 101.00 s, beside 1 other of fjall"), "{view:?}");
 }
 
 #[test]

@@ -82,7 +82,9 @@ fn a_goal_is_judged_as_in_a_drive() {
     assert!(missed.sentence.starts_with("p99 of response time was 1"), "{}", missed.sentence);
     let mut empty = watched(&[0; 10]);
     empty.header.goals = vec![p99(2e6)];
-    assert_eq!(view(&empty).verdict.state, VerdictState::Incomplete);
+    let unseen = view(&empty).verdict;
+    assert_eq!(unseen.state, VerdictState::Incomplete);
+    assert!(unseen.sentence.starts_with("p99 of response time could not be measured in "), "{}", unseen.sentence);
 }
 
 #[test]

@@ -90,6 +90,17 @@ fn a_directory_of_rotated_and_compressed_logs_is_one_log() {
 }
 
 #[test]
+fn the_command_for_slow_operations_of_a_log_with_few_a_second_finds_them() {
+    let place = Place::new();
+    let took_us = |n: i64| if n % 50 == 0 { 227_000 } else { 20_000 };
+    let text: String = (0..600).map(|n| line(1_795_968_900 + n / 10, "GET /item", 200, took_us(n))).collect();
+    let log = written(&place, "access.log", &text);
+    let ran = place.run(&["watch", &log]).expect(0);
+    ran.says("no finding can name slow moments; `plimsoll explain latest --above 200ms` describes the slow operations");
+    place.line("explain latest --above 200ms").expect(0).says("12 operations above 200 ms");
+}
+
+#[test]
 fn several_logs_stand_on_one_time_axis() {
     let place = Place::new();
     let access = written(&place, "access.log", &minute());

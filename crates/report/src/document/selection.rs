@@ -26,7 +26,8 @@ pub fn selection(view: &SelectionView) -> Document<'_> {
         sections.push(Section { id: "", title: title.to_string(), rank: Rank::Answer, body });
     };
     let mut acts = Body::default();
-    acts.list(Tone::Open, &view.acts);
+    let when = |act: &String| if view.acts_before.contains(act) { ", begun before these seconds" } else { "" };
+    acts.list(Tone::Plain, view.acts.iter().map(|act| format!("{act}{}", when(act))));
     let pauses = view.pauses.as_ref().map(|pauses| pauses.sentence.as_str());
     acts.text(pauses.unwrap_or("pauses of the machine were not observed"));
     section("At the same time", acts);
@@ -41,12 +42,13 @@ fn differences<'a>(all: &[DifferenceView]) -> Body<'a> {
     let counts = |one: &DifferenceView| format!("{} / {}", number::count(one.n_inside), number::count(one.n_outside));
     let columns: [ColumnOf<'_, DifferenceView>; 7] = [
         (words(""), &|one| one.of.name().into()),
-        (words("name"), &|one| (&one.name).into()),
         (numbers("here"), &|one| shown(one.inside, one).into()),
         (numbers("otherwise"), &|one| shown(one.outside, one).into()),
         (numbers("ratio"), &|one| one.ratio.map_or(NONE.to_string(), times).into()),
         (numbers("n"), &|one| counts(one).into()),
         (words(""), &|one| (if one.clear { Text::default() } else { Tone::Dim.text("?") }).into()),
+        // Some names have a statement in them: a last column is wrapped.
+        (words("name"), &|one| (&one.name).into()),
     ];
     let first = &all[..all.len().min(SHOWN_MAX)];
     let mut body = Body::noted(if all.is_empty() { "none" } else { "" });
@@ -56,8 +58,9 @@ fn differences<'a>(all: &[DifferenceView]) -> Body<'a> {
         body.text(format!("and {} more with --json", number::count(more as u64)));
     }
     if !all.is_empty() {
-        let legend = "Shares of operations, and medians of times and series; ? may be chance. Seconds resemble their \
-                      neighbours, so that a slow drift differs, too. No difference proves a cause.";
+        let legend = "Shares of operations, means of operations a second and counters, and medians of other times and \
+                      series; ? may be chance. Seconds resemble their neighbours, so that a slow drift differs, too. \
+                      No difference proves a cause.";
         body.text(Tone::Dim.text(legend));
     }
     body

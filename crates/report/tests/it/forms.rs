@@ -12,7 +12,7 @@ use plimsoll_analysis::view::Comparison;
 use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName, Run, Sample};
 
 use crate::pages::place;
-use crate::{driven, recorded, study};
+use crate::{driven, faulted, recorded, study};
 
 fn compared() -> Comparison {
     let (a, mut b) = (study::complete(), study::broken());
@@ -62,6 +62,34 @@ fn a_part_of_a_run_is_text_with_its_sentence_first_and_json() {
     let json: serde_json::Value = serde_json::from_str(&plimsoll_report::json(&selected)).unwrap();
     assert_eq!(json["format"], 1);
     assert_eq!(json["places"][0], selected.places[0].as_str());
+}
+
+#[test]
+fn a_difference_with_a_statement_in_its_name_fits_into_a_line() {
+    let mut run = driven::driven(&[1_000; 30]);
+    let held = "waiting for a row of my_table, held by a session that ran UPDATE my_table SET n = n + ? WHERE id = ? AND \
+                state = ? AND changed < ?";
+    let values: Vec<f64> = (0..30).map(|second| if (10..12).contains(&second) { 4.0 } else { 0.0 }).collect();
+    driven::sampled(&mut run, "store", "postgres", held, "", &values);
+    let at = |second: u64| Some((driven::START_S + second) * 1_000_000_000);
+    let part = Selection { from_ns: at(10), to_ns: at(12), ..Selection::default() };
+    let text = plimsoll_report::selection(&explain(&run, &part).unwrap(), false, 100);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let (_, table) = text.split_once("otherwise  ").unwrap();
+    let words = table.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(&format!("2 / 28 ? store postgres {held}")), "{text}");
+}
+
+#[test]
+fn actions_beside_a_part_of_a_run_are_facts_and_say_if_they_began_before_it() {
+    let mut run = driven::driven(&[1_000; 30]);
+    faulted::fault(&mut run, faulted::KILL, 9_200, Some(9_500));
+    faulted::fault(&mut run, faulted::PAUSE, 11_200, Some(11_900));
+    let at = |second: u64| Some((driven::START_S + second) * 1_000_000_000);
+    let part = Selection { from_ns: at(10), to_ns: at(12), ..Selection::default() };
+    let text = plimsoll_report::selection(&explain(&run, &part).unwrap(), false, 100);
+    assert!(text.contains("\n  - kill of node 1, the primary, at 109.20 s, begun before these seconds\n"), "{text}");
+    assert!(text.contains("\n  - pause of node 2 at 111.20 s\n"), "{text}");
 }
 
 #[test]

@@ -118,6 +118,27 @@ fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
 }
 
 #[test]
+fn points_of_slow_moments_are_not_joined_over_the_time_between_them() {
+    let slow = [17, 35, 71, 100];
+    let at = |usual: f64, other: f64| -> Vec<f64> {
+        (0..120).map(|second| if slow.contains(&second) { other } else { usual }).collect()
+    };
+    let rates: Vec<u64> = at(1_000.0, 50.0).into_iter().map(|rate| rate as u64).collect();
+    let mut run = driven::driven(&rates);
+    driven::sampled(&mut run, "disk", "vda", "busy", "%", &at(12.0, 97.0));
+    let path = page("moments", &run);
+    let mut browser = Browser::start();
+    browser.show(&path, 1200, 900, "light", "document.querySelectorAll('.chart .uplot').length >= 1");
+    browser.picture(&place().join("moments.png"));
+    let lines = browser.eval(LINES);
+    let is_moments = |line: &&serde_json::Value| line[0].as_str().is_some_and(|name| name.contains("slow moments"));
+    let drawn = lines.as_array().unwrap().iter().find(is_moments).unwrap();
+    // Four points. A line from the first to the last would have twice as many pixels.
+    assert!((10..300).contains(&drawn[1].as_u64().unwrap()), "{drawn}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn sweeps_have_boxes_charts_and_a_law() {
     let (clients, grid) =
         (page("sweep", &recorded::swept(&[])), page("grid", &recorded::swept(&[100, 200, 400, 1_000])));

@@ -1,5 +1,6 @@
 //! Logs that are there already: each is read to its end, and its slices have the times of the log.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -20,6 +21,8 @@ use crate::sink::{Sink, Sinks, Told};
 /// Fewest operations of a slice for its 90th percentile, and fewest slices of which some can be slow ones.
 const SLICE_OPS_MIN: u64 = 100;
 const SLICES_MIN: usize = 8;
+/// Longest time that slow operations are told to be above: longer ones would be minutes, with more than two digits.
+const ABOVE_MAX_NS: u64 = 100_000_000_000;
 /// Bytes at the beginning of files that are compared.
 const COMPARED: usize = 64 << 10;
 
@@ -161,9 +164,14 @@ impl<'a> ReadLog<'a> {
     fn notices(&self, label: &str) -> Vec<String> {
         let failed = self.failed.iter().map(|text| shown::clean(text));
         let sparse = self.is_sparse().then(|| {
+            let described = self.slow_ns().map(|ns| {
+                let above = plimsoll_plan::show_ns(ns);
+                format!("; `plimsoll explain latest --above {above}` describes the slow operations")
+            });
             format!(
                 "{label}: most slices have too few operations for percentiles, so that no finding can name slow \
-                 moments; `plimsoll explain latest --above 1s` describes those of slow operations"
+                 moments{}",
+                described.unwrap_or_default()
             )
         });
         failed.chain(notices(label, self.grammar, self.text.counts(), self.text.times())).chain(sparse).collect()
@@ -174,6 +182,24 @@ impl<'a> ReadLog<'a> {
         let counts: Vec<u64> = self.slices.iter().map(TableSlice::timed).filter(|timed| *timed > 0).collect();
         let few = counts.iter().filter(|timed| **timed < SLICE_OPS_MIN).count();
         counts.len() >= SLICES_MIN && few * 2 > counts.len()
+    }
+
+    /// Returns a time of two digits that at least one of a hundred operations took longer than; `None` if there is none.
+    fn slow_ns(&self) -> Option<u64> {
+        let mut times: BTreeMap<u64, u64> = BTreeMap::new();
+        for (ns, count) in self.slices.iter().flat_map(TableSlice::times) {
+            *times.entry(ns).or_default() += count;
+        }
+        let rank = (times.values().sum::<u64>() * 99).div_ceil(100);
+        let mut before = 0u64;
+        let (p99_ns, _) = times.into_iter().find(|(_, count)| {
+            before += *count;
+            before >= rank
+        })?;
+        // A recording does not tell nearly equal times apart.
+        let limit_ns = (p99_ns / 10 * 9).min(ABOVE_MAX_NS);
+        let digit = 10u64.pow(limit_ns.checked_ilog10()?.saturating_sub(1));
+        Some(limit_ns / digit * digit)
     }
 }
 
