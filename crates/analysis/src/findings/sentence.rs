@@ -407,7 +407,7 @@ impl Wording<'_, '_, '_> {
         let step = watched.values.len().div_ceil(POINTS_MAX).max(1);
         let high = |at: &usize| watched.is_high_before(*at);
         let after_slow = |at: &usize| at.checked_sub(1).is_some_and(|before| slow(&before));
-        let is_shown = |at: &usize| at % step == 0 || slow(at) || high(at) || after_slow(at);
+        let is_shown = |at: &usize| at.is_multiple_of(step) || slow(at) || high(at) || after_slow(at);
         let shown: Vec<usize> = (0..watched.values.len()).filter(is_shown).collect();
         let values = shown.iter().map(|at| watched.values[*at]).collect();
         let points = shown.iter().map(|at| watched.values[*at].filter(|_| slow(at))).collect();

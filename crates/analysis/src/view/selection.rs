@@ -29,7 +29,7 @@ pub struct SelectionView {
     pub other_seconds: f64,
     /// Faults of the plan and actions on servers in these slices or in the slice before, each with its time.
     pub acts: Vec<String>,
-    /// Those of `acts` that began before these slices.
+    /// Entries of `acts` that began before these slices.
     pub acts_before: Vec<String>,
     /// Pauses of the machine in these slices; `null` if they were not observed.
     pub pauses: Option<SelectedPausesView>,

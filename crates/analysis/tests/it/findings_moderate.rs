@@ -103,7 +103,7 @@ fn named(run: &Run) -> (Vec<String>, usize) {
     let findings = view(run).findings;
     let causes = findings.iter().filter(|finding| finding.rule == "cause");
     let names = causes.map(|finding| finding.evidence[0].series.clone()).collect();
-    (names, findings.iter().map(|finding| finding.moments as usize).max().unwrap_or(0))
+    (names, findings.iter().map(|finding| finding.moments).max().unwrap_or(0))
 }
 
 /// Asserts that of 60 runs with so many slow moments of `length` slices the planted cause is named first in 54 or more.
