@@ -249,7 +249,7 @@ impl Silences {
     }
 
     /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
-    /// One that is unusual only after `limit_ns` does not come of it.
+    /// A silence that is unusual only after `limit_ns` does not come of it.
     fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
         // A usual silence may have preceded it.

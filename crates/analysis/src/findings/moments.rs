@@ -1,5 +1,6 @@
 //! Slow moments of a driven phase: neighbouring slices in which the number of slow operations, the throughput or the
-//! errors leave their usual range, or a session has no answer. Pauses of the machine, faults and commands for servers are named as causes at once.
+//! errors leave their usual range, or a session has no answer. Pauses of the machine, faults and commands for servers
+//! are named as causes at once.
 
 use std::ops::Range;
 

@@ -247,8 +247,8 @@ fn a_histogram_log_is_read_back_by_the_library_that_defines_it() {
     assert_eq!((whole.len(), read), (counted(None, false), counted(Some(1), true)));
 }
 
-#[test]
-fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the_page() {
+/// Returns a run of two minutes with four slow seconds, in which a disk is busy.
+pub fn slow_beside_a_disk() -> Run {
     let slow = [17, 35, 71, 100];
     let at = |usual: f64, other: f64| -> Vec<f64> {
         (0..120).map(|second| if slow.contains(&second) { other } else { usual }).collect()
@@ -256,6 +256,12 @@ fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the
     let rates: Vec<u64> = at(1_000.0, 50.0).into_iter().map(|rate| rate as u64).collect();
     let mut run = driven::driven(&rates);
     driven::sampled(&mut run, "disk", "vda", "busy", "%", &at(12.0, 97.0));
+    run
+}
+
+#[test]
+fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the_page() {
+    let run = slow_beside_a_disk();
     let view = view(&run);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = words(&plimsoll_report::terminal(&view, false, 100));

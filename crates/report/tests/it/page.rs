@@ -8,6 +8,7 @@ use plimsoll_record::data::{Run, Sample};
 use serde_json::json;
 
 use crate::browser::Browser;
+use crate::forms::slow_beside_a_disk;
 use crate::pages::place;
 use crate::{driven, recorded, study};
 
@@ -119,13 +120,7 @@ fn the_load_line_is_drawn_over_the_rates_that_were_asked_for() {
 
 #[test]
 fn points_of_slow_moments_are_not_joined_over_the_time_between_them() {
-    let slow = [17, 35, 71, 100];
-    let at = |usual: f64, other: f64| -> Vec<f64> {
-        (0..120).map(|second| if slow.contains(&second) { other } else { usual }).collect()
-    };
-    let rates: Vec<u64> = at(1_000.0, 50.0).into_iter().map(|rate| rate as u64).collect();
-    let mut run = driven::driven(&rates);
-    driven::sampled(&mut run, "disk", "vda", "busy", "%", &at(12.0, 97.0));
+    let run = slow_beside_a_disk();
     let path = page("moments", &run);
     let mut browser = Browser::start();
     browser.show(&path, 1200, 900, "light", "document.querySelectorAll('.chart .uplot').length >= 1");
