@@ -76,7 +76,7 @@ fn a_base_backup_a_vacuum_and_that_one_stands_still_are_seen() {
 fn a_recovery_after_a_crash_is_seen() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres", &["--set", "max_wal_size=4GiB"]);
-    let table = "CREATE TABLE t AS SELECT g, md5(g::text) AS x FROM generate_series(1, 1000000) g";
+    let table = "CREATE TABLE t AS SELECT g, md5(g::text) AS x FROM generate_series(1, 2000000) g";
     lab.exec("1", &["psql", "-q", "-c", table, "-c", "CREATE INDEX ON t (x)"]).expect(0);
     lab.does("kill", "1");
     let start = Guarded(place.command(&["lab", "start", "1"]).spawn().unwrap());
