@@ -1,5 +1,6 @@
 //! Consequences of a disk fault during a drive: the layers that noticed it, and the damage that none noticed.
 
+use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{
     About, DID_NOT_START, FaultKind, FaultSpan, Phase, PhaseKind, PhaseResult, ResultName, Run, Trial,
 };
@@ -10,8 +11,6 @@ use crate::view::{DiskFaultView, Noticed};
 
 /// Name of a failed integrity check among a ledger's disagreements.
 const INTEGRITY: &str = "integrity";
-/// Code of attempts to open a connection that failed. They are no operations.
-const CONNECT: &str = "connect";
 /// Word for the end of a fault.
 const MENDED: &str = "mended";
 

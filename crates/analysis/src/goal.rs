@@ -1,5 +1,6 @@
 //! Goals, and their results.
 
+use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::faults;
@@ -201,6 +202,9 @@ fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
             None => facts.quantity(&name, goal.of.as_deref()),
         };
     };
+    if code == CONNECT {
+        return Err("attempts to connect are not operations: `failed_connects` counts them".to_owned());
+    }
     // That the phase came to an end, and the number of all that ended: codes are counted from its first operation on.
     facts.quantity("errors", None)?;
     let coded: Vec<_> = facts.phase.end.results.iter().filter(|one| one.name == ResultName::ErrorCode).collect();

@@ -29,6 +29,8 @@ const ERRORS_PERCENT: f64 = 1.0;
 /// A server that answers nothing up to the end of a phase has gone, if that takes so many seconds and this share of the phase.
 const GONE_S: f64 = 1.0;
 const GONE_SHARE: f64 = 0.1;
+/// Code of operations whose connection was lost before the server began them.
+const CLOSED: &str = "closed";
 /// Code of operations that an open circuit breaker rejected.
 const BREAKER: &str = "breaker";
 
@@ -225,8 +227,8 @@ fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<Strin
                 continue;
             };
             let unknown = if has_cut { 0 } else { ops.unknown };
-            let unreached = if has_cut { unreached(run, trial.ordinal, phase) } else { 0 };
-            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unreached + by_faults);
+            let unsent = if has_cut { unsent(run, trial.ordinal, phase) } else { 0 };
+            let failed = (ops.rejected + unknown).saturating_sub(stopped(phase) + unsent + by_faults);
             let percent = failed as f64 * 100.0 / ops.count as f64;
             if percent > ERRORS_PERCENT && !has_goal && !is_whole {
                 let first = first_error(run, trial.ordinal, phase).map_or(String::new(), |text| format!(": {text}"));
@@ -310,9 +312,11 @@ fn errors<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> impl Iterator<Item
     results.filter(|result| result.name == ResultName::ErrorCode)
 }
 
-/// Operations of `phase` for which no connection could be made.
-fn unreached(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
-    errors(run, trial, phase).filter(|error| error.subject == "connect").map(|error| error.value as u64).sum()
+/// Returns the number of operations of `phase` that had no connection: it was lost before the server began them, or their
+/// circuit was open. Attempts to connect have a code of their own, and are not operations.
+fn unsent(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
+    let unsent = errors(run, trial, phase).filter(|error| [CLOSED, BREAKER].contains(&error.subject.as_str()));
+    unsent.map(|error| error.value as u64).sum()
 }
 
 /// The error that was seen most in `phase`, as its event has it.

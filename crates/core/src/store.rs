@@ -16,7 +16,7 @@ use crate::sampler::Reading;
 use crate::server::{Recipe, ServerDescription, Servers};
 use crate::session::{SessionShape, SessionSpec, Sessions};
 use crate::value::{ValueBuf, Values};
-use crate::waits::Waits;
+use crate::waits::{self, Waits};
 
 crate::words! {
     /// An interface that a store can speak and a workload can need.
@@ -148,10 +148,9 @@ pub enum ErrorCodes {
     Statuses,
 }
 
-/// Error codes of Plimsoll's own, with every store.
-const OWN_CODES: [&str; 14] = [
+/// Error codes of Plimsoll's own with which operations of every store may fail.
+const OWN_CODES: [&str; 13] = [
     "closed",
-    "connect",
     "connection",
     "content",
     "key",
@@ -179,6 +178,7 @@ impl ErrorCodes {
         is_own
             || match self {
                 Self::Words => is_word,
+                Self::Names if code == waits::CONNECT => false,
                 Self::Names => is_word || all(code, |byte| byte.is_ascii_alphabetic() || b" -".contains(byte)),
                 Self::Numbers => is_word || all(class, u8::is_ascii_digit) && (2..=5).contains(&code.len()),
                 Self::SqlStates => is_word || all(class, is_capital) && code.len() == 5,

@@ -18,6 +18,8 @@ pub const HUNG_AFTER: Duration = Duration::from_secs(30);
 pub const GRACE: Duration = Duration::from_millis(500);
 /// Error code of operations that ended because of that stop. Not a failure of the store.
 pub const STOPPED: &str = "stopped";
+/// Error code of attempts to open a connection that failed. They are not operations.
+pub const CONNECT: &str = "connect";
 /// Limits while objects are removed after a failure or a stop: enough for a server that responds at all.
 const HURRIED_ANSWER: Duration = Duration::from_secs(1);
 const HURRIED_WORK: Duration = Duration::from_secs(5);

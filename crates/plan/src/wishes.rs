@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_core::study::{goal_name, is_of_step};
+use plimsoll_core::waits::CONNECT;
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::formulas::Names;
@@ -165,7 +166,12 @@ impl PlanReader<'_> {
                 && !specs.any(|spec| spec.error_codes.has(&code(of)))
             {
                 let what = format!("no operation of `{}` fails with the code `{}`", first.name, short(of));
-                let help = format!("codes of `{}` are {}", first.name, first.error_codes.example());
+                let help = match of {
+                    CONNECT => {
+                        "attempts to connect are not operations: limit `outage`, or read `failed_connects`".to_owned()
+                    }
+                    _ => format!("codes of `{}` are {}", first.name, first.error_codes.example()),
+                };
                 self.problem(wanted.span.clone(), what, Some(help));
                 continue;
             }

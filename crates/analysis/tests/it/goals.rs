@@ -61,6 +61,8 @@ fn a_goal_of_a_code_counts_operations_that_failed_with_it() {
     assert_eq!(share(&mut run, "500", 0.5), (GoalState::Held, Some(0.5)));
     assert_eq!(share(&mut run, "5xx", 0.5), (GoalState::Missed, Some(1.0)));
     assert_eq!(share(&mut run, "404", 0.0), (GoalState::Held, Some(0.0)));
+    run.trials[0].phases[0].end.results.push(coded("connect", 9.0));
+    assert_eq!(share(&mut run, "connect", 0.0), (GoalState::NotMeasured, None), "attempts are not operations");
     run.trials[0].phases[0].end.results.push(coded("other", 1.0));
     assert_eq!(
         share(&mut run, "404", 0.0),

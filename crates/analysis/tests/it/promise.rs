@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{GoalState, PromiseState, PromiseView, VerdictState};
+use plimsoll_core::{Outcome, SliceHistogram};
 use plimsoll_record::data::{
     Cell, DID_NOT_START, Goal, GoalKind, LedgerCheck, Phase, PhaseEnd, PhaseKind, PhaseResult, PhaseState, ResultName,
     Run,
 };
 
 use crate::recorded;
+use crate::study::{served, times};
 
 /// Result of a cut.
 #[derive(Clone, Copy)]
@@ -93,6 +95,32 @@ fn what_is_lost_without_a_cut_fails_beside_promises_that_were_kept() {
     run.trials[1].ledgers[0].wrong = BTreeMap::from([("refused".to_owned(), 1)]);
     let verdict = view(&run).verdict;
     assert!(verdict.sentence.contains("had 1 record with a refused write"), "{verdict:?}");
+}
+
+#[test]
+fn attempts_to_connect_after_a_cut_hide_no_operation_that_failed() {
+    let verdict = |codes: &[(&str, f64)]| {
+        let mut run = cut(&[KEPT]);
+        let drive = &mut run.trials[0].phases[0];
+        let refused = SliceHistogram { outcome: Outcome::Rejected, ..served(0, times([(1_000_000, 600)])) };
+        drive.slices[4].histograms.push(refused);
+        let coded = |(code, value): &(&str, f64)| PhaseResult {
+            name: ResultName::ErrorCode,
+            subject: (*code).to_owned(),
+            value: *value,
+            n: 1,
+        };
+        drive.end.results.extend(codes.iter().map(coded));
+        view(&run).verdict
+    };
+    let failed = verdict(&[("40001", 600.0), ("connect", 600.0)]);
+    assert_eq!(failed.state, VerdictState::Fail, "{failed:?}");
+    assert!(failed.sentence.starts_with("600 of "), "{failed:?}");
+    // The server had no power.
+    for code in ["closed", "breaker"] {
+        let kept = verdict(&[(code, 600.0), ("connect", 40.0)]);
+        assert_ne!(kept.state, VerdictState::Fail, "{kept:?}");
+    }
 }
 
 #[test]

@@ -122,12 +122,15 @@ fn a_goal_on_a_code_that_no_store_gives_is_refused() {
         let goals = plan(code).unwrap_or_else(|error| panic!("{code}: {error:?}")).goals;
         assert_eq!(goals[0].name(), format!("status.{name}"));
     }
-    for code in ["50x", "xx", "", "HTTP500", "abc", "40001", "5Xx"] {
+    let refused = |code: &str, advice: &str| {
         let error = plan(code).expect_err(code);
         assert_eq!(error.to_string(), format!("no operation of `slow` fails with the code `{code}`"));
-        let help = error.problems()[0].help().unwrap_or_default();
-        assert_eq!(help, "codes of `slow` are three digits, or a digit and xx: status.503, status.5xx");
+        assert_eq!(error.problems()[0].help().unwrap_or_default(), advice);
+    };
+    for code in ["50x", "xx", "", "HTTP500", "abc", "40001", "5Xx"] {
+        refused(code, "codes of `slow` are three digits, or a digit and xx: status.503, status.5xx");
     }
+    refused("connect", "attempts to connect are not operations: limit `outage`, or read `failed_connects`");
 }
 
 #[test]
