@@ -6,7 +6,7 @@ use plimsoll_record::data::{Phase, Run, Trial};
 use super::moments::SlowPhase;
 
 /// Options that no repeated run takes over.
-const OF_ONE_RUN: &[&str] = &["--seed", "--resume"];
+const OF_ONE_RUN: &[&str] = &["--seed"];
 /// Options for the number of clients.
 const CLIENTS: &[&str] = &["--clients", "-c"];
 /// Options for faults.

@@ -288,7 +288,7 @@ impl Wording<'_, '_, '_> {
         let mut known = self.phase.facts.trial.header.rarer_cycles.iter();
         let (_, setting) = known.find(|(counter, _)| number::singular(counter) == name)?;
         let setting = shell_word(setting);
-        let words = words_without(self.run, &["--seed", "--resume", "--for", "--ops", "--goal", "--repeats"]);
+        let words = words_without(self.run, &["--seed", "--for", "--ops", "--goal", "--repeats"]);
         let [verb, rest @ ..] = words.as_slice() else { return None };
         if verb != "drive" || self.run.trials.len() > 1 {
             return Some(format!("{} --set {setting}", again(self.run, false)));
