@@ -13,9 +13,10 @@ use std::net::Ipv4Addr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
+use plimsoll_core::waits::TICK;
 use plimsoll_core::{
     ClockChange, Launch, Limits, Member, Node, Nodes, Recipe, ServerSpec, Servers, Span, StoreError, StoreErrorKind,
     Waits,
@@ -299,6 +300,18 @@ impl Running {
 
     fn promotion(&self) -> MutexGuard<'_, Promotion> {
         locked(&self.promotion)
+    }
+
+    /// Waits until no other promotion or launch of nodes goes on, and keeps others waiting while the guard exists.
+    fn promoting(&self, waits: &Waits) -> Result<MutexGuard<'_, ()>, StoreError> {
+        let next = "Look if the node that is promoted or started hangs";
+        waits.until(TICK, next, || {
+            Ok(match self.promoting.try_lock() {
+                Ok(guard) => Ok(guard),
+                Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => Err("another promotion or start goes on".to_owned()),
+            })
+        })
     }
 
     /// Returns the lowest number of a running node that is a replica. Where nodes do not say that, it holds data and is

@@ -162,7 +162,7 @@ impl Servers for Running {
             return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
         }
         self.on(number, |server| server.check())?;
-        let _promoting = locked(&self.promoting);
+        let _promoting = self.promoting(&self.waits)?;
         // A former primary that goes on would take writes that are lost when it is rewound.
         self.kill(Nodes::One(member.primary))?;
         self.recipe.promote(member, &self.waits)?;

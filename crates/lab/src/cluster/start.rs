@@ -69,7 +69,7 @@ impl Running {
         anew: bool,
         waits: &Waits,
     ) -> Result<(), StoreError> {
-        let promoting = locked(&self.promoting);
+        let promoting = self.promoting(waits)?;
         let stale: Vec<usize> = stage.iter().copied().filter(|one| self.promotion().stale.contains(one)).collect();
         for number in stage {
             let member = self.member(nodes, *number, is_first)?;

@@ -77,6 +77,10 @@ impl Recipe for Shells {
     fn promote(&self, to: Member<'_>, _: &Waits) -> Result<(), StoreError> {
         fs::write(to.data_dir.join("promoting"), "").unwrap();
         std::thread::sleep(Duration::from_millis(500));
+        let since = Instant::now();
+        while to.data_dir.join("held").exists() && since.elapsed() < Duration::from_secs(60) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         Ok(())
     }
 
@@ -143,6 +147,34 @@ fn a_former_primary_that_is_started_during_a_promotion_rejoins_first() {
         promotion.join().unwrap().unwrap();
     });
     assert!(nodes[0].data_dir.join("rejoined").exists(), "it came back as a second primary");
+    cluster.close().unwrap();
+}
+
+#[test]
+fn a_start_and_a_promotion_that_wait_for_another_promotion_end_at_a_stop() {
+    let (base, stop) = (base(), Arc::new(AtomicBool::new(false)));
+    let waits = Waits::new(Duration::from_secs(60), Duration::from_secs(600), Arc::clone(&stop));
+    let recipe = Box::new(Shells { nodes: 2, hosts: 0, script: COUNTS });
+    let bases = [base.path().to_owned()];
+    let cluster = Cluster::start(recipe, &bases, &base.path().join("logs"), &waits, &mut |_| {}).unwrap();
+    let (handle, nodes) = (cluster.handle(), cluster.nodes());
+    let held = nodes[1].data_dir.join("held");
+    fs::write(&held, "").unwrap();
+    handle.kill(Nodes::One(0)).unwrap();
+    std::thread::scope(|scope| {
+        let promotion = scope.spawn(|| handle.promote(1));
+        while !nodes[1].data_dir.join("promoting").exists() {
+            assert!(!promotion.is_finished(), "it did not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::SeqCst);
+        let errors = [handle.start(Nodes::One(0)), handle.promote(1)].map(|waited| waited.unwrap_err().kind);
+        assert_eq!(errors, [StoreErrorKind::Interrupted; 2]);
+        assert!(!promotion.is_finished(), "they waited for its end");
+        fs::remove_file(held).unwrap();
+        promotion.join().unwrap().unwrap();
+    });
+    waits.leave(true);
     cluster.close().unwrap();
 }
 
