@@ -194,7 +194,8 @@ struct PlanLine<'t> {
     text: &'t str,
 }
 
-/// Returns the lines of a plan that set something.
+/// Returns the lines of a plan that set something. They are read line by line: the text of a comparison in turn holds two
+/// plans, which are not one TOML document, and of scripts in a plan only the lines that differ are shown.
 fn plan_settings(plan: &str) -> Vec<PlanLine<'_>> {
     let (mut table, mut lines) = ("", Vec::new());
     // Delimiter of the text of several lines that holds this one: there, # begins no comment.
@@ -299,5 +300,8 @@ mod tests {
         // Within a text of several lines # begins no comment.
         let script = |line: &str| format!("text = '''\n{line}\nSELECT 1\n'''\n# {line}\nclients = 2");
         assert_eq!(changed_lines(&script("# one"), &script("# two")), [("# one".into(), "# two".into())]);
+        // Two plans in one text.
+        let sides = |rate: u32| format!("# Side A\nrate = 5\n[goals]\n# Side B\nrate = {rate}\n[goals]\n");
+        assert_eq!(changed_lines(&sides(6), &sides(7)), [("rate = 6".into(), "rate = 7".into())]);
     }
 }
