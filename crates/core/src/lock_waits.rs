@@ -17,7 +17,8 @@ const STATEMENT_CHARS_MAX: usize = 100;
 pub struct LockWait {
     /// Identifier of the waiting session or transaction.
     pub waiter: String,
-    /// Identifier of the session or transaction that holds the lock, or waits for it since an earlier time.
+    /// Identifier of the session or transaction that holds the lock, or waits for it since an earlier time; empty if the
+    /// server does not name it.
     pub holder: String,
     /// Object of the lock: `a row of accounts`.
     pub object: String,
@@ -91,6 +92,7 @@ fn name(wait: &LockWait, waits: &[LockWait], dialect: Dialect) -> String {
         last = next;
     }
     let holder = match last.statement.as_deref() {
+        _ if last.holder.is_empty() => "the server does not name".to_owned(),
         None => "is between two statements".to_owned(),
         Some("") => "does not show its statement".to_owned(),
         Some(text) => format!("ran {}", without_literals(text, dialect)),
@@ -168,6 +170,14 @@ mod tests {
         let named = |rows: f64, tables: f64| vec![(held.to_owned(), rows), (idle.to_owned(), tables)];
         assert_eq!(read(&mut locks, 3.0, Ok(waits.to_vec())), named(2.0, 1.0));
         assert_eq!(read(&mut locks, 0.0, Ok(Vec::new())), named(0.0, 0.0), "a series goes on");
+    }
+
+    #[test]
+    fn a_holder_that_the_server_does_not_name_is_not_known() {
+        let waits = vec![wait("12", "", "a table metadata lock", None), wait("13", "12", "a row", Some("COMMIT"))];
+        let held = |object: &str| format!("waiting for {object}, held by a session that the server does not name");
+        let found = read(&mut LockWaits::default(), 2.0, Ok(waits));
+        assert_eq!(found, [(held("a table metadata lock"), 1.0), (held("a row"), 1.0)]);
     }
 
     #[test]

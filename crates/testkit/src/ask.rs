@@ -2,10 +2,11 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use plimsoll_core::sampler::WAITING_FOR;
 use plimsoll_core::{
-    Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Reading, Store, Stream, Ticket, Value, ValueBuf,
+    Answer, Durability, KindId, Observer, Op, OpKind, Outcome, Probe, Reading, Store, Stream, Ticket, Value, ValueBuf,
     read_probes,
 };
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
@@ -30,6 +31,25 @@ pub fn counters(store: &mut dyn Store) -> Vec<Reading> {
     let read = read_probes(&mut store.probes()).expect("its counters are read");
     assert!(!read.is_empty(), "the store has no counters");
     read
+}
+
+/// Waits until a series of sessions that wait for a lock, whose name ends with `end`, has the level `count`. Returns its
+/// name.
+///
+/// # Panics
+/// When the counters cannot be read, or no such series has that level within `bound`.
+pub fn until_waiting(probe: &mut Probe, end: &str, count: f64, bound: Duration) -> String {
+    let (began, mut found) = (Instant::now(), Vec::new());
+    while began.elapsed() < bound {
+        let waits = probe().expect("counters").into_iter().filter(|one| one.name.starts_with(WAITING_FOR));
+        found = waits.map(|one| (one.name.clone(), one.number())).collect();
+        if let Some((name, _)) = found.iter().find(|(name, number)| name.ends_with(end) && *number == count) {
+            return name.clone();
+        }
+        // A server may renew its lists only if they have not been read for 0.1 s.
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    panic!("not {count} {end} within {bound:?}: {found:?}");
 }
 
 /// Operations to be asked one after the other.

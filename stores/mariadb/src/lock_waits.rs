@@ -1,7 +1,8 @@
-//! Transactions that wait for locks of others.
+//! Transactions that wait for locks of others, and sessions that wait for locks of the server, such as metadata locks.
 
-use plimsoll_core::lock_waits::LockWait;
-use plimsoll_core::{StoreError, Values};
+use plimsoll_core::lock_waits::{LockWait, LockWaits};
+use plimsoll_core::sampler::WAITING_FOR_LOCKS;
+use plimsoll_core::{Dialect, Reading, StoreError, Values};
 use plimsoll_endpoint::text;
 
 use crate::connection::Connection;
@@ -25,11 +26,46 @@ const OF_MYSQL: &str = "SELECT waits.REQUESTING_ENGINE_TRANSACTION_ID, waits.BLO
      LEFT JOIN performance_schema.events_statements_current recent ON recent.THREAD_ID = waits.BLOCKING_THREAD_ID \
      ORDER BY holder.trx_state = 'LOCK WAIT' LIMIT 256";
 
-/// Returns the waits that the server lists, at most 256.
+/// Question for sessions that wait for locks of the server, which InnoDB does not know. Without the privilege PROCESS it
+/// lists sessions of the same user only.
+const OF_SERVER: &str = "SELECT ID, STATE FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for % lock'";
+
+/// Adds the series of `locks` to `counters`, and sessions that wait for locks of the server to their number of waits, in
+/// which InnoDB counts those for its own locks only.
+///
+/// # Errors
+/// As asking.
+pub(crate) fn add(
+    counters: &mut Vec<Reading>,
+    locks: &mut LockWaits,
+    connection: &mut Connection,
+    flavor: Flavor,
+) -> Result<(), StoreError> {
+    let answer = connection.simple(OF_SERVER)?;
+    let wait = |row: Values<'_>| of_server(text(row, 0), text(row, 1));
+    let waiting: Vec<LockWait> = answer.row_iter().map(wait).collect();
+    if let Some(count) = counters.iter_mut().find(|counter| counter.name == WAITING_FOR_LOCKS) {
+        *count = Reading::level(&count.subject, WAITING_FOR_LOCKS, "", count.number() + waiting.len() as f64);
+    }
+    locks.read(counters, Dialect::Mysql, || Ok([waiting, of_innodb(connection, flavor)?].concat()))
+}
+
+/// Returns the wait of a session in this state. The server names neither the holder of the lock nor its object.
+fn of_server(session: &str, state: &str) -> LockWait {
+    LockWait {
+        // Transactions have numbers of their own.
+        waiter: format!("session {session}"),
+        holder: String::new(),
+        object: format!("a {}", state.strip_prefix("Waiting for ").unwrap_or(state)),
+        statement: None,
+    }
+}
+
+/// Returns the waits that InnoDB lists, at most 256.
 ///
 /// # Errors
 /// As asking: `Permission` for a user without PROCESS.
-pub(crate) fn read(connection: &mut Connection, flavor: Flavor) -> Result<Vec<LockWait>, StoreError> {
+fn of_innodb(connection: &mut Connection, flavor: Flavor) -> Result<Vec<LockWait>, StoreError> {
     let question = match flavor {
         Flavor::MariaDb | Flavor::MySqlBefore8 => OF_MARIADB,
         Flavor::MySql => OF_MYSQL,
@@ -57,6 +93,13 @@ fn object(kind: &str, table: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn locks_of_the_server_have_no_holder() {
+        let wait = of_server("12", "Waiting for table metadata lock");
+        let words = (wait.waiter.as_str(), wait.holder.as_str(), wait.object.as_str());
+        assert_eq!(words, ("session 12", "", "a table metadata lock"));
+    }
 
     #[test]
     fn locks_are_named_by_their_type_and_table() {

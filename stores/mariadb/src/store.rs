@@ -409,7 +409,7 @@ fn probe_over(link: &Link<Connection>, flavor: Flavor, topology: Topology, node:
             None => *log_bytes.insert(counters::log_bytes(control, flavor)?),
         };
         let mut all = counters::read(control, log_bytes, &node)?;
-        locks.read(&mut all, Dialect::Mysql, || lock_waits::read(control, flavor))?;
+        lock_waits::add(&mut all, &mut locks, control, flavor)?;
         if topology == Topology::Replicas {
             all.extend(counters::lag(control, &node)?);
         }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use plimsoll_core::sampler::WAITING_FOR;
 use plimsoll_core::{
     Durability, IndexMode, Layout, LayoutStatement, Outcome, SeriesKind, Sessions, Store, StoreErrorKind, Value, Waits,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::advice::of_error;
+use plimsoll_testkit::ask::until_waiting;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::records::{INSERT, kinds, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
@@ -132,7 +132,7 @@ fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take
 }
 
 #[test]
-fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder() {
+fn sessions_that_wait_for_a_lock_are_counted_by_table_and_statement_of_the_holder() {
     let server = Server::alone();
     let mut store = server.attach("root").open().expect("attached");
     store.create(&layout(IndexMode::None)).expect("created");
@@ -148,19 +148,7 @@ fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder
         let id = session.value("SELECT CONNECTION_ID()").expect("a number");
         (id, std::thread::spawn(move || session.simple(text).map(drop)))
     };
-    let mut until = |end: &str, count: f64| {
-        let (began, mut found) = (Instant::now(), Vec::new());
-        while began.elapsed() < TIMEOUT {
-            let waits = probe().expect("counters").into_iter().filter(|one| one.name.starts_with(WAITING_FOR));
-            found = waits.map(|one| (one.name.clone(), one.number())).collect();
-            if found.iter().any(|(name, number)| name.ends_with(end) && *number == count) {
-                return;
-            }
-            // InnoDB renews its lists only if they have not been read for 0.1 s.
-            std::thread::sleep(Duration::from_millis(120));
-        }
-        panic!("not {count} {end} within {TIMEOUT:?}: {found:?}");
-    };
+    let mut until = |end: &str, count: f64| until_waiting(&mut probe, end, count, TIMEOUT);
     // The row is locked before its new value is calculated.
     let (holder, held) = start("UPDATE my_row SET a = SLEEP(15) WHERE id = 1");
     let locked = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
@@ -184,6 +172,13 @@ fn sessions_that_wait_for_a_row_are_counted_by_table_and_statement_of_the_holder
     until("waiting for a row of my_row, held by a session that is between two statements", 1.0);
     control.simple("COMMIT").expect("released");
     waiter.join().expect("it ended").expect("updated");
+    // InnoDB does not know locks on the definition of a table.
+    control.simple("BEGIN").expect("begun");
+    control.simple("SELECT * FROM my_row").expect("it uses the table");
+    let (_, waiter) = start("ALTER TABLE my_row ADD b INT");
+    until("waiting for a table metadata lock, held by a session that the server does not name", 1.0);
+    control.simple("COMMIT").expect("released");
+    waiter.join().expect("it ended").expect("altered");
     store.close().expect("closed");
 }
 

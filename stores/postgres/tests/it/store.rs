@@ -10,6 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_lab::{OpenStore, ServerUser};
 use plimsoll_store_postgres::wire::Login;
+use plimsoll_testkit::ask::until_waiting;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::process::{ServerProcess, free_port};
 use plimsoll_testkit::proxy::{Fault, Proxy};
@@ -237,17 +238,11 @@ fn the_servers_own_work_is_counted() {
     store.close().expect("closed");
 }
 
-/// The level of each series of sessions that wait for one object.
-fn lock_waits(probe: &mut Probe) -> Vec<(String, f64)> {
-    let counters = probe().expect("counters").into_iter().filter(|counter| counter.name.starts_with(WAITING_FOR));
-    counters.map(|counter| (counter.name.clone(), counter.number())).collect()
-}
-
 fn sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder() {
     let server = Server::start();
     let mut store = attached(&server, IndexMode::None);
     let mut probe = store.probes().pop().expect("it counts");
-    assert_eq!(lock_waits(&mut probe), []);
+    assert!(probe().expect("counters").iter().all(|counter| !counter.name.starts_with(WAITING_FOR)));
     let mut holder = server.control();
     holder.simple(&format!("INSERT INTO {ITEMS} (code, count) VALUES ('a', 1)")).expect("inserted");
     let update = |count: u32| format!("UPDATE {ITEMS} SET count = {count} /* ada */ WHERE code = 'a'");
@@ -260,19 +255,8 @@ fn sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder(
     let waiters = [waiter(3), waiter(4)];
     let held = format!("held by a session that ran UPDATE {ITEMS} SET count = ? WHERE code = ?");
     let mut until = |held: &str, count: f64| {
-        let began = Instant::now();
-        loop {
-            let found = lock_waits(&mut probe);
-            let named: Vec<_> = found.iter().filter(|(name, _)| name.ends_with(held)).collect();
-            if let [(name, number)] = named.as_slice()
-                && *number == count
-            {
-                assert!(name.starts_with("waiting for a row of ") && name.contains("items, held"), "{found:?}");
-                return;
-            }
-            assert!(began.elapsed() < TIMEOUT, "not {count} within {TIMEOUT:?}: {found:?}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let name = until_waiting(&mut probe, held, count, TIMEOUT);
+        assert!(name.starts_with("waiting for a row of ") && name.contains("items, held"), "{name}");
     };
     until(&held, 2.0);
     holder.simple("COMMIT").expect("released");
