@@ -118,10 +118,7 @@ fn the_rate_of_a_watched_load_is_neither_better_nor_worse_and_its_change_decides
 
 #[test]
 fn runs_without_a_common_number_are_undecided_with_what_to_compare_instead() {
-    let (mut a, mut b) = (study::complete(), study::complete());
-    a.trials.truncate(2);
-    b.trials.drain(..2);
-    b.header.figures.clear();
+    let [a, mut b] = study::apart();
     let comparison = compare(&a, &b, &[], None);
     assert!(comparison.groups.is_empty() && comparison.undecided() && !comparison.failed(), "{comparison:?}");
     assert_eq!(comparison.unmatched.len(), 5, "each trial is of one run alone");

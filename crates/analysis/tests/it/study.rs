@@ -207,6 +207,15 @@ pub fn killed() -> Run {
     run
 }
 
+/// Two parts of the study without a common trial or figure.
+pub fn apart() -> [Run; 2] {
+    let [mut a, mut b] = [complete(), complete()];
+    a.trials.truncate(2);
+    b.trials.drain(..2);
+    b.header.figures.clear();
+    [a, b]
+}
+
 /// The study with everything wrong that can be: lost writes, wrong answers, an index that disagrees, errors under
 /// load, a phase that failed, and texts that try to break out of the page.
 pub fn broken() -> Run {
