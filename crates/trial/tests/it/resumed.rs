@@ -82,7 +82,7 @@ fn a_continued_run_is_told_and_recorded_like_any_other() {
     assert_told_is_recorded(&heard, &run);
     let words = format!("resuming run {}: 0 of 4 trials are recorded", run.header.id);
     assert!(run.events.iter().any(|event| event.text == words), "{:?}", run.events);
-    assert_eq!(run.header.command_line, ["run", "plan.toml"], "a command that repeats it needs its plan");
+    assert_eq!(run.header.command_line, ["plimsoll", "run", "plan.toml"], "a command that repeats it needs its plan");
 }
 
 #[test]

@@ -169,8 +169,8 @@ impl Simulation {
         driver: &dyn Driver,
     ) -> Result<plimsoll_trial::Ended, TrialError> {
         let plain = run_spec(self.place.path(), &heard.stop, driver);
-        let words: &[&str] = if sort.before.is_some() { &["run", "--resume", "latest"] } else { &["run", "plan.toml"] };
-        let command_line = words.iter().map(|word| (*word).to_owned()).collect();
+        let words = if sort.before.is_some() { "plimsoll run --resume latest" } else { "plimsoll run plan.toml" };
+        let command_line = words.split(' ').map(str::to_owned).collect();
         let plain = RunSpec { command_line, ..plain };
         let spec = RunSpec { ab: sort.ab, cells: sort.cells, before: sort.before, strict: sort.strict, ..plain };
         plimsoll_trial::run(plan, &self.catalogue, &spec, heard)
