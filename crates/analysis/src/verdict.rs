@@ -312,8 +312,8 @@ fn errors<'r>(run: &'r Run, trial: u32, phase: &PhaseView) -> impl Iterator<Item
     results.filter(|result| result.name == ResultName::ErrorCode)
 }
 
-/// Returns the number of operations of `phase` that had no connection: it was lost before the server began them, or their
-/// circuit was open. Attempts to connect have a code of their own, and are not operations.
+/// Returns the number of operations of `phase` that had no connection. It was lost before the server began them, or their
+/// circuit was open. Failed attempts to connect are not operations, and do not count.
 fn unsent(run: &Run, trial: u32, phase: &PhaseView) -> u64 {
     let unsent = errors(run, trial, phase).filter(|error| [CLOSED, BREAKER].contains(&error.subject.as_str()));
     unsent.map(|error| error.value as u64).sum()

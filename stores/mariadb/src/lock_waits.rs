@@ -30,8 +30,8 @@ const OF_MYSQL: &str = "SELECT waits.REQUESTING_ENGINE_TRANSACTION_ID, waits.BLO
 /// lists sessions of the same user only.
 const OF_SERVER: &str = "SELECT ID, STATE FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for % lock'";
 
-/// Adds the series of `locks` to `counters`, and sessions that wait for locks of the server to their number of waits, in
-/// which InnoDB counts those for its own locks only.
+/// Adds sessions that wait for locks of the server to the number of waits in `counters`, which has those of InnoDB. Then
+/// adds the series of `locks`.
 ///
 /// # Errors
 /// As asking.

@@ -194,8 +194,8 @@ struct PlanLine<'t> {
     text: &'t str,
 }
 
-/// Returns the lines of a plan that set something. They are read line by line: the text of a comparison in turn holds two
-/// plans, which are not one TOML document, and of scripts in a plan only the lines that differ are shown.
+/// Returns the lines of a plan that set something. No TOML library reads them: the text of a comparison in turn holds two
+/// plans, which are not one document. Of scripts in a plan the lines are compared, too.
 fn plan_settings(plan: &str) -> Vec<PlanLine<'_>> {
     let (mut table, mut lines) = ("", Vec::new());
     // Delimiter of the text of several lines that holds this one: there, # begins no comment.
