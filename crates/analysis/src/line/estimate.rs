@@ -8,7 +8,7 @@ use crate::view::{AtRate, RungState};
 
 use super::search::STEPS_MAX;
 use super::steps::{StepTable, together};
-use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, explain, sentence};
+use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, cost, explain, sentence};
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
@@ -44,6 +44,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     let cycle_words = at_held().rev().find_map(said).or_else(|| steps.iter().find_map(said));
     let start = steps.iter().find(|step| step.rung.purpose == Purpose::Start);
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
+    let spread = cost::spread(spec, steps);
     let mut result = LineResult {
         state: state(spec, &table, (held, failed), &ending),
         ending,
@@ -59,7 +60,9 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         cycles_held,
         cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
         closed_loop_per_s: start.map(|step| step.rate_per_s),
-        server_cpu_per_op_s: held_per_s.and_then(|line| explain::server_cpu_per_op_s(steps, line)),
+        server_cpu_per_op_s: held_per_s.and_then(|line| cost::server_cpu_per_op_s(steps, line)),
+        unequal_words: spread.as_ref().and_then(|spread| cost::words(spread, spec.precision)),
+        server_cpu_spread: spread,
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
         through: spec.faults.clone(),
