@@ -7,7 +7,7 @@ use crate::view::CpuSpread;
 
 use super::estimate::is_within;
 use super::explain::{SERVER_CPU, middle};
-use super::{LineSpec, LoadStep, Purpose};
+use super::{LineSpec, LoadStep, Purpose, Resource};
 
 /// Distance from the line, as a share, within which operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
@@ -15,20 +15,24 @@ const NEXT_TO: f64 = 0.1;
 /// Least number of load steps at comparable rates from which a spread is told.
 const STEPS_MIN: usize = 5;
 
-/// Share of a processor, in per cent, that is told apart: the kernel counts ticks of 10 ms, and samples are a second apart.
-const TOLD_APART_PERCENT: f64 = 3.0;
+/// Length of the ticks in which the kernel counts processor time, and the number of them in a sample that is told apart.
+const TICK_S: f64 = 0.01;
+const TICKS_MIN: f64 = 3.0;
 
-/// Returns the processors that the server used in a load step, in per cent of one; `None` where its processes were not
-/// sampled.
-fn used_percent(step: &LoadStep) -> Option<f64> {
-    middle([step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")?])
+/// Returns the processors that the server used in a load step; `None` where its processes were not sampled.
+fn server_cpu(step: &LoadStep) -> Option<&Resource> {
+    step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")
+}
+
+/// Returns the processor time of the server for an operation in a load step, in seconds.
+fn per_op_s(step: &LoadStep) -> Option<f64> {
+    Some(middle([server_cpu(step)?])? / 100.0 / step.ended_per_s)
 }
 
 /// Time that the server's processors worked for an operation, in seconds: the median of the load steps next to `line`.
 pub(super) fn server_cpu_per_op_s(steps: &[LoadStep], line: f64) -> Option<f64> {
     let is_next = |step: &&LoadStep| step.rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
-    let of_step = |step: &LoadStep| Some(used_percent(step)? / 100.0 / step.ended_per_s);
-    stat::median(&steps.iter().filter(is_next).filter_map(of_step).collect::<Vec<f64>>())
+    stat::median(&steps.iter().filter(is_next).filter_map(per_op_s).collect::<Vec<f64>>())
 }
 
 /// Returns the spread of this time in load steps at rates within the precision of each other, where it is the widest.
@@ -41,12 +45,13 @@ pub(super) fn spread(spec: &LineSpec, steps: &[LoadStep]) -> Option<CpuSpread> {
         return None;
     }
     let cost = |step: &LoadStep| {
-        let (rate_per_s, used) = (step.rung.rate_per_s?, used_percent(step)?);
+        let (rate_per_s, used) = (step.rung.rate_per_s?, server_cpu(step)?);
+        let tick_percent = 100.0 * TICK_S * used.values.len() as f64 / step.rung.seconds;
         // A store that falls behind, and one in its maintenance, have other work.
         let is_beside = matches!(step.rung.purpose, Purpose::Beyond | Purpose::Cycle);
         let is_usual = !is_beside && step.failed.is_none() && step.unsent_ratio() <= 1.0;
-        let is_told = is_usual && used * spec.precision >= TOLD_APART_PERCENT && step.ended_per_s > 0.0;
-        is_told.then(|| (rate_per_s, used / 100.0 / step.ended_per_s))
+        let is_told = is_usual && middle([used])? * spec.precision >= TICKS_MIN * tick_percent;
+        Some((rate_per_s, per_op_s(step)?)).filter(|(_, cost_s)| is_told && cost_s.is_finite())
     };
     let mut costs: Vec<(f64, f64)> = steps.iter().filter_map(cost).collect();
     costs.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -94,12 +99,12 @@ pub(super) fn words(spread: &CpuSpread, precision: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Resource, Rung};
+    use super::super::Rung;
     use super::*;
 
     /// A load step in which an operation cost the server so much.
     fn step(rate: f64, cost_us: f64) -> LoadStep {
-        let values = vec![cost_us * 1e-6 * rate * 100.0];
+        let values = vec![cost_us * 1e-6 * rate * 100.0; 10];
         let used = Resource { name: SERVER_CPU.to_owned(), unit: "%".to_owned(), values, ..Resource::default() };
         let rung = Rung { rate_per_s: Some(rate), purpose: Purpose::Decide, seconds: 10.0, ..Rung::default() };
         LoadStep { rung, rate_per_s: rate, ended_per_s: rate, resources: vec![used], ..LoadStep::default() }
