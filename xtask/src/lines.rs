@@ -34,7 +34,7 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
         "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,reason,goal,limit,seen\n".to_owned();
     std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
-    println!("| seed | exit | took, s | load steps | server, µs an operation | |\n|---|---|---|---|---|---|");
+    println!("| seed | exit | took, s | load steps | server, µs an operation (at one rate from … to) | |\n|---|---|---|---|---|---|");
     let mut all = Vec::new();
     for seed in 1..=n {
         all.push(search(&program, rest, seed, &mut table)?);
@@ -67,8 +67,12 @@ fn search(program: &Path, arguments: &[String], seed: u64, table: &mut String) -
     let shown = |side: &str| result[side]["rate_per_s"].as_f64().filter(|_| result[side]["decided"] == true);
     let sentence = result["sentence"].as_str().unwrap_or_default();
     let took_s = result["took_s"].as_f64().unwrap_or(0.0);
-    // Tells whether the machine was as fast in one search as in another.
-    let server = result["server_cpu_per_op_s"].as_f64().map_or("–".to_owned(), |s| format!("{:.2}", s * 1e6));
+    // Tells whether the machine was as fast in one search as in another, and within one, in load steps at comparable rates.
+    let us = |value: &Value| value.as_f64().map(|s| format!("{:.2}", s * 1e6));
+    let spread = &result["server_cpu_spread"];
+    let spread = us(&spread["low_s"]).zip(us(&spread["high_s"]));
+    let spread = spread.map_or(String::new(), |(low, high)| format!(" ({low} … {high})"));
+    let server = us(&result["server_cpu_per_op_s"]).map_or("–".to_owned(), |us| us + &spread);
     println!("| {seed} | {code} | {took_s:.0} | {} | {server} | {sentence} |", result["n"]);
     for step in line["rungs"].as_array().into_iter().flatten() {
         let rung = &step["rung"];

@@ -91,7 +91,7 @@ pub fn verdict(
     }
     if lines.iter().any(|line| matches!(line.result.state, LineState::Undecided(_))) {
         let sentence = line::of_all(lines);
-        return Verdict { state: VerdictState::Undecided, sentence, reasons: Vec::new() };
+        return Verdict { state: VerdictState::Undecided, sentence, reasons: sentences(&unequal(lines), &[], &[]) };
     }
     let mut undecided = undecided(goals, trials, lines.is_empty() && ab.is_none());
     undecided.extend(run.trials.iter().flat_map(not_done_as_planned));
@@ -135,6 +135,17 @@ pub fn verdict(
 /// Returns a promise's sentence, to be continued.
 fn said(promise: &PromiseView) -> String {
     promise.sentence.trim_end_matches('.').to_owned()
+}
+
+/// Returns what each undecided search says of a machine that was not equally fast, with its store if there are several.
+fn unequal(lines: &[LineView]) -> Vec<String> {
+    let undecided = lines.iter().filter(|line| matches!(line.result.state, LineState::Undecided(_)));
+    let said = undecided.filter_map(|line| Some((&line.store, line.result.unequal_words.as_ref()?)));
+    let words = said.map(|(store, words)| match lines {
+        [_] => number::capital(words),
+        _ => format!("{store}: {words}"),
+    });
+    words.collect()
 }
 
 /// Formats the texts as sentences. Sentences about a broken promise or a load line begin with the name of a store,

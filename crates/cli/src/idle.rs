@@ -16,9 +16,10 @@ const LIMIT: Duration = Duration::from_millis(1_500);
 /// Times for which a processor is idle before it is woken, in turn, in nanoseconds: longer than the 0.2 ms for which KVM
 /// polls for a halted processor before it gives its time to others.
 const GAPS_NS: [u64; 4] = [500_000, 900_000, 1_400_000, 2_000_000];
-/// Delay (p99) above which idle processors spoil figures. Sleep states for gaps as short as these end within 0.2 ms, so
-/// that only a host or other programs are later; and 0.3 ms is more than the whole p99 of a fast store.
-const LATE_NS: u64 = 300_000;
+/// Median delay above which idle processors spoil figures: half-way between 18 to 22 µs, measured on a virtual machine whose
+/// idle processors poll, and 70 to 77 µs, measured where they halt. The p99 does not tell the two apart: on the same quiet
+/// machine it was 0.24, 0.41 and 1.20 ms.
+const LATE_NS: u64 = 45_000;
 /// Time for which idle processors of a virtual machine should poll before they halt: longer than all gaps above.
 const POLL_NS: u64 = 5_000_000;
 /// The kernel's default of `guest_halt_poll_grow_start`.
@@ -74,9 +75,9 @@ impl Wakes {
         Some(Self { count: late_ns.len(), median_ns: at(50)?, p99_ns: at(99)? })
     }
 
-    /// Returns true if idle processors wake so late that figures are theirs.
+    /// Returns true if idle processors wake so late, by the median, that figures are theirs.
     pub fn is_late(&self) -> bool {
-        self.p99_ns > LATE_NS
+        self.median_ns > LATE_NS
     }
 
     /// Describes the delays in words, without a full stop.
@@ -185,10 +186,18 @@ mod tests {
     fn delays_are_summarized_by_their_ranks() {
         let wakes = Wakes::of((1..=600).rev().map(|at| at * 1_000).collect()).unwrap();
         assert_eq!(wakes, Wakes { count: 600, median_ns: 300_000, p99_ns: 594_000 });
-        assert!(wakes.is_late());
         assert_eq!(wakes.sentence(), "an idle processor wakes after 300 µs (median), 594 µs (p99) of 600 wakes");
         assert_eq!(Wakes::of(vec![7]), Some(Wakes { count: 1, median_ns: 7, p99_ns: 7 }));
         assert_eq!(Wakes::of(Vec::new()), None);
+    }
+
+    #[test]
+    fn lateness_is_judged_by_the_median_whatever_the_slowest_wakes() {
+        let is_late = |median_ns, p99_ns| Wakes { count: 600, median_ns, p99_ns }.is_late();
+        for p99_ns in [49_000, 240_000, 410_000, 1_200_000] {
+            assert!(!is_late(18_000, p99_ns) && !is_late(22_000, p99_ns) && !is_late(45_000, p99_ns), "{p99_ns}");
+            assert!(is_late(45_001, p99_ns) && is_late(70_000, p99_ns) && is_late(77_000, p99_ns), "{p99_ns}");
+        }
     }
 
     #[test]

@@ -9,6 +9,8 @@ use super::moments::SlowPhase;
 const OF_ONE_RUN: &[&str] = &["--seed"];
 /// Options for the number of clients.
 const CLIENTS: &[&str] = &["--clients", "-c"];
+/// Options for the length of a drive.
+const LENGTH: &[&str] = &["--for", "--ops"];
 /// Options for faults.
 const FAULTS: &[&str] = &["--fault", "--fault-pause"];
 
@@ -73,6 +75,17 @@ pub fn again(run: &Run, without_faults: bool) -> String {
     match words.is_empty() || run.header.outline.watched {
         true => String::new(),
         false => format!("plimsoll {} --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
+    }
+}
+
+/// Returns the command of the run with another seed, driven for `seconds`; empty unless it is one drive whose length is
+/// not that of its stages.
+pub fn longer(run: &Run, phase: &SlowPhase<'_, '_>, seconds: f64) -> String {
+    let words = words_without(run, &[OF_ONE_RUN, LENGTH].concat());
+    let is_drive = words.first().is_some_and(|verb| verb == "drive") && run.trials.len() == 1;
+    match is_drive && phase.facts.phase.header.stages.is_empty() {
+        true => format!("plimsoll {} --for {seconds}s --seed {}", words.join(" "), run.header.seed.wrapping_add(1)),
+        false => String::new(),
     }
 }
 

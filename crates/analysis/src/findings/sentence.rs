@@ -4,7 +4,7 @@ use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
-use super::command::{self, again, of_run, words_without};
+use super::command::{self, again, longer, of_run, words_without};
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
 use super::series::{Meaning, WatchedSeries};
@@ -22,6 +22,9 @@ const VERSIONS: [(&str, u32); 1] = [("level", 1)];
 const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.
 const SLICES_FEW: usize = 70;
+/// Shortest length of a longer run, in seconds, and its length as a factor on this one's.
+const LONGER_S: f64 = 120.0;
+const LONGER: f64 = 2.0;
 /// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
 const TURN_S: (f64, f64) = (5.0, 300.0);
 const PAIRS: f64 = 16.0;
@@ -331,9 +334,13 @@ impl Wording<'_, '_, '_> {
             _ if at.len() == 1 => "one such moment does not tell causes from chance".to_owned(),
             _ => format!("{} such moments are too few to tell causes from chance", number::count(at.len() as u64)),
         };
+        let longer_s = longer_s(self.phase.slices.len(), self.seconds(1));
+        let length = number::seconds(longer_s);
         let next = match self.run.header.outline.watched {
-            true => "Watch for two minutes or longer.",
-            false => "Drive for two minutes or longer, or with shorter slices, so that there are more to compare.",
+            true => format!("Watch for {length} or longer."),
+            false => {
+                format!("Drive for {length} or longer, or with shorter slices, so that there are more to compare.")
+            }
         };
         let high: Vec<String> = rest.candidates.iter().map(|one| self.high(one, search)).collect();
         let high = match high.as_slice() {
@@ -344,8 +351,8 @@ impl Wording<'_, '_, '_> {
             rule: "unexplained",
             sentence: format!("{are} undecided{times}: {few}{high}"),
             opposite: "In a longer run other series rise when slow moments begin.".to_owned(),
-            next: next.to_owned(),
-            command: again(self.run, false),
+            next,
+            command: longer(self.run, self.phase, longer_s),
         }
     }
 
@@ -480,9 +487,21 @@ fn next(watched: &WatchedSeries) -> &'static str {
     }
 }
 
+/// Returns the length in seconds of a longer run than one of `slices` slices of `slice_s`: long enough for a test.
+fn longer_s(slices: usize, slice_s: f64) -> f64 {
+    let slices = (LONGER * slices as f64).max(SLICES_FEW as f64);
+    (slices * slice_s).max(LONGER_S).ceil()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_longer_run_has_twice_the_time_and_slices_enough() {
+        let lengths = [(20, 1.0), (69, 1.0), (300, 1.0), (20, 10.0), (60, 0.1)].map(|(n, s)| longer_s(n, s));
+        assert_eq!(lengths, [120.0, 138.0, 600.0, 700.0, 120.0]);
+    }
 
     fn watched(source: &str, meaning: Meaning) -> WatchedSeries {
         let values = (0..40).map(|at| Some(f64::from(at % 7))).collect();

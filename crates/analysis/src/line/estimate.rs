@@ -8,10 +8,13 @@ use crate::view::{AtRate, RungState};
 
 use super::search::STEPS_MAX;
 use super::steps::{StepTable, together};
-use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, explain, sentence};
+use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, cost, explain, sentence};
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
 const COLLAPSED: f64 = 0.9;
+
+/// Most rates that a sentence lists.
+const RATES_MAX: usize = 4;
 
 /// Largest `--precision`.
 const COARSEST_PERCENT: f64 = 50.0;
@@ -41,6 +44,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     let cycle_words = at_held().rev().find_map(said).or_else(|| steps.iter().find_map(said));
     let start = steps.iter().find(|step| step.rung.purpose == Purpose::Start);
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
+    let spread = cost::spread(spec, steps);
     let mut result = LineResult {
         state: state(spec, &table, (held, failed), &ending),
         ending,
@@ -56,7 +60,9 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         cycles_held,
         cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
         closed_loop_per_s: start.map(|step| step.rate_per_s),
-        server_cpu_per_op_s: held_per_s.and_then(|line| explain::server_cpu_per_op_s(steps, line)),
+        server_cpu_per_op_s: held_per_s.and_then(|line| cost::server_cpu_per_op_s(steps, line)),
+        unequal_words: spread.as_ref().and_then(|spread| cost::words(spread, spec.precision)),
+        server_cpu_spread: spread,
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
         through: spec.faults.clone(),
@@ -100,6 +106,9 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
 fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String {
     let from = held.map_or(0.0, |one| one.rate_per_s);
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
+    if let Some(words) = held.zip(failed).and_then(|(low, high)| mixed(spec, table, low, high)) {
+        return words;
+    }
     let why = match (held, failed) {
         (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
         _ if table.between(from, to).any(|one| one.held > 0 && one.failed > 0) => {
@@ -125,6 +134,34 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
         }
     };
     why.to_owned()
+}
+
+/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless both are decided,
+/// and between them goals broke at a rate and held at the same or a higher one.
+fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Option<String> {
+    if !low.decided || !high.decided {
+        return None;
+    }
+    let between = table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high);
+    let between: Vec<&AtRate> = between.collect();
+    let (first, last) = (between.iter().position(|one| one.failed > 0)?, between.iter().rposition(|one| one.held > 0)?);
+    let mut listed = between.get(first..=last).filter(|those| !those.is_empty())?.to_vec();
+    let example = if listed.len() > RATES_MAX { "for example " } else { "" };
+    listed.sort_by_key(|one| std::cmp::Reverse(one.steps()));
+    listed.truncate(RATES_MAX);
+    listed.sort_by(|a, b| a.rate_per_s.total_cmp(&b.rate_per_s));
+    let at =
+        |one: &&AtRate| format!("at {} ops/s {} of {}", number::significant(one.rate_per_s), one.held, one.steps());
+    let listed = number::list(&listed.iter().map(at).collect::<Vec<_>>());
+    let apart = number::significant(100.0 * (high.rate_per_s / low.rate_per_s - 1.0));
+    let precision = number::significant(100.0 * spec.precision);
+    let more = |n| number::plural(n, "more load step that agrees", "more load steps that agree");
+    let more = table.fewest(spec.precision).map_or(String::new(), |n| format!(", or at least {}", more(n)));
+    Some(format!(
+        "these two rates are {apart} % apart, more than the precision of {precision} %, and load steps between them \
+         differ ({example}{listed} held); what decides it is a quieter machine, a goal further from what the machine does \
+         by itself{more}"
+    ))
 }
 
 /// Returns the maintenance cycles that ended in load steps at the `deciding` rates, by counter; `None` without counters.

@@ -32,9 +32,6 @@ pub const SERVER_CPU: &str = "the server's CPU";
 /// Width around one core within which a server counts as working on one thread.
 pub const ONE_CORE: std::ops::RangeInclusive<f64> = 93.0..=104.0;
 
-/// Distance from the line, as a share, within which operations cost what they cost at the line.
-const NEXT_TO: f64 = 0.1;
-
 /// Returns all series sampled during a phase's drive, without the warm-up. The generator's own use explains nothing
 /// about the store.
 pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<Resource> {
@@ -128,18 +125,8 @@ fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     (!times.is_empty()).then_some(slowest_ns as f64 / 1e9)
 }
 
-/// Time that the server's processors worked for an operation, in seconds: the median of the load steps next to `line`.
-pub(super) fn server_cpu_per_op_s(steps: &[LoadStep], line: f64) -> Option<f64> {
-    let is_next = |step: &&LoadStep| step.rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
-    let of_step = |step: &LoadStep| {
-        let used = step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")?;
-        Some(middle([used])? / 100.0 / step.ended_per_s)
-    };
-    stat::median(&steps.iter().filter(is_next).filter_map(of_step).collect::<Vec<f64>>())
-}
-
 /// Returns the median of all samples of these.
-fn middle<'a>(of: impl IntoIterator<Item = &'a Resource>) -> Option<f64> {
+pub(super) fn middle<'a>(of: impl IntoIterator<Item = &'a Resource>) -> Option<f64> {
     let values = of.into_iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan());
     stat::median(&values.collect::<Vec<f64>>())
 }

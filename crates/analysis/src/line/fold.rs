@@ -6,7 +6,7 @@ use crate::latency::{self, Times};
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{Chart, Line, LineResult, LineView, Mark, RungState, RungView};
+use crate::view::{Chart, Line, LineResult, LineState, LineView, Mark, RungState, RungView};
 
 use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name, through};
 
@@ -78,6 +78,9 @@ impl LineFold {
         notes.extend(self.is_watched.then(|| undisturbed.to_string()));
         notes.extend(others(self.search.steps()));
         notes.extend(in_processors(&result));
+        // The verdict says it of one that is undecided.
+        let unequal = result.unequal_words.as_ref().filter(|_| !matches!(result.state, LineState::Undecided(_)));
+        notes.extend(unequal.map(|words| format!("{}.", number::capital(words))));
         notes.extend(result.rate_per_s.and_then(|carries| through::words(self.search.steps(), carries)));
         let ends = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter();
         let shown = ends.filter_map(|(one, name)| Some((one.as_ref().filter(|one| one.decided)?, name)));

@@ -15,6 +15,7 @@
 //!
 //! Nothing is stated but what load steps at that very rate decided and no others contradict.
 
+mod cost;
 mod cycle;
 mod estimate;
 mod explain;

@@ -199,17 +199,8 @@ impl LineSearch {
     /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
     /// fewest load steps. Without such a pair, one of two that contradict each other, or of those `around` the line.
     fn deciding(&self, table: &StepTable, around: (f64, f64)) -> f64 {
-        // Rates are rounded, and must not come to lie too far apart by that.
-        let factor = 1.0 + 0.98 * self.spec.precision;
-        let tried = table.between(0.0, f64::INFINITY).map(|one| one.rate_per_s);
-        let each = tried.flat_map(|rate| [rate / factor, rate, rate * factor]).map(|rate| self.bounded(rate));
-        let rates: Vec<(f64, [f64; 2])> =
-            each.map(|rate| (rate, [true, false].map(|carried| table.steps_left(rate, carried)))).collect();
-        let pairs = rates.iter().flat_map(|(low, [hold, _])| {
-            let above = rates.iter().filter(move |(high, _)| low < high && is_within(self.spec.precision, *low, *high));
-            above.map(move |(high, [_, fail])| (*low, *high, hold + fail))
-        });
-        let best = pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite());
+        let left = |rate: f64, carried: bool| table.steps_left(rate, carried);
+        let best = table.cheapest(self.spec.precision, |rate| self.bounded(rate), left);
         table.in_turn(best.map(|(low, high, _)| (low, high)).or(table.contradiction()).unwrap_or(around))
     }
 

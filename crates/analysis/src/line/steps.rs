@@ -9,6 +9,7 @@
 
 use crate::view::AtRate;
 
+use super::estimate::is_within;
 use super::{LoadStep, Purpose, cycle};
 
 /// Share of load steps that hold at a rate that is carried, and at one that is not.
@@ -138,6 +139,38 @@ impl StepTable {
         let missing = DECIDES.ln() - own.evidence(carried);
         let is_possible = of_step > 0.0 && !self.is_contradicted(rate_per_s, carried);
         if is_possible { (missing / of_step).max(least) } else { f64::INFINITY }
+    }
+
+    /// Returns the two rates, the higher at most `precision` above the lower, that take the fewest load steps, and their
+    /// number. `left` is the number that shows a rate to be carried, or not to be. Rates are those that were tried and their
+    /// neighbours, as far from them as `precision` allows, each `rounded`. `None` if no two can be shown.
+    pub fn cheapest(
+        &self,
+        precision: f64,
+        rounded: impl Fn(f64) -> f64,
+        left: impl Fn(f64, bool) -> f64,
+    ) -> Option<(f64, f64, f64)> {
+        // Rates are rounded, and must not come to lie too far apart by that.
+        let factor = 1.0 + 0.98 * precision;
+        let each = self.rates.iter().map(|one| one.rate_per_s);
+        let each = each.flat_map(|rate| [rate / factor, rate, rate * factor]).map(rounded);
+        let rates: Vec<(f64, [f64; 2])> =
+            each.map(|rate| (rate, [true, false].map(|carried| left(rate, carried)))).collect();
+        let pairs = rates.iter().flat_map(|(low, [hold, _])| {
+            let above = rates.iter().filter(move |(high, _)| low < high && is_within(precision, *low, *high));
+            above.map(move |(high, [_, fail])| (*low, *high, hold + fail))
+        });
+        pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite())
+    }
+
+    /// Returns the fewest further load steps that show two rates at most `precision` apart, if all of them agree; `None` if
+    /// other load steps contradict any two.
+    pub fn fewest(&self, precision: f64) -> Option<u64> {
+        let left = |rate: f64, carried: bool| match self.is_contradicted(rate, carried) {
+            true => f64::INFINITY,
+            false => self.at(rate).left(carried) as f64,
+        };
+        self.cheapest(precision, |rate| rate, left).map(|(.., left)| left as u64)
     }
 
     /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is

@@ -204,6 +204,10 @@ pub struct LineResult {
     /// Time that the server's processors worked for an operation next to the line, in seconds; `None` where its processes were
     /// not sampled.
     pub server_cpu_per_op_s: Option<f64>,
+    /// Spread of this time in load steps at comparable rates; `None` where too few tell of it.
+    pub server_cpu_spread: Option<CpuSpread>,
+    /// Sentence, with the next step, on a spread that is wider than the precision.
+    pub unequal_words: Option<String>,
     /// Faults of each rung, without their times: `kill primary`.
     pub through: Vec<String>,
     /// Shortest, median and longest time without an answer after a fault, in seconds, of load steps at `held`.
@@ -214,6 +218,28 @@ pub struct LineResult {
     pub n: u64,
     /// Result in one sentence.
     pub sentence: String,
+}
+
+/// Time that the server's processors worked for an operation, in load steps at comparable rates.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CpuSpread {
+    /// Second lowest of them, in seconds.
+    pub low_s: f64,
+    /// Second highest.
+    pub high_s: f64,
+    /// Lowest rate of these load steps, in operations a second.
+    pub from_per_s: f64,
+    /// Highest rate.
+    pub to_per_s: f64,
+    /// Number of these load steps.
+    pub n: u64,
+}
+
+impl CpuSpread {
+    /// Returns the second highest as a factor on the second lowest.
+    pub fn ratio(&self) -> f64 {
+        self.high_s / self.low_s
+    }
 }
 
 /// A goal as a rung saw it.

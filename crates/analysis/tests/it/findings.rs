@@ -247,11 +247,30 @@ fn few_slices_do_not_tell_causes_from_chance() {
     let words = "the only slow moment, at 112.0 s, is undecided: 20 slices are too few to tell causes from chance; high \
                  then, and not tested: disk vda 97.0 % (usually 12.0 %).";
     assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
-    assert!(finding.next.contains("two minutes"), "{}", finding.next);
+    assert!(finding.next.starts_with("Drive for 120 s or longer, or with shorter slices"), "{}", finding.next);
+    // The length of a phase of a plan is no option of its command.
+    assert_eq!(finding.command, "");
     let [evidence] = finding.evidence.as_slice() else { panic!("{:?}", finding.evidence) };
     assert_eq!((evidence.q, evidence.seen), (None, 97.0));
     // And nothing is said of causes where nothing was watched.
     assert!(view(&stalled(20, &[12])).findings.is_empty());
+}
+
+#[test]
+fn the_command_of_an_undecided_moment_drives_for_as_long_as_its_advice_says() {
+    let mut run = stalled(20, &[12]);
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(20, 12.0, 97.0, &[12]));
+    for given in ["--for 20s", "--for=20s --seed 7", "--ops 9000", ""] {
+        let line = format!("plimsoll drive kv --on redis {given}");
+        run.header.command_line = line.split_whitespace().map(str::to_owned).collect();
+        let finding = only(&run, "unexplained");
+        assert!(finding.next.starts_with("Drive for 120 s or longer, or"), "{}", finding.next);
+        assert_eq!(finding.command, "plimsoll drive kv --on redis --for 120s --seed 2", "{given}");
+    }
+    run.header.outline.watched = true;
+    run.header.command_line = ["plimsoll", "watch", "access.log"].map(str::to_owned).to_vec();
+    let finding = only(&run, "unexplained");
+    assert_eq!((finding.next.as_str(), finding.command.as_str()), ("Watch for 120 s or longer.", ""));
 }
 
 #[test]

@@ -120,6 +120,35 @@ fn a_search_is_found_again_in_its_recording() {
 }
 
 #[test]
+fn a_machine_that_was_not_equally_fast_is_a_note_on_a_line_and_a_reason_where_the_search_is_undecided() {
+    let mut run = recorded::searched();
+    assert_eq!(view(&run).lines[0].result.unequal_words, None);
+    // In each second load step at a rate an operation costs the server a fifth more.
+    let phases = &run.trials[0].phases;
+    let dear = phases.iter().enumerate().filter(|(at, phase)| {
+        let before = phases.iter().take(*at).filter(|other| other.header.rate_per_s == phase.header.rate_per_s);
+        before.count() % 2 == 1
+    });
+    let dear: Vec<(u64, u64)> = dear.map(|(_, phase)| (phase.header.start_ns, phase.end.end_ns)).collect();
+    for sample in &mut run.samples {
+        if dear.iter().any(|(from_ns, until_ns)| *from_ns < sample.at_ns && sample.at_ns <= *until_ns) {
+            sample.values.iter_mut().filter(|(series, _)| *series >= 2).for_each(|(_, value)| *value *= 1.2);
+        }
+    }
+    let words = "The machine was not equally fast, or the store's work changed: at 4,";
+    let is_said = |note: &String| note.starts_with(words) && note.ends_with("or with a coarser --precision.");
+    let decided = view(&run);
+    assert_eq!((decided.verdict.state, decided.verdict.reasons.len()), (VerdictState::Pass, 0));
+    assert!(decided.lines[0].notes.iter().any(is_said), "{:?}", decided.lines[0].notes);
+    run.header.outline.line.as_mut().unwrap().precision = 0.02;
+    let undecided = view(&run);
+    assert_eq!(undecided.verdict.state, VerdictState::Undecided, "{:?}", undecided.verdict);
+    let [reason] = undecided.verdict.reasons.as_slice() else { panic!("{:?}", undecided.verdict) };
+    assert!(is_said(reason), "{reason}");
+    assert!(!undecided.lines[0].notes.iter().any(is_said), "it is said once");
+}
+
+#[test]
 fn a_search_whose_time_was_up_before_anything_broke_is_undecided_and_does_not_pass() {
     let mut run = recorded::searched();
     run.header.outline.line.as_mut().unwrap().budget_s = 20.0;

@@ -193,6 +193,38 @@ fn two_decided_rates_that_are_too_far_apart_say_at_which_precision_they_are_not(
 }
 
 #[test]
+fn load_steps_that_differ_between_two_decided_rates_are_listed_with_what_would_decide() {
+    let sentence = |table: &[(f64, u64, u64)]| {
+        let mut search = LineSearch::new(spec(Vec::new()));
+        for (rate, held, failed) in table {
+            (0..*held).for_each(|_| search.take(step(*rate, true)));
+            (0..*failed).for_each(|_| search.take(step(*rate, false)));
+        }
+        search.result(Ending::TimeUp).sentence
+    };
+    let ends = [(100.0, 5, 0), (121.0, 0, 3)];
+    assert_eq!(
+        sentence(&[ends[0], (106.0, 1, 1), (112.0, 1, 2), ends[1]]),
+        "Carries 100 ops/s: held in 5 of 5 load steps of 2.00 s; gives way at 121 ops/s: failed in 3 of 3 load steps of \
+         2.00 s; between them goals held in 2 of 5 load steps of 2.00 s; these two rates are 21.0 % apart, more than the \
+         precision of 10.0 %, and load steps between them differ (at 106 ops/s 1 of 2 and at 112 ops/s 1 of 3 held); what \
+         decides it is a quieter machine, a goal further from what the machine does by itself, or at least 2 more load \
+         steps that agree; these load steps decide it at --precision 21%."
+    );
+    // A rate that broke and a higher one that held differ too; of many rates those with the most load steps are listed.
+    let many = [(104.0, 1, 1), (106.0, 0, 1), (108.0, 1, 0), (110.0, 1, 1), (112.0, 1, 1), (114.0, 1, 1)];
+    let words = sentence(&[&ends[..1], &many[..], &ends[1..]].concat());
+    assert!(words.contains("differ (for example at 104 ops/s 1 of 2, at 110 ops/s 1 of 2, at 112 ops/s"), "{words}");
+    assert!(!words.contains("--budget"), "{words}");
+    // Rates that agree, each with too few load steps, are a matter of time.
+    let few = sentence(&[ends[0], (106.0, 1, 0), (114.0, 0, 1), ends[1]]);
+    assert!(few.contains("were tried often enough; use a longer --budget"), "{few}");
+    // So it is if one of the two rates is undecided.
+    let open = sentence(&[(100.0, 4, 0), (106.0, 1, 1), (112.0, 1, 2), ends[1]]);
+    assert!(open.contains("load steps at one rate differ; use a quieter machine"), "{open}");
+}
+
+#[test]
 fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_knows() {
     let store = Store::exponential(2_000.0);
     let spec = spec(vec![p99(20.0)]);

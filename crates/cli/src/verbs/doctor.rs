@@ -423,13 +423,13 @@ mod tests {
     #[test]
     fn idle_processors_spoil_figures_only_if_they_wake_late() {
         let idle = Idle { driver: Some("haltpoll".to_owned()), poll_ns: Some(0), poll_start_ns: Some(50_000) };
-        let wakes = |p99_ns| Ok(Wakes { count: 600, median_ns: 49_000, p99_ns });
-        let late = idle_processors(wakes(2_300_000), &idle);
+        let wakes = |median_ns, p99_ns| Ok(Wakes { count: 600, median_ns, p99_ns });
+        let late = idle_processors(wakes(73_000, 240_000), &idle);
         let words =
-            "an idle processor wakes after 49.0 µs (median), 2.30 ms (p99) of 600 wakes: idle processors do not poll";
+            "an idle processor wakes after 73.0 µs (median), 240 µs (p99) of 600 wakes: idle processors do not poll";
         assert!(late.grade == Grade::Spoils && late.what.starts_with(words), "{}", late.what);
         assert!(late.next.is_some_and(|next| next.contains("echo 5000000 | sudo tee /sys/module/haltpoll/")));
-        let early = idle_processors(wakes(300_000), &idle);
+        let early = idle_processors(wakes(20_000, 1_200_000), &idle);
         assert!(early.grade == Grade::Fine && early.what.ends_with("of 600 wakes") && early.next.is_none());
         let single = idle_processors(Err("this process may use one processor".to_owned()), &idle);
         assert!(
