@@ -23,7 +23,7 @@ const GONE: Duration = Duration::from_secs(10);
 /// A lab of a place, in a directory that servers' users can get to.
 pub struct Lab<'a> {
     place: &'a Place,
-    base: tempfile::TempDir,
+    pub base: tempfile::TempDir,
     pub name: &'static str,
 }
 
