@@ -218,7 +218,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     assert_eq!(found[0], "initially master", "it does not run, and cannot be asked");
     assert_eq!(found.iter().filter(|role| *role == "master").count(), 1, "{found:?}");
     // The new master is driven alone, and then with the old one as its replica.
-    let kv = "kv:a --set records=500 --for 1s";
+    let kv = "kv:a --set records=500 --think 2ms --for 1s";
     lab.drive(kv).expect(0).says("kept every promise … node 1 of lab redis-sentinel is killed");
     lab.does("start", "");
     lab.drive(kv).expect(0).says("kept every promise");
