@@ -49,7 +49,7 @@ fn the_clock_of_old_and_new_backends_jumps_and_is_back_after_healing() {
         for (all, one) in seen.iter_mut().zip(now) {
             all.extend(one);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(50));
     }
     run.ended().expect(0);
     seen.iter_mut().for_each(Vec::dedup);

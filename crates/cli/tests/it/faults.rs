@@ -168,7 +168,7 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
         let line = ["drive", "kv", "--set", "records=100", "--on", "postgres", "--for", "60s", "-q"];
         let fault =
             ["--fault", "pause all at 1s for 50s", "--fault", "limit all cpus=0.5 at 1s", "--set", "postgres.cpus=2"];
-        let mut run = place.recording(&[&line[..], &fault].concat());
+        let mut run = place.recording(&[&line[..], &["--think", "2ms"], &fault].concat());
         let faults = || place.all_runs().pop().and_then(|run| plimsoll_record::data::Run::load(&run).ok());
         let taken = || faults().is_some_and(|run| run.faults().filter(|span| span.taken_ns.is_some()).count() == 2);
         wait_for("the faults", Duration::from_secs(30), taken);
@@ -341,7 +341,7 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
                 answers.push(answer);
             }
         }
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(10));
     }
     run.ended().expect(0);
     let [(_, tables), (_, indexes), (_, backups)] = seen;
@@ -402,7 +402,7 @@ fn a_rolling_restart_leaves_no_more_than_one_node_away() {
             }
         }
         least = least.min(now.len());
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(20));
     }
     run.ended().expect(0);
     assert_eq!((all.len(), least), (6, 2));
