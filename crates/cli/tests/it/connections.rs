@@ -77,8 +77,8 @@ fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
 #[test]
 fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --think 2ms --for 4s \
-                 --goal errors=100% --goal lost=0 --goal wrong=0 --full --op-timeout 200ms --retry idempotent --tries 30";
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --think 2ms --for 4s --full \
+                 --goal errors=100% --goal lost=0 --goal wrong=0 --op-timeout 200ms --retry idempotent --tries 30";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1s"]).collect();
     place.run(&words).expect(0).says(" retries, 0 given up");
     let phase = place.driven();

@@ -57,7 +57,7 @@ fn gap_seen(run: &mut Guarded) -> Duration {
         } else {
             connection = None;
         }
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(5));
     }
     gap
 }
@@ -376,8 +376,9 @@ fn each_store_does_the_work_that_it_names() {
     ] {
         let place = Place::new();
         let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2", "--for", "3s"];
+        let nodes: &[&str] = if store == "postgres-replicas" { &["--nodes", "2"] } else { &[] };
         let faulted = ["--think", "2ms", "--on", store, "--json", "-q", "--fault", works[0], "--fault", works[1]];
-        let (found, verdict) = faults(&place.run(&[&load[..], &faulted].concat()).expect(0).last_json());
+        let (found, verdict) = faults(&place.run(&[&load[..], nodes, &faulted].concat()).expect(0).last_json());
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
         assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
         assert!(verdict.contains("2 faults"), "{verdict}");
