@@ -156,7 +156,7 @@ fn links_and_limits_change_and_are_as_before_afterwards() {
         .collect();
     // 40 ms for each answer while the links are slow. Beside other tests a second may have few answers by itself.
     let (before, after) = (counts[0].max(counts[1]), counts[4].max(counts[5]));
-    assert!(counts[3] < 110 && before > 10 * counts[3] && after > 10 * counts[3], "{counts:?}");
+    assert!(counts[3] < 110 && before > 5 * counts[3] && after > 5 * counts[3], "{counts:?}");
     let span = &run.trials[0].faults[0];
     assert!(span.subject == "all nodes" && span.error.is_none() && span.healed_ns.is_some(), "{span:?}");
 }
