@@ -264,8 +264,10 @@ pub fn servers(plimsoll: u32, program: &str) -> Vec<u32> {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
         let command = std::fs::read(entry.path().join("cmdline")).ok()?;
         let name = command.split(|byte| matches!(byte, 0 | b' ')).next()?;
-        let is_server = name.ends_with(program.as_bytes());
-        Some((stat(pid)?.1, pid)).filter(|_| is_server && is_ours(pid))
+        if !name.ends_with(program.as_bytes()) {
+            return None;
+        }
+        Some((stat(pid)?.1, pid)).filter(|_| is_ours(pid))
     });
     let mut all: Vec<(u64, u32)> = all.collect();
     all.sort_unstable();
