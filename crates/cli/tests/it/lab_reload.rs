@@ -32,7 +32,7 @@ for = "1s"
 fn no_request_fails(place: &Place, name: &str) {
     let on = format!("lab:{name}");
     let drive = ["drive", "http", "--on", &on, "--clients", "8", "--for", "4s", "--reconnect", "1", "--slice", "100ms"];
-    let driven = place.started(&[&drive[..], &["--think", "1ms", "--goal", "errors=0%"]].concat(), 4);
+    let driven = place.started(&[&drive[..], &["--goal", "errors=0%"]].concat(), 4);
     for _ in 0..3 {
         place.run(&["lab", "reload", name]).expect(0).says("reloaded");
         std::thread::sleep(Duration::from_millis(700));
