@@ -217,7 +217,7 @@ pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// Waits until `done` or panics after `limit`. Looks take a third of a processor at most, which other tests need.
+/// Waits until `done` or panics after `limit`. Looks that take long are rarer: other tests need the processors.
 #[track_caller]
 pub fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
