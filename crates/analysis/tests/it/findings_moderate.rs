@@ -1,4 +1,7 @@
 //! Moderate slow moments in made runs of thirty seconds: found, and attributed to the series that rises with them.
+//!
+//! An ordinary run makes a third of the runs of a heavy one. Its limits are wider: nine of ten are 16 or more of 20 with a
+//! probability of 0.96, one of a hundred is at most 2 of 108 with 0.9, and one of ten at most 16 of 108 with 0.96.
 
 use hdrhistogram::Histogram;
 use plimsoll_analysis::view;
@@ -26,6 +29,11 @@ struct Effect {
     slower: f64,
     throughput: f64,
     hangs: bool,
+}
+
+/// Returns `heavy` in a run with long repetitions, and otherwise `usual`.
+fn either<T>(usual: T, heavy: T) -> T {
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { heavy } else { usual }
 }
 
 fn noise(dice: &mut SplitMix) -> f64 {
@@ -106,7 +114,7 @@ fn named(run: &Run) -> (Vec<String>, usize) {
     (names, findings.iter().map(|finding| finding.moments).max().unwrap_or(0))
 }
 
-/// Asserts that of 60 runs with so many slow moments of `length` slices the planted cause is named first in 54 or more.
+/// Asserts that the planted cause is named first in nine of ten runs with so many slow moments of `length` slices.
 #[track_caller]
 fn is_named_first(seed: u64, (count, length): (usize, usize), level: f64, effect: Effect) {
     let mut dice = SplitMix::new(seed);
@@ -116,9 +124,10 @@ fn is_named_first(seed: u64, (count, length): (usize, usize), level: f64, effect
         let is_slow = |at: usize| starts.iter().any(|start| (*start..start + length).contains(&at));
         named(&made(&mut dice, level, effect, is_slow)).0.first().is_some_and(|name| name == PLANTED)
     };
-    let right = (0..60).filter(is_first).count();
-    eprintln!("seed {seed}: named first in {right} of 60");
-    assert!(right >= 54, "{right} of 60");
+    let (runs, least) = either((20, 16), (60, 54));
+    let right = (0..runs).filter(is_first).count();
+    eprintln!("seed {seed}: named first in {right} of {runs}");
+    assert!(right >= least, "{right} of {runs}");
 }
 
 /// Latencies of 2.3 times the usual ones.
@@ -153,14 +162,18 @@ fn five_moments_that_take_a_sixth_of_the_throughput_are_explained() {
 fn runs_without_a_cause_name_one_in_at_most_one_of_a_hundred() {
     let mut dice = SplitMix::new(56);
     let none = Effect { slower: 1.0, throughput: 1.0, hangs: false };
+    let (runs, wrong_most, moments_most) = either((108, 2, 16), (320, 3, 32));
     let (mut wrong, mut with_moments) = (0, [0; 4]);
-    for run in 0..320 {
+    for run in 0..runs {
         let level = CALM * [1, 2, 3, 4].map(f64::from)[run % 4];
         let (names, moments) = named(&made(&mut dice, level, none, |_| false));
         wrong += usize::from(!names.is_empty());
         with_moments[run % 4] += usize::from(moments > 0);
     }
-    eprintln!("seed 56: {wrong} of 320 runs without a cause name one; of 80 each {with_moments:?} have slow moments");
-    assert!(wrong <= 3, "{wrong} of 320");
-    assert!(with_moments.iter().sum::<usize>() <= 32, "{with_moments:?}");
+    let each = runs / 4;
+    eprintln!(
+        "seed 56: {wrong} of {runs} runs without a cause name one; of {each} each {with_moments:?} have slow moments"
+    );
+    assert!(wrong <= wrong_most, "{wrong} of {runs}");
+    assert!(with_moments.iter().sum::<usize>() <= moments_most, "{with_moments:?} of {each} each");
 }

@@ -39,7 +39,7 @@ fn of_redis(lab: &Lab<'_>) -> i64 {
 fn the_clock_of_old_and_new_backends_jumps_and_is_back_after_healing() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=500", "--mix", "read=1", "--on", "postgres", "--clients", "4", "-q"];
-    let fault = ["--for", "10s", "--fault", "clock all by=5h at 4s for 3s"];
+    let fault = ["--think", "2ms", "--for", "10s", "--fault", "clock all by=5h at 4s for 3s"];
     let mut run = place.started(&[&line[..], &fault].concat(), 1);
     let endpoint = postgres_of(&run);
     let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
@@ -49,7 +49,7 @@ fn the_clock_of_old_and_new_backends_jumps_and_is_back_after_healing() {
         for (all, one) in seen.iter_mut().zip(now) {
             all.extend(one);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(50));
     }
     run.ended().expect(0);
     seen.iter_mut().for_each(Vec::dedup);
@@ -69,7 +69,7 @@ fn a_lab_has_the_clock_of_a_command_again_after_a_run_was_killed_and_keeps_it_ov
     lab.does("clock", "1 by=-2h").says("lab redis: clock of node 1: by=-2h");
     assert_eq!(of_redis(&lab), -2);
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:redis", "--clients", "4", "-q", "--for", "60s"];
-    let mut run = place.started(&[&line[..], &["--fault", "clock all by=3h at 1s"]].concat(), 1);
+    let mut run = place.started(&[&line[..], &["--think", "2ms", "--fault", "clock all by=3h at 1s"]].concat(), 1);
     is_off(3);
     run.kill();
     is_off(-2);

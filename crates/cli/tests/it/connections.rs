@@ -57,8 +57,8 @@ fn connections_are_opened_anew_after_as_many_operations_as_was_asked() {
 #[test]
 fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1 --set records=200 --on postgres --clients 4 --for 4s --goal errors=100% --full \
-                 --op-timeout 200ms --connect-timeout 300ms --backoff 100ms..400ms";
+    let drive = "drive kv --mix read=1 --set records=200 --on postgres --clients 4 --think 2ms --for 4s --full \
+                 --goal errors=100% --op-timeout 200ms --connect-timeout 300ms --backoff 100ms..400ms";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1500ms"]).collect();
     place.run(&words).expect(0).says("no answer within 0.2 … no session within 0.3 … connections could not be opened");
     let phase = place.driven();
@@ -77,8 +77,8 @@ fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
 #[test]
 fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --for 4s --goal errors=100% \
-                 --goal lost=0 --goal wrong=0 --full --op-timeout 200ms --retry idempotent --tries 30";
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --think 2ms --for 4s --full \
+                 --goal errors=100% --goal lost=0 --goal wrong=0 --op-timeout 200ms --retry idempotent --tries 30";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 1s"]).collect();
     place.run(&words).expect(0).says(" retries, 0 given up");
     let phase = place.driven();
@@ -112,7 +112,8 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let url = redis.url();
     let drive =
         ["drive", "kv", "--mix", "read=1", "--set", "records=100", "--on", &url, "--clients", "4", "--for", "4s"];
-    let child = Guarded(place.command(&[&drive[..], &["--reconnect", "each"]].concat()).spawn().unwrap());
+    let anew = [&drive[..], &["--think", "2ms", "--reconnect", "each"]].concat();
+    let child = Guarded(place.command(&anew).spawn().unwrap());
     let received = || {
         let stats = redis.ask(&["INFO", "stats"]);
         let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap().to_owned();

@@ -62,7 +62,7 @@ fn one_process_of_a_server_hangs_while_a_new_client_is_answered() {
             slowest = slowest.max(began.elapsed());
         }
         seen.extend(now);
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(50));
     }
     run.ended().expect(0);
     assert_eq!(seen.len(), 1, "{seen:?}");
@@ -104,7 +104,9 @@ fn a_lab_lets_a_thread_continue_after_the_run_was_killed_and_by_a_command() {
 fn connections_that_are_reset_fail_and_clients_connect_again() {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
-    let mut run = place.started(&[&drive[..], &["-q", "--for", "7s", "--fault", "reset primary at 4s"]].concat(), 1);
+    // Without think times: a session that is reset between two operations fails none.
+    let load = ["-q", "--slice", "100ms", "--for", "5s", "--fault", "reset primary at 3s"];
+    let mut run = place.started(&[&drive[..], &load].concat(), 1);
     // The primary is started before its replica.
     let all = servers(run.0.id(), "postgres");
     let serves = |server: &&u32| peers(**server, 5432).len() >= 4;
@@ -133,13 +135,14 @@ fn a_lab_has_its_connections_reset_again_and_again_and_by_a_command() {
     let lab = Lab::up(&place, "etcd", &["--nodes", "1"]);
     place.refuses(&[("lab hang etcd 1", "no thread or process for each client … pause instead of hang")]);
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:etcd", "--clients", "4", "-q", "--for", "4s"];
-    let ran = place.run(&[&line[..], &["--json", "--fault", "reset all at 1s every 1s"]].concat()).expect(0);
+    let load = ["--think", "1ms", "--json", "--fault", "reset all at 1s every 1s"];
+    let ran = place.run(&[&line[..], &load].concat()).expect(0);
     let report = ran.last_json();
     let faults = report["report"]["faults"].as_array().unwrap();
     assert!(faults.len() >= 3 && faults.iter().all(|fault| fault["error"].is_null()), "{faults:?}");
     assert!(faults.iter().any(|fault| fault["noticed_s"].is_number()), "{faults:?}");
     // The lab itself is a client, and so is a gateway of etcd.
-    let driving = lab.driving("kv --mix read=1 --set records=200 --clients 2 --for 60s");
+    let driving = lab.driving("kv --mix read=1 --set records=200 --clients 2 --think 5ms --for 60s");
     lab.does("reset", "1").says("node 1 reset");
     drop(driving);
     lab.down();

@@ -29,7 +29,8 @@ fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
 #[test]
 fn a_run_that_still_goes_on_is_reported_as_running() {
     let place = Place::new();
-    let mut run = place.started(&["drive", "kv", "--on", "null", "--for", "60s", "--quiet"], 1);
+    let load = ["drive", "kv", "--on", "null", "--think", "5ms", "--slice", "100ms", "--for", "60s", "--quiet"];
+    let mut run = place.started(&load, 1);
     let report = place.report();
     assert_eq!(report["run"]["state"], "running", "{report}");
     let shown = place.line("runs show latest").expect(0);

@@ -33,13 +33,13 @@ fn verdict(place: &Place, drive: Guarded) -> (LedgerCheck, u64, Ran) {
 fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
     let place = Place::new();
     let redis = Redis::start_with(&SYNCED, place.path());
-    let drive = drive(&place, &redis.url(), "10s");
+    let drive = drive(&place, &redis.url(), "6s");
     redis.server.kill(Nodes::All).unwrap();
     redis.server.start(Nodes::All).unwrap();
     let (ledger, wrong, ran) = verdict(&place, drive);
     assert!(ledger.lost == 0 && ledger.wrong.is_empty() && wrong == 0, "{ledger:?} {}", ran.out);
     // A busy machine does a tenth of what a quiet one does.
-    assert!(ledger.acknowledged > 2_000 && ledger.read_back > 1_500, "{ledger:?}");
+    assert!(ledger.acknowledged > 1_000 && ledger.read_back > 1_000, "{ledger:?}");
     assert!(ledger.sentence.contains("the outcome of "), "{}", ledger.sentence);
     ran.expect(0).says("PASS … kept every promise");
 }
@@ -49,7 +49,7 @@ fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
 fn what_a_redis_loses_with_the_power_is_found() {
     let place = Place::new();
     let redis = Redis::start_with(&SYNCED, place.path());
-    let drive = drive(&place, &redis.url(), "10s");
+    let drive = drive(&place, &redis.url(), "6s");
     redis.server.kill(Nodes::All).unwrap();
     let log = std::fs::OpenOptions::new().write(true).open(redis.file("appendonly.aof.1.incr.aof")).unwrap();
     let bytes = log.metadata().unwrap().len();

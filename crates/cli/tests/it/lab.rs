@@ -23,7 +23,7 @@ const GONE: Duration = Duration::from_secs(10);
 /// A lab of a place, in a directory that servers' users can get to.
 pub struct Lab<'a> {
     place: &'a Place,
-    base: tempfile::TempDir,
+    pub base: tempfile::TempDir,
     pub name: &'static str,
 }
 
@@ -218,7 +218,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     assert_eq!(found[0], "initially master", "it does not run, and cannot be asked");
     assert_eq!(found.iter().filter(|role| *role == "master").count(), 1, "{found:?}");
     // The new master is driven alone, and then with the old one as its replica.
-    let kv = "kv:a --set records=500 --for 1s";
+    let kv = "kv:a --set records=500 --think 2ms --for 1s";
     lab.drive(kv).expect(0).says("kept every promise … node 1 of lab redis-sentinel is killed");
     lab.does("start", "");
     lab.drive(kv).expect(0).says("kept every promise");
@@ -416,8 +416,8 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
         cpu_max if cpu_max.is_empty() => ("cpu.cfs_quota_us", ["20000", "-1"]),
         _ => ("cpu.max", ["20000 100000", "max 100000"]),
     };
-    let driven = place
-        .started(&["drive", "kv", "--mix", "read=1", "--set", "records=500", "--on", "lab:redis", "--for", "60s"], 2);
+    let load = "drive kv --mix read=1 --set records=500 --on lab:redis --think 5ms --slice 100ms --for 60s";
+    let driven = place.started(&load.split(' ').collect::<Vec<_>>(), 2);
     place.line("lab limit redis 1 cpus=0.2 memory=128MiB").expect(0).says("lab redis: node 1: cpus=0.2 memory=128MiB");
     assert_eq!(written(quota), none[0]);
     place.line("lab status").expect(0).says(" of 128 MiB …  at 0.2");
@@ -458,7 +458,8 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
 fn a_drive_ends_when_its_lab_goes_down() {
     let (place, base) = (Place::new(), Lab::base());
     place.line(&format!("lab up --keep --dir {} -- redis", base.path().display())).expect(0);
-    let driven = place.started(&["drive", "kv", "--set", "records=500", "--on", "lab:redis", "--for", "90s"], 2);
+    let load = "drive kv --set records=500 --on lab:redis --think 5ms --slice 100ms --for 90s";
+    let driven = place.started(&load.split(' ').collect::<Vec<_>>(), 2);
     place.line("lab down").expect(0);
     let down = std::time::Instant::now();
     driven.ended().expect(3).says("no server of the lab runs");

@@ -24,7 +24,7 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     let lab = Lab::up(&place, "redis", &[]);
     let refused = "no control group for `cpus` … plimsoll lab up STORE --set cpus=…";
     place.refuses(&[("lab limit redis 1 cpus=1", refused)]);
-    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --for 12s --goal outage=1s");
+    let driving = lab.driving("kv --mix read=1 --set records=500 --clients 4 --think 2ms --for 12s --goal outage=1s");
     std::thread::sleep(Duration::from_millis(1_500));
     let mut took = Vec::new();
     for verb in ["pause", "resume"] {

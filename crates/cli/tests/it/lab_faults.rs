@@ -21,7 +21,7 @@ fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
-    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--for", "60s", "-q"];
+    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "60s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
     place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
 }
@@ -32,10 +32,11 @@ fn spans(place: &Place) -> Vec<FaultSpan> {
     run.iter().flat_map(Run::faults).cloned().collect()
 }
 
-/// Returns a field of each node's status.
-fn each(lab: &Lab<'_>, field: &str) -> Vec<String> {
+/// Returns fields of each node's status, of one look.
+fn each<const N: usize>(lab: &Lab<'_>, fields: [&str; N]) -> [Vec<String>; N] {
     let status = lab.status();
-    status["nodes"].as_array().unwrap().iter().map(|node| node[field].to_string()).collect()
+    let nodes = status["nodes"].as_array().unwrap();
+    fields.map(|field| nodes.iter().map(|node| node[field].to_string()).collect())
 }
 
 #[test]
@@ -50,11 +51,11 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
         "promote replica at 2500ms",
     ];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    let report = place.run(&[&line[..], &["--for", "7s", "--json"], &faults].concat()).last_json();
+    let report = place.run(&[&line[..], &["--think", "2ms", "--for", "7s", "--json"], &faults].concat()).last_json();
     let found = report["report"]["faults"].as_array().unwrap();
     assert_eq!(found.len(), 4, "{report}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
-    let seen = || ["state", "link", "limits"].map(|field| each(&lab, field));
+    let seen = || each(&lab, ["state", "link", "limits"]);
     wait_for("all nodes to run", Duration::from_secs(20), || lab.states() == ["running"; 2]);
     let whole = seen();
     let mut run = breaking(&place, &lab, &["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
@@ -89,7 +90,7 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
-    let seen = || ["state", "link", "limits", "clock"].map(|field| each(&lab, field));
+    let seen = || each(&lab, ["state", "link", "limits", "clock"]);
     let whole = seen();
     for _ in 0..repeats(2, 60) {
         let fault = format!("{} at 300ms", FAULTS[draw.below(FAULTS.len() as u64) as usize]);
@@ -132,12 +133,12 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     ];
     let run = breaking(&place, &lab, &faults);
     lab.does("add", "");
-    let seen = || ["link", "limits"].map(|field| each(&lab, field));
-    let (before, processes) = (seen(), each(&lab, "process"));
+    let seen = || each(&lab, ["link", "limits"]);
+    let (before, [processes]) = (seen(), each(&lab, ["process"]));
     assert!(spans(&place).is_empty(), "the node joined too late: {:?}", spans(&place));
     wait_for("the faults' end", SEEN, || spans(&place).iter().filter(|span| span.healed_ns.is_some()).count() == 3);
     assert_eq!(seen(), before);
-    let restarted = each(&lab, "process");
+    let [restarted] = each(&lab, ["process"]);
     assert!(restarted.len() == 3 && restarted.iter().all(|process| !processes.contains(process)), "{restarted:?}");
     run.signal(Signal::INT);
     run.ended().expect(130);
@@ -211,17 +212,17 @@ fn rejoins(store: &'static str) {
     lab.does("resume", "3");
     lab.does("start", "1");
     wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
-    let processes = each(&lab, "process");
+    let [processes] = each(&lab, ["process"]);
     // One that writes nothing, because MariaDB settles only when nothing is written.
     let other = lab.driving("select --clients 1 --think 5ms --for 300s");
     let on = format!("lab:{store}");
-    let faulted = ["--set", "records=200", "--clients", "1", "--on", &on, "-q", "--for", "2s"];
+    let faulted = ["--set", "records=200", "--clients", "1", "--think", "2ms", "--on", &on, "-q", "--for", "2s"];
     let fault = ["--fault", "pause node 1 at 300ms for 100ms"];
     place.run(&[&["drive"], workload(&lab), &faulted, &fault].concat()).expect(0);
     other.signal(Signal::INT);
     other.ended();
     assert_eq!(acts(&place, "lab rejoin"), [format!("lab rejoin {store}")]);
-    let now = each(&lab, "process");
+    let [now] = each(&lab, ["process"]);
     assert!(now[..2] == processes[..2] && now[2] != processes[2], "{processes:?} {now:?}");
     lab.down();
 }
@@ -260,15 +261,15 @@ fn a_node_of_mariadb_that_cannot_follow_keeps_its_data_until_it_can() {
 fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
-    let plain = each(&lab, "link");
+    let [plain] = each(&lab, ["link"]);
     let first = breaking(&place, &lab, &["link node 2 delay=5ms at 500ms"]);
-    wait_for("the first fault", SEEN, || each(&lab, "link")[1] != plain[1]);
+    wait_for("the first fault", SEEN, || each(&lab, ["link"])[0][1] != plain[1]);
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--for", "3s", "-q"];
-    let second = |fault: &str| place.run(&[&line[..], &["--fault", fault]].concat());
+    let second = |fault: &str| place.run(&[&line[..], &["--think", "2ms", "--fault", fault]].concat());
     second("link node 2 delay=9ms at 500ms").says("node 2 of lab postgres-replicas has a link of another run");
     second("link node 1 delay=1ms at 500ms for 1s").expect(0);
     first.signal(Signal::INT);
     first.ended().expect(130);
-    assert_eq!(each(&lab, "link"), plain);
+    assert_eq!(each(&lab, ["link"]), [plain]);
     lab.down();
 }

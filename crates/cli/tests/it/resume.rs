@@ -20,6 +20,7 @@ do = "load"
 [[phase]]
 do = "drive"
 clients = [1, 2, 3, 4, 5]
+think = "1ms"
 for = "250ms"
 mix = { read = 1, update = 1 }
 durability = "durable"
@@ -43,7 +44,8 @@ fn ended(run: &Path) -> usize {
 #[test]
 fn a_killed_drive_is_continued_to_a_whole_report() {
     let place = Place::new();
-    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --for 500ms --set records=100 --seed 5";
+    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 1ms --for 500ms --seed 5 \
+                 --set records=100";
     let mut child = begun(&place, &format!("{drive} --quiet").split(' ').collect::<Vec<_>>());
     let live = place.run(&["run", "--resume", "latest"]).expect(10);
     live.says("is still being written: stop that run first");
