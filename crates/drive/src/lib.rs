@@ -38,6 +38,7 @@ mod clock;
 mod collect;
 mod control;
 mod driver;
+mod each;
 mod errors;
 mod grid;
 mod group;
