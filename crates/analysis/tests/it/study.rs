@@ -529,6 +529,7 @@ impl Phases {
                 ..PhaseEnd::default()
             },
             slices: Vec::new(),
+            operations: None,
         });
         self.phases.last_mut().unwrap()
     }
