@@ -44,7 +44,7 @@ impl Fold {
     pub fn begin_phase(&mut self, header: PhaseHeader) {
         self.usual_ns = 0;
         if let Some(trial) = &mut self.trial {
-            trial.phases.push(Phase { header, end: PhaseEnd::default(), slices: Vec::new() });
+            trial.phases.push(Phase { header, end: PhaseEnd::default(), slices: Vec::new(), operations: None });
         }
     }
 

@@ -21,7 +21,7 @@
 //! | [`quantities`] | quantities of all phases and figures of the plan, by name |
 //! | [`selection`] | operations of a time and latency beside the others of their phases |
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
-//! | [`spans`], [`samples`] | what happened at which time, and the values of every series: as rows, likewise |
+//! | [`spans`], [`samples`], [`operations`] | what happened at which time, the values of every series, and operations one by one: as rows, likewise |
 //! | [`fold`] | a run as it goes on |
 //! | [`live`] | the report's figures of a run in progress, in bounded memory |
 //! | `step` | statements of a transaction: timed, and no operations |
@@ -82,6 +82,7 @@ mod meanwhile;
 mod name;
 mod nodes;
 pub mod number;
+pub mod operations;
 mod outage;
 mod outcomes;
 mod pauses;

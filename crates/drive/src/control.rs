@@ -16,6 +16,7 @@ use plimsoll_core::{AnswerTally, Observer, OpKind, Outcome, Sessions, Slice, Sto
 use crate::board::{Board, GRACE_NS, Shared};
 use crate::clock::Clock;
 use crate::collect::{Collector, Watching};
+use crate::each;
 use crate::grid::Grid;
 use crate::group::{Flow, Placed};
 use crate::late::late_because;
@@ -349,7 +350,7 @@ impl<'a> RunningPhase<'a> {
         let now_ns = self.clock.now_ns();
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
-        let (mut each, mut errors) = (Vec::new(), Vec::new());
+        let (mut each, mut each_until_ns, mut errors) = (Vec::new(), u64::MAX, Vec::new());
         let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
         let (mut answers, mut retries) = (None::<AnswerTally>, None::<RetryCounts>);
@@ -360,6 +361,7 @@ impl<'a> RunningPhase<'a> {
                 stop = report.core.stop;
             }
             each.extend(report.core.each);
+            each_until_ns = each_until_ns.min(report.core.each_until_ns);
             report.core.errors.add_to(&mut errors);
             if let Some(more) = report.core.retries {
                 let all = retries.get_or_insert_default();
@@ -413,6 +415,7 @@ impl<'a> RunningPhase<'a> {
         let due_in = |flow: &Flow| {
             flow.arrivals.due_before(until_ns).saturating_sub(flow.arrivals.due_before(self.grid.warmup_end_ns))
         };
+        let each_until_ns = each::first(&mut each, each_until_ns, self.spec.each_max);
         let late = self.spec.is_open().then(|| late_because(&totals, behind, coarse)).flatten();
         Ok(DriveResult {
             start_ns: self.grid.start_ns,
@@ -428,6 +431,7 @@ impl<'a> RunningPhase<'a> {
             due: self.flows.iter().map(due_in).sum(),
             stop,
             each,
+            each_until_ns,
             errors,
             lost_connections,
             ended_connections,

@@ -23,6 +23,7 @@
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
+//! | `each` | times of single operations: room for them, and the first of a phase |
 //! | `late` | when the generator may have moved a phase's figures |
 //! | `collect`, `grid` | slices, and their bounds as pure functions |
 //!
@@ -38,6 +39,7 @@ mod clock;
 mod collect;
 mod control;
 mod driver;
+mod each;
 mod errors;
 mod grid;
 mod group;

@@ -73,8 +73,11 @@ pub struct DriveSpec {
     pub workers: u32,
     /// Most bytes that a wire session keeps of one answer: [`plimsoll_core::WireSession::limit_answers`].
     pub answer_max: usize,
-    /// Keep the times of every operation ([`DriveResult::each`]); room for them is taken beforehand.
+    /// Keep the times of each operation that ends after the warm-up ([`DriveResult::each`]); room for them is taken
+    /// beforehand.
     pub keep_each: bool,
+    /// Most operations whose times are kept: the first ones.
+    pub each_max: usize,
     /// Number of each client's first operation. Phases of one trial that write want numbers of their own: the
     /// same client and number is the same write again, and a store that lost all of the second phase would hold
     /// what the first one left, which is then also what it should hold.
@@ -157,6 +160,7 @@ impl Default for DriveSpec {
             workers: 1,
             answer_max: ANSWER_BYTES_MAX,
             keep_each: false,
+            each_max: 1 << 20,
             first_cycle: 0,
             backlog: Duration::from_secs(10),
             wake: WakeMode::Precise,
@@ -346,8 +350,11 @@ pub struct DriveResult {
     pub due: u64,
     /// Reason that the phase ended.
     pub stop: StopReason,
-    /// Every operation's times, in no order, where they were asked for; as many as there was room for.
+    /// Times of each operation, in no order, with [`DriveSpec::keep_each`]; without those in `hung`, and without all
+    /// others of their clients.
     pub each: Vec<OpTime>,
+    /// Time before which an operation must have ended to be in `each`, if there was no room for all.
+    pub each_until_ns: Option<u64>,
     /// The errors there were, by outcome and code, most frequent first. Warm-up included. Of an operation of several
     /// steps each step's error counts, also where the operation got over it; the operation's own end only where no
     /// step said why (`steps`).

@@ -2,6 +2,7 @@
 //! an executor tells it the time, which is how its tests run on a made-up one.
 
 mod breaker;
+mod each;
 mod ends;
 mod lane;
 mod rest;
@@ -164,6 +165,8 @@ pub(crate) struct WorkerCore {
     last_end_ns: u64,
     errors: ErrorTable,
     each: Vec<OpTime>,
+    /// End of the first operation without room in `each`; [`u64::MAX`] without one.
+    each_until_ns: u64,
     taint: Arc<Taint>,
     cpu_at_start_ns: u64,
     queued_at_start_ns: u64,
@@ -182,6 +185,8 @@ pub(crate) struct CoreReport {
     pub last_end_ns: u64,
     pub errors: ErrorTable,
     pub each: Vec<OpTime>,
+    /// End of the first operation that is missing in `each`; [`u64::MAX`] without one.
+    pub each_until_ns: u64,
     /// Counts of retries, if failed operations are sent again.
     pub retries: Option<RetryCounts>,
     /// Counts of circuit breakers, if clients have some.
@@ -232,6 +237,7 @@ impl WorkerCore {
             last_end_ns: 0,
             errors: ErrorTable::new(),
             each: Vec::with_capacity(setup.each_max),
+            each_until_ns: u64::MAX,
             taint: setup.taint,
             cpu_at_start_ns: 0,
             queued_at_start_ns: 0,
@@ -584,23 +590,6 @@ impl WorkerCore {
         }
     }
 
-    fn keep(&mut self, lane: usize, end_ns: u64, outcome: Outcome, rows: u64) {
-        if self.each.len() == self.each.capacity() {
-            return;
-        }
-        let Lane { client, kind, cycle, scheduled_ns, sent_ns, .. } = self.lanes[lane];
-        self.each.push(OpTime {
-            client,
-            cycle: cycle - 1,
-            kind: kind as KindId,
-            outcome,
-            scheduled_ns,
-            sent_ns,
-            end_ns,
-            rows,
-        });
-    }
-
     /// Returns the worker's final report.
     pub fn report(self) -> CoreReport {
         self.publish_usage();
@@ -611,6 +600,7 @@ impl WorkerCore {
             stop: self.ended.unwrap_or(StopReason::Cancelled),
             errors: self.errors,
             each: self.each,
+            each_until_ns: self.each_until_ns,
             retries: retries.map(Retries::report),
             breaker: circuits.map(Circuits::report),
         }

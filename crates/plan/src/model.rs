@@ -330,6 +330,9 @@ pub struct Drive {
     pub durability: Durability,
     /// Longest time of an operation, in nanoseconds.
     pub op_timeout_ns: u64,
+    /// Most operations that are recorded one by one, the first ones after the warm-up; `None` for none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_operations: Option<u32>,
     /// Moment at which the disk loses power, which ends the phase; counted from the phase's beginning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cut: Option<CutMoment>,

@@ -118,6 +118,9 @@ fn driven(drive: &Drive) -> String {
     for fault in &drive.faults {
         durability += &format!(", {fault}");
     }
+    if let Some(most) = drive.keep_operations {
+        durability += &format!(", up to {} recorded", counted(most as usize, "operation"));
+    }
     if drive.scenarios.is_empty() {
         let clients = clients(drive, drive.clients, &drive.pace, drive.think);
         return format!("{clients}, {limit}{warmup}, {durability}; {}", shares(&drive.mix));

@@ -229,6 +229,7 @@ impl PlanReader<'_> {
         let wake = self.swept(section, phase, "wake", Self::named);
         let io = self.swept(section, phase, "io", Self::named);
         let pin = self.given(section, "pin", |this, node, _| this.processors(node));
+        let keep_operations = self.given(section, "keep_operations", Self::count);
         let warmup_ns = match section.get("warmup") {
             Some(node) => self.choices(phase, &node, |node| self.warmup(node)),
             None => Some(Choices::fixed(Some(0), section.span.clone())),
@@ -242,7 +243,7 @@ impl PlanReader<'_> {
 
         let (pace, workers, depth, mix) = (pace?, workers?, depth?, mix?);
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
-        let (warmup_ns, durability) = (warmup_ns?, durability?);
+        let (warmup_ns, durability, keep_operations) = (warmup_ns?, durability?, keep_operations?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
         let (connect_timeout_ns, backoff, retry, tries) = (connect_timeout_ns?, backoff?, retry?, tries?);
         if section.get("tries").is_some() && retry.values().all(Option::is_none) {
@@ -311,6 +312,7 @@ impl PlanReader<'_> {
                 undisturbed_within_ns: None,
                 durability: durability.at(point),
                 op_timeout_ns: op_timeout_ns.at(point),
+                keep_operations,
                 power_cut: power_cut.as_ref().map(|cut| cut.at(point)),
                 power_node: power_node.at(point),
             })

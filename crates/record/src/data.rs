@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::distribution::Distribution;
 pub use crate::fault::{FaultKind, FaultSpan, fault_name};
+pub use crate::operations::{Operation, Operations};
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// Facts known at the start of a run.
@@ -548,6 +549,8 @@ pub struct Phase {
     pub end: PhaseEnd,
     /// Slices of the phase, with packed histograms: an hour of dense ones would be gigabytes.
     pub slices: Vec<Slice<Distribution>>,
+    /// Operations one by one, if they were kept (`keep_operations`).
+    pub operations: Option<Operations>,
 }
 
 /// A trial, read back.

@@ -17,6 +17,8 @@ pub mod data;
 mod distribution;
 mod error;
 mod fault;
+mod leb128;
+mod operations;
 mod outline;
 mod reader;
 mod rows;

@@ -1,5 +1,6 @@
 //! Reads a recording: of a finished run, of one that was killed, and of one that is still going on.
 
+mod operations;
 mod slices;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use crate::data::{
 use crate::distribution::Distribution;
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside};
+use operations::read_operations;
 use slices::read_slices;
 
 /// Largest count and latest time of a recording: two years, in nanoseconds. Calculations with such numbers do not overflow.
@@ -409,7 +411,7 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
         let unfinished = || PhaseEnd { end_ns: header.start_ns, ..PhaseEnd::default() };
         let end: PhaseEnd = optional_document(row, 3)?.unwrap_or_else(unfinished);
         check_time("a phase", 0, header.start_ns.max(end.end_ns))?;
-        Ok(((row.get(0)?, row.get(1)?), Phase { header, end, slices: Vec::new() }))
+        Ok(((row.get(0)?, row.get(1)?), Phase { header, end, slices: Vec::new(), operations: None }))
     })?;
     let mut phases: Phases = found.into_iter().collect();
     let sql = "SELECT trial, phase, name, subject, value, n FROM result ORDER BY trial, phase, ordinal";
@@ -420,6 +422,7 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
         phase_of(&mut phases, row).map(|phase| phase.end.results.push(result))
     })?;
     read_slices(connection, &mut phases)?;
+    read_operations(connection, &mut phases)?;
     for phase in phases.values_mut().filter(|phase| phase.end.state == PhaseState::Unfinished) {
         phase.end.end_ns = phase.slices.last().map_or(phase.end.end_ns, |slice| slice.end_ns);
     }

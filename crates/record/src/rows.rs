@@ -7,10 +7,10 @@ use rusqlite::types::{Null, Value};
 use rusqlite::{Connection, ToSql, params};
 
 use crate::data::{
-    AnswerCheck, Event, FaultSpan, LedgerCheck, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample, Series,
-    TrialHeader,
+    AnswerCheck, Event, FaultSpan, LedgerCheck, Operations, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample,
+    Series, TrialHeader,
 };
-use crate::schema::{DISTURBED, GENERATOR, UNFINISHED};
+use crate::schema::{DISTURBED, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_operations};
 use crate::ticks;
 
 type Written = rusqlite::Result<()>;
@@ -52,7 +52,8 @@ pub(crate) fn run(connection: &Connection, header: &RunHeader) -> Written {
 pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     // Rows that refer to others first.
-    for table in ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"] {
+    let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
+    for table in has_operations(connection)?.then_some("operations").into_iter().chain(tables) {
         put(connection, &format!("DELETE FROM {table} WHERE trial NOT NULL AND trial NOT IN ({kept})"), &[])?;
     }
     put(connection, &format!("DELETE FROM trial WHERE ordinal NOT IN ({kept})"), &[])?;
@@ -146,6 +147,14 @@ pub(crate) fn slice(
         insert(connection, "pause", params![trial, phase, slice.ordinal, GENERATOR, start_ns, end_ns, pause.cpu])?;
     }
     Ok(())
+}
+
+/// Inserts the operations of a phase that were kept one by one.
+pub(crate) fn operations(connection: &Connection, trial: u32, phase: u32, operations: &Operations) -> Written {
+    connection.execute_batch(OPERATIONS_DDL)?;
+    let (count, until_ns) = (operations.each.len() as i64, optional_int(operations.until_ns));
+    let times = crate::operations::encode(&operations.each);
+    insert(connection, "operations", params![trial, phase, GENERATOR, count, until_ns, times])
 }
 
 /// Inserts a histogram of slice (trial, phase, ordinal) `place`, with its kind, outcome and measure.

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
+
 /// `PRAGMA application_id` of a recording: "Plms".
 pub const APPLICATION_ID: i32 = 0x506c_6d73;
 
@@ -189,3 +191,24 @@ CREATE TABLE ledger (
   FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
 ) STRICT;
 ";
+
+/// The table of operations that were kept one by one. A recording has it only if they were, so that recordings with it and
+/// without it have one format.
+pub const OPERATIONS_DDL: &str = "
+CREATE TABLE IF NOT EXISTS operations (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  until_ns INTEGER,
+  times BLOB NOT NULL,
+  PRIMARY KEY (trial, phase, generator),
+  FOREIGN KEY (trial, phase) REFERENCES phase (trial, ordinal)
+) STRICT;
+";
+
+/// Returns true if a recording has the table of operations.
+pub(crate) fn has_operations(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = 'operations'";
+    connection.query_row(sql, [], |row| row.get(0))
+}

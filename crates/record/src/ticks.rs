@@ -2,18 +2,13 @@
 
 use plimsoll_core::Tick;
 
-/// Bits of a number in one byte. The bit above them is set if another byte follows.
-const BITS: u32 = 7;
+use crate::leb128;
 
 /// Returns the bytes of `ticks`.
 pub(crate) fn encode(ticks: &[Tick]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ticks.len() * 4);
-    for mut number in ticks.iter().flat_map(|tick| [tick.answered, tick.failed]) {
-        while number >> BITS > 0 {
-            bytes.push(number as u8 | 1 << BITS);
-            number >>= BITS;
-        }
-        bytes.push(number as u8);
+    for number in ticks.iter().flat_map(|tick| [tick.answered, tick.failed]) {
+        leb128::push(&mut bytes, number.into());
     }
     bytes
 }
@@ -21,24 +16,11 @@ pub(crate) fn encode(ticks: &[Tick]) -> Vec<u8> {
 /// Returns the ticks in `bytes`; `None` if they are damaged.
 pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Tick>> {
     let mut ticks = Vec::new();
+    let number = |bytes: &mut &[u8]| leb128::take(bytes, u32::BITS).map(|number| number as u32);
     while !bytes.is_empty() {
         ticks.push(Tick { answered: number(&mut bytes)?, failed: number(&mut bytes)? });
     }
     Some(ticks)
-}
-
-/// Takes a number from `bytes`; `None` if they end within it or it has more than 32 bits.
-fn number(bytes: &mut &[u8]) -> Option<u32> {
-    let mut number = 0u64;
-    for shift in (0..u32::BITS).step_by(BITS as usize) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        number |= u64::from(byte & !(1 << BITS)) << shift;
-        if byte >> BITS == 0 {
-            return u32::try_from(number).ok();
-        }
-    }
-    None
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ use plimsoll_core::Slice;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::data::{
-    AnswerCheck, Event, FaultSpan, LedgerCheck, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series, TrialHeader,
+    AnswerCheck, Event, FaultSpan, LedgerCheck, Operations, PhaseEnd, PhaseHeader, RunHeader, RunState, Sample, Series,
+    TrialHeader,
 };
 use crate::error::RecordError;
 use crate::rows;
@@ -209,6 +210,14 @@ impl Recorder {
     /// See [`Recorder::begin_trial`].
     pub fn slice(&self, trial: u32, phase: u32, slice: Slice) -> Result<(), RecordError> {
         self.write(move |rows, encoder| rows::slice(rows, encoder, trial, phase, &slice))
+    }
+
+    /// Records operations of a phase one by one. They are in the order of their ends.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn operations(&self, trial: u32, phase: u32, operations: Operations) -> Result<(), RecordError> {
+        self.write(move |rows, _| rows::operations(rows, trial, phase, &operations))
     }
 
     /// Records the samples of one moment. Each series may occur once.

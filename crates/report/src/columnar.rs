@@ -14,6 +14,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use plimsoll_analysis::RunView;
+use plimsoll_analysis::operations::OperationRow;
 use plimsoll_analysis::samples::SampleRow;
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_analysis::spans::SpanRow;
@@ -65,6 +66,25 @@ pub fn histograms(out: impl Write + Send, rows: impl Iterator<Item = SliceRow>) 
         times.into_iter().map(move |(ns, count)| (Rc::clone(&row), ns, count))
     });
     write(out, columns, buckets)
+}
+
+/// Writes the operations that were recorded one by one.
+pub fn operations<'a>(out: impl Write + Send, rows: impl Iterator<Item = OperationRow<'a>>) -> io::Result<()> {
+    let columns: &[Column<OperationRow<'a>>] = &[
+        ("trial_ordinal", Whole(|row| Some(row.trial_ordinal.into()))),
+        ("phase_ordinal", Whole(|row| Some(row.phase_ordinal.into()))),
+        ("trial", Text(|row| Some(&row.trial))),
+        ("phase", Text(|row| Some(row.phase))),
+        ("op", Text(|row| Some(row.op))),
+        ("client", Whole(|row| Some(row.operation.client.into()))),
+        ("outcome", Text(|row| Some(row.operation.outcome.name()))),
+        ("due_s", Real(|row| Some(seconds(row.operation.due_ns)), 6)),
+        ("sent_s", Real(|row| Some(seconds(row.operation.sent_ns)), 6)),
+        ("end_s", Real(|row| Some(seconds(row.operation.end_ns)), 6)),
+        ("response_ns", Whole(|row| whole(row.operation.end_ns.saturating_sub(row.operation.due_ns)))),
+        ("service_ns", Whole(|row| whole(row.operation.end_ns.saturating_sub(row.operation.sent_ns)))),
+    ];
+    write(out, columns, rows)
 }
 
 /// Writes the sampled series.

@@ -34,6 +34,7 @@ fn result() -> DriveResult {
         due: 30,
         stop: StopReason::Limit,
         each: Vec::new(),
+        each_until_ns: None,
         errors: Vec::new(),
         lost_connections: 0,
         ended_connections: 0,

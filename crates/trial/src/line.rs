@@ -239,6 +239,7 @@ mod tests {
             undisturbed_within_ns: None,
             durability: plimsoll_core::Durability::Buffered,
             op_timeout_ns: 1,
+            keep_operations: None,
             power_cut: None,
             power_node: Default::default(),
         };

@@ -211,6 +211,7 @@ impl TrialRun<'_, '_> {
         let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));
         let faults = (drive.faults.clone(), seed);
         let result = self.driven(Driven { power_cut, faults, ..driven })?;
+        self.record_operations(ordinal, drive, &result)?;
         self.push_not_done(power_cut.map(|(cut, _)| cut), end)?;
         if let Some(seconds) = self.directed.join_s.take() {
             end.push(ResultName::JoinSeconds, seconds);

@@ -39,9 +39,9 @@ fn cut(cuts: &[Cut]) -> Run {
         end.push(ResultName::AtRiskWrites, one.at_risk);
         end.push(ResultName::Seconds, 0.5);
         let checked = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
-        let mut check = Phase { header: header.clone(), end: checked, slices: Vec::new() };
+        let mut check = Phase { header: header.clone(), end: checked, slices: Vec::new(), operations: None };
         (check.header.ordinal, check.header.kind) = (10 * number + 1, PhaseKind::Check);
-        trial.phases.push(Phase { header, end, slices: Vec::new() });
+        trial.phases.push(Phase { header, end, slices: Vec::new(), operations: None });
         trial.phases.push(check);
         let start_ns = drive.header.start_ns;
         trial.ledgers.push(LedgerCheck {

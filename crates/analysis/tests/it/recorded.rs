@@ -163,6 +163,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             ..PhaseEnd::default()
         },
         slices,
+        operations: None,
     }
 }
 

@@ -538,6 +538,7 @@ impl Phases {
                 ..PhaseEnd::default()
             },
             slices: Vec::new(),
+            operations: None,
         });
         self.phases.last_mut().unwrap()
     }

@@ -31,7 +31,7 @@ fn duckdb(place: &Place, directory: &Path, queries: &str) -> Ran {
 
 fn driven(place: &Place) {
     let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --for 2s --slice 100ms";
-    place.line(&format!("{drive} --warmup 0s -q")).expect(0);
+    place.line(&format!("{drive} --warmup 0s --keep-operations 1M -q")).expect(0);
 }
 
 #[test]
@@ -44,15 +44,15 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
         let files = std::fs::read_dir(directory).unwrap();
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
     };
-    assert_eq!(names(&run.join("tables")).len(), 8);
+    assert_eq!(names(&run.join("tables")).len(), 9);
     let book = include_str!("../../../../docs/src/exports.md");
     let queries: Vec<&str> = book.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(queries.len(), 6);
+    assert_eq!(queries.len(), 7);
     let ran = duckdb(&place, &run, &queries.concat()).expect(0);
     let rows: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
     // Reads and updates; ten slices, each beside every disk; both types, all together and those of the load. There
     // were no faults.
-    assert_eq!((rows[0], rows[4]), (2, 0), "{rows:?}");
+    assert_eq!((rows[0], rows[4], rows[6]), (2, 0, 10), "{rows:?}");
     assert!(rows[1] >= 10 && rows[1].is_multiple_of(10) && rows[2] >= 4, "{rows:?}");
     let query = |at: usize| queries[at].trim().trim_end_matches(';').to_owned();
     let longest = "SELECT max(max_ns) / 1e6 FROM 'tables/slices.parquet' WHERE phase_kind = 'drive' AND NOT warmup";
@@ -66,15 +66,45 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
              WHERE q.op = 'all' AND p.phase_kind = 'drive' AND abs(q.p99_ms * 1e6 / p.p90_ns - 1) < 0.02",
             query(2).replace("0.99", "0.9")
         ),
+        // The operations one by one are those of the slices, and the longest is the longest there, to 3 digits.
+        "SELECT 1 FROM (SELECT op, count(*) AS n, max(response_ns) FILTER (WHERE outcome <> 'rejected') AS longest
+                        FROM 'tables/operations.parquet' GROUP BY op) o
+         JOIN (SELECT op, sum(count) AS n, max(max_ns) AS longest FROM 'tables/slices.parquet'
+               WHERE phase_kind = 'drive' GROUP BY op) s ON s.op = o.op
+         WHERE s.n = o.n AND abs(s.longest / o.longest - 1) < 0.01"
+            .to_owned(),
+        "SELECT 1 FROM 'tables/operations.parquet' WHERE service_ns > response_ns OR sent_s < due_s OR end_s < sent_s"
+            .to_owned(),
     ];
     let ran = duckdb(&place, &run, &truths.join(";")).expect(0);
-    assert_eq!(ran.out.lines().collect::<Vec<_>>(), ["1", "1", "1"], "{truths:?}");
+    assert_eq!(ran.out.lines().collect::<Vec<_>>(), ["1", "1", "1", "2", "0"], "{truths:?}");
     // A second time the files are replaced, and a recording is never.
     place.line("report latest --format parquet").expect(0);
     let recording = run.join("run.sqlite");
     std::fs::remove_file(run.join("tables/goals.parquet")).unwrap();
     std::fs::hard_link(&recording, run.join("tables/goals.parquet")).unwrap();
     place.line("report latest --format parquet").expect(2).says("is a recording, or a part of one");
+}
+
+#[test]
+fn of_more_operations_than_are_wanted_the_first_are_exported_and_an_event_has_the_moment() {
+    let place = Place::new();
+    let drive = "drive kv --mix read=1 --on sqlite --set records=200 --clients 2 --for 1s --keep-operations 100 -q";
+    place.line(drive).expect(0);
+    place.line("report latest --full").expect(0).says("recorded one by one");
+    place.line("report latest --format parquet").expect(0);
+    // Every operation before the moment is there, and none behind it: the slices have more.
+    let queries = [
+        "SELECT 1 FROM 'tables/operations.parquet' LIMIT 101",
+        "SELECT 1 FROM 'tables/spans.parquet' WHERE kind = 'event' AND name LIKE '%recorded one by one%'",
+        "SELECT 1 FROM (SELECT max(end_s) AS s FROM 'tables/operations.parquet') o
+         JOIN 'tables/slices.parquet' s ON s.op = 'all' AND s.phase_kind = 'drive' AND s.end_s > o.s
+         HAVING sum(s.count) > 100",
+    ];
+    let ran = duckdb(&place, &place.all_runs().remove(0), &queries.join(";")).expect(0);
+    let rows: Vec<u64> = ran.out.lines().map(|line| line.parse().unwrap()).collect();
+    assert!((90..=100).contains(&rows[0]) && rows[1..] == [1, 1], "{rows:?}");
+    place.line("drive kv --on sqlite --keep-operations 2M").expect(2).says("`keep_operations`");
 }
 
 #[test]

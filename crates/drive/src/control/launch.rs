@@ -16,6 +16,7 @@ use crate::blocking;
 use crate::board::{Board, SERVERS_MAX, Shared};
 use crate::clock::{Clock, thread_cpu_ns, thread_queued_ns};
 use crate::control::Drive;
+use crate::each;
 use crate::grid::Grid;
 use crate::group::{Placed, worker_of};
 use crate::link::SessionLink;
@@ -27,8 +28,6 @@ use crate::worker::{Rests, Settings, Setup, Start, WorkerCore};
 
 /// Workers up to which each says how long it waited for a processor: that costs it some 5 µs a slice.
 const QUEUED_WORKERS_MAX: usize = 256;
-/// Operations whose times are kept where their number is not known beforehand, over all workers.
-const EACH_MAX: usize = 1 << 20;
 
 const NO_MEMORY: &str = "memory for the histograms of its threads: use fewer clients, or raise the limit on addresses \
                          (ulimit -v)";
@@ -106,7 +105,7 @@ impl<'a> RunningPhase<'a> {
                 observer,
                 board: phase.boards[worker].clone(),
                 shared: phase.shared.clone(),
-                each_max: each_max(spec, clients.len(), workers),
+                each_max: each::room(spec, clients.len(), workers),
                 first_cycle: spec.first_cycle,
                 rests: Rests::new(spec, placed.group.think, placed.seed, clients.len(), &kinds),
                 settings,
@@ -269,12 +268,4 @@ pub(crate) fn pin(processor: u32) -> Result<(), StoreError> {
         StoreError::new(StoreErrorKind::Usage, format!("a worker cannot be bound to processor {processor}: {errno}"))
             .next("name processors that this process may use: `nproc` says how many, /proc/self/status which")
     })
-}
-
-fn each_max(spec: &DriveSpec, clients: usize, workers: usize) -> usize {
-    match (spec.keep_each, spec.limit) {
-        (false, _) => 0,
-        (true, Limit::Ops(ops)) => usize::try_from(ops).unwrap_or(usize::MAX).saturating_mul(clients).min(EACH_MAX),
-        (true, _) => EACH_MAX / workers,
-    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{
     Answer, BlockingSession, Measure, Op, OpKind, Outcome, Sessions, StoreError, StoreErrorKind, Value,
 };
-use plimsoll_drive::{Breaker, DriveError, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
+use plimsoll_drive::{Breaker, DriveError, DriveResult, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
 
 use crate::allocations::AllocationWatch;
 use crate::seen::{Numbered, drive, drive_until, drive_with, endless, refused};
@@ -103,6 +103,21 @@ fn an_open_loop_deals_one_schedule_to_all_threads() {
     // An operation that was sent and had no answer by the end has a lag, too.
     let sent = driven.result.ops..=driven.result.ops + driven.result.unfinished;
     assert!(sent.contains(&driven.result.lag.n), "{} of {sent:?}", driven.result.lag.n);
+}
+
+#[test]
+fn the_first_operations_are_kept_up_to_a_moment_before_which_none_is_missing() {
+    let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, each_max: 60, ..for_ms(500) };
+    let (driven, _) = drive(&spec, taking(MS * 2, 3), endless());
+    let DriveResult { each, each_until_ns, ops, .. } = &driven.result;
+    assert!((30..=60).contains(&each.len()) && *ops > 60, "{} of {ops}", each.len());
+    let until_ns = each_until_ns.expect("there was no room for all");
+    assert!(each.iter().all(|op| op.end_ns < until_ns && op.end_ns >= op.sent_ns));
+    // Each operation that ended before has a place in the schedule that no other one has.
+    let scheduled: BTreeSet<u64> = each.iter().map(|op| op.scheduled_ns).collect();
+    assert_eq!(scheduled.len(), each.len());
+    let (driven, _) = drive(&DriveSpec { each_max: 1_000, ..spec }, taking(MS * 2, 3), endless());
+    assert_eq!((driven.result.each.len() as u64, driven.result.each_until_ns), (driven.result.ops, None));
 }
 
 #[test]

@@ -195,6 +195,18 @@ fn circuit_breakers_open_after_failures_in_a_row_for_a_time() {
     assert!(outline.contains(", circuit open for 2s after 5 failures in a row"), "{outline}");
 }
 
+#[test]
+fn operations_are_recorded_one_by_one_up_to_a_number() {
+    let plan = plan(&format!("{HEAD}{DRIVE}keep_operations = 1000"));
+    let kept = plan.trials.iter().map(|trial| match &trial.phases[1].step {
+        PhaseStep::Drive(drive) => drive.keep_operations,
+        _ => panic!("a drive"),
+    });
+    assert!(kept.eq([Some(1_000)]));
+    let outline = plan.outline(&|_| None).join("\n");
+    assert!(outline.contains(", up to 1000 operations recorded"), "{outline}");
+}
+
 fn with_file(text: &str, file: &str) -> Result<Plan, PlanError> {
     let files = |path: &str| match path {
         "dir/a.sql" | "arrivals.txt" => Ok(file.to_owned()),

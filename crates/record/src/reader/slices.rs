@@ -60,7 +60,7 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
 }
 
 /// Checks that the load generator in the column at `position` is the only one that is known.
-fn check_generator(row: &Row<'_>, position: usize) -> Read<()> {
+pub(super) fn check_generator(row: &Row<'_>, position: usize) -> Read<()> {
     match row.get::<_, i64>(position)? {
         found if found == i64::from(GENERATOR) => Ok(()),
         found => Err(Fault::Generator(found)),

@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_record::data::{PhaseEnd, Run, RunState};
+use plimsoll_record::data::{Operations, PhaseEnd, Run, RunState};
 use plimsoll_record::schema::FORMAT;
 use plimsoll_record::{RecordError, Recorder};
 
@@ -17,6 +17,7 @@ fn recording(runs_dir: &Path) -> PathBuf {
         recorder.sample(synthetic::sample(0, ordinal)).unwrap();
     }
     recorder.fault(synthetic::fault(0, 0, 0)).unwrap();
+    recorder.operations(0, 0, Operations::default()).unwrap();
     recorder.end_phase(0, 0, PhaseEnd::default()).unwrap();
     recorder.finish(RunState::Complete, 5).unwrap()
 }
@@ -103,6 +104,8 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE histogram SET outcome = 'good' WHERE slice = 3", "\"good\" is unknown"),
         ("UPDATE slice SET ticks = x'ff' WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
         ("UPDATE slice SET ticks = zeroblob(3) WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
+        ("UPDATE operations SET times = x'05'", "the operations of phase"),
+        ("UPDATE operations SET until_ns = -1", "\"until_ns\" is not a count"),
         ("UPDATE fault SET kind = 'nonsense'", "\"nonsense\" is unknown"),
         ("UPDATE fault SET taken_ns = -1", "-1 in the column \"taken_ns\" is not a count"),
         ("UPDATE slice SET disturbed_ns = 1000000000000000000", "\"disturbed_ns\" is not a count"),
@@ -124,7 +127,7 @@ fn rows_that_cannot_be_are_damage() {
 
 #[test]
 fn measurements_of_a_load_generator_that_is_not_known_are_refused() {
-    for table in ["slice", "histogram", "pause"] {
+    for table in ["slice", "histogram", "pause", "operations"] {
         let place = tempfile::tempdir().unwrap();
         let path = recording(place.path());
         change(&path, &format!("UPDATE {table} SET generator = 3"));

@@ -1,6 +1,6 @@
 //! Resumption of a recording after its program was killed.
 
-use plimsoll_record::data::{Event, EventClass, LedgerCheck, Level, PhaseEnd, Run, RunState};
+use plimsoll_record::data::{Event, EventClass, LedgerCheck, Level, Operations, PhaseEnd, Run, RunState};
 use plimsoll_record::{RecordError, Recorder, glance};
 
 use crate::synthetic;
@@ -15,6 +15,7 @@ fn write(recorder: &Recorder, trial: u32, ends: bool) {
     recorder.begin_phase(synthetic::phase(trial, 0)).unwrap();
     recorder.slice(trial, 0, synthetic::slice(0)).unwrap();
     recorder.fault(synthetic::fault(trial, 0, 0)).unwrap();
+    recorder.operations(trial, 0, Operations::default()).unwrap();
     recorder.end_phase(trial, 0, PhaseEnd::default()).unwrap();
     recorder.ledger_check(LedgerCheck { trial, ..LedgerCheck::default() }).unwrap();
     recorder.event(event(5 + u64::from(trial), Some(trial))).unwrap();

@@ -5,8 +5,8 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, PhaseEnd, PhaseResult, PhaseState,
-    ResultName, Run, RunState, Sample, Series, SeriesKind,
+    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, Operation, Operations, PhaseEnd,
+    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
@@ -38,6 +38,16 @@ fn end() -> PhaseEnd {
         footprint: Some(Footprint { data_bytes: 10, index_bytes: None, total_bytes: Some(12) }),
         remarks: vec![(About::Plan, "SCAN coupons".into())],
     }
+}
+
+fn operations() -> Operations {
+    let op =
+        |kind, client, outcome, due_ns, sent_ns, end_ns| Operation { kind, client, outcome, due_ns, sent_ns, end_ns };
+    let each = vec![
+        op(0, 1, Outcome::Ok, 1_000_000_000, 1_000_000_500, 1_000_300_000),
+        op(2, 70_000, Outcome::Unknown, 0, 1_000_000_000, 11_000_000_000),
+    ];
+    Operations { each, until_ns: Some(11_000_000_001) }
 }
 
 fn answers() -> AnswerCheck {
@@ -90,6 +100,7 @@ fn write(runs_dir: &Path, id: &str) -> Recorder {
     recorder.sample(sample).unwrap();
     recorder.slice(0, 0, last_slice()).unwrap();
     recorder.sample(synthetic::sample(0, 2)).unwrap();
+    recorder.operations(0, 0, operations()).unwrap();
     recorder.end_phase(0, 0, end()).unwrap();
     recorder.answer_check(answers()).unwrap();
     recorder.ledger_check(ledger()).unwrap();
@@ -127,11 +138,13 @@ fn everything_that_was_handed_over_is_read_back() {
     assert_eq!(trial.phases[0].end, end());
     let slices = [synthetic::slice(0), synthetic::slice(1), last_slice()];
     assert_eq!(trial.phases[0].slices, slices.each_ref().map(packed));
+    assert_eq!(trial.phases[0].operations, Some(operations()));
 
     let cut = &run.trials[1];
     assert_eq!((&cut.header, cut.end_ns), (&synthetic::trial(1), None));
     let unfinished = PhaseEnd { end_ns: 1_000_000_000, ..PhaseEnd::default() };
     assert_eq!((&cut.phases[0].header, &cut.phases[0].end), (&synthetic::phase(1, 1), &unfinished));
+    assert_eq!(cut.phases[0].operations, None);
     assert_eq!(growing.trials, run.trials);
 }
 

@@ -6,11 +6,13 @@ use std::io;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
+use plimsoll_analysis::operations::operations;
 use plimsoll_analysis::samples::{samples, series};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::spans::spans;
 use plimsoll_analysis::view;
-use plimsoll_record::data::{Run, RunState};
+use plimsoll_core::Outcome;
+use plimsoll_record::data::{Operation, Operations, Run, RunState};
 use plimsoll_report::columnar;
 use serde_json::Value;
 
@@ -136,6 +138,7 @@ fn tables(run: &Run) -> Vec<(&'static str, Read)> {
     vec![
         ("slices", read(|out| columnar::slices(out, slices(run)))),
         ("histograms", read(|out| columnar::histograms(out, slices(run)))),
+        ("operations", read(|out| columnar::operations(out, operations(run)))),
         ("series", read(|out| columnar::series(out, series(run)))),
         ("samples", read(|out| columnar::samples(out, samples(run)))),
         ("spans", read(|out| columnar::spans(out, &spans(run)))),
@@ -182,6 +185,32 @@ fn tables_have_the_counts_of_the_recording_with_types() {
     let kinds = tables["spans"].1.iter().filter(|row| row["kind"] == Field::Str("phase".into()));
     assert_eq!(kinds.count(), phases);
     assert!(!tables["answers"].1.is_empty() && !tables["goals"].1.is_empty());
+}
+
+#[test]
+fn operations_that_were_recorded_one_by_one_have_a_row_each() {
+    let mut run = study::complete();
+    assert!(operations(&run).next().is_none());
+    let (trial, phase) = (run.trials[1].header.ordinal, run.trials[1].phases[0].header.name.clone());
+    let (outcome, kind) = (Outcome::Unknown, 0);
+    let op =
+        Operation { kind, client: 3, outcome, due_ns: 1_500_000_000, sent_ns: 1_500_000_400, end_ns: 1_500_001_000 };
+    run.trials[1].phases[0].operations = Some(Operations { each: vec![op], until_ns: Some(1_500_001_001) });
+    let (_, rows) = read(|out| columnar::operations(out, operations(&run)));
+    assert_eq!(rows.len(), 1);
+    let text = |text: &str| Field::Str(text.to_owned());
+    for (column, wanted) in [
+        ("trial_ordinal", Field::Long(trial.into())),
+        ("phase", text(&phase)),
+        ("op", text(&run.trials[1].header.kinds[0].name)),
+        ("client", Field::Long(3)),
+        ("outcome", text("unknown")),
+        ("due_s", Field::Double(1.5)),
+        ("response_ns", Field::Long(1_000)),
+        ("service_ns", Field::Long(600)),
+    ] {
+        assert_eq!(rows[0][column], wanted, "{column}");
+    }
 }
 
 #[test]

@@ -410,6 +410,7 @@ impl Running<'_> {
             due: self.schedule.map_or(0, |schedule| schedule.counted),
             stop,
             each: self.each,
+            each_until_ns: None,
             errors: self.errors,
             lost_connections: 0,
             ended_connections: 0,

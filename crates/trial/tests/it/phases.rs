@@ -391,3 +391,25 @@ fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
     assert_eq!(value(drive, ResultName::BreakerOpened), 1.0);
     assert_eq!(promises(&run), [plimsoll_analysis::view::GoalState::Held; 2]);
 }
+
+#[test]
+fn operations_are_recorded_one_by_one_if_the_plan_wants_that_and_a_cut_is_an_event() {
+    let simulation = Simulation::new();
+    let drive = "drive; clients = 1; for = \"300ms\"; rate = \"200/s\"; mix = { update = 1 }";
+    let (all, first) = (format!("{drive}; keep_operations = 1000"), format!("{drive}; keep_operations = 10"));
+    let text = plan(TOY, &["load", drive, &all, &first]);
+    let (error, run) = simulation.run(&simulation.plan(&text), &Sort::default(), &Heard::default(), &RealTime);
+    assert_eq!((error, &run.state), (None, &RunState::Complete));
+    assert_eq!(phase(&run, "drive").operations, None);
+    let all = phase(&run, "drive_2").operations.as_ref().unwrap();
+    assert_eq!(all.each.len() as f64, value(phase(&run, "drive_2"), ResultName::Ops));
+    assert!(all.until_ns.is_none() && all.each.is_sorted_by_key(|op| op.end_ns), "{all:?}");
+    assert!(all.each.iter().all(|op| op.due_ns <= op.sent_ns && op.sent_ns <= op.end_ns), "{all:?}");
+    let first = phase(&run, "drive_3").operations.as_ref().unwrap();
+    let until_ns = first.until_ns.expect("there were more");
+    assert_eq!(first.each.len(), 10);
+    assert!(first.each.iter().all(|op| op.end_ns < until_ns), "{first:?}");
+    let events: Vec<&str> = run.events.iter().map(|event| event.text.as_str()).collect();
+    let told = events.iter().filter(|text| text.starts_with("10 operations were recorded one by one")).count();
+    assert_eq!(told, 1, "{events:?}");
+}

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::slices::slices;
-use plimsoll_analysis::{RunView, samples, spans};
+use plimsoll_analysis::{RunView, operations, samples, spans};
 use plimsoll_record::data::Run;
 use plimsoll_report::columnar;
 use plimsoll_trial::{TrialError, write_error};
@@ -14,7 +14,8 @@ use plimsoll_trial::{TrialError, write_error};
 use super::{ELSEWHERE, Output, must_not_overwrite};
 
 /// Names of the tables. A file has the name of its table.
-const TABLES: [&str; 8] = ["slices", "histograms", "series", "samples", "spans", "answers", "phases", "goals"];
+const TABLES: [&str; 9] =
+    ["slices", "histograms", "operations", "series", "samples", "spans", "answers", "phases", "goals"];
 
 /// Advice if the output is a file.
 const NO_FILE: &str = "--format parquet writes several files: give --output a directory, or the name of a new one";
@@ -55,6 +56,7 @@ fn write(table: &str, file: &File, run: &Run, view: &RunView) -> std::io::Result
     match table {
         "slices" => columnar::slices(file, slices(run)),
         "histograms" => columnar::histograms(file, slices(run)),
+        "operations" => columnar::operations(file, operations::operations(run)),
         "series" => columnar::series(file, samples::series(run)),
         "samples" => columnar::samples(file, samples::samples(run)),
         "spans" => columnar::spans(file, &spans::spans(run)),
