@@ -15,7 +15,7 @@
 //! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
-//! | `findings` | `findings`: plants causes in servers, and counts how often findings name them |
+//! | `findings` | `findings`: plants causes in servers, and counts how often findings name them; also in data of others |
 //! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
 //! | `site` | `site`: builds the book as a site |
 //! | `pypi` | programs at a fixed release, from PyPI |

@@ -2,7 +2,7 @@
 //! others recorded, without training.
 //!
 //! `DIRECTORY` has files that `others/convert.py` made. The analysis answers by the program `others`, an example of its
-//! crate, in three ways ([`judge::Way`]). It sees series as samplers would have recorded them, and never the anomaly.
+//! crate, in three ways (`judge`). It sees series as samplers would have recorded them, and never the anomaly.
 //!
 //! | module | content |
 //! |---|---|

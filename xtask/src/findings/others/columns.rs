@@ -77,7 +77,7 @@ struct Source {
     columns: &'static [Column],
 }
 
-const SOURCES: [Source; 2] = [
+static SOURCES: [Source; 2] = [
     Source {
         name: "dbsherlock",
         operations: "dbmsCommittedCommands",

@@ -28,7 +28,7 @@ const DBSHERLOCK: &str = "dbsherlock";
 const DBPA: &str = "dbpa";
 
 /// All anomalies.
-pub const EXPECTED: [Expected; 17] = [
+pub static EXPECTED: [Expected; 17] = [
     of(
         DBSHERLOCK,
         "Poorly Written Query",

@@ -76,18 +76,25 @@ impl Counts {
         format!("| {name} | {sets} | {first} | {in_names} | {in_classes} | {wrong} | {nothing} |\n")
     }
 
-    fn sentence(&self, (source, share): (&str, &str)) -> String {
+    /// Returns the sentence of a share of the sets, whose anomalies have these rows.
+    fn sentence(&self, (source, share): (&str, &str), rows: &[&Counts]) -> String {
         let Counts { sets, first, in_names, in_classes, .. } = self;
         let percent = |count: &usize| self.percent(*count as f64);
+        // Some anomalies have many more sets than others.
+        let mean = |of: &dyn Fn(&Counts) -> usize| {
+            rows.iter().map(|row| row.percent(of(row) as f64)).sum::<f64>() / rows.len().max(1) as f64
+        };
         format!(
             "{source}, {share}: first {:.1} % ({first} of {sets}; by chance {:.1} %), wanted 70 %; in the first three \
              classes {:.1} % ({in_classes}; by chance {:.1} %), wanted 90 %; in the first three names {:.1} % \
-             ({in_names}).",
+             ({in_names}). Means of the anomalies: first {:.1} %, in the first three classes {:.1} %.",
             percent(first),
             self.percent(self.by_chance.0),
             percent(in_classes),
             self.percent(self.by_chance.1),
             percent(in_names),
+            mean(&|row| row.first),
+            mean(&|row| row.in_classes),
         )
     }
 }
@@ -106,11 +113,11 @@ pub fn expectations() -> String {
 pub fn tables(results: &[Judged]) -> String {
     let mut text = String::new();
     for way in WAYS {
-        let mut rows: BTreeMap<(&str, String), Counts> = BTreeMap::new();
+        let mut rows: BTreeMap<((&str, &str), String), Counts> = BTreeMap::new();
         let mut shares: BTreeMap<(&str, &str), Counts> = BTreeMap::new();
         for judged in results {
             for (_, _, judgement) in judged.ways.iter().filter(|(own, ..)| *own == way) {
-                rows.entry((judged.source(), judged.anomalies())).or_default().add(judged, *judgement);
+                rows.entry((judged.share(), judged.anomalies())).or_default().add(judged, *judgement);
                 shares.entry(judged.share()).or_default().add(judged, *judgement);
             }
         }
@@ -120,12 +127,13 @@ pub fn tables(results: &[Judged]) -> String {
              |---|---|---|---|---|---|---|\n",
             way.name()
         );
-        for ((source, anomalies), counts) in &rows {
+        for (((source, _), anomalies), counts) in &rows {
             text.push_str(&counts.row(&format!("{source}: {anomalies}")));
         }
         text.push('\n');
         for (share, counts) in &shares {
-            let _ = writeln!(text, "{}", counts.sentence(*share));
+            let own = rows.iter().filter(|((of, _), _)| of == share).map(|(_, counts)| counts);
+            let _ = writeln!(text, "{}", counts.sentence(*share, &own.collect::<Vec<_>>()));
         }
         text.push('\n');
     }
@@ -178,14 +186,16 @@ mod tests {
             judged("dbpa", &["lock waits"], &[Disk, Disk, Disk, Locks]),
             judged("dbpa", &["lock waits"], &[Disk, Memory, Network, Locks]),
             judged("dbpa", &["lock waits"], &[]),
+            judged("dbpa", &["io saturation"], &[Disk]),
             judged("dbsherlock", &both, &[Processor, Workload]),
         ]);
         for line in [
             "## region given, series that rise",
             "| dbpa: lock waits | 4 | 1 | 1 | 2 | 1 | 1 |",
             "| dbsherlock: Workload Spike + CPU Saturation | 1 | 1 | 1 | 1 | 0 | 0 |",
-            "dbpa, single: first 25.0 % (1 of 4; by chance 14.3 %), wanted 70 %; in the first three classes 50.0 % \
-             (2; by chance 42.9 %), wanted 90 %; in the first three names 25.0 % (1).",
+            "dbpa, single: first 40.0 % (2 of 5; by chance 14.3 %), wanted 70 %; in the first three classes 60.0 % \
+             (3; by chance 42.9 %), wanted 90 %; in the first three names 40.0 % (2). Means of the anomalies: first \
+             62.5 %, in the first three classes 75.0 %.",
         ] {
             assert!(tables.lines().any(|known| known == line), "{line}\n{tables}");
         }
