@@ -14,6 +14,7 @@
 //! | `trial` | one trial |
 //! | `judge` | effect, and judgement of the findings |
 //! | `table` | table of the results, and CSV |
+//! | `others` | `--others DIRECTORY OUT.csv`: data sets of others instead of trials |
 
 use std::path::Path;
 
@@ -25,6 +26,7 @@ use crate::process::{built, is_interrupted, pass_on_interrupts};
 mod cause;
 mod drawn;
 mod judge;
+mod others;
 mod planted;
 mod server;
 mod table;
@@ -42,11 +44,16 @@ struct Options {
     csv: String,
 }
 
-/// Runs the trials that `arguments` ask for, and prints the table.
+/// Runs the trials that `arguments` ask for, or asks about data sets of others, and prints the table.
 ///
 /// # Errors
 /// Fails if the arguments are wrong, the program cannot be built, or the CSV file cannot be written.
 pub fn findings(root: &Path, arguments: &[String]) -> Result {
+    if let [option, directory, csv] = arguments
+        && option == "--others"
+    {
+        return others::others(root, directory, csv);
+    }
     let options = options(arguments)?;
     let trials = drawn::trials(options.trials, options.seed);
     let program = built(root, "release")?;
@@ -87,7 +94,8 @@ fn options(arguments: &[String]) -> Result<Options> {
     let usage = || {
         format!(
             "cargo xtask findings [TRIALS] [--seed N] [--keep] OUT.csv: trials with planted causes; by default \
-             {TRIALS} trials of seed 1"
+             {TRIALS} trials of seed 1\n\
+             cargo xtask findings --others DIRECTORY OUT.csv: data sets of others"
         )
     };
     let (mut seed, mut is_kept, mut rest) = (1, false, Vec::new());
@@ -120,7 +128,14 @@ mod tests {
         assert_eq!(options(&["30", "--seed", "7", "out.csv"]), wanted(30, 7, false));
         assert_eq!(options(&["--keep", "30", "out.csv"]), wanted(30, 1, true));
         let none: [&str; 0] = [];
-        for wrong in [&none[..], &["0", "out.csv"], &["out.csv", "--seed"], &["--other", "out.csv"], &["1", "2", "3"]] {
+        for wrong in [
+            &none[..],
+            &["0", "out.csv"],
+            &["out.csv", "--seed"],
+            &["--other", "out.csv"],
+            &["--others", "out.csv"],
+            &["1", "2", "3"],
+        ] {
             assert!(options(wrong).unwrap_err().starts_with("cargo xtask findings"), "{wrong:?}");
         }
     }

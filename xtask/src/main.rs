@@ -15,7 +15,7 @@
 //! | `bench` | `bench`, `peers`: run the measurements in `bench/`, outside the workspace |
 //! | `labs` | `labs`: how long clusters take until they stand, and until they are gone |
 //! | `lines` | `lines`: the same search for the load line several times, and whether the searches agree |
-//! | `findings` | `findings`: plants causes in servers, and counts how often findings name them |
+//! | `findings` | `findings`: plants causes in servers, and counts how often findings name them; also in data of others |
 //! | `dist` | `dist`: makes a release: archive, Debian package, bill of materials, checksums |
 //! | `site` | `site`: builds the book as a site |
 //! | `pypi` | programs at a fixed release, from PyPI |
@@ -63,6 +63,8 @@ cargo xtask labs N [STORE …]   how long labs take until they stand, and until 
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
 cargo xtask findings [TRIALS] [--seed N] [--keep] CSV
                                plant causes in servers, and count how often findings name them: 300 trials, or as many
+cargo xtask findings --others DIRECTORY CSV
+                               count how often the right class of resource is named in data sets of others
 cargo xtask dist [--target TRIPLE] [--twice] | --try
                                make a release of HEAD in target/dist and try it in an empty root; --twice builds it again
                                elsewhere and compares; --try only tries the last one

@@ -1,0 +1,206 @@
+//! Answers of the analysis about series that other programs recorded, for `cargo xtask findings --others`.
+//!
+//! A line of the input is a JSON object about one data set, and the line of the output is its answer.
+//!
+//! | input | content |
+//! |---|---|
+//! | `step_s` | time between two readings, in seconds |
+//! | `region` | first reading of the anomaly, and the one after its last, from 0 |
+//! | `operations` | operations per second at each reading; `null` if unknown, as in all lists |
+//! | `latency_s` | mean latency at each reading, in seconds; an empty list if it is unknown |
+//! | `series` | series with `source`, `subject`, `name` and `unit` as samplers have them, `is_total` and `values` |
+//!
+//! | output | content |
+//! |---|---|
+//! | `given` | series that clearly differ in the region, in the order of a selection: `name`, and `rises` |
+//! | `found` | names of causes that findings have for slow moments in the region, in their order |
+
+#![allow(clippy::print_stdout, reason = "it answers on standard output")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use hdrhistogram::Histogram;
+use plimsoll_analysis::selection::{self, Selection};
+use plimsoll_analysis::view::{DifferenceOf, FindingView};
+use plimsoll_core::{Call, Measure, OpKind, Outcome, Slice, SliceHistogram};
+use plimsoll_record::Distribution;
+use plimsoll_record::data::{
+    Outline, Phase, PhaseEnd, PhaseHeader, PhaseKind, PhaseState, Run, RunHeader, RunState, Sample, Series, SeriesKind,
+    Trial, TrialHeader,
+};
+use serde_json::{Value, json};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// Longest time of a histogram.
+const HOUR_NS: u64 = 3_600_000_000_000;
+/// Latency of operations of which none was recorded. All are equal, so that only throughput makes moments slow.
+const UNKNOWN_LATENCY_S: f64 = 1e-3;
+/// Clients of a phase: so many that one of them is no share of the load.
+const CLIENTS: u32 = 128;
+
+fn main() -> Result {
+    for line in std::io::stdin().lines() {
+        println!("{}", answer(&serde_json::from_str(&line?)?)?);
+    }
+    Ok(())
+}
+
+fn answer(question: &Value) -> Result<Value> {
+    let step_s = question["step_s"].as_f64().filter(|step_s| *step_s > 0.0).ok_or("no `step_s`")?;
+    let slice_ns = (step_s * 1e9) as u64;
+    let position = |at: usize| question["region"][at].as_u64().ok_or("no `region`");
+    let (first, end) = (position(0)?, position(1)?);
+    let run = run(question, slice_ns, step_s)?;
+    let (from_ns, to_ns) = (first * slice_ns, end * slice_ns);
+    let selection = Selection { from_ns: Some(from_ns), to_ns: Some(to_ns), ..Selection::default() };
+    let compared = selection::explain(&run, &selection).map_err(|refused| refused.what)?;
+    let series = compared.differences.iter().filter(|one| one.of == DifferenceOf::Series && one.clear);
+    let given: Vec<Value> = series.map(|one| json!({ "name": one.name, "rises": one.inside > one.outside })).collect();
+    let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
+    let is_about = |finding: &&FindingView| {
+        finding.rule == "cause" && finding.spans_s.iter().any(|(start, end)| *start < to_s && *end > from_s)
+    };
+    let view = plimsoll_analysis::view(&run);
+    let names = view.findings.iter().filter(is_about).filter_map(|finding| finding.evidence.first());
+    let found: Vec<&str> = names.map(|evidence| evidence.series.as_str()).collect();
+    Ok(json!({ "given": given, "found": found }))
+}
+
+/// Returns the run that a recording of the data set would have given back.
+fn run(question: &Value, slice_ns: u64, step_s: f64) -> Result<Run> {
+    let latency_s = values(&question["latency_s"]);
+    let mut slices = Vec::new();
+    let mut last = 0.0;
+    for (at, operations) in values(&question["operations"]).into_iter().enumerate() {
+        // A reading that is missing is no fall of the throughput.
+        last = operations.unwrap_or(last);
+        let latency_s = latency_s.get(at).copied().flatten().unwrap_or(UNKNOWN_LATENCY_S);
+        slices.push(slice(at, slice_ns, last * step_s, latency_s)?);
+    }
+    let end_ns = slices.len() as u64 * slice_ns;
+    let mut samples: Vec<Sample> =
+        slices.iter().map(|slice| Sample { at_ns: slice.end_ns, ..Sample::default() }).collect();
+    let mut series = Vec::new();
+    for (position, one) in question["series"].as_array().ok_or("no `series`")?.iter().enumerate() {
+        let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+        let kind = if one["is_total"] == true { SeriesKind::Total } else { SeriesKind::Level };
+        let (source, subject, name, unit) = (text("source"), text("subject"), text("name"), text("unit"));
+        series.push(Series { source, subject, name, unit, kind });
+        for (sample, value) in samples.iter_mut().zip(values(&one["values"])) {
+            sample.values.extend(value.map(|value| (position as u32, value)));
+        }
+    }
+    let phase = Phase {
+        header: phase_header(),
+        end: PhaseEnd { end_ns, state: PhaseState::Complete, ..PhaseEnd::default() },
+        slices,
+    };
+    let trial = Trial {
+        header: trial_header(),
+        end_ns: Some(end_ns),
+        phases: vec![phase],
+        answers: Vec::new(),
+        ledgers: Vec::new(),
+        faults: Vec::new(),
+    };
+    Ok(Run {
+        header: run_header(slice_ns),
+        state: RunState::Complete,
+        end_ns: Some(end_ns),
+        trials: vec![trial],
+        series,
+        samples,
+        events: Vec::new(),
+        recorder_bytes: 0,
+    })
+}
+
+/// Returns the numbers of a list; `None` for each that is unknown.
+fn values(list: &Value) -> Vec<Option<f64>> {
+    list.as_array().into_iter().flatten().map(Value::as_f64).collect()
+}
+
+fn slice(at: usize, slice_ns: u64, operations: f64, latency_s: f64) -> Result<Slice<Distribution>> {
+    let mut histogram = Histogram::<u64>::new_with_bounds(1, HOUR_NS, 3)?;
+    let (count, latency_ns) = (operations.max(0.0).round() as u64, (latency_s * 1e9) as u64);
+    if count > 0 {
+        histogram.record_n(latency_ns.clamp(1, HOUR_NS), count)?;
+    }
+    let histogram = Distribution::from(&histogram);
+    let served = SliceHistogram { kind: 0, outcome: Outcome::Ok, measure: Measure::Service, histogram };
+    let start_ns = at as u64 * slice_ns;
+    let end_ns = start_ns + slice_ns;
+    Ok(Slice { ordinal: at as u32, start_ns, end_ns, histograms: vec![served], ..Slice::default() })
+}
+
+fn run_header(slice_ns: u64) -> RunHeader {
+    RunHeader {
+        id: "others".to_owned(),
+        plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
+        plan_name: "others".to_owned(),
+        title: String::new(),
+        question: String::new(),
+        answers: Vec::new(),
+        worthless: Vec::new(),
+        source: String::new(),
+        plan_text: String::new(),
+        plan_json: String::new(),
+        outline: Outline { trials: 1, ..Outline::default() },
+        command_line: Vec::new(),
+        tag: String::new(),
+        seed: 0,
+        slice_ns,
+        started_wall_ns: 0,
+        environment: Vec::new(),
+        left_out: Vec::new(),
+        notices: Vec::new(),
+        goals: Vec::new(),
+        figures: Vec::new(),
+    }
+}
+
+fn trial_header() -> TrialHeader {
+    TrialHeader {
+        ordinal: 0,
+        store: "store".to_owned(),
+        store_label: "store".to_owned(),
+        place: String::new(),
+        version: String::new(),
+        settings: Vec::new(),
+        failover_time: None,
+        rarer_cycles: BTreeMap::new(),
+        workload: "others".to_owned(),
+        params: BTreeMap::new(),
+        labels: BTreeMap::new(),
+        breaks: false,
+        kinds: vec![OpKind {
+            name: "operation".to_owned(),
+            call: Call::Nothing,
+            params: Vec::new(),
+            keep_answer: false,
+            step_of: None,
+        }],
+        record_count: 0,
+        record_bytes: 0,
+        start_ns: 0,
+    }
+}
+
+fn phase_header() -> PhaseHeader {
+    PhaseHeader {
+        trial: 0,
+        ordinal: 0,
+        name: "recorded".to_owned(),
+        kind: PhaseKind::Drive,
+        rung: None,
+        durability: None,
+        clients: CLIENTS,
+        workers: 1,
+        rate_per_s: None,
+        stages: Vec::new(),
+        finds_warmup: false,
+        start_ns: 0,
+    }
+}

@@ -1,0 +1,161 @@
+//! `cargo xtask findings --others DIRECTORY OUT.csv`: whether the right class of resource is named in data sets that
+//! others recorded, without training.
+//!
+//! `DIRECTORY` has files that `others/convert.py` made. The analysis answers by the program `others`, an example of its
+//! crate, in three ways (`judge`). It sees series as samplers would have recorded them, and never the anomaly.
+//!
+//! | module | content |
+//! |---|---|
+//! | `set` | data sets, read from CSV |
+//! | `columns` | columns as series, and their classes of resource |
+//! | `expected` | right classes for each anomaly |
+//! | `judge` | judgement of an answer |
+//! | `table` | tables of the results, and CSV |
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use self::expected::Expected;
+use self::judge::WAYS;
+use self::set::Set;
+use self::table::Judged;
+use crate::Result;
+use crate::process::{cargo, run, target};
+
+mod columns;
+mod expected;
+mod judge;
+mod set;
+mod table;
+
+const PACKAGE: &str = "plimsoll-analysis";
+const EXAMPLE: &str = "others";
+
+/// A data set that is asked about.
+struct Asked {
+    file: String,
+    set: Set,
+    parts: Vec<&'static Expected>,
+    question: String,
+}
+
+/// Asks about all data sets in `directory`, and prints the tables.
+///
+/// # Errors
+/// Fails if there are no data sets, one of them is broken, or the CSV file cannot be written.
+pub fn others(root: &Path, directory: &str, csv: &str) -> Result {
+    let asked = read(Path::new(directory))?;
+    run(cargo().args(["build", "--release", "--package", PACKAGE, "--example", EXAMPLE]).current_dir(root))?;
+    let program = target(root)?.join("release/examples").join(EXAMPLE);
+    let lines = answers(&program, &asked)?;
+    let mut text = table::CSV_HEADING.to_owned();
+    let mut results = Vec::new();
+    for (one, line) in asked.into_iter().zip(lines) {
+        let judged = judged(one, &line)?;
+        text.push_str(&table::csv_rows(&judged));
+        results.push(judged);
+    }
+    std::fs::write(csv, text).map_err(|error| format!("{csv}: {error}"))?;
+    println!("# cargo xtask findings --others: {} data sets\n", results.len());
+    println!("{}\n{}", table::expectations(), table::tables(&results));
+    Ok(())
+}
+
+/// Reads all files of a directory whose names end with `.csv`, in the order of their names.
+fn read(directory: &Path) -> Result<Vec<Asked>> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "csv") {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(format!(
+            "{}: has no data sets; make them by xtask/src/findings/others/convert.py (docs/src/planted.md)",
+            directory.display()
+        ));
+    }
+    files.sort_unstable();
+    let one = |path: &std::path::PathBuf| -> Result<Asked> {
+        let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        asked(file, &text).map_err(|what| format!("{}: {what}", path.display()))
+    };
+    files.iter().map(one).collect()
+}
+
+fn asked(file: String, text: &str) -> Result<Asked> {
+    let set = set::parse(text)?;
+    let parts = set.classes.iter().map(|class| expected::expected(&set.source, class));
+    let parts = parts.collect::<Result<Vec<&'static Expected>>>()?;
+    let question = columns::question(&set)?.to_string();
+    Ok(Asked { file, set, parts, question })
+}
+
+/// Returns the answers of the analysis, in the order of the questions.
+fn answers(program: &Path, asked: &[Asked]) -> Result<Vec<Value>> {
+    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
+    let mut command = Command::new(program);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+    let mut child = command.spawn().map_err(failed)?;
+    let mut input = child.stdin.take().ok_or("the program has no input")?;
+    // It answers while it reads.
+    let (written, done) = std::thread::scope(|scope| {
+        let writer = scope.spawn(move || asked.iter().try_for_each(|one| writeln!(input, "{}", one.question)));
+        let done = child.wait_with_output();
+        (writer.join(), done)
+    });
+    let done = done.map_err(failed)?;
+    if !done.status.success() {
+        return Err(format!("{}: {}", program.display(), done.status));
+    }
+    written.map_err(|_| "the questions could not be written".to_owned())?.map_err(failed)?;
+    let text = String::from_utf8_lossy(&done.stdout);
+    let lines = text.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("an answer: {error}")));
+    let lines = lines.collect::<Result<Vec<Value>>>()?;
+    match lines.len() == asked.len() {
+        true => Ok(lines),
+        false => Err(format!("{} questions have {} answers", asked.len(), lines.len())),
+    }
+}
+
+fn judged(asked: Asked, answer: &Value) -> Result<Judged> {
+    let Asked { file, set, parts, .. } = asked;
+    let mut judged = Judged { file, parts, ways: Vec::new() };
+    let right = judged.right();
+    for way in WAYS {
+        let named = judge::named(answer, &set.source, way).map_err(|what| format!("{}: {what}", judged.file))?;
+        let judgement = judge::judge(&right, &named);
+        judged.ways.push((way, named, judgement));
+    }
+    Ok(judged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_data_sets_and_a_broken_one_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let none = read(place.path()).err().unwrap();
+        assert!(none.contains("has no data sets; make them by xtask/src/findings/others/convert.py"), "{none}");
+        std::fs::write(place.path().join("a.csv"), "abnormal,a\n").unwrap();
+        let broken = read(place.path()).err().unwrap();
+        assert!(broken.contains("a.csv: the lines `# source:`"), "{broken}");
+        let unknown = "# source: dbpa\n# class: drought\n# step_s: 5\nabnormal,a\n0,1\n1,1\n";
+        std::fs::write(place.path().join("a.csv"), unknown).unwrap();
+        let unknown = read(place.path()).err().unwrap();
+        assert!(unknown.ends_with("a.csv: dbpa has no anomaly drought"), "{unknown}");
+    }
+
+    #[test]
+    fn the_converter_is_where_the_message_says() {
+        assert!(crate::root().join("xtask/src/findings/others/convert.py").is_file());
+    }
+}
