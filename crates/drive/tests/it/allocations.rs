@@ -31,7 +31,7 @@ impl AllocationWatch {
     }
 }
 
-/// Returns a receiver of slices that sets `stop` once a watch has `found` the number: the drive was for nothing else.
+/// Returns a receiver of slices that sets `stop` once a watch has `found` the number.
 pub fn stop_when<'a>(found: &'a AtomicU64, stop: &'a AtomicBool) -> impl FnMut(&Slice) + 'a {
     move |_: &Slice| {
         if found.load(SeqCst) != u64::MAX {

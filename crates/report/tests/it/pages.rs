@@ -41,7 +41,7 @@ fn noise(like: &Panel, lines: &[String], slices: u32, dice: &mut study::Dice) ->
     }
 }
 
-/// Gives the view of an hour `slices` slices and a hundred sampled series, with a peak in one reading of one of them.
+/// Fills the view of an hour with `slices` slices of a hundred sampled series, one of which has a peak.
 fn slice(view: &mut RunView, slices: u32) {
     let mut dice = study::Dice(7);
     let plots = &mut view.plots;
