@@ -96,6 +96,7 @@ fn run(question: &Value, slice_ns: u64, step_s: f64) -> Result<Run> {
         header: phase_header(),
         end: PhaseEnd { end_ns, state: PhaseState::Complete, ..PhaseEnd::default() },
         slices,
+        operations: None,
     };
     let trial = Trial {
         header: trial_header(),

@@ -29,11 +29,11 @@ fn judged(path: &Path) -> (StorageLocation, Probe, Judgement) {
     (place, seen, judged)
 }
 
-/// Measures every way at two sizes.
-fn all_ways(path: &Path) -> Vec<(Point, Result<Outcome, StoreError>)> {
+/// Measures every way at two sizes, for `takes` each.
+fn all_ways(path: &Path, takes: Duration) -> Vec<(Point, Result<Outcome, StoreError>)> {
     let (scratch, place) = (Scratch::new(path).unwrap(), StorageLocation::of(path).unwrap());
     let points = every(&[4096, 64 << 10], &Writing::ALL, &Flushing::ALL);
-    let one = |point| measure(&site(&scratch, &place), point, SHORT, &GO_ON).map(Option::unwrap);
+    let one = |point| measure(&site(&scratch, &place), point, takes, &GO_ON).map(Option::unwrap);
     points.into_iter().map(|point| (point, one(point))).collect()
 }
 
@@ -46,7 +46,7 @@ fn usual_ns(outcome: &Outcome) -> u64 {
 #[test]
 fn on_ext4_every_way_is_measured_and_a_flush_costs_more_than_none() {
     let mounted = Mounted::ext4("rw");
-    let all = all_ways(mounted.path());
+    let all = all_ways(mounted.path(), SHORT);
     assert_eq!(all.len(), 2 * 4 * 7 * 2);
     for (point, outcome) in &all {
         let measured = usual_ns(outcome.as_ref().unwrap());
@@ -95,7 +95,7 @@ fn on_tmpfs_flushes_cannot_be_real_and_there_is_no_o_direct() {
     let (_, _, judged) = judged(mounted.path());
     assert_eq!(judged.verdict, FlushVerdict::CannotBeReal);
     assert!(judged.because.contains("tmpfs keeps files in memory"), "{judged:?}");
-    for (point, outcome) in all_ways(mounted.path()) {
+    for (point, outcome) in all_ways(mounted.path(), SHORT / 10) {
         match outcome.unwrap() {
             Outcome::NotHere(why) => assert_eq!(point.flushing, Flushing::Direct, "{point:?}: {why}"),
             Outcome::Measured(_) => assert_ne!(point.flushing, Flushing::Direct, "{point:?}"),

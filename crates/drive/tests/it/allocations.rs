@@ -1,7 +1,7 @@
 //! Counts what each thread allocates, and proves that operations allocate nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use plimsoll_core::{Answer, Observer, Op, Outcome, Slice, Ticket};
@@ -28,6 +28,15 @@ impl AllocationWatch {
     pub fn between(from: u64, to: u64) -> (Box<dyn Observer>, Arc<AtomicU64>) {
         let found = Arc::new(AtomicU64::new(u64::MAX));
         (Box::new(Self { from, to, seen: 0, at_from: 0, found: found.clone() }), found)
+    }
+}
+
+/// Returns a receiver of slices that sets `stop` once a watch has `found` the number.
+pub fn stop_when<'a>(found: &'a AtomicU64, stop: &'a AtomicBool) -> impl FnMut(&Slice) + 'a {
+    move |_: &Slice| {
+        if found.load(SeqCst) != u64::MAX {
+            stop.store(true, SeqCst);
+        }
     }
 }
 

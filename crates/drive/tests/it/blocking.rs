@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Breaker, DriveError, DriveResult, DriveSpec, Group, Limit, Pace, StopReason, WakeMode};
 
-use crate::allocations::AllocationWatch;
+use crate::allocations::{AllocationWatch, stop_when};
 use crate::seen::{Numbered, drive, drive_until, drive_with, endless, refused};
 
 const MS: Duration = Duration::from_millis(1);
@@ -263,8 +263,10 @@ fn an_operation_allocates_nothing() {
             _ => Outcome::Ok,
         };
         let spec = DriveSpec { pace: pace.clone(), ..for_ms(1_000) };
-        let driven = drive_with(&spec, sessions(1, script), endless(), vec![watch], &Arc::default(), &mut |_| {});
-        assert!(driven.unwrap().result.ops > 15_000);
+        let stop = Arc::<AtomicBool>::default();
+        let mut on_slice = stop_when(&found, &stop);
+        let driven = drive_with(&spec, sessions(1, script), endless(), vec![watch], &stop, &mut on_slice);
+        assert!(driven.unwrap().result.ops >= 15_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 14,000 operations, {pace:?}");
     }
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use plimsoll_core::{Address, Answer, Observer, Op, Outcome, Sessions, Stream, Ticket};
 use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, Pace, StopReason};
 
-use crate::allocations::AllocationWatch;
+use crate::allocations::{AllocationWatch, stop_when};
 use crate::seen::{Numbered, drive, drive_with, endless, refused};
 use crate::steps::{SEVEN, Transactions};
 use crate::toy::{Act, Server, answer_to, client_of_depth};
@@ -164,8 +164,10 @@ fn an_operation_in_a_pipeline_allocates_nothing(io: Io) {
         let (watch, found) = AllocationWatch::between(1_000, 10_000);
         let spec = DriveSpec { pace, ..deep(io, Limit::Duration(MS * 1_500)) };
         let sessions = server.clients_of_depth(3, DEPTH as usize);
-        let driven = drive_with(&spec, sessions, endless(), vec![watch], &Arc::default(), &mut |_| {});
-        assert!(driven.unwrap().result.ops > 10_000);
+        let stop = Arc::<AtomicBool>::default();
+        let mut on_slice = stop_when(&found, &stop);
+        let driven = drive_with(&spec, sessions, endless(), vec![watch], &stop, &mut on_slice);
+        assert!(driven.unwrap().result.ops >= 10_000);
         let found = found.load(SeqCst);
         assert!(found <= most, "{found} allocations in 9,000 operations");
     }

@@ -10,7 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{Clock, DriveResult, DriveSpec, Io, Limit, Pace, StopReason};
 
-use crate::allocations::AllocationWatch;
+use crate::allocations::{AllocationWatch, stop_when};
 use crate::blocking::instant;
 use crate::seen::{Driven, Log, Watcher, drive_on, number};
 use crate::toy::{Act, Server};
@@ -477,6 +477,7 @@ fn a_step_allocates_nothing(io: Io) {
     for sessions in [server.clients_of_depth(4, 4), blocking(1, refusing)] {
         let (watch, found) = AllocationWatch::between(200, 2_000);
         let stream = Arc::new(Transactions { script: BUSY, tries: 2, notes: None });
+        let stop = Arc::<AtomicBool>::default();
         let driven = drive_on(
             &Clock::start(),
             &kinds(),
@@ -484,11 +485,11 @@ fn a_step_allocates_nothing(io: Io) {
             sessions,
             stream,
             vec![watch],
-            &Arc::default(),
-            &mut |_| {},
+            &stop,
+            &mut stop_when(&found, &stop),
         );
         let driven = driven.unwrap();
-        assert!(driven.result.ops > 2_000 && driven.result.steps[5][0] > 0, "{:?}", driven.result.steps);
+        assert!(driven.result.ops >= 2_000 && driven.result.steps[5][0] > 0, "{:?}", driven.result.steps);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations of four steps");
     }
 }

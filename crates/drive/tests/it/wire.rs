@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, ThinkTime};
 
-use crate::allocations::AllocationWatch;
+use crate::allocations::{AllocationWatch, stop_when};
 use crate::seen::{Numbered, drive, drive_until, drive_with, endless};
 use crate::tasks::shaped;
 use crate::toy::{Act, Server, client};
@@ -228,8 +228,10 @@ fn an_operation_allocates_nothing(io: Io) {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(200, 2_000);
         let spec = DriveSpec { pace: pace.clone(), keep_each, each_max: 1_000, ..for_ms(io, 1_500) };
-        let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &Arc::default(), &mut |_| {});
-        assert!(driven.unwrap().result.ops > 2_000);
+        let stop = Arc::<AtomicBool>::default();
+        let mut on_slice = stop_when(&found, &stop);
+        let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &stop, &mut on_slice);
+        assert!(driven.unwrap().result.ops >= 2_000);
         assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}, {keep_each}");
     }
 }

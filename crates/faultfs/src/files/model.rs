@@ -503,7 +503,7 @@ fn ten_thousand_random_sequences_of_changes_and_cuts_leave_what_a_plain_model_le
 #[test]
 fn sequences_through_a_mount_leave_what_a_plain_model_leaves() {
     let directory = tempfile::tempdir().unwrap();
-    let count = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 300 } else { 100 };
+    let count = if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 300 } else { 30 };
     let at_risk: u64 = (0..count)
         .map(|seed| {
             let spec = DeviceSpec {

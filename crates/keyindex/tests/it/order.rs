@@ -40,8 +40,13 @@ fn encoded(values: &[OwnedValue], tail: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Returns the number of cases of a test, which are others in each run; a heavy run has more.
+fn cases() -> u32 {
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 4_000 } else { 1_000 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4_000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
     #[test]
     fn composites_order_as_their_values_whatever_key_follows(

@@ -41,7 +41,11 @@ impl Browser {
             .args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null 2>&1", "sh", program])
             .args(["--headless", "--disable-gpu", "--no-sandbox", "--disable-quic", "--no-first-run"])
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio"])
-            .args(["--hide-scrollbars", "--remote-debugging-pipe"])
+            .args(["--hide-scrollbars", "--remote-debugging-pipe", "--disable-extensions", "--disable-default-apps"])
+            .args(["--disable-breakpad", "--disable-domain-reliability", "--metrics-recording-only"])
+            .args(["--password-store=basic", "--disable-client-side-phishing-detection"])
+            // No process in reserve, and nothing else that no test asks for.
+            .arg("--disable-features=Translate,OptimizationHints,MediaRouter,SpareRendererForSitePerProcess")
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .arg("about:blank")
             .stdin(Stdio::piped())
@@ -74,13 +78,27 @@ impl Browser {
             events: Vec::new(),
             _profile: profile,
         };
-        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let target = browser.first_page();
         let attached = browser.call("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
         browser.session = attached["sessionId"].as_str().unwrap().to_string();
         for domain in ["Page", "Runtime", "Network", "Log"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
         browser
+    }
+
+    /// Waits for the page with which Chromium starts, and returns its id. Another page would be another process.
+    fn first_page(&mut self) -> Value {
+        let start = Instant::now();
+        loop {
+            let targets = self.call("Target.getTargets", json!({}));
+            let targets = targets["targetInfos"].as_array().unwrap();
+            if let Some(page) = targets.iter().find(|target| target["type"] == "page") {
+                return page["targetId"].clone();
+            }
+            assert!(start.elapsed() < PATIENCE, "chromium has no page: {targets:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Calls a method of the protocol and returns its result.
@@ -183,8 +201,11 @@ impl Browser {
         );
     }
 
-    /// Saves a picture of the whole page.
+    /// Saves a picture of the whole page for inspection, in a heavy run. A picture costs as much as a load of the page.
     pub fn picture(&mut self, path: &Path) {
+        if std::env::var_os("PLIMSOLL_HEAVY").is_none() {
+            return;
+        }
         let png = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true }));
         let png = base64::engine::general_purpose::STANDARD.decode(png["data"].as_str().unwrap()).unwrap();
         std::fs::write(path, png).unwrap();

@@ -41,9 +41,8 @@ fn noise(like: &Panel, lines: &[String], slices: u32, dice: &mut study::Dice) ->
     }
 }
 
-/// Returns a view of an hour of `slices` slices with a hundred sampled series, and a peak in one reading of one of them.
-fn hour_of(slices: u32) -> RunView {
-    let mut view = view(&study::hour());
+/// Fills the view of an hour with `slices` slices of a hundred sampled series, one of which has a peak.
+fn slice(view: &mut RunView, slices: u32) {
     let mut dice = study::Dice(7);
     let plots = &mut view.plots;
     for panel in plots.latency.iter_mut().chain([&mut plots.throughput]) {
@@ -58,7 +57,6 @@ fn hour_of(slices: u32) -> RunView {
         })
         .collect();
     plots.host[7].lines[3].values[slices as usize / 3] = Some(PEAK);
-    view
 }
 
 /// Returns the data of the plots in a page.
@@ -70,8 +68,9 @@ fn unpacked(html: &str) -> Value {
 
 #[test]
 fn the_page_of_an_hour_is_at_most_a_megabyte_and_keeps_the_peak_of_a_single_slice() {
+    let mut view = view(&study::hour());
     for slices in [3_600, 36_000] {
-        let view = hour_of(slices);
+        slice(&mut view, slices);
         let start = std::time::Instant::now();
         let html = plimsoll_report::html(&view);
         println!("an hour of {slices} slices: {} bytes in {:?}", html.len(), start.elapsed());
@@ -87,21 +86,23 @@ fn the_page_of_an_hour_is_at_most_a_megabyte_and_keeps_the_peak_of_a_single_slic
 }
 
 #[test]
-fn a_short_run_keeps_every_slice_and_a_long_one_does_in_json() {
-    let short = unpacked(&plimsoll_report::html(&view(&study::complete())));
-    let view = view(&study::complete());
-    assert_eq!(short["throughput"]["t_s"].as_array().unwrap().len(), view.plots.throughput.t_s.len());
-    assert_eq!(short["throughput"]["lines"][0]["high"], Value::Null);
-    let json: Value = serde_json::from_str(&plimsoll_report::json(&hour_of(3_600))).unwrap();
+fn the_page_of_an_hour_of_the_study_is_small_and_its_json_keeps_every_slice() {
+    let mut view = view(&study::hour());
+    let html = plimsoll_report::html(&view);
+    assert!(html.len() <= 1_000_000, "{} bytes", html.len());
+    std::fs::write(place().join("hour.html"), html).unwrap();
+    slice(&mut view, 3_600);
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
     assert_eq!(json["plots"]["host"][7]["t_s"].as_array().unwrap().len(), 3_600);
     assert_eq!(json["plots"]["host"][7]["lines"][3]["high"], Value::Null);
 }
 
 #[test]
-fn the_page_of_an_hour_of_the_study_is_small() {
-    let html = plimsoll_report::html(&view(&study::hour()));
-    assert!(html.len() <= 1_000_000, "{} bytes", html.len());
-    std::fs::write(place().join("hour.html"), html).unwrap();
+fn a_short_run_keeps_every_slice() {
+    let short = unpacked(&plimsoll_report::html(&view(&study::complete())));
+    let view = view(&study::complete());
+    assert_eq!(short["throughput"]["t_s"].as_array().unwrap().len(), view.plots.throughput.t_s.len());
+    assert_eq!(short["throughput"]["lines"][0]["high"], Value::Null);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::Subject;
 use super::life::outlives;
 use super::things::{all_came_to, came_to};
 use crate::ask::{OP_TIMEOUT, Reply, Script, ask};
+use crate::draw::repeats;
 
 const GET: KindId = 0;
 const PUT: KindId = 1;
@@ -178,7 +179,7 @@ pub(super) fn writes_are_seen(subject: &mut Subject<'_>) -> Result<(), String> {
 }
 
 pub(super) fn made_again_is_empty(subject: &mut Subject<'_>) -> Result<(), String> {
-    let model = filled(subject, 200, 31)?;
+    let model = filled(subject, 100, 31)?;
     let mut script = Script::new();
     model.keys().for_each(|key| get(&mut script, key));
     let replies = made_and_asked(subject, &script)?;
@@ -216,7 +217,7 @@ pub(super) fn scans_are_right(subject: &mut Subject<'_>) -> Result<(), String> {
 }
 
 pub(super) fn data_outlives(subject: &mut Subject<'_>) -> Result<(), String> {
-    let model = filled(subject, 300, 34)?;
+    let model = filled(subject, repeats(100, 300) as u64, 34)?;
     outlives(subject, |subject, when| holds(subject, &model, when))
 }
 

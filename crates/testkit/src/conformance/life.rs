@@ -74,7 +74,7 @@ fn holds(subject: &mut Subject<'_>, model: &Model, what: &str) -> Result<(), Str
 }
 
 pub(super) fn made_again_is_empty(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
-    filled(subject, mode, 200, 11)?;
+    filled(subject, mode, 100, 11)?;
     let mut script = Script::new();
     script.op(ALL, []).op(find(COUNT, Access::Indexed), [Value::Null, Value::Null]);
     let replies = made_and_asked(subject, mode, &script)?;
@@ -121,9 +121,10 @@ pub(super) fn outlives(
 pub(super) fn footprint_grows(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
     filled(subject, mode, 200, 13)?;
     let small = settled_footprint(subject)?;
-    filled(subject, mode, 2_000, 14)?;
+    let count = repeats(1_000, 2_000);
+    filled(subject, mode, count as u64, 14)?;
     let large = settled_footprint(subject)?;
-    let said = format!("{small:?} with 200 records, {large:?} with 2,000");
+    let said = format!("{small:?} with 200 records, {large:?} with {count}");
     let plausible = small.data_bytes > 0 && large.data_bytes > small.data_bytes;
     let index = match (mode, small.index_bytes, large.index_bytes) {
         (IndexMode::None, ..) | (_, None, _) | (_, _, None) => true,
@@ -140,7 +141,7 @@ fn settled_footprint(subject: &mut Subject<'_>) -> Result<Footprint, String> {
 }
 
 pub(super) fn explains(subject: &mut Subject<'_>, mode: IndexMode) -> Result<(), String> {
-    filled(subject, mode, 300, 15)?;
+    filled(subject, mode, 100, 15)?;
     subject.store.settle().map_err(said("settle"))?;
     let mut params = ValueBuf::new();
     params.push(Value::Null);

@@ -9,6 +9,7 @@ use super::things::{
     kind, made_and_asked, text,
 };
 use crate::ask::{Script, ask};
+use crate::draw::repeats;
 use crate::owned::{Owned, Row};
 
 /// First and last microsecond of the years 1 to 9999, beyond which some engines have no timestamps.
@@ -246,7 +247,7 @@ pub(super) fn finds_are_right(subject: &mut Subject<'_>, mode: IndexMode) -> Res
     let mut script = Script::new();
     model.insert(&mut script, 100);
     let inserts = script.len();
-    let asked: Vec<_> = (0..3).flat_map(|round| add_finds(&model, round, &mut script)).collect();
+    let asked: Vec<_> = (0..repeats(1, 3) as u64).flat_map(|round| add_finds(&model, round, &mut script)).collect();
     let replies = made_and_asked(subject, mode, &script)?;
     all_came_to(&replies[..inserts], Outcome::Ok, "inserts")?;
     for (reply, (field, access, low, high)) in replies[inserts..].iter().zip(asked) {
@@ -262,7 +263,7 @@ pub(super) fn finds_stay_right(subject: &mut Subject<'_>, mode: IndexMode) -> Re
     model.insert(&mut script, 60);
     let mut expected: Vec<(usize, Vec<Row>, String)> = Vec::new();
     let keys: Vec<String> = model.0.keys().cloned().collect();
-    for step in 0..120u64 {
+    for step in 0..repeats(60, 120) as u64 {
         let key = &keys[hash(7, step, 0) as usize % keys.len()];
         let count = Owned::Int((hash(7, step, 1) % 40) as i64 - 20);
         let there = model.0.get_mut(key);

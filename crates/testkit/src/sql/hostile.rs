@@ -166,7 +166,7 @@ pub fn bytes_are_taken_in_pieces<S: SqlServer>(noticed: usize) {
     assert_eq!(Recorded::new(&server, 1).0, whole, "byte by byte from a live server");
 
     let mut draw = Draw::new("pieces");
-    for round in 0..300 {
+    for round in 0..repeats(100, 300) {
         let pieces: Vec<usize> = (0..20).map(|_| 1 + draw.below([1, 3, 17, 200, 5_000][round % 5]) as usize).collect();
         let mut session = server.session(&recorded.layout);
         session.open(&kinds(), &mut Vec::new());
@@ -176,9 +176,11 @@ pub fn bytes_are_taken_in_pieces<S: SqlServer>(noticed: usize) {
         assert_eq!((&seen, left), (&whole, 0), "round {round}, {pieces:?}");
     }
 
-    // Cut off anywhere.
+    // Cut off anywhere: at one byte of four, with an offset of this commit, and in a heavy run at each.
+    let step = repeats(4, 1);
+    let first = draw.below(step as u64) as usize;
     for (group, answer) in recorded.answers.iter().enumerate() {
-        for cut in 0..answer.len() {
+        for cut in (first..answer.len()).step_by(step) {
             let mut answers = recorded.answers[..=group].to_vec();
             answers[group].truncate(cut);
             let (mut session, mut seen) = (recorded.opened(&server), Seen::default());
@@ -204,7 +206,7 @@ pub fn bytes_are_taken_in_pieces<S: SqlServer>(noticed: usize) {
     assert!(100 * failures > noticed * rounds, "damage is noticed: {failures} of {rounds}");
 
     // The opening, damaged too, and noise in the place of either.
-    for _ in 0..rounds {
+    for _ in 0..repeats(500, 20_000) {
         let noise: Vec<u8> = (0..draw.below(200)).map(|_| draw.below(256) as u8).collect();
         for bytes in [&damaged(&mut draw, &recorded.opening, 1), &noise] {
             let mut session = server.session(&recorded.layout);

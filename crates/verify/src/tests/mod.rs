@@ -85,8 +85,13 @@ fn agree([model, ledger]: [Verdicts; 2]) {
     assert_eq!(without_words(model), without_words(ledger));
 }
 
+/// Returns the number of histories of a test, which are others in each run; a heavy run has more.
+fn cases() -> u32 {
+    if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 1_000 } else { 300 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
     fn of_keys_and_values_it_finds_what_the_model_finds(seed: u64, ways in ways()) {
