@@ -281,7 +281,7 @@ mod tests {
                     let end = first + 1 + dice.below(3);
                     values[first..end].fill(Some(1.0));
                 }
-                WatchedSeries::new(at.to_string(), "", "made", Meaning::Idle, values)
+                WatchedSeries::new(at.to_string(), "", "made", Meaning::Stopped, values)
             });
             !named(&Search::new(states.collect(), moments)).is_empty()
         };
