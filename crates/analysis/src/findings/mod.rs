@@ -93,7 +93,7 @@ fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f
         moments.filter(|(_, moment)| moment.known.as_ref().is_some_and(is_meant)).map(|(at, _)| at).collect()
     };
     let mut told: Vec<Explanation<'_>> = vec![
-        Explanation::Fault(positions(&|known| matches!(known, Known::Act(_)))),
+        Explanation::Fault(positions(&|known| matches!(known, Known::Acts(_)))),
         Explanation::Pause(positions(&|known| *known == Known::Pause)),
     ];
     let of_phase = |at: &[usize]| -> Vec<usize> { at.iter().map(|at| searched.open[*at]).collect() };

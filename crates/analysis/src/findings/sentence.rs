@@ -172,10 +172,9 @@ impl Wording<'_, '_, '_> {
     fn fault(&self, at: &[usize]) -> Words {
         let mut names: Vec<String> = Vec::new();
         for moment in at {
-            if let Some(Known::Act(name)) = &self.phase.moments[*moment].known
-                && !names.contains(name)
-            {
-                names.push(name.clone());
+            if let Some(Known::Acts(acts)) = &self.phase.moments[*moment].known {
+                let new: Vec<String> = acts.iter().filter(|name| !names.contains(name)).cloned().collect();
+                names.extend(new);
             }
         }
         let more = names.len().saturating_sub(NAMED_MAX);

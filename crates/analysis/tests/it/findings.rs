@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::FindingView;
 use plimsoll_core::sampler::{INTERFACES, STORE};
-use plimsoll_core::{Pause, Setting, SliceHistogram};
+use plimsoll_core::{Outcome, Pause, Setting, SliceHistogram};
 use plimsoll_record::data::{FaultKind, Purpose, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
@@ -426,6 +426,33 @@ fn a_slow_moment_lies_in_the_effect_of_the_fault_with_which_it_begins() {
     act(&mut run, "lab resume a 1", 12_900, 12_910);
     let [finding] = of_rule(&run, "fault").try_into().unwrap();
     assert!(finding.sentence.contains("lies in the effect of lab pause a 1 at 111.80 s"), "{}", finding.sentence);
+}
+
+#[test]
+fn a_fault_that_begins_later_in_the_same_slow_moment_is_named_as_well() {
+    let mut run = faulted::ticked(20, |tick| if (5..12).contains(&(tick / 100)) { (1, 0) } else { (10, 0) });
+    faulted::fault(&mut run, faulted::PAUSE, 5_000, Some(6_000));
+    faulted::fault(&mut run, (FaultKind::Hang, "node 1", "hang node 1 at 45% for 1s"), 9_020, Some(10_000));
+    // Throughput is back after the second in which this one begins.
+    faulted::fault(&mut run, (FaultKind::Hang, "node 3", "hang node 3 at 57% for 200ms"), 11_500, Some(11_700));
+    let [finding] = of_rule(&run, "fault").try_into().unwrap();
+    let words = "fjall, phase mixed: the only slow moment, at 105.0 s, lies in the effect of pause of node 2 at 105.00 s and \
+                 hang of node 1 at 109.02 s.";
+    assert_eq!(finding.sentence, words);
+}
+
+#[test]
+fn a_few_errors_in_each_of_several_slices_are_a_slow_moment() {
+    let mut run = driven(&[1_000; SECONDS]);
+    let with_errors: Vec<usize> = (40..44).collect();
+    // As many in one second are none.
+    for second in with_errors.iter().chain(&[10, 61, 90]) {
+        let errors = SliceHistogram { outcome: Outcome::Unknown, ..served(1, times([(1_000_000, 2)])) };
+        run.trials[0].phases[0].slices[*second].histograms.push(errors);
+    }
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &with_errors));
+    let finding = only(&run, "cause");
+    assert_eq!(finding.spans_s, [(140.0, 144.0)]);
 }
 
 #[test]
