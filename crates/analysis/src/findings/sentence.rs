@@ -100,7 +100,7 @@ impl Wording<'_, '_, '_> {
         let words = match told {
             Explanation::Fault(at) => self.fault(at),
             Explanation::Pause(at) => self.pause(at),
-            Explanation::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
+            Explanation::Cause(at, cause, search) => self.cause(at, cause, search)?,
             Explanation::Disturbed(at) => self.disturbed(at),
             Explanation::Unexplained(at, rest, search) => self.unexplained(at, rest, search),
             Explanation::Regular(at) => self.regular(at)?,
@@ -244,9 +244,17 @@ impl Wording<'_, '_, '_> {
         }
     }
 
-    fn cause(&self, at: &[usize], best: &Candidate, search: &Search) -> Words {
+    fn cause(&self, at: &[usize], cause: &CauseFound, search: &Search) -> Option<Words> {
+        let best = cause.evidence.first()?;
         let watched = &search.watched()[best.series];
-        let begin = self.of_moments(at, "begins", "begin");
+        let begin = match (cause.is_further, at.len() as u64) {
+            (false, _) => self.of_moments(at, "begins", "begin"),
+            (true, these) => {
+                let others = number::plural(these, "other", "others");
+                let verb = if these == 1 { "begins" } else { "begin" };
+                format!("{others} of {} slow moments {verb}", number::count(self.phase.moments.len() as u64))
+            }
+        };
         let within = number::seconds(self.seconds(best.lead.1 + 1));
         let shown = |value: f64| number::with_unit(value, &watched.unit);
         let rise = match watched.meaning {
@@ -260,7 +268,7 @@ impl Wording<'_, '_, '_> {
             Meaning::Cycle => with_article(&watched.name),
             Meaning::Figure | Meaning::Stopped => watched.name.clone(),
         };
-        Words {
+        Some(Words {
             rule: "cause",
             sentence: format!(
                 "{begin} within {within} of {rise}, q = {}{}",
@@ -273,7 +281,7 @@ impl Wording<'_, '_, '_> {
             ),
             next: of_run(self.run, &self.next(watched)),
             command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
-        }
+        })
     }
 
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.

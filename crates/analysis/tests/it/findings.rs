@@ -235,6 +235,7 @@ fn two_causes_are_named_one_after_the_other_and_the_rest_is_explained_by_nothing
     named.sort_unstable();
     assert_eq!(named, ["disk vda", "eth0: dropped"]);
     assert!(findings[0].sentence.contains("; they hold 44.4 % of the slow time."), "{}", findings[0].sentence);
+    assert!(findings[1].sentence.contains(": 4 others of 9 slow moments begin within"), "{}", findings[1].sentence);
     assert_eq!(
         findings[2].sentence,
         "fjall, phase mixed: 1 of 9 slow moments is explained by nothing that was watched (2 series): at 193.0 s."
