@@ -40,7 +40,7 @@ pub use self::told::told;
 use self::moments::{Known, SlowPhase};
 use self::search::Search;
 use self::sentence::{Explanation, Wording};
-use self::series::Idle;
+use self::series::Idleness;
 use self::shift::Moments;
 use crate::phase::PhaseFacts;
 use crate::stall;
@@ -70,7 +70,7 @@ struct Searched {
     /// Positions of its moments among those of the phase.
     open: Vec<usize>,
     /// Times in which servers did no work.
-    idle: Vec<Idle>,
+    idle: Vec<Idleness>,
 }
 
 impl Searched {

@@ -7,7 +7,7 @@ use plimsoll_record::data::Run;
 use super::command::{self, again, of_run, words_without};
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
-use super::series::{Idle, Meaning, WatchedSeries};
+use super::series::{Idleness, Meaning, WatchedSeries};
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -82,7 +82,7 @@ pub struct Wording<'r, 'f, 'a> {
     pub run: &'r Run,
     pub phase: &'r SlowPhase<'f, 'a>,
     /// Times in which servers did no work.
-    pub idle: &'r [Idle],
+    pub idle: &'r [Idleness],
 }
 
 impl Wording<'_, '_, '_> {
@@ -368,21 +368,21 @@ impl Wording<'_, '_, '_> {
     /// Returns the clause that a server did no work in these moments, of several servers the one of which that is true in
     /// most; empty without one. Nothing tells its causes from its effects.
     fn idle(&self, at: &[usize]) -> String {
-        let count = |idle: &Idle| {
+        let count = |idle: &Idleness| {
             let is_seen = |at: &&usize| {
                 let moment = &self.phase.moments[**at];
                 idle.slices[moment.first..moment.end].contains(&true)
             };
             at.iter().filter(is_seen).count()
         };
-        let mut best: Option<(&Idle, usize)> = None;
+        let mut best: Option<(&Idleness, usize)> = None;
         for idle in self.idle {
             let count = count(idle);
             if count > best.map_or(0, |(_, most)| most) {
                 best = Some((idle, count));
             }
         }
-        let Some((Idle { clause, .. }, count)) = best else { return String::new() };
+        let Some((Idleness { clause, .. }, count)) = best else { return String::new() };
         let when = match at.len() {
             1 => "then".to_owned(),
             all if all == count => "in all of them".to_owned(),

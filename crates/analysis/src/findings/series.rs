@@ -2,7 +2,7 @@
 //!
 //! **Direction.** A series explains a moment by a rise, and never by a fall. If clients send less, or get no answers,
 //! everything falls that a server does for them: its processor time, its reads and writes, what it sends, its counters
-//! of work. Such a fall is an effect as often as a cause, so it is told as seen ([`Idle`]). A lack of what is free is a
+//! of work. Such a fall is an effect as often as a cause, so it is told as seen ([`Idleness`]). A lack of what is free is a
 //! rise as well, of what is used or missed: levels that rise if others take less ([`FREE`]) explain nothing.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ impl WatchedSeries {
 /// Slices in which a server did no work although operations waited. It waited for something, or its clients sent
 /// nothing: no cause, but worth a clause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idle {
+pub struct Idleness {
     /// Clause of a sentence: `the server hardly used a processor`.
     pub clause: String,
     /// True for each of these slices.
@@ -119,7 +119,7 @@ pub fn watched(
     facts: &PhaseFacts<'_>,
     slices: &[&Slice<Distribution>],
     slice_ns: u64,
-) -> (Vec<WatchedSeries>, Vec<Idle>) {
+) -> (Vec<WatchedSeries>, Vec<Idleness>) {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
     let read = values(run, slices, slice_ns);
     let missing = missing(run, &read);
@@ -183,7 +183,7 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
 
 /// Returns the slices in which a server hardly used a processor, or a node hardly sent anything, while operations waited.
 /// `None` for series of other work, and without such slices.
-fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<Idle> {
+fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<Idleness> {
     let (verb, least) = match (series.source.as_str(), series.name.as_str()) {
         ("server", "user" | "system") => ("hardly used a processor", CPU_MIN),
         ("network", "sent") if series.subject.starts_with("node ") => ("hardly sent anything", SENT_MIN),
@@ -196,7 +196,7 @@ fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distri
         is_waited_for && *usual >= least && value.is_some_and(|value| value <= NO_WORK * usual)
     };
     let slices: Vec<bool> = values.iter().zip(&usual).zip(slices).map(is_idle).collect();
-    slices.contains(&true).then(|| Idle { clause: format!("{server} {verb}"), slices })
+    slices.contains(&true).then(|| Idleness { clause: format!("{server} {verb}"), slices })
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
