@@ -8,7 +8,7 @@ use crate::stat;
 
 /// Highest false discovery rate of a cause that is named.
 pub const Q_MAX: f64 = 0.05;
-/// Lowest mean deviation at the slow moments, in standard deviations.
+/// Lowest mean deviation at the beginnings of the slow moments, in standard deviations.
 const EXCESS_MIN: f64 = 2.0;
 /// Difference from the usual value that is worth a name: percentage points, or times.
 const POINTS_MIN: f64 = 10.0;
@@ -181,7 +181,9 @@ impl Search {
         let excess = tested.excess[at];
         let first = |moment: &usize| self.moments.spans[*moment].0;
         let explained: Vec<usize> = left.iter().copied().filter(|one| watched.is_high_before(first(one))).collect();
-        if excess < EXCESS_MIN || explained.is_empty() {
+        // What clients catch up late in a moment is an effect, though it may be high in more slices than by chance.
+        let at_starts: Vec<f64> = left.iter().map(|one| watched.near[first(one)]).collect();
+        if stat::mean(&at_starts) < EXCESS_MIN || explained.is_empty() {
             return None;
         }
         let (mut leads, mut seen) = (Vec::new(), Vec::new());
@@ -401,7 +403,7 @@ mod tests {
             named.contains(&0) && named.contains(&1) && further[..2] == [false, true]
         };
         let right = (0..runs).filter(are_both).count();
-        assert!(right * 100 >= runs * 80, "{right} of {runs}");
+        assert!(right * 100 >= runs * 90, "{right} of {runs}");
     }
 
     #[test]

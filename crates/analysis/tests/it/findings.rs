@@ -211,6 +211,21 @@ fn a_server_without_work_is_told_as_seen_and_never_as_a_cause() {
 }
 
 #[test]
+fn a_processor_that_is_busy_while_clients_catch_up_is_no_cause() {
+    let mut rates = [1_000; SECONDS];
+    let mut used = [40.0; SECONDS];
+    for first in SLOW {
+        rates[first..first + 3].copy_from_slice(&[500, 1, 400]);
+        used[first..first + 3].copy_from_slice(&[20.0, 2.0, 95.0]);
+    }
+    // By chance it is busy at the beginning of one moment as well.
+    used[SLOW[0]] = 95.0;
+    let mut run = driven(&rates);
+    sampled(&mut run, "cpu", "", "user", "%", &used);
+    only(&run, "unexplained");
+}
+
+#[test]
 fn a_server_that_does_less_work_in_slow_moments_is_no_cause() {
     let mut run = waited_for(stalled(SECONDS, &SLOW));
     sampled(&mut run, "server", "", "user", "%", &values(SECONDS, 70.0, 9.0, &SLOW));
