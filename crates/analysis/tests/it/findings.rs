@@ -481,6 +481,19 @@ fn load_steps_and_phases_that_are_mostly_slow_have_no_findings() {
 }
 
 #[test]
+fn in_a_phase_that_is_mostly_moderately_slow_the_large_moments_count() {
+    let rate = |second: usize| match second {
+        second if SLOW.contains(&second) => 50,
+        second if second % 20 < 9 => 850,
+        _ => 1_000,
+    };
+    let mut run = driven(&(0..SECONDS).map(rate).collect::<Vec<u64>>());
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &SLOW));
+    let finding = only(&run, "cause");
+    assert!(finding.sentence.contains("4 of 4 slow moments begin"), "{}", finding.sentence);
+}
+
+#[test]
 fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
     let rates: Vec<u64> = (0..60).map(|second| if second < 40 { 1_000 } else { 600 }).collect();
     let finding = only(&driven(&rates), "level");
