@@ -215,8 +215,8 @@ fn a_processor_that_is_busy_while_clients_catch_up_is_no_cause() {
     let mut rates = [1_000; SECONDS];
     let mut used = [40.0; SECONDS];
     for first in SLOW {
-        rates[first..first + 3].copy_from_slice(&[500, 1, 400]);
-        used[first..first + 3].copy_from_slice(&[20.0, 2.0, 95.0]);
+        rates[first..first + 4].copy_from_slice(&[500, 1, 400, 600]);
+        used[first..first + 4].copy_from_slice(&[20.0, 2.0, 95.0, 95.0]);
     }
     // By chance it is busy at the beginning of one moment as well.
     used[SLOW[0]] = 95.0;
