@@ -34,7 +34,9 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
         "seed,step,purpose,rate_per_s,warmup_s,seconds,state,done_per_s,reason,goal,limit,seen\n".to_owned();
     std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
-    println!("| seed | exit | took, s | load steps | server, µs an operation (at one rate from … to) | |\n|---|---|---|---|---|---|");
+    println!(
+        "| seed | exit | took, s | load steps | server, µs an operation (at one rate from … to) | |\n|---|---|---|---|---|---|"
+    );
     let mut all = Vec::new();
     for seed in 1..=n {
         all.push(search(&program, rest, seed, &mut table)?);

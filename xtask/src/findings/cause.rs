@@ -203,8 +203,7 @@ impl Cause {
 
     /// Returns lists of fragments of names that are right; empty if every name is wrong.
     pub fn right(self) -> &'static [&'static [&'static str]] {
-        const STOPPED: &[&str] =
-            &["stopped", "hardly used a processor", "hardly sent anything", "missing readings", "missing answers"];
+        const STOPPED: &[&str] = &["stopped", "missing readings", "missing answers"];
         const LOCKS: &[&str] = &["waiting for locks", "internal locks", "idle in transaction", "row lock"];
         const OF_SERVER: &[&str] = &["connections", "processes", "threads", "not accepted"];
         match self {

@@ -3,18 +3,18 @@
 //!
 //! Slow moments (`moments`, moderate ones by `raised`) that pauses of the machine, faults or commands for servers explain are named first and
 //! taken out. The rest is compared with every series that was watched (`series`, their deviations by `robust`). A cause
-//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`). Of
-//! falls only one is a cause: a server that does no work although operations wait for it is a series of its own.
+//! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`). A fall
+//! is no cause: that a server did no work although operations waited is told of moments that nothing explains.
 //! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
 //! Nothing here proves a cause: that is the purpose of the command.
 //!
 //! | rule | version | finding |
 //! |---|---|---|
-//! | `pause` | 3 | moments that pauses of the machine made slow, or in which they disturbed most operations |
-//! | `fault` | 3 | moments in the effect of faults and commands |
-//! | `cause` | 3 | moments that begin when a series is high, or a server does no work |
-//! | `unexplained` | 3 | moments that nothing explains, or that are too few to tell |
-//! | `regular` | 3 | moments at equal intervals, of one cause or of none |
+//! | `pause` | 4 | moments that pauses of the machine made slow, or in which they disturbed most operations |
+//! | `fault` | 4 | moments in the effect of faults and commands |
+//! | `cause` | 4 | moments that begin when a series is high |
+//! | `unexplained` | 4 | moments that nothing explains, or that are too few to tell |
+//! | `regular` | 4 | moments at equal intervals, of one cause or of none |
 //! | `bound` | 3 | locks, the `network` and resources that limit most slices (`bound`) |
 //! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
 
@@ -40,6 +40,7 @@ pub use self::told::told;
 use self::moments::{Known, SlowPhase};
 use self::search::Search;
 use self::sentence::{Explanation, Wording};
+use self::series::Idleness;
 use self::shift::Moments;
 use crate::phase::PhaseFacts;
 use crate::stall;
@@ -68,6 +69,8 @@ struct Searched {
     search: Search,
     /// Positions of its moments among those of the phase.
     open: Vec<usize>,
+    /// Times in which servers did no work.
+    idle: Vec<Idleness>,
 }
 
 impl Searched {
@@ -75,22 +78,22 @@ impl Searched {
         let open: Vec<usize> = (0..phase.moments.len()).filter(|at| phase.moments[*at].known.is_none()).collect();
         let spans = open.iter().map(|at| (phase.moments[*at].first, phase.moments[*at].end)).collect();
         let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
-        let watched = match open.is_empty() {
-            true => Vec::new(),
+        let (watched, idle) = match open.is_empty() {
+            true => (Vec::new(), Vec::new()),
             false => series::watched(run, phase.facts, &slices, phase.slice_ns),
         };
-        Searched { search: Search::new(watched, Moments { n: phase.slices.len(), spans }), open }
+        Searched { search: Search::new(watched, Moments { n: phase.slices.len(), spans }), open, idle }
     }
 }
 
 fn of_phase(run: &Run, phase: &SlowPhase<'_, '_>, searched: &Searched, factor: f64) -> Vec<FindingView> {
-    let about = Wording { run, phase };
+    let about = Wording { run, phase, idle: &searched.idle };
     let positions = |is_meant: &dyn Fn(&Known) -> bool| -> Vec<usize> {
         let moments = phase.moments.iter().enumerate();
         moments.filter(|(_, moment)| moment.known.as_ref().is_some_and(is_meant)).map(|(at, _)| at).collect()
     };
     let mut told: Vec<Explanation<'_>> = vec![
-        Explanation::Fault(positions(&|known| matches!(known, Known::Act(_)))),
+        Explanation::Fault(positions(&|known| matches!(known, Known::Acts(_)))),
         Explanation::Pause(positions(&|known| *known == Known::Pause)),
     ];
     let of_phase = |at: &[usize]| -> Vec<usize> { at.iter().map(|at| searched.open[*at]).collect() };

@@ -17,25 +17,19 @@ use crate::phase::PhaseFacts;
 use crate::stall;
 use crate::stat;
 
-/// Ratio to the usual percentile from which operations are slow, and that of a percentile worth a moment.
+/// Ratio to the usual percentile from which operations are slow.
 const SLOW_TIMES: f64 = 1.2;
-const SLOWER_TIMES: f64 = 1.5;
 /// Standard deviations of the percentile of a slice from which a percentile is worth a moment, if that is more.
 const SLOWER_FAR: f64 = 3.0;
-/// Ratio of a moment's throughput to the usual one. Of eight sessions one that hangs takes an eighth, less by noise.
-const THROUGHPUT: f64 = 0.93;
 /// Standard deviations from which operations that pauses did not disturb are slow as well.
 const REST_FAR: f64 = 2.0;
 /// Share of the clients that one session has to be, and ratio of its wait to the usual one, for its hanging to count.
 const HUNG_SHARE: f64 = 0.05;
 const HUNG_TIMES: f64 = 10.0;
-/// Standard deviations of an outlier among errors.
-const OUTLYING: f64 = 4.0;
 /// Share of the due operations of a slice from which its schedule did not want more.
 const DUE: f64 = 0.9;
-/// Fewest operations of a usual slice whose throughput says something, and fewest errors of an outlier.
+/// Fewest operations of a usual slice whose throughput says something.
 const OPS_MIN: f64 = 50.0;
-const ERRORS_MIN: f64 = 5.0;
 /// Share of the slices from which slow ones are not outliers.
 const SLOW_SHARE_MAX: f64 = 0.4;
 /// Slices without which nothing is usual.
@@ -49,13 +43,27 @@ const DISTURBED: f64 = 0.5;
 /// Slices after the end of an action in which a moment still begins because of it.
 const AFTERMATH: u64 = 2;
 
+/// Ratios to the usual values that are worth a moment.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    percentile: f64,
+    throughput: f64,
+    errors: f64,
+}
+
+/// Sizes of moderate moments. Of eight sessions one that hangs takes an eighth of the throughput, less by noise.
+const MODERATE: Sizes = Sizes { percentile: 1.5, throughput: 0.93, errors: 1.5 };
+/// Sizes that count in phases of which too many slices are moderately slow.
+const LARGE: Sizes = Sizes { percentile: 3.0, throughput: 0.5, errors: 3.0 };
+
 /// A cause that needs no search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Known {
     /// Pauses of the machine.
     Pause,
-    /// A fault of the plan, or a command for servers, with its time.
-    Act(String),
+    /// Faults of the plan and commands for servers, each with its time: the one with which the moment begins, and those
+    /// that begin later in it.
+    Acts(Vec<String>),
 }
 
 /// A slow moment: the first slice, and the slice after its last.
@@ -114,19 +122,16 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
     /// Returns the slow moments, and true if too many slices are slow.
     fn find(&self, run: &Run, times: &[Times], is_steady: bool) -> (Vec<SlowMoment>, bool) {
         let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
-        let mut states = vec![State::Usual; slices.len()];
-        if let Some((name, values)) = &self.percentile {
-            by_latency(facts, slices, times, (*name, values.as_slice()), &mut states);
+        let is_mostly = |states: &[State]| {
+            let slow = states.iter().filter(|state| **state != State::Usual).count();
+            slow as f64 > SLOW_SHARE_MAX * slices.len() as f64
+        };
+        let mut states = self.states(times, is_steady, MODERATE);
+        if is_mostly(&states) {
+            states = self.states(times, is_steady, LARGE);
         }
-        // With fewer clients throughput falls.
-        if facts.open_loop || is_steady {
-            by_throughput(facts, slices, &mut states);
-        }
-        by_hangs(facts, slices, &mut states);
-        by_errors(facts, slices, &mut states);
         let mut moments = Vec::new();
-        let slow = states.iter().filter(|state| **state != State::Usual).count();
-        let is_mostly_slow = slow as f64 > SLOW_SHARE_MAX * slices.len() as f64;
+        let is_mostly_slow = is_mostly(&states);
         if is_mostly_slow {
             states.fill(State::Usual);
         }
@@ -137,8 +142,8 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             let end = first + same.len();
             if same[0] != State::Usual {
                 let (start_ns, end_ns) = (slices[first].0.start_ns, slices[end - 1].0.end_ns);
-                let act = act_of(&acts, (start_ns, slices[first].0.end_ns, end_ns), slice_ns);
-                let act = act.map(|name| Known::Act(name.to_owned()));
+                let acts = acts_of(&acts, &slices[first..end], slice_ns);
+                let act = (!acts.is_empty()).then_some(Known::Acts(acts));
                 let pause = same.iter().all(|state| *state == State::Paused).then_some(Known::Pause);
                 let disturbed = share_disturbed(facts, &slices[first..end]).filter(|share| *share >= DISTURBED);
                 moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause), disturbed });
@@ -146,6 +151,22 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             first = end;
         }
         (moments, is_mostly_slow)
+    }
+
+    /// Returns the state of each slice, without regard to faults.
+    fn states(&self, times: &[Times], is_steady: bool, sizes: Sizes) -> Vec<State> {
+        let (facts, slices) = (self.facts, &self.slices);
+        let mut states = vec![State::Usual; slices.len()];
+        if let Some((name, values)) = &self.percentile {
+            by_latency(facts, slices, times, (*name, values.as_slice(), sizes.percentile), &mut states);
+        }
+        // With fewer clients throughput falls.
+        if facts.open_loop || is_steady {
+            by_throughput(facts, slices, sizes.throughput, &mut states);
+        }
+        by_hangs(facts, slices, &mut states);
+        by_errors(facts, slices, sizes.errors, &mut states);
+        states
     }
 }
 
@@ -163,22 +184,24 @@ fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     acts
 }
 
-/// Returns the name of the action in whose effect a moment begins: the first that began in its first slice, or shortly
-/// before; otherwise the last of those before. The effect of an earlier one may go on meanwhile.
-fn act_of(
-    acts: &[(u64, u64, String)],
-    (start_ns, first_end_ns, end_ns): (u64, u64, u64),
-    slice_ns: u64,
-) -> Option<&str> {
+/// Returns the names of the actions in whose effect a moment of these slices lies. It begins with the first that began in
+/// its first slice, or shortly before; otherwise with the last of those before. The effect of an earlier one may go on
+/// meanwhile. Those that begin later, before the last slice, have a part in the moment as well.
+fn acts_of(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Vec<String> {
+    let [(first, _), ..] = moment else { return Vec::new() };
+    let (last, _) = moment[moment.len() - 1];
+    let (start_ns, end_ns) = (first.start_ns, last.end_ns);
     let is_near = |(from_ns, until_ns, _): &&(u64, u64, String)| {
         start_ns <= until_ns.saturating_add(AFTERMATH * slice_ns) && end_ns > *from_ns
     };
     let near: Vec<&(u64, u64, String)> = acts.iter().filter(is_near).collect();
     // An action late in a slice slows the next one.
     let since_ns = start_ns.saturating_sub(slice_ns / 2);
-    let begun = near.iter().copied().find(|(from_ns, ..)| (since_ns..first_end_ns).contains(from_ns));
-    let before = || near.iter().copied().rfind(|(from_ns, ..)| *from_ns < since_ns);
-    begun.or_else(before).or(near.first().copied()).map(|(.., name)| name.as_str())
+    let begun = near.iter().position(|(from_ns, ..)| (since_ns..first.end_ns).contains(from_ns));
+    let before = || near.iter().rposition(|(from_ns, ..)| *from_ns < since_ns);
+    let begins_with = begun.or_else(before).unwrap_or(0);
+    let is_part = |at: usize| at == begins_with || (at > begins_with && near[at].0 < last.start_ns);
+    near.iter().enumerate().filter(|(at, _)| is_part(*at)).map(|(_, (.., name))| name.clone()).collect()
 }
 
 /// Marks the slice at `at` as slow, or as paused if it is not slow for another reason.
@@ -239,7 +262,7 @@ fn by_latency(
     facts: &PhaseFacts<'_>,
     slices: &[(&Slice<Distribution>, f64)],
     times: &[Times],
-    (percentile, values): (&str, &[Option<f64>]),
+    (percentile, values, size): (&str, &[Option<f64>], f64),
     states: &mut [State],
 ) {
     let usual = robust::usual(values);
@@ -249,7 +272,7 @@ fn by_latency(
     let slow = each(&|times, usual| times.above(SLOW_TIMES * usual));
     let faster =
         values.iter().zip(&usual).filter_map(|(ns, usual)| Some(((*ns)? / usual).ln()).filter(|log| *log < 0.0));
-    let slower_times = (SLOWER_FAR * robust::spread(&faster.collect::<Vec<f64>>())).exp().max(SLOWER_TIMES);
+    let slower_times = (SLOWER_FAR * robust::spread(&faster.collect::<Vec<f64>>())).exp().max(size);
     let slower = each(&|times, usual| times.above(slower_times * usual));
     let ops = each(&|times, _| times.len());
     // The percentile of all operations of a window is this much slower if so many of them are.
@@ -277,8 +300,13 @@ fn sum(values: &[f64], slices: &Range<usize>) -> f64 {
     values[slices.clone()].iter().sum()
 }
 
-fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
-    let seconds: Vec<f64> = slices.iter().map(|(slice, _)| slice.length_ns() as f64 / 1e9).collect();
+/// Returns the lengths of the slices in seconds.
+fn seconds(slices: &[(&Slice<Distribution>, f64)]) -> Vec<f64> {
+    slices.iter().map(|(slice, _)| slice.length_ns() as f64 / 1e9).collect()
+}
+
+fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], size: f64, states: &mut [State]) {
+    let seconds = seconds(slices);
     let done: Vec<f64> = slices.iter().zip(&seconds).map(|((_, rate), seconds)| rate * seconds).collect();
     let due = slices.iter().zip(&seconds).map(|((slice, _), seconds)| match facts.open_loop {
         true => DUE * stall::due_per_s(facts, slice) * seconds,
@@ -287,11 +315,11 @@ fn by_throughput(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)],
     let due: Vec<f64> = due.collect();
     let is_large = |at: &Range<usize>, usual: f64| {
         let done = sum(&done, at);
-        usual >= OPS_MIN && done < THROUGHPUT * usual && done < sum(&due, at)
+        usual >= OPS_MIN && done < size * usual && done < sum(&due, at)
     };
     for Window { slices: at, usual, .. } in (Counts { seen: &done, of: &seconds, sign: -1.0 }).windows(is_large) {
         let paused_s: f64 = at.clone().map(|one| disturbed(slices[one].0) * seconds[one]).sum();
-        let is_pause = paused_s >= sum(&seconds, &at) * (1.0 - sum(&done, &at) / (THROUGHPUT * usual));
+        let is_pause = paused_s >= sum(&seconds, &at) * (1.0 - sum(&done, &at) / (size * usual));
         at.for_each(|one| mark(states, one, is_pause));
     }
 }
@@ -331,17 +359,14 @@ fn by_outages(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], st
     }
 }
 
-fn by_errors(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], states: &mut [State]) {
+fn by_errors(facts: &PhaseFacts<'_>, slices: &[(&Slice<Distribution>, f64)], size: f64, states: &mut [State]) {
     let errors = |slice: &Slice<Distribution>| -> u64 {
         facts.ended(slice).filter(|one| one.outcome.is_error()).map(|one| one.histogram.len()).sum()
     };
     let counts: Vec<f64> = slices.iter().map(|(slice, _)| errors(slice) as f64).collect();
-    let usual = stat::median(&counts).unwrap_or(0.0);
-    // Counts of events that are independent vary by the root of their mean.
-    let limit = usual + OUTLYING * usual.max(1.0).sqrt();
-    for (at, count) in counts.iter().enumerate() {
-        if *count > limit && *count >= ERRORS_MIN {
-            mark(states, at, false);
-        }
+    let seconds = seconds(slices);
+    let is_large = |at: &Range<usize>, usual: f64| sum(&counts, at) >= size * usual;
+    for Window { slices: at, .. } in (Counts { seen: &counts, of: &seconds, sign: 1.0 }).windows(is_large) {
+        at.for_each(|one| mark(states, one, false));
     }
 }

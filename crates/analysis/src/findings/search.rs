@@ -1,5 +1,6 @@
 //! Search for the causes of slow moments, one after the other: what the first explains is taken out, and the rest is
-//! searched again.
+//! searched again, on its own. If no series alone stands out, two may do so that explain the moments together: the first
+//! is named by the test of both, and the second by that of the rest.
 
 use super::series::{Meaning, WatchedSeries};
 use super::shift::{self, HIGH, LEAD_MAX, Moments, Tested};
@@ -7,7 +8,7 @@ use crate::stat;
 
 /// Highest false discovery rate of a cause that is named.
 pub const Q_MAX: f64 = 0.05;
-/// Lowest mean deviation at the slow moments, in standard deviations.
+/// Lowest mean deviation at the beginnings of the slow moments, in standard deviations.
 const EXCESS_MIN: f64 = 2.0;
 /// Difference from the usual value that is worth a name: percentage points, or times.
 const POINTS_MIN: f64 = 10.0;
@@ -15,6 +16,9 @@ const TIMES_MIN: f64 = 1.5;
 /// Causes that are named for one phase, and series that are named for one cause.
 const CAUSES_MAX: usize = 3;
 const EVIDENCE_MAX: usize = 3;
+/// Fewest moments that each of two series explains alone, and share of the moments that they explain together.
+const OWN_MIN: usize = 2;
+const TOGETHER: f64 = 0.75;
 
 /// A series that was high when slow moments began.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,10 +41,25 @@ pub struct Candidate {
     score: f64,
 }
 
+impl Candidate {
+    /// Returns the number of moments that it explains and another candidate does not.
+    fn own(&self, other: &Candidate) -> usize {
+        self.explained.iter().filter(|moment| !other.explained.contains(moment)).count()
+    }
+
+    /// Returns true if half of the moments that either explains, or more, are moments that both explain.
+    fn is_alike(&self, other: &Candidate) -> bool {
+        let both = self.explained.len() - self.own(other);
+        both * 2 >= self.explained.len().max(other.explained.len())
+    }
+}
+
 /// A cause: the series that explains most, and others that rose with it, best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CauseFound {
     pub evidence: Vec<Candidate>,
+    /// True after another cause of the phase: its moments are others.
+    pub is_further: bool,
 }
 
 /// Result of the search for moments that no cause explains.
@@ -80,9 +99,10 @@ impl Search {
         self.first.is_some()
     }
 
-    /// Returns the *p* of the most conspicuous series; `None` without a test.
+    /// Returns the *p* of the most conspicuous series, or two of them; `None` without a test.
     pub fn least_p(&self) -> Option<f64> {
-        self.first.as_ref()?.p.iter().copied().min_by(f64::total_cmp)
+        let first = self.first.as_ref()?;
+        first.p.iter().copied().chain(first.two.as_ref().map(|two| two.p)).min_by(f64::total_cmp)
     }
 
     /// Returns the causes, likeliest first. A false discovery rate is `factor` times *p*.
@@ -96,26 +116,45 @@ impl Search {
             let candidates = unused.iter().enumerate().filter(|(at, _)| q(*at) <= Q_MAX);
             let candidates = candidates.filter_map(|(at, series)| self.candidate(*series, &left, &result, at, q(at)));
             let mut candidates: Vec<Candidate> = candidates.collect();
+            if candidates.is_empty() {
+                candidates = self.first_of_two(&unused, &left, &result, factor);
+            }
             candidates.sort_by(|a, b| b.score.total_cmp(&a.score));
-            let Some(best) = candidates.first() else { break };
-            let explained = best.explained.clone();
-            let is_alike = |one: &Candidate| {
-                let both = one.explained.iter().filter(|moment| explained.contains(moment)).count();
-                both * 2 >= explained.len().max(one.explained.len())
-            };
+            let Some(best) = candidates.first().cloned() else { break };
+            candidates.retain(|one| one.is_alike(&best));
             // A series that stays high in the moments that are left would hide their cause.
-            unused.retain(|series| candidates.iter().all(|one| one.series != *series || !is_alike(one)));
-            left.retain(|moment| !explained.contains(moment));
-            candidates.retain(is_alike);
+            unused.retain(|series| candidates.iter().all(|one| one.series != *series));
+            left.retain(|moment| !best.explained.contains(moment));
             candidates.truncate(EVIDENCE_MAX);
-            causes.push(CauseFound { evidence: candidates });
+            causes.push(CauseFound { evidence: candidates, is_further: !causes.is_empty() });
             if !left.is_empty() {
-                let spans = left.iter().map(|at| self.moments.spans[*at]).collect();
-                let near: Vec<&[f64]> = unused.iter().map(|at| self.watched[*at].near.as_slice()).collect();
-                tested = shift::test(&near, &Moments { n: self.moments.n, spans });
+                let (moments, near) = self.alone(&unused, &left);
+                tested = shift::test(&slices_of(&near), &moments);
             }
         }
         causes
+    }
+
+    /// Returns the moments `left` on their own, and for each of these series what [`shift::near_in`] has in their time.
+    fn alone(&self, unused: &[usize], left: &[usize]) -> (Moments, Vec<Vec<f64>>) {
+        let (moments, kept) = self.moments.alone(left);
+        let near = unused.iter().map(|at| shift::near_in(&self.watched[*at].near, &kept)).collect();
+        (moments, near)
+    }
+
+    /// Returns the series that explain the same part of the moments `left` as the first of two that explain them
+    /// together; none if these are not conspicuous, or if one of them explains hardly more than the other.
+    fn first_of_two(&self, unused: &[usize], left: &[usize], tested: &Tested, factor: f64) -> Vec<Candidate> {
+        let Some(two) = &tested.two else { return Vec::new() };
+        let q = (two.p * factor).min(1.0);
+        let candidate = |at: usize| self.candidate(unused[at], left, tested, at, q);
+        let [Some(first), Some(second)] = two.series.map(candidate) else { return Vec::new() };
+        let (own, others) = (first.own(&second), second.own(&first));
+        let together = (first.explained.len() + others) as f64;
+        if q > Q_MAX || own.min(others) < OWN_MIN || together < TOGETHER * left.len() as f64 {
+            return Vec::new();
+        }
+        (0..unused.len()).filter_map(candidate).filter(|one| one.is_alike(&first)).collect()
     }
 
     /// Returns what the test says of the moments `left` beside these causes, with the factor of [`Search::causes`].
@@ -123,8 +162,8 @@ impl Search {
         let is_named =
             |series: &usize| causes.iter().flat_map(|cause| &cause.evidence).any(|one| one.series == *series);
         let unused: Vec<usize> = (0..self.watched.len()).filter(|series| !is_named(series)).collect();
-        let near: Vec<&[f64]> = unused.iter().map(|at| self.watched[*at].near.as_slice()).collect();
-        let moments = Moments { n: self.moments.n, spans: left.iter().map(|at| self.moments.spans[*at]).collect() };
+        let (moments, near) = self.alone(&unused, left);
+        let near = slices_of(&near);
         let is_searched = causes.len() < CAUSES_MAX;
         let has_power = is_searched && shift::p_of_strong(&near, &moments) * factor <= Q_MAX;
         let untested = shift::untested(&near, &moments);
@@ -142,7 +181,9 @@ impl Search {
         let excess = tested.excess[at];
         let first = |moment: &usize| self.moments.spans[*moment].0;
         let explained: Vec<usize> = left.iter().copied().filter(|one| watched.is_high_before(first(one))).collect();
-        if excess < EXCESS_MIN || explained.is_empty() {
+        // What clients catch up late in a moment is an effect, though it may be high in more slices than by chance.
+        let at_starts: Vec<f64> = left.iter().map(|one| watched.near[first(one)]).collect();
+        if stat::mean(&at_starts) < EXCESS_MIN || explained.is_empty() {
             return None;
         }
         let (mut leads, mut seen) = (Vec::new(), Vec::new());
@@ -187,6 +228,10 @@ impl Search {
         let high = (0..self.moments.n).filter(|slice| self.watched[series].is_high_before(*slice)).count();
         high as f64 / self.moments.n.max(1) as f64 * self.moments.spans.len() as f64
     }
+}
+
+fn slices_of(lists: &[Vec<f64>]) -> Vec<&[f64]> {
+    lists.iter().map(Vec::as_slice).collect()
 }
 
 #[cfg(test)]
@@ -281,7 +326,7 @@ mod tests {
                     let end = first + 1 + dice.below(3);
                     values[first..end].fill(Some(1.0));
                 }
-                WatchedSeries::new(at.to_string(), "", "made", Meaning::Idle, values)
+                WatchedSeries::new(at.to_string(), "", "made", Meaning::Stopped, values)
             });
             !named(&Search::new(states.collect(), moments)).is_empty()
         };
@@ -335,6 +380,33 @@ mod tests {
     }
 
     #[test]
+    fn two_causes_of_three_moments_each_are_named_beside_states_that_often_begin() {
+        let mut dice = SplitMix::new(41);
+        let runs = 40;
+        let are_both = |_: &usize| {
+            let moments = moments(&mut dice, 6);
+            let mut states = vec![vec![Some(0.0); SLICES]; 6];
+            for (moment, (first, end)) in moments.spans.iter().enumerate() {
+                states[moment % 2][*first..*end].fill(Some(1.0));
+            }
+            for state in &mut states[2..] {
+                (0..8).for_each(|_| state[dice.below(SLICES)] = Some(1.0));
+            }
+            let series = states
+                .into_iter()
+                .enumerate()
+                .filter_map(|(at, values)| WatchedSeries::new(at.to_string(), "", "made", Meaning::Figure, values));
+            let search = Search::new(series.collect(), moments);
+            let causes = search.causes(1.0);
+            let further: Vec<bool> = causes.iter().map(|cause| cause.is_further).collect();
+            let named = named(&search);
+            named.contains(&0) && named.contains(&1) && further[..2] == [false, true]
+        };
+        let right = (0..runs).filter(are_both).count();
+        assert!(right * 100 >= runs * 90, "{right} of {runs}");
+    }
+
+    #[test]
     fn a_cause_has_its_lead_its_values_and_the_moments_that_it_explains() {
         let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
         let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });
@@ -342,7 +414,7 @@ mod tests {
         let busy = WatchedSeries::new("disk vda".to_owned(), "%", "disk", Meaning::Figure, values).unwrap();
         let search = Search::new(vec![busy], moments);
         let causes = search.causes(1.0);
-        let [CauseFound { evidence }] = causes.as_slice() else { panic!("{causes:?}") };
+        let [CauseFound { evidence, is_further: false }] = causes.as_slice() else { panic!("{causes:?}") };
         let found = &evidence[0];
         assert_eq!((found.explained.as_slice(), found.lead), (&[0, 1, 2][..], (1, 1)));
         assert_eq!((found.seen, found.usual), (97.0, 13.0));

@@ -7,7 +7,7 @@ use plimsoll_record::data::Run;
 use super::command::{self, again, longer, of_run, words_without};
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
-use super::series::{Meaning, WatchedSeries};
+use super::series::{Idleness, Meaning, WatchedSeries};
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -16,8 +16,8 @@ use crate::stat;
 use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
-/// Rules that have another version than the third.
-const VERSIONS: [(&str, u32); 1] = [("level", 1)];
+/// Rules that have another version than the fourth.
+const VERSIONS: [(&str, u32); 2] = [("level", 1), ("bound", 3)];
 /// Names of faults, and times of moments, in a sentence.
 const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.
@@ -28,6 +28,9 @@ const LONGER: f64 = 2.0;
 /// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
 const TURN_S: (f64, f64) = (5.0, 300.0);
 const PAIRS: f64 = 16.0;
+/// First next step if a server did no work.
+const AFTER_IDLE: &str = "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, for a device or \
+                          a lock that all threads of the server waited for, and for clients that were told to wait.";
 /// Most points of a chart.
 const POINTS_MAX: usize = 600;
 
@@ -62,7 +65,7 @@ impl Words {
         let place = name::place(facts);
         FindingView {
             rule: self.rule,
-            version: VERSIONS.iter().find(|(rule, _)| *rule == self.rule).map_or(3, |(_, version)| *version),
+            version: VERSIONS.iter().find(|(rule, _)| *rule == self.rule).map_or(4, |(_, version)| *version),
             sentence: format!("{place}: {}.", self.sentence),
             place,
             spans_s: Vec::new(),
@@ -81,6 +84,8 @@ impl Words {
 pub struct Wording<'r, 'f, 'a> {
     pub run: &'r Run,
     pub phase: &'r SlowPhase<'f, 'a>,
+    /// Times in which servers did no work.
+    pub idle: &'r [Idleness],
 }
 
 impl Wording<'_, '_, '_> {
@@ -98,7 +103,7 @@ impl Wording<'_, '_, '_> {
         let words = match told {
             Explanation::Fault(at) => self.fault(at),
             Explanation::Pause(at) => self.pause(at),
-            Explanation::Cause(at, cause, search) => self.cause(at, cause.evidence.first()?, search),
+            Explanation::Cause(at, cause, search) => self.cause(at, cause, search)?,
             Explanation::Disturbed(at) => self.disturbed(at),
             Explanation::Unexplained(at, rest, search) => self.unexplained(at, rest, search),
             Explanation::Regular(at) => self.regular(at)?,
@@ -170,10 +175,9 @@ impl Wording<'_, '_, '_> {
     fn fault(&self, at: &[usize]) -> Words {
         let mut names: Vec<String> = Vec::new();
         for moment in at {
-            if let Some(Known::Act(name)) = &self.phase.moments[*moment].known
-                && !names.contains(name)
-            {
-                names.push(name.clone());
+            if let Some(Known::Acts(acts)) = &self.phase.moments[*moment].known {
+                let new: Vec<String> = acts.iter().filter(|name| !names.contains(name)).cloned().collect();
+                names.extend(new);
             }
         }
         let more = names.len().saturating_sub(NAMED_MAX);
@@ -243,24 +247,31 @@ impl Wording<'_, '_, '_> {
         }
     }
 
-    fn cause(&self, at: &[usize], best: &Candidate, search: &Search) -> Words {
+    fn cause(&self, at: &[usize], cause: &CauseFound, search: &Search) -> Option<Words> {
+        let best = cause.evidence.first()?;
         let watched = &search.watched()[best.series];
-        let begin = self.of_moments(at, "begins", "begin");
+        let begin = match (cause.is_further, at.len() as u64) {
+            (false, _) => self.of_moments(at, "begins", "begin"),
+            (true, these) => {
+                let others = number::plural(these, "other", "others");
+                let verb = if these == 1 { "begins" } else { "begin" };
+                format!("{others} of {} slow moments {verb}", number::count(self.phase.moments.len() as u64))
+            }
+        };
         let within = number::seconds(self.seconds(best.lead.1 + 1));
         let shown = |value: f64| number::with_unit(value, &watched.unit);
         let rise = match watched.meaning {
             Meaning::Cycle => format!("the end of {}", with_article(&watched.name)),
-            Meaning::Idle => format!("{} while operations waited", with_article(&watched.name)),
             Meaning::Figure | Meaning::Stopped => {
                 format!("a rise of {} to {} (usually {})", watched.name, shown(best.seen), shown(best.usual))
             }
         };
         let chance = number::significant(search.by_chance(best.series));
         let name = match watched.meaning {
-            Meaning::Cycle | Meaning::Idle => with_article(&watched.name),
+            Meaning::Cycle => with_article(&watched.name),
             Meaning::Figure | Meaning::Stopped => watched.name.clone(),
         };
-        Words {
+        Some(Words {
             rule: "cause",
             sentence: format!(
                 "{begin} within {within} of {rise}, q = {}{}",
@@ -273,7 +284,7 @@ impl Wording<'_, '_, '_> {
             ),
             next: of_run(self.run, &self.next(watched)),
             command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
-        }
+        })
     }
 
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.
@@ -317,14 +328,19 @@ impl Wording<'_, '_, '_> {
                 command: again(self.run, false),
             };
         }
+        let idle = self.idle(at);
+        let after_idle = |next: &str| match idle.is_empty() {
+            true => next.to_owned(),
+            false => format!("{AFTER_IDLE} {next}"),
+        };
         if rest.has_power {
             let at_times = times.replacen(',', ":", 1);
             let watched = number::plural(search.watched().len() as u64, "series", "series");
             return Words {
                 rule: "unexplained",
-                sentence: format!("{are} explained by nothing that was watched ({watched}){at_times}"),
+                sentence: format!("{are} explained by nothing that was watched ({watched}){at_times}{idle}"),
                 opposite: "A series that was not watched rises when they begin.".to_owned(),
-                next: "Watch more (samplers, tracing), or look at the servers' logs of these times.".to_owned(),
+                next: after_idle("Watch more (samplers, tracing), or look at the servers' logs of these times."),
                 command: again(self.run, false),
             };
         }
@@ -349,11 +365,37 @@ impl Wording<'_, '_, '_> {
         };
         Words {
             rule: "unexplained",
-            sentence: format!("{are} undecided{times}: {few}{high}"),
+            sentence: format!("{are} undecided{times}: {few}{high}{idle}"),
             opposite: "In a longer run other series rise when slow moments begin.".to_owned(),
-            next,
+            next: after_idle(&next),
             command: longer(self.run, self.phase, longer_s),
         }
+    }
+
+    /// Returns the clause that a server did no work in these moments, of several servers the one of which that is true in
+    /// most; empty without one. Nothing tells its causes from its effects.
+    fn idle(&self, at: &[usize]) -> String {
+        let count = |idle: &Idleness| {
+            let is_seen = |at: &&usize| {
+                let moment = &self.phase.moments[**at];
+                idle.slices[moment.first..moment.end].contains(&true)
+            };
+            at.iter().filter(is_seen).count()
+        };
+        let mut best: Option<(&Idleness, usize)> = None;
+        for idle in self.idle {
+            let count = count(idle);
+            if count > best.map_or(0, |(_, most)| most) {
+                best = Some((idle, count));
+            }
+        }
+        let Some((Idleness { clause, .. }, count)) = best else { return String::new() };
+        let when = match at.len() {
+            1 => "then".to_owned(),
+            all if all == count => "in all of them".to_owned(),
+            _ => format!("in {} of them", number::count(count as u64)),
+        };
+        format!("; {when} {clause}: it waited, or its clients sent nothing")
     }
 
     /// Describes a series that was high: `disk vda 97.0 % (usually 12.0 %)`.
@@ -362,7 +404,6 @@ impl Wording<'_, '_, '_> {
         let shown = |value: f64| number::with_unit(value, &watched.unit);
         match watched.meaning {
             Meaning::Cycle => format!("the end of {}", with_article(&watched.name)),
-            Meaning::Idle => with_article(&watched.name),
             Meaning::Figure | Meaning::Stopped => {
                 format!("{} {} (usually {})", watched.name, shown(one.seen), shown(one.usual))
             }
@@ -473,10 +514,6 @@ fn next(watched: &WatchedSeries) -> &'static str {
             "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, and repeat the run \
              without it."
         }
-        _ if watched.meaning == Meaning::Idle => {
-            "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, and for a device or a \
-             lock that all threads of the server waited for."
-        }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
         "disk" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
@@ -514,8 +551,6 @@ mod tests {
         assert!(next(&watched("generator", Meaning::Figure)).contains("more processors"));
         assert!(next(&watched(STORE, Meaning::Cycle)).contains("cycles rarer"));
         assert!(next(&watched(STORE, Meaning::Figure)).contains("plimsoll ab"));
-        for meaning in [Meaning::Stopped, Meaning::Idle] {
-            assert!(next(&watched("server", meaning)).contains("a debugger, SIGSTOP"));
-        }
+        assert!(next(&watched("server", Meaning::Stopped)).contains("a debugger, SIGSTOP"));
     }
 }

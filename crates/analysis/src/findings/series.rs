@@ -1,4 +1,9 @@
 //! Series that may explain slow moments, with a value for each slice of a phase.
+//!
+//! **Direction.** A series explains a moment by a rise, and never by a fall. If clients send less, or get no answers,
+//! everything falls that a server does for them: its processor time, its reads and writes, what it sends, its counters
+//! of work. Such a fall is an effect as often as a cause, so it is told as seen ([`Idleness`]). A lack of what is free is a
+//! rise as well, of what is used or missed: levels that rise if others take less ([`FREE`]) explain nothing.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +26,14 @@ use crate::stat;
 /// has left.
 const NO_CAUSES: [&str; 3] = [ANSWERS, WITNESS, PROGRESS];
 
+/// Sources and names of levels of what is free or idle: they rise when servers do less.
+const FREE: [(&str, &str); 1] = [("memory", "available")];
+
 /// Source of what the drive itself counts.
 const GENERATOR: &str = "generator";
 
-/// Share of the usual use up to which a server works no more, and the share of the slices next to such ones.
+/// Share of the usual use up to which a server works no more.
 const NO_WORK: f64 = 0.05;
-const LESS_WORK: f64 = 0.8;
 /// Lowest usual use of which a lack is no chance: of a processor in per cent, as ticks of 10 ms show it, and of a
 /// network in bytes per second.
 const CPU_MIN: f64 = 10.0;
@@ -41,8 +48,6 @@ pub enum Meaning {
     Cycle,
     /// Processes of a server that others stopped, or a control group that others froze.
     Stopped,
-    /// Slices in which a server did no work although operations waited for it.
-    Idle,
 }
 
 impl Meaning {
@@ -55,12 +60,11 @@ impl Meaning {
     }
 
     /// Returns the factor of a candidate's score. Work, queues and counters follow when a server is stopped, so that is
-    /// named before them. A server that waits for a device or a lock is idle too: that is named after them.
+    /// named before them.
     pub fn weight(self) -> f64 {
         match self {
             Meaning::Stopped => 2.0,
             Meaning::Figure | Meaning::Cycle => 1.0,
-            Meaning::Idle => 0.5,
         }
     }
 }
@@ -98,13 +102,24 @@ impl WatchedSeries {
     }
 }
 
-/// Returns everything that was watched in these slices, whose longest lasts `slice_ns`, and that changed.
+/// Slices in which a server did no work although operations waited. It waited for something, or its clients sent
+/// nothing: no cause, but worth a clause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idleness {
+    /// Clause of a sentence: `the server hardly used a processor`.
+    pub clause: String,
+    /// True for each of these slices.
+    pub slices: Vec<bool>,
+}
+
+/// Returns everything that was watched in these slices, whose longest lasts `slice_ns`, and that changed; and the times
+/// in which servers did no work.
 pub fn watched(
     run: &Run,
     facts: &PhaseFacts<'_>,
     slices: &[&Slice<Distribution>],
     slice_ns: u64,
-) -> Vec<WatchedSeries> {
+) -> (Vec<WatchedSeries>, Vec<Idleness>) {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
     let read = values(run, slices, slice_ns);
     let missing = missing(run, &read);
@@ -119,8 +134,7 @@ pub fn watched(
             None => all.push((name, series, values)),
         }
     }
-    let idle: Vec<WatchedSeries> =
-        all.iter().filter_map(|(_, series, values)| without_work(series, values, slices)).collect();
+    let idle = all.iter().filter_map(|(_, series, values)| without_work(series, values, slices)).collect();
     let sampled = all.into_iter().filter_map(|(name, series, values)| {
         let meaning = Meaning::of(series);
         let unit = match series.kind {
@@ -131,7 +145,7 @@ pub fn watched(
         };
         WatchedSeries::new(name, unit, &series.source, meaning, values)
     });
-    sampled.chain(idle).chain(missing).chain(of_generator(facts, slices)).collect()
+    (sampled.chain(missing).chain(of_generator(facts, slices)).collect(), idle)
 }
 
 /// Returns true for the number of stopped processes of all nodes together, if each node has its own: that says which.
@@ -167,12 +181,9 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
     series.collect()
 }
 
-/// Returns the slices in which a server hardly used a processor, or a node hardly sent anything, while operations waited:
-/// 1 in these. A slice next to them in which it did less than usual is one of them: the time began or ended there. `None`
-/// for series of other work, and without such slices.
-///
-/// The throughput of the slices plays no part. It makes moments slow, and would tie the series to them by itself.
-fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<WatchedSeries> {
+/// Returns the slices in which a server hardly used a processor, or a node hardly sent anything, while operations waited.
+/// `None` for series of other work, and without such slices.
+fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distribution>]) -> Option<Idleness> {
     let (verb, least) = match (series.source.as_str(), series.name.as_str()) {
         ("server", "user" | "system") => ("hardly used a processor", CPU_MIN),
         ("network", "sent") if series.subject.starts_with("node ") => ("hardly sent anything", SENT_MIN),
@@ -180,16 +191,12 @@ fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distri
     };
     let server = if series.subject.is_empty() { "the server" } else { series.subject.as_str() };
     let usual = robust::usual(values);
-    let is_below =
-        |at: usize, share: f64| usual[at] >= least && values[at].is_some_and(|value| value <= share * usual[at]);
-    let is_idle = |at: usize| {
-        let is_waited_for = slices[at].in_flight > 0 || slices[at].due_unsent > 0;
-        is_waited_for && is_below(at, NO_WORK)
+    let is_idle = |((value, usual), slice): ((&Option<f64>, &f64), &&Slice<Distribution>)| {
+        let is_waited_for = slice.in_flight > 0 || slice.due_unsent > 0;
+        is_waited_for && *usual >= least && value.is_some_and(|value| value <= NO_WORK * usual)
     };
-    let is_next = |at: usize| (at > 0 && is_idle(at - 1)) || (at + 1 < values.len() && is_idle(at + 1));
-    let is_meant = |at: usize| is_idle(at) || (is_next(at) && is_below(at, LESS_WORK));
-    let idle = (0..values.len()).map(|at| values[at].map(|_| if is_meant(at) { 1.0 } else { 0.0 })).collect();
-    WatchedSeries::new(format!("time in which {server} {verb}"), "", &series.source, Meaning::Idle, idle)
+    let slices: Vec<bool> = values.iter().zip(&usual).zip(slices).map(is_idle).collect();
+    slices.contains(&true).then(|| Idleness { clause: format!("{server} {verb}"), slices })
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
@@ -212,6 +219,7 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
 fn name(series: &Series) -> Option<String> {
     match series.kind {
         _ if NO_CAUSES.contains(&series.source.as_str()) => None,
+        _ if FREE.contains(&(series.source.as_str(), series.name.as_str())) => None,
         SeriesKind::Cycle => Some(format!("{} of {}", number::singular(&series.name), series.subject)),
         SeriesKind::Distribution => is_of_sampler(series).then(|| {
             let words = [series.source.as_str(), &series.subject, &series.name];

@@ -9,6 +9,14 @@
 //! A *p* is the share of shifts at which *any* series reaches the statistic: the single-step maxT procedure of Westfall
 //! & Young (*Resampling-Based Multiple Testing*, 1993, section 2.6), which holds the probability of any false name in a
 //! phase at the level. Of separate *p*, none below 1 / (shifts + 1), hundreds of series would leave none.
+//!
+//! **Two causes.** A series that explains half of the moments has half of the statistic, which others reach by chance. So
+//! of several moments two series together are tested as well: their statistic is the mean of the greater deviation of
+//! both. A shift then counts by the better of its ranks among all shifts in either statistic (minP, the procedure's other
+//! form), so that the probability of any false name stays that of one test. What the first cause leaves is judged on its
+//! own, in a time without the moments that it explains ([`Moments::alone`]): shifts never put moments on these, where the
+//! first cause and all that rises with it are high. Beside a right name a false one is at most half of the names, and a
+//! further test is only made after a name, so the false discovery rate stays below the level of each test.
 
 /// Slices before a slow moment in which its cause begins.
 pub const LEAD_MAX: usize = 2;
@@ -23,6 +31,8 @@ const SHIFTS_POWER: usize = 60;
 const STRONG: f64 = 4.5;
 /// Shortest shift, in slices.
 const APART: usize = LEAD_MAX + 3;
+/// Fewest moments that two causes explain together: two each.
+const TWO_MOMENTS_MIN: usize = 4;
 
 /// Slow moments of a phase of `n` slices: the first slice of each, and the slice after its last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +63,23 @@ impl Moments {
         all.into_iter().step_by(step).collect()
     }
 
+    /// Returns the moments `left`, given by their positions, in a time without the others and the slices in which their
+    /// causes are high; and the slices of the phase that this time has.
+    pub fn alone(&self, left: &[usize]) -> (Moments, Vec<usize>) {
+        let mut is_cut = vec![false; self.n];
+        for (at, (first, end)) in self.spans.iter().enumerate() {
+            if !left.contains(&at) {
+                is_cut[first.saturating_sub(LEAD_MAX)..self.n.min(end + LEAD_MAX)].fill(true);
+            }
+        }
+        let spans = || left.iter().map(move |at| self.spans[*at]);
+        spans().for_each(|(first, end)| is_cut[first..end].fill(false));
+        let kept: Vec<usize> = (0..self.n).filter(|slice| !is_cut[*slice]).collect();
+        let place = |slice: usize| kept.partition_point(|one| *one < slice);
+        let spans = spans().map(|(first, end)| (place(first), place(first) + end - first)).collect();
+        (Moments { n: kept.len(), spans }, kept)
+    }
+
     /// Returns the mean of the deviations `near` at the beginnings of the moments, or in all their slices if that is
     /// more, with the moments `shift` slices later. `near` has the deviations of the phase twice, one after the other.
     fn excess(&self, near: &[f64], shift: usize) -> f64 {
@@ -74,11 +101,53 @@ pub fn near(deviations: &[f64]) -> Vec<f64> {
     (0..2 * n).map(|at| greatest(at % n)).collect()
 }
 
+/// Returns the values of [`near`] in some slices; the list twice.
+pub fn near_in(near: &[f64], slices: &[usize]) -> Vec<f64> {
+    slices.iter().chain(slices).map(|slice| near[*slice]).collect()
+}
+
 /// Result of a test: for each series its mean deviation at the moments, and the *p* of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tested {
     pub excess: Vec<f64>,
     pub p: Vec<f64>,
+    /// Two series together; `None` with too few moments, shifts or series.
+    pub two: Option<Two>,
+}
+
+/// Two series that explain the moments best, if each explains a part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Two {
+    /// Positions among the tested series: the best alone, and the best beside it.
+    pub series: [usize; 2],
+    /// *p* of both together.
+    pub p: f64,
+}
+
+/// Statistics of the shifts, and the greatest of the moments as they are.
+struct Statistics {
+    seen: f64,
+    of_shifts: Vec<f64>,
+    /// Those of the shifts, ascending.
+    ascending: Vec<f64>,
+}
+
+impl Statistics {
+    fn new(seen: f64, of_shifts: Vec<f64>) -> Self {
+        let mut ascending = of_shifts.clone();
+        ascending.sort_by(f64::total_cmp);
+        Self { seen, of_shifts, ascending }
+    }
+
+    /// Returns the number of shifts that reach a value.
+    fn reached(&self, value: f64) -> usize {
+        self.ascending.len() - self.ascending.partition_point(|other| *other < value)
+    }
+
+    /// Returns the rank of the shift at `at` among all of them and what was seen: 1 for the greatest.
+    fn rank(&self, at: usize) -> usize {
+        self.reached(self.of_shifts[at]) + usize::from(self.seen >= self.of_shifts[at])
+    }
 }
 
 /// Tests the series, each given by [`near`], which are of more than `LEAD_MAX` slices. `None` with too few shifts, or
@@ -89,17 +158,49 @@ pub fn test(series: &[&[f64]], moments: &Moments) -> Option<Tested> {
         return None;
     }
     let Tested { excess, .. } = untested(series, moments);
-    let mut by_chance = by_chance(series, moments, &shifts);
-    by_chance.sort_by(f64::total_cmp);
-    let reached = |excess: &f64| by_chance.len() - by_chance.partition_point(|other| other < excess);
-    let p = excess.iter().map(|one| (1 + reached(one)) as f64 / (1 + by_chance.len()) as f64).collect();
-    Some(Tested { excess, p })
+    let greatest = excess.iter().copied().fold(f64::MIN, f64::max);
+    let single = Statistics::new(greatest, by_chance(series, moments, &shifts));
+    let has_two = moments.spans.len() >= TWO_MOMENTS_MIN && series.len() > 1 && shifts.len() >= SHIFTS_POWER;
+    let best = has_two.then(|| best_two(series, moments, 0));
+    let double = best.map(|(_, seen)| {
+        let of_shifts = shifts.iter().map(|shift| best_two(series, moments, *shift).1);
+        Statistics::new(seen, of_shifts.collect())
+    });
+    let rank = |at: usize| double.as_ref().map_or(usize::MAX, |double| double.rank(at)).min(single.rank(at));
+    let mut ranks: Vec<usize> = (0..shifts.len()).map(rank).collect();
+    ranks.sort_unstable();
+    let p = |statistics: &Statistics, seen: f64| {
+        let rank = 1 + statistics.reached(seen);
+        (1 + ranks.partition_point(|other| *other <= rank)) as f64 / (1 + ranks.len()) as f64
+    };
+    let two = best.zip(double.as_ref()).map(|((series, seen), double)| Two { series, p: p(double, seen) });
+    Some(Tested { p: excess.iter().map(|one| p(&single, *one)).collect(), excess, two })
+}
+
+/// Returns the two series that explain the moments best, `shift` slices later, and the mean of the greater deviation of
+/// both at their beginnings. The first is the best alone, and the second the best beside it.
+fn best_two(series: &[&[f64]], moments: &Moments, shift: usize) -> ([usize; 2], f64) {
+    let mut two = [0; 2];
+    let mut covered = vec![f64::MIN; moments.spans.len()];
+    for best in &mut two {
+        let mut greatest = f64::MIN;
+        for (at, near) in series.iter().enumerate() {
+            let both = moments.spans.iter().zip(&covered).map(|((first, _), known)| near[first + shift].max(*known));
+            let sum: f64 = both.sum();
+            if sum > greatest {
+                (greatest, *best) = (sum, at);
+            }
+        }
+        let near = series[*best];
+        moments.spans.iter().zip(&mut covered).for_each(|((first, _), known)| *known = known.max(near[first + shift]));
+    }
+    (two, covered.iter().sum::<f64>() / covered.len().max(1) as f64)
 }
 
 /// Returns the mean deviations of the series at the moments, with a *p* of 1.
 pub fn untested(series: &[&[f64]], moments: &Moments) -> Tested {
     let excess = series.iter().map(|near| moments.excess(near, 0)).collect();
-    Tested { excess, p: vec![1.0; series.len()] }
+    Tested { excess, p: vec![1.0; series.len()], two: None }
 }
 
 /// Returns the *p* that one more series would have, if it were a strong cause of these moments; 1 with too few shifts.
@@ -177,6 +278,40 @@ mod tests {
         assert_eq!(test(&[&cause, &high], &moments).unwrap().p, [1.0, 1.0]);
         assert_eq!(test(&[&cause], &Moments { n: 100, spans: Vec::new() }), None);
         assert_eq!(test(&[], &moments), None);
+    }
+
+    #[test]
+    fn two_series_that_explain_all_moments_together_are_tested_together() {
+        let firsts = [12, 29, 51, 66, 90, 107];
+        let moments = Moments { n: 120, spans: firsts.map(|first| (first, first + 1)).to_vec() };
+        let high = |at: &[usize]| {
+            near(&(0..120).map(|slice| if at.contains(&slice) { 6.0 } else { 0.0 }).collect::<Vec<f64>>())
+        };
+        // A series that is often high explains half of the moments by chance.
+        let often: Vec<usize> = (0..120).filter(|slice| slice % 9 == 0).collect();
+        let (odd, even, often) = (high(&[12, 51, 90]), high(&[29, 66, 107]), high(&often));
+        let series = [often.as_slice(), odd.as_slice(), even.as_slice()];
+        let tested = test(&series, &moments).unwrap();
+        assert!(tested.p[1] > 0.05 && tested.p[2] > 0.05, "{tested:?}");
+        let two = tested.two.unwrap();
+        assert!(two.p < 0.05, "{two:?}");
+        // Three moments are too few.
+        let few = Moments { n: 120, spans: moments.spans[..3].to_vec() };
+        assert_eq!(test(&series, &few).unwrap().two, None);
+    }
+
+    #[test]
+    fn moments_alone_have_a_time_without_the_others() {
+        let moments = Moments { n: 40, spans: vec![(4, 6), (9, 11), (20, 21), (38, 40)] };
+        let (alone, kept) = moments.alone(&[1, 2]);
+        let wanted: Vec<usize> = [0, 1].into_iter().chain(8..36).collect();
+        assert_eq!(kept, wanted);
+        assert_eq!((alone.n, alone.spans.as_slice()), (30, &[(3, 5), (14, 15)][..]));
+        let deviations: Vec<f64> = (0..40).map(f64::from).collect();
+        assert_eq!(near_in(&near(&deviations), &kept[..3]), [39.0, 39.0, 8.0, 39.0, 39.0, 8.0]);
+        // A moment shortly after another one stays.
+        let close = Moments { n: 40, spans: vec![(4, 6), (7, 9)] };
+        assert_eq!(close.alone(&[1]).0, Moments { n: 35, spans: vec![(2, 4)] });
     }
 
     #[test]
