@@ -64,7 +64,7 @@ impl Client {
     }
 }
 
-const DRIVE: &str = "drive kv --set records=500 --mix read=3,update=1 --clients 4 --slice 200ms \
+const DRIVE: &str = "drive kv --set records=500 --mix read=3,update=1 --clients 4 --think 2ms --slice 200ms \
                      --durability as-configured --goal p50=20s -q";
 
 /// Returns the time of the largest value of a panel's line.

@@ -10,7 +10,7 @@ use crate::bench::{Place, Ran};
 
 fn recorded() -> (Place, std::path::PathBuf) {
     let place = Place::new();
-    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "1s"]).expect(0);
+    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--ops", "1000"]).expect(0);
     let run = place.only_run();
     (place, run)
 }

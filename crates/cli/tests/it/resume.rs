@@ -21,6 +21,7 @@ do = "load"
 do = "drive"
 clients = [1, 2, 3, 4, 5]
 for = "250ms"
+think = "1ms"
 mix = { read = 1, update = 1 }
 durability = "durable"
 [[phase]]

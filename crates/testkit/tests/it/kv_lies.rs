@@ -2,6 +2,7 @@
 //! the same keys.
 
 use plimsoll_core::{Durability, StoreKind};
+use plimsoll_testkit::draw::repeats;
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::trial::{Outcomes, Trial, workload};
 use plimsoll_verify::AnswerVerdict;
@@ -44,7 +45,7 @@ fn a_store_that_tells_the_truth_is_believed_whichever_keys_are_popular() {
 #[test]
 fn every_lie_about_keys_and_values_is_caught_and_called_by_its_name() {
     for (number, lie) in KvLie::ALL.into_iter().enumerate() {
-        for seed in 0..3 {
+        for seed in 0..repeats(2, 6) as u64 {
             let kind = Pairs::lying(lie, 20, 100 * number as u64 + seed);
             let outcomes = trial(&kind, seed, "scrambled");
             assert!(kind.told() > 0, "{lie:?} was never told");

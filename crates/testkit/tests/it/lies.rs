@@ -1,6 +1,7 @@
 //! The ledger catches every kind of lie, through the drive loop, while eight clients work at the same time.
 
 use plimsoll_core::{Durability, StoreKind};
+use plimsoll_testkit::draw::repeats;
 use plimsoll_testkit::lying::{Lie, Lying};
 use plimsoll_testkit::trial::{Outcomes, Trial, workload};
 use plimsoll_verify::AnswerVerdict;
@@ -22,7 +23,7 @@ fn trial(kind: &dyn StoreKind, seed: u64) -> Outcomes {
 
 #[test]
 fn the_reference_store_tells_the_truth() {
-    for seed in 0..5 {
+    for seed in 0..repeats(2, 5) as u64 {
         let outcomes = trial(&*plimsoll_testkit::reference::kind(), seed);
         assert!(outcomes.is_right(), "{}", outcomes.complaints());
         assert!(outcomes.ledger.acknowledged > 400 + 1_000, "{:?}", outcomes.ledger);
@@ -34,7 +35,7 @@ fn the_reference_store_tells_the_truth() {
 #[test]
 fn every_lie_is_caught_and_called_by_its_name() {
     for (number, lie) in Lie::ALL.into_iter().enumerate() {
-        for seed in 0..3 {
+        for seed in 0..repeats(2, 6) as u64 {
             let kind = Lying::new(lie, 10, 100 * number as u64 + seed);
             let outcomes = trial(&kind, seed);
             assert!(kind.told() > 0, "{lie:?} was never told");
