@@ -315,7 +315,7 @@ batch = 500
 durability = "at-end"
 "#;
 
-/// The coupon study in small: `stores` is a TOML list.
+/// The coupon study in small, with clients that think: `stores` is a TOML list.
 pub fn small_coupons(stores: &str, records: u32, seconds: u32) -> String {
     format!(
         r#"
@@ -348,6 +348,7 @@ name = "mixed"
 do = "drive"
 only = {{ index = ["own", "keyindex"] }}
 clients = 8
+think = "2ms"
 for = "{seconds}s"
 durability = "durable"
 mix = {{ read = 70, update = 28, query = 2 }}

@@ -4,14 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::bench::{Place, small_coupons};
 
-/// Clients of the study, and others that do not keep the machine busy.
-const FAST: &str = "clients = 8\n";
-const THINKING: &str = "clients = 8\nthink = \"2ms\"\n";
-
 #[test]
 fn the_study_ends_with_a_right_answer_a_recording_and_a_page_and_is_listed_shown_and_removed() {
     let place = Place::new();
-    let plan = place.plan(&small_coupons(r#"["sqlite", "fjall"]"#, 1_000, 1).replace(FAST, THINKING));
+    let plan = place.plan(&small_coupons(r#"["sqlite", "fjall"]"#, 1_000, 1));
     let ran = place.run(&["run", &plan, "--full"]).expect(0).says("1.91 … fjall has no native index");
     let run = place.only_run();
     for file in ["run.sqlite", "report.html"] {
@@ -43,8 +39,7 @@ fn the_study_ends_with_a_right_answer_a_recording_and_a_page_and_is_listed_shown
 #[test]
 fn the_study_runs_on_a_private_postgresql_and_a_missed_goal_is_said() {
     let place = Place::new();
-    let plan =
-        small_coupons(r#"["sqlite"]"#, 500, 1).replace(FAST, THINKING).replace("lost = 0", "p50 = \"1ns\"\nlost = 0");
+    let plan = small_coupons(r#"["sqlite"]"#, 500, 1).replace("lost = 0", "p50 = \"1ns\"\nlost = 0");
     let ran = place.run(&["run", &place.plan(&plan), "--on", "postgres"]).expect(1);
     ran.says("PostgreSQL … FAIL … median response time was … MISSED");
     assert!(!place.only_run().join("data").exists());
