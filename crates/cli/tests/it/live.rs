@@ -56,7 +56,7 @@ fn json_lines_come_while_it_runs_and_end_with_the_report() {
     assert_eq!((end["type"].as_str(), end["report"]["verdict"]["state"].as_str()), (Some("end"), Some("pass")));
     assert!(std::path::Path::new(end["page"].as_str().unwrap()).exists());
     // The reader closes the output: the run ends, and is kept.
-    let mut child = place.command(&with(&["--for", "60s", "--json", "--quiet", "--slice", "100ms"]));
+    let mut child = place.command(&with(&["--for", "60s", "--think", "2ms", "--json", "--quiet", "--slice", "100ms"]));
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(130));
