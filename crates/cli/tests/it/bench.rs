@@ -217,13 +217,18 @@ pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// Waits until `done` or panics after `limit`.
+/// Waits until `done` or panics after `limit`. A question that takes long, such as one that loads a recording, is asked
+/// less often, so that it does not keep a processor busy.
 #[track_caller]
 pub fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
-    while !done() {
+    loop {
+        let asked = Instant::now();
+        if done() {
+            return;
+        }
         assert!(started.elapsed() < limit, "{what}: not within {limit:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep((4 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_millis(100)));
     }
 }
 
