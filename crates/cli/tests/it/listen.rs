@@ -199,7 +199,7 @@ fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
 fn a_percentile_of_native_histograms_is_that_of_the_report_within_a_bucket() {
     let place = Place::new();
     let begin = SystemTime::now();
-    let run = Listening::start(&place, "--for 10s --slice 100ms --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 10s --slice 100ms --think 100us --listen 127.0.0.1:0");
     // From Prometheus 3.8 on, `scrape_native_histograms: true` in its configuration instead.
     let (_prometheus, address) = prometheus(&place, &run.address, &["--enable-feature=native-histograms"]);
     let times = "plimsoll_response_seconds%7Bphase%3D%22drive%22%7D";
