@@ -89,7 +89,7 @@ struct Pairs {
     scan_length: u64,
     value_bytes: u64,
     content: Content,
-    /// Made at its first use: the checks of a plan take less time without it.
+    /// Popularity of records, made at its first use: the checks of a plan do not need it.
     chooser: LazyLock<Chooser, Box<dyn FnOnce() -> Chooser + Send>>,
     kinds: Vec<OpKind>,
     has_truth: bool,
