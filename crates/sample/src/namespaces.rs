@@ -8,17 +8,27 @@ use crate::server::{ServerProcesses, node_name};
 
 /// Most bytes of a file that are read: some 400 sockets. A list of more would take too long.
 const BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a page, in which the kernel collects the lines that one read returns.
+const PAGE_BYTES: usize = 4 << 10;
+/// Most bytes of a line of a list, with some room.
+const LINE_BYTES_MAX: usize = 512;
 
 /// Returns the text of the file `path` of `/proc`, empty without such a file; `None` if it is longer than
 /// [`BYTES_MAX`] or cannot be read.
 pub(crate) fn short_text(path: &str) -> Option<String> {
-    let file = match File::open(path) {
+    let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return (error.kind() == ErrorKind::NotFound).then(String::new),
     };
-    let mut text = String::new();
-    file.take(BYTES_MAX + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= BYTES_MAX).then_some(text)
+    let mut text = vec![0; PAGE_BYTES];
+    let length = file.read(&mut text).ok()?;
+    text.truncate(length);
+    // A page that has room for another line is the last one. For each read the kernel searches all sockets again, also for
+    // the one that finds the end.
+    if length + LINE_BYTES_MAX > PAGE_BYTES {
+        file.take(BYTES_MAX + 1 - length as u64).read_to_end(&mut text).ok()?;
+    }
+    String::from_utf8(text).ok().filter(|text| text.len() as u64 <= BYTES_MAX)
 }
 
 /// Network namespace of a node.
@@ -71,5 +81,25 @@ impl NodeNetworks {
             }
         }
         &self.all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_whole_or_not_at_all() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("text");
+        let read = || short_text(path.to_str().unwrap());
+        assert_eq!(read(), Some(String::new()), "there is no such file");
+        for length in [0, 1, 3_584, 3_585, 4_096, 4_097, 10_000, BYTES_MAX as usize] {
+            let text: String = ('a'..='z').cycle().take(length).collect();
+            std::fs::write(&path, &text).unwrap();
+            assert!(read() == Some(text), "{length} bytes");
+        }
+        std::fs::write(&path, vec![b'x'; BYTES_MAX as usize + 1]).unwrap();
+        assert_eq!(read(), None);
     }
 }

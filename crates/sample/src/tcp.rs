@@ -38,8 +38,8 @@ fn sockets(text: &str, section: &str, name: &str) -> Option<u64> {
 
 /// State of a listening socket in the lists of sockets.
 const LISTENS: &str = "0A";
-/// Lists of sockets, of both families.
-const LISTS: [&str; 2] = ["tcp", "tcp6"];
+/// Lists of sockets, of both families, each with the file and section that have the number of sockets in use.
+const LISTS: [(&str, usize, &str); 2] = [("tcp", 2, "TCP:"), ("tcp6", 3, "TCP6:")];
 
 /// Returns the readings of the queues of all sockets in two lists: bytes that the peers have not acknowledged, bytes
 /// that the programs have not read, and connections that they have not accepted. None if a list is too long.
@@ -84,7 +84,12 @@ fn readings(subject: &str, texts: [&str; 4]) -> Vec<Reading> {
 fn all_of(subject: &str, read: impl Fn(&str) -> Option<String>) -> Vec<Reading> {
     let texts = FILES.map(|name| read(name).unwrap_or_default());
     let mut all = readings(subject, texts.each_ref().map(String::as_str));
-    all.extend(queues(subject, LISTS.map(&read)));
+    // For a list the kernel searches the table of all namespaces, which takes a millisecond or more.
+    let list = |(name, file, section): (&str, usize, &str)| {
+        let in_use = texts.get(file).and_then(|text| sockets(text, section, "inuse"));
+        if in_use == Some(0) { Some(String::new()) } else { read(name) }
+    };
+    all.extend(queues(subject, LISTS.map(list)));
     all
 }
 
@@ -109,6 +114,8 @@ impl Sampler for Tcp {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::proc_file::garbled;
 
@@ -143,6 +150,24 @@ mod tests {
         let wanted = wanted.map(|(name, value)| (name.to_owned(), value));
         assert_eq!(found([Some(SOCKETS.to_owned()), Some(String::new())]), wanted);
         assert_eq!(found([Some(SOCKETS.to_owned()), None]), [], "a part would be taken for the whole");
+    }
+
+    #[test]
+    fn a_list_is_read_if_sockets_of_its_family_are_in_use_and_has_empty_queues_otherwise() {
+        let asked = RefCell::new(Vec::new());
+        let all = all_of("", |name| {
+            asked.borrow_mut().push(name.to_owned());
+            let text = match name {
+                "sockstat" => "TCP: inuse 0 orphan 0\n",
+                "sockstat6" => SOCKSTAT6,
+                "tcp" | "tcp6" => SOCKETS,
+                _ => "",
+            };
+            Some(text.to_owned())
+        });
+        assert_eq!(asked.into_inner(), ["snmp", "netstat", "sockstat", "sockstat6", "tcp6"]);
+        let unread = all.iter().find(|one| &*one.name == "unread").map(Reading::number);
+        assert_eq!(unread, Some(512.0), "of one list");
     }
 
     #[test]

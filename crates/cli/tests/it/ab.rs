@@ -71,7 +71,8 @@ fn two_plans_may_ask_different_things_and_are_told_so() {
     let plan = |name: &str, records: u32| {
         let text = format!(
             "stores = [\"null\"]\nslice = \"100ms\"\n[workload]\nname = \"kv\"\nrecords = {records}\nledger = \"off\"\n\
-             [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nclients = 2\nfor = \"9s\"\nmix = {{ read = 1 }}\n\
+             [[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nclients = 2\nthink = \"2ms\"\n\
+             for = \"9s\"\nmix = {{ read = 1 }}\n\
              [goals]\nrate = \"1/s\"\n"
         );
         let path = place.path().join(name);
@@ -171,7 +172,8 @@ fn what_the_turns_wrote_is_checked_also_where_each_loads_anew() {
     let plan = |name: &str, durability: &str| {
         let phases = format!(
             "[[phase]]\ndo = \"load\"\nbatch = 100\ndurability = \"at-end\"\n[[phase]]\ndo = \"drive\"\nclients = 2\n\
-             for = \"9s\"\ndurability = \"{durability}\"\nmix = {{ update = 1 }}\n[[phase]]\ndo = \"check\"\n"
+             think = \"2ms\"\nfor = \"9s\"\ndurability = \"{durability}\"\nmix = {{ update = 1 }}\n\
+             [[phase]]\ndo = \"check\"\n"
         );
         let workload = "[workload]\nname = \"coupons\"\nrecords = 200\nindex = \"own\"\n";
         let path = place.path().join(name);

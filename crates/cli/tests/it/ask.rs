@@ -79,7 +79,7 @@ fn time_of_largest(panel: &Value, line: &str) -> f64 {
 fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
     let place = Place::new();
     let fault = "pause all at 1500ms for 700ms".replace(' ', "\u{a0}");
-    place.line(&format!("{DRIVE} --on postgres --for 4s --fault {fault}")).expect(0);
+    place.line(&format!("{DRIVE} --think 500us --on postgres --for 4s --fault {fault}")).expect(0);
     let report = place.report();
     let driven = place.driven();
     let mut client = Client::start(&place);
@@ -138,7 +138,7 @@ fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
 fn questions_are_answered_in_json_under_the_names_of_the_report() {
     let place = Place::new();
     for _ in 0..2 {
-        place.line(&format!("{DRIVE} --on sqlite --for 1s")).expect(0);
+        place.line(&format!("{DRIVE} --think 2ms --on sqlite --for 1s")).expect(0);
     }
     let report = place.report();
     let answer = |question: &str| place.line(&format!("ask {question} --json")).expect(0).last_json();
@@ -177,7 +177,7 @@ fn a_question_that_cannot_be_answered_is_refused_with_the_next_step() {
     place.line("explain latest").expect(10).says("there is no run");
     place.line("ask latest describe").expect(10).says("there is no run");
     place.line("ask list").expect(0).says("\"runs\": []");
-    place.line(&format!("{DRIVE} --on sqlite --for 1s")).expect(0);
+    place.line(&format!("{DRIVE} --think 2ms --on sqlite --for 1s")).expect(0);
     place.line("explain 19990101").expect(10).says("there is no run … plimsoll runs");
     place.refuses(&[
         ("explain latest --from 00:20 --to 00:10", "20.0 s to 10.0 s does not begin before it ends … from 0 s to"),

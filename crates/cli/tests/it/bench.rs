@@ -217,17 +217,18 @@ pub fn listener(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     port
 }
 
-/// Waits until `done` or panics after `limit`. Looks that take long are rarer: other tests need the processors.
+/// Waits until `done` or panics after `limit`. A question that takes long, such as one that loads a recording, is asked
+/// less often, so that it does not keep a processor busy.
 #[track_caller]
 pub fn wait_for(what: &str, limit: Duration, mut done: impl FnMut() -> bool) {
     let started = Instant::now();
     loop {
-        let look = Instant::now();
+        let asked = Instant::now();
         if done() {
             return;
         }
         assert!(started.elapsed() < limit, "{what}: not within {limit:?}");
-        std::thread::sleep((2 * look.elapsed()).clamp(Duration::from_millis(20), Duration::from_millis(200)));
+        std::thread::sleep((4 * asked.elapsed()).clamp(Duration::from_millis(20), Duration::from_millis(100)));
     }
 }
 
@@ -321,7 +322,7 @@ batch = 500
 durability = "at-end"
 "#;
 
-/// The coupon study in small: `stores` is a TOML list.
+/// The coupon study in small, with clients that think: `stores` is a TOML list.
 pub fn small_coupons(stores: &str, records: u32, seconds: u32) -> String {
     format!(
         r#"
@@ -354,6 +355,7 @@ name = "mixed"
 do = "drive"
 only = {{ index = ["own", "keyindex"] }}
 clients = 8
+think = "2ms"
 for = "{seconds}s"
 durability = "durable"
 mix = {{ read = 70, update = 28, query = 2 }}

@@ -35,7 +35,7 @@ fn driven(place: &Place, statements: usize) -> String {
 
 fn driven_with(place: &Place, statements: usize, more: &[&str]) -> String {
     let path = place.path().join("captured.toml");
-    let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 400");
+    let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 50");
     fs::write(&path, &plan).unwrap();
     let ran = place.run(&[&["run", path.to_str().unwrap()], more].concat()).expect(0);
     ran.says("MEASURED").says("0 errors");

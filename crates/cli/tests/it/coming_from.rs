@@ -63,8 +63,10 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
         Some(name) if name.starts_with("oltp") && !has(&words, "table_size=") && !has(&words, "--no-load") => {
             "--set table_size=200"
         }
-        // Tables that pgbench has made have a scale of 1, which takes seconds to load.
-        Some("tpcb" | "tpcb-like" | "select-only") if has(&words, "postgres://") && !has(&words, "scale=") => {
+        // Tables that pgbench has made have a scale of 1, which takes seconds to load: one workload loads its own.
+        Some(name @ ("tpcb" | "tpcb-like" | "select-only" | "simple-update"))
+            if has(&words, "postgres://") && !(name == "tpcb-like" && has(&words, "scale=")) =>
+        {
             "--no-load --allow-writes"
         }
         _ => "",
@@ -75,10 +77,16 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
             .map(str::to_owned)
             .collect::<Vec<_>>(),
     );
+    // Nothing here is about speed.
+    let is_paced = ["--rate", "--stages", "--scenario", "--think", "--depth"].iter().any(|option| has(&words, option));
     match words[1].clone().as_str() {
         // A search takes half a minute at least; what is proved here is that it begins.
-        "line" => words.insert(0, "timeout --preserve-status -s INT 2".to_owned()),
-        "ab" => words.push("--turn 200ms --warmup 50ms --budget 4s".to_owned()),
+        "line" => {
+            words.insert(0, "timeout --preserve-status -s INT 2".to_owned());
+            words.push("--from 50/s".to_owned());
+        }
+        "ab" => words.push("--turn 200ms --warmup 50ms --budget 4s --think 5ms".to_owned()),
+        "drive" if !is_paced => words.push("--think 5ms".to_owned()),
         _ => {}
     }
     let all = words.join(" ");
@@ -117,11 +125,10 @@ fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
 fn run_one(place: &Place, command: &str, servers: &[(&str, &str)]) -> Option<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_plimsoll")).parent().unwrap();
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
-    if ["plimsoll compare", "plimsoll report"].iter().any(|verb| command.starts_with(verb)) {
-        // Two runs of the same.
-        for _ in 0..2 {
-            place.line("drive kv --on fjall --ops 2000 --set records=100 --durability buffered");
-        }
+    // Runs of the same.
+    let runs = [("plimsoll compare", 2), ("plimsoll report", 1)];
+    for _ in 0..runs.iter().find(|(verb, _)| command.starts_with(verb)).map_or(0, |(_, count)| *count) {
+        place.line("drive kv --on fjall --ops 2000 --set records=100 --durability buffered");
     }
     let last = place.all_runs().into_iter().rev().nth(1);
     let last = last.map_or(String::new(), |run| run.file_name().unwrap().to_str().unwrap().to_owned());

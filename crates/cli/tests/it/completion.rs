@@ -4,9 +4,8 @@ use std::process::Command;
 
 use crate::bench::{Place, Ran};
 
-/// Returns bash's offers for a line with the cursor at its end, split into words by bash itself.
-fn completed(place: &Place, line: &str) -> Vec<String> {
-    let script = place.run(&["completions", "bash"]).expect(0).out;
+/// Returns bash's offers, by this script, for a line with the cursor at its end, split into words by bash itself.
+fn completed(place: &Place, script: &str, line: &str) -> Vec<String> {
     let program = place.command(&[]);
     let mut bash = Command::new("bash");
     bash.args(["--norc", "--noprofile", "-c"]).arg(format!(
@@ -25,6 +24,7 @@ fn completed(place: &Place, line: &str) -> Vec<String> {
 #[test]
 fn a_shell_knows_stores_workloads_and_their_parameters() {
     let place = Place::new();
+    let script = place.run(&["completions", "bash"]).expect(0).out;
     for (line, all) in [
         ("plimsoll dri", &["drive"][..]),
         ("plimsoll drive oltp_read", &["oltp_read_write", "oltp_read_only"]),
@@ -64,13 +64,13 @@ fn a_shell_knows_stores_workloads_and_their_parameters() {
         ("plimsoll run coup", &["coupons", "coupons-cluster", "coupons-join"]),
         ("plimsoll drive kv --wor", &["--work-timeout", "--workers"]),
     ] {
-        let mut found = completed(&place, line);
+        let mut found = completed(&place, &script, line);
         found.sort();
         let mut all: Vec<&str> = all.to_vec();
         all.sort_unstable();
         assert_eq!(found, all, "{line}");
     }
     // A parameter of another workload is none here.
-    assert_eq!(completed(&place, "plimsoll drive kv --set table_s"), [""; 0]);
-    assert_eq!(completed(&place, "plimsoll drive oltp --set table_s"), ["table_size="]);
+    assert_eq!(completed(&place, &script, "plimsoll drive kv --set table_s"), [""; 0]);
+    assert_eq!(completed(&place, &script, "plimsoll drive oltp --set table_s"), ["table_size="]);
 }

@@ -10,7 +10,7 @@ use crate::bench::{Place, Ran};
 
 fn recorded() -> (Place, std::path::PathBuf) {
     let place = Place::new();
-    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--for", "1s"]).expect(0);
+    place.run(&["drive", "kv", "--mix", "read=1", "--on", "null", "--clients", "1", "--ops", "1000"]).expect(0);
     let run = place.only_run();
     (place, run)
 }
@@ -88,7 +88,7 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
 #[test]
 fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1 --on null --clients 1 --for 2s --slice 100ms";
+    let drive = "drive kv --mix read=1 --on null --clients 1 --think 2ms --for 2s --slice 100ms";
     let child = place.started(&drive.split(' ').collect::<Vec<_>>(), 3);
     fs::remove_dir_all(place.only_run()).unwrap();
     let ran = child.ended().expect(10).says("was removed or moved while it was written");
@@ -149,7 +149,7 @@ fn a_name_that_drives_a_terminal_is_shown_without_effect() {
     fs::write(path, "stores = [\"nul\"] # \x07\n").unwrap();
     is_plain(&place.run(&["check", path]).expect(2));
     let plan =
-        "stores = [\"null\"]\n[workload]\nname = \"kv\"\n[[phase]]\ndo = \"drive\"\nmix = { read = 1 }\nfor = \"1s\"\n";
+        "stores = [\"null\"]\n[workload]\nname = \"kv\"\n[[phase]]\ndo = \"drive\"\nmix = { read = 1 }\nops = 100\n";
     fs::write(path, plan).unwrap();
     is_plain(&place.run(&["check", path]).expect(0));
     is_plain(&place.run(&["run", path]).expect(0));

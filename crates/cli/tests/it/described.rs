@@ -21,6 +21,7 @@ proxy_temp_path {data}/tmp; fastcgi_temp_path {data}/tmp; uwsgi_temp_path {data}
 server { listen 127.0.0.1:{port}; location / { return 200 first; } } }"""
 [[phase]]
 do = "drive"
+think = "2ms"
 for = "1s"
 "#;
 
@@ -36,6 +37,7 @@ cpus = "0.9"
 do = "load"
 [[phase]]
 do = "drive"
+think = "2ms"
 for = "1s"
 "#;
 
@@ -70,7 +72,7 @@ fn a_lab_of_a_described_server_is_driven_reloaded_killed_and_started_again() {
     std::fs::write(&path, changed).unwrap();
     place.run(&["lab", "reload", "mine"]).expect(0);
     wait_for("its settings", Duration::from_secs(10), || answer(&port).ends_with("second"));
-    place.run(&["drive", "http", "--on", "lab:mine", "--for", "1s"]).expect(0).says("MEASURED");
+    place.run(&["drive", "http", "--on", "lab:mine", "--think", "2ms", "--for", "1s"]).expect(0).says("MEASURED");
     place.run(&["lab", "kill", "mine"]).expect(0);
     place.run(&["lab", "start", "mine"]).expect(0);
     assert!(answer(&port).ends_with("second"));

@@ -29,15 +29,16 @@ fn duckdb(place: &Place, directory: &Path, queries: &str) -> Ran {
     ran
 }
 
-fn driven(place: &Place) {
-    let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --for 2s --slice 100ms";
-    place.line(&format!("{drive} --warmup 0s --keep-operations 1M -q")).expect(0);
+/// Drives SQLite as `more` says.
+fn driven(place: &Place, more: &str) {
+    let drive = "drive kv --mix read=1,update=1 --on sqlite --set records=200 --clients 2 --slice 100ms --warmup 0s";
+    place.line(&format!("{drive} -q {more}")).expect(0);
 }
 
 #[test]
 fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
     let place = Place::new();
-    driven(&place);
+    driven(&place, "--for 2s --keep-operations 1M");
     place.line("report latest --format parquet").expect(0).says("/tables");
     let run = place.all_runs().remove(0);
     let names = |directory: &Path| -> BTreeSet<String> {
@@ -110,7 +111,7 @@ fn of_more_operations_than_are_wanted_the_first_are_exported_and_an_event_has_th
 #[test]
 fn a_run_is_a_trace_for_perfetto() {
     let place = Place::new();
-    driven(&place);
+    driven(&place, "--for 1s --think 2ms");
     let path = place.path().join("trace.json");
     place.run(&["report", "--format", "perfetto", "-o", path.to_str().unwrap()]).expect(0).says("trace.json");
     let trace: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -124,7 +125,7 @@ fn a_run_is_a_trace_for_perfetto() {
 #[test]
 fn outputs_that_cannot_be_written_are_named_with_advice() {
     let place = Place::new();
-    driven(&place);
+    driven(&place, "--for 1s --think 2ms");
     let directory = place.path().join("directory");
     std::fs::create_dir(&directory).unwrap();
     let file = place.plan("a file");

@@ -218,7 +218,7 @@ fn a_port_at_which_another_program_listens_is_no_store() {
 #[test]
 fn one_ctrl_c_ends_the_phase_and_reports_what_there_is() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1 --on fjall --set records=500 --for 60s --slice 100ms";
+    let drive = "drive kv --mix read=1 --on fjall --set records=500 --think 2ms --for 60s --slice 100ms";
     let run = place.started(&drive.split(' ').collect::<Vec<_>>(), 2);
     let at = Instant::now();
     run.signal(Signal::INT);

@@ -11,8 +11,8 @@ use crate::bench::{Guarded, Place};
 
 /// Returns the arguments of a drive of a second with a display at `path`.
 fn drive(path: &str) -> Vec<&str> {
-    let words = "drive kv --on fjall --set records=500 --mix read=1 --durability buffered --for 1s --slice 100ms -q";
-    words.split(' ').chain(["--gadget", path]).collect()
+    let words = "drive kv --on fjall --set records=500 --mix read=1 --durability buffered --think 2ms --for 1s -q";
+    words.split(' ').chain(["--slice", "100ms", "--gadget", path]).collect()
 }
 
 /// Returns the display's end of a serial line, and the path of the other.

@@ -187,7 +187,7 @@ fn prometheus(place: &Place, target: &str, options: &[&str]) -> (Guarded, String
 #[test]
 fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
     let place = Place::new();
-    let run = Listening::start(&place, "--for 60s --slice 100ms --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 60s --slice 100ms --think 1ms --listen 127.0.0.1:0");
     let (_prometheus, address) = prometheus(&place, &run.address, &[]);
     let limit = Duration::from_secs(30);
     wait_for("a scrape", limit, || queried(&address, "sum(plimsoll_operations_total)").is_some_and(|sum| sum > 0.0));
@@ -199,7 +199,7 @@ fn a_prometheus_scrapes_a_run_in_progress_and_answers_queries() {
 fn a_percentile_of_native_histograms_is_that_of_the_report_within_a_bucket() {
     let place = Place::new();
     let begin = SystemTime::now();
-    let run = Listening::start(&place, "--for 10s --slice 100ms --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 10s --slice 100ms --think 100us --listen 127.0.0.1:0");
     // From Prometheus 3.8 on, `scrape_native_histograms: true` in its configuration instead.
     let (_prometheus, address) = prometheus(&place, &run.address, &["--enable-feature=native-histograms"]);
     let times = "plimsoll_response_seconds%7Bphase%3D%22drive%22%7D";
@@ -282,7 +282,7 @@ fn the_first_percentile_comes_before_the_end_of_the_first_slice() {
 fn clients_that_read_slowly_or_say_nothing_do_not_slow_the_run() {
     let place = Place::new();
     let begun = Instant::now();
-    let run = Listening::start(&place, "--for 2s --slice 100ms --listen 127.0.0.1:0");
+    let run = Listening::start(&place, "--for 2s --slice 100ms --think 1ms --listen 127.0.0.1:0");
     let connect = || TcpStream::connect(&run.address).unwrap();
     let silent: Vec<TcpStream> = (0..8).map(|_| connect()).collect();
     let slow: Vec<TcpStream> = (0..8)
@@ -332,7 +332,7 @@ fn an_address_that_is_taken_or_needs_a_token_is_refused_before_the_run() {
 #[test]
 fn a_token_opens_the_figures_and_stands_nowhere() {
     let place = Place::new();
-    let run = Listening::start(&place, "--for 1s --listen 0.0.0.0:0");
+    let run = Listening::start(&place, "--for 1s --think 1ms --listen 0.0.0.0:0");
     let address = format!("127.0.0.1:{}", run.address.rsplit(':').next().unwrap());
     let get = |more: &str| ask(&address, &format!("GET /metrics HTTP/1.1\r\nHost: here\r\n{more}\r\n")).unwrap();
     assert_eq!(get("").0, 401);

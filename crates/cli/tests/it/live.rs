@@ -20,7 +20,7 @@ fn set(mut command: Command, variables: &[(&str, &str)]) -> Ran {
 #[test]
 fn lines_of_progress_come_as_often_as_was_asked() {
     let place = Place::new();
-    let ran = place.run(&with(&["--for", "1500ms", "--progress", "500ms"])).expect(0);
+    let ran = place.run(&with(&["--for", "1500ms", "--think", "2ms", "--progress", "500ms"])).expect(0);
     let lines: Vec<&str> =
         ran.err.lines().filter(|line| line.contains("· drive · ") && line.contains("/s · p50")).collect();
     assert!((2..=4).contains(&lines.len()), "{}", ran.err);
@@ -28,7 +28,7 @@ fn lines_of_progress_come_as_often_as_was_asked() {
         lines.iter().all(|line| line.starts_with("1/1 fjall · drive · ") && line.contains(" s left · ")),
         "{lines:?}"
     );
-    let quiet = place.run(&with(&["--for", "500ms", "--progress", "100ms", "--quiet"])).expect(0);
+    let quiet = place.run(&with(&["--for", "500ms", "--think", "2ms", "--progress", "100ms", "--quiet"])).expect(0);
     assert!(!quiet.err.contains("p50"), "{}", quiet.err);
     place.run(&with(&["--progress", "often"])).expect(2).says("--progress often");
     place.run(&with(&["--progress", "0s"])).expect(2).says("a time above 0");
@@ -41,7 +41,7 @@ fn lines_of_progress_come_as_often_as_was_asked() {
 #[test]
 fn json_lines_come_while_it_runs_and_end_with_the_report() {
     let place = Place::new();
-    let json = ["--for", "1s", "--slice", "200ms", "--json", "--quiet", "--tag", "nightly"];
+    let json = ["--for", "1s", "--think", "2ms", "--slice", "200ms", "--json", "--quiet", "--tag", "nightly"];
     let ran = place.run(&with(&json)).expect(0);
     let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
@@ -56,7 +56,7 @@ fn json_lines_come_while_it_runs_and_end_with_the_report() {
     assert_eq!((end["type"].as_str(), end["report"]["verdict"]["state"].as_str()), (Some("end"), Some("pass")));
     assert!(std::path::Path::new(end["page"].as_str().unwrap()).exists());
     // The reader closes the output: the run ends, and is kept.
-    let mut child = place.command(&with(&["--for", "60s", "--json", "--quiet", "--slice", "100ms"]));
+    let mut child = place.command(&with(&["--for", "60s", "--think", "2ms", "--json", "--quiet", "--slice", "100ms"]));
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(130));

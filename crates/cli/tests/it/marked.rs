@@ -99,7 +99,7 @@ fn a_server_that_goes_away_for_good_does_not_pass() {
             std::thread::sleep(Duration::from_micros(200));
         }
     });
-    let ran = place.run(&["drive", "http", "--on", &url, "--clients", "2", "--for", "5s"]);
+    let ran = place.run(&["drive", "http", "--on", &url, "--clients", "2", "--think", "2ms", "--for", "5s"]);
     server.join().unwrap();
     ran.expect(1).says("FAIL").says("Nothing was answered in the last");
 }

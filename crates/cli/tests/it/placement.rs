@@ -35,8 +35,8 @@ fn data_is_where_it_was_asked_to_be_and_gone_afterwards() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let dir = directory(&place);
     for (store, depth, file) in [("postgres", 4, "PG_VERSION"), ("sqlite", 2, "store.sqlite")] {
-        let ask = ["drive", "kv", "--on", store, "--mix", "read=1", "--set", "records=100", "--for", "1s", "--quiet"];
-        let mut command = place.command(&ask);
+        let drive = format!("drive kv --on {store} --mix read=1 --set records=100 --think 2ms --for 1s --quiet");
+        let mut command = place.command(&drive.split(' ').collect::<Vec<_>>());
         let mut run = Guarded(command.args(["--dir", dir.to_str().unwrap()]).spawn().unwrap());
         wait_for("the data", BOUND, || {
             let found = below(&dir, depth).iter().any(|data| data.join(file).exists());
@@ -83,7 +83,7 @@ fn data_elsewhere_is_removed_though_a_user_removed_the_run_and_never_while_it_is
     let place = Place::new();
     let dir = directory(&place);
     let drive = format!("drive kv --on sqlite --mix read=1 --set records=100 --dir {}", dir.display());
-    let long = format!("{drive} --for 60s --slice 100ms --quiet");
+    let long = format!("{drive} --think 2ms --for 60s --slice 100ms --quiet");
     let long: Vec<&str> = long.split(' ').collect();
     // While it goes on.
     let run = place.started(&long, 3);

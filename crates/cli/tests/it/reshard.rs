@@ -16,7 +16,7 @@ fn slots_move_under_a_load_that_loses_nothing_and_stay_moved_in_a_lab() {
     };
     assert_eq!(slots(), ["0-5460"]);
     let load = ["--set", "records=2000", "--set", "field_length=10", "--mix", "read=1,update=1", "--clients", "4"];
-    let on = ["--on", "lab:redis-cluster", "--for", "4s", "--goal", "lost=0", "-q"];
+    let on = ["--on", "lab:redis-cluster", "--think", "2ms", "--for", "4s", "--goal", "lost=0", "-q"];
     // Keys take 20 ms each, so that the work lasts some seconds on any disk.
     let faults = ["--fault", "link node 2 delay=10ms at 100ms", "--fault", "work reshard at 500ms"];
     place.run(&[&["drive", "kv"], &load[..], &on, &faults].concat()).expect(0);

@@ -44,9 +44,9 @@ fn ended(run: &Path) -> usize {
 #[test]
 fn a_killed_drive_is_continued_to_a_whole_report() {
     let place = Place::new();
-    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 1ms --for 500ms --seed 5 \
-                 --set records=100";
-    let mut child = begun(&place, &format!("{drive} --quiet").split(' ').collect::<Vec<_>>());
+    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 2ms --for 500ms";
+    let mut child =
+        begun(&place, &format!("{drive} --set records=100 --seed 5 --quiet").split(' ').collect::<Vec<_>>());
     let live = place.run(&["run", "--resume", "latest"]).expect(10);
     live.says("is still being written: stop that run first");
     child.kill();

@@ -123,6 +123,6 @@ fn what_is_no_scenario_is_said() {
 fn a_workload_with_nothing_to_load_has_an_empty_load() {
     let place = Place::new();
     let plan = "stores = [\"null\"]\n[workload]\nname = \"nothing\"\n[[phase]]\ndo = \"load\"\n\
-                [[phase]]\ndo = \"drive\"\nfor = \"1s\"\nmix = { nothing = 1 }\n";
+                [[phase]]\ndo = \"drive\"\nops = 100\nmix = { nothing = 1 }\n";
     place.run(&["run", &place.plan(plan)]).expect(0).says("null ran as planned");
 }

@@ -118,8 +118,8 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
 #[test]
 fn a_drive_shows_the_syncs_of_its_server() {
     let place = Place::new();
-    let arguments = ["drive", "tpcb", "--on", "postgres", "--clients", "4", "--for", "3s", "--warmup", "0s"];
-    let ran = place.run(&[&arguments[..], &["--samplers", "default,fsync"]].concat()).expect(0);
+    let load = "drive kv --mix update=1 --set records=500 --on postgres --clients 4 --think 5ms";
+    let ran = place.line(&format!("{load} --for 3s --warmup 0s --samplers default,fsync")).expect(0);
     ran.says("Sampled times").says("fsync flush time");
     let sampled = &place.driven()["sampled"][0];
     assert!(sampled["count"].as_u64() > Some(20) && sampled["max_ns"].as_u64() > Some(10_000), "{sampled:#}");

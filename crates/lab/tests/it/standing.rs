@@ -106,7 +106,7 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
     let base = base();
     let labs = base.path().join("labs");
     let script =
-        "echo >\"$0/socket\"; echo >>counts; while [ ! -e fail ]; do sleep 0.01; done; echo no more >&2; exit 3";
+        "echo >\"$0/socket\"; echo >>counts; while [ ! -e fail ]; do sleep 0.05; done; echo no more >&2; exit 3";
     let _held = LabThread::new(base.path(), "failing", Restart::OnFailure, script);
     let lab = Lab::open(&labs, "failing").unwrap();
     let (data, node) = (lab.nodes()[1].data_dir.clone(), || lab.status().unwrap().nodes[1].clone());
@@ -145,7 +145,7 @@ fn a_node_that_fails_is_started_again_and_one_that_fails_always_is_left() {
 
 #[test]
 fn one_that_ends_content_is_left_unless_it_is_always_started() {
-    let script = "echo >\"$0/socket\"; while [ ! -e end ]; do sleep 0.01; done; rm end; exit 0";
+    let script = "echo >\"$0/socket\"; while [ ! -e end ]; do sleep 0.05; done; rm end; exit 0";
     for (restart, state) in [(Restart::OnFailure, NodeState::Maintenance), (Restart::Always, NodeState::Running)] {
         let base = base();
         let _held = LabThread::new(base.path(), "content", restart, script);

@@ -10,14 +10,14 @@ use plimsoll_core::{
 use plimsoll_lab::{Cluster, FALLBACK_BASES, Supervisor};
 use plimsoll_sample::ServerProcesses;
 
-/// Shells that work while a file `load` is in their directory, and sleep otherwise.
+/// Shells that work for a part of the time while a file `load` is in their directory, and sleep otherwise.
 struct Idlers {
     nodes: usize,
     hosts: usize,
 }
 
 const SCRIPT: &str = "echo >\"$0/socket\"; while :; do if [ -e load ]; then i=0; \
-    while [ $i -lt 20000 ]; do i=$((i+1)); done; else sleep 0.2; fi; done";
+    while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.1; else sleep 0.2; fi; done";
 
 impl Recipe for Idlers {
     fn spec(&self) -> ServerSpec {

@@ -4,11 +4,11 @@
 //! YCSB, and two records never have the same. A value begins with that number and with the stamp of its write,
 //! followed by printable characters that are a function of both.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::{ValueBuf, Version};
 
-use crate::scramble::{Feistel, hash, mix};
+use crate::scramble::{Feistel, beginning, hash_from, mix};
 
 /// Number and stamp.
 pub(super) const HEADER_BYTES: usize = 16;
@@ -34,13 +34,11 @@ pub(crate) struct Content {
 impl Content {
     /// Keys, and values of `value_bytes` each, at least [`HEADER_BYTES`].
     pub(super) fn new(seed: u64, value_bytes: usize) -> Self {
-        // Printable, as YCSB's: from the blank to the tilde.
-        let character = |place: usize| b' ' + (hash(seed, 0xc4a8, place as u64) % 95) as u8;
         Self {
             seed,
             keys: Feistel::new(seed, KEY_BITS),
             value_bytes: value_bytes.max(HEADER_BYTES),
-            characters: (0..CHARACTERS).map(character).collect(),
+            characters: characters(seed),
         }
     }
 
@@ -136,6 +134,21 @@ impl Content {
             place = mix(place);
         }
     }
+}
+
+/// Returns the characters that values of this seed are cut out of: printable, as YCSB's, from the blank to the tilde. Those
+/// of the last seed are kept: a run makes its workload for each check and each trial.
+fn characters(seed: u64) -> Arc<[u8]> {
+    static LAST: Mutex<Option<(u64, Arc<[u8]>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, characters)) = last.as_ref().filter(|(of, _)| *of == seed) {
+        return Arc::clone(characters);
+    }
+    let of_seed = beginning(seed);
+    let character = |place: usize| b' ' + (hash_from(of_seed, 0xc4a8, place as u64) % 95) as u8;
+    let characters: Arc<[u8]> = (0..CHARACTERS).map(character).collect();
+    *last = Some((seed, Arc::clone(&characters)));
+    characters
 }
 
 #[inline]

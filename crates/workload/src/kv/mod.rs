@@ -20,6 +20,8 @@ mod stream;
 mod truth;
 pub(crate) mod turns;
 
+use std::sync::LazyLock;
+
 use plimsoll_core::{
     Call, Extent, Interface, KindId, KvCall, OpKind, ParamSpec, Params, Preset, Stream, StreamSpec, Truth, ValueBuf,
     ValueType, Workload, WorkloadError, WorkloadSpec,
@@ -87,7 +89,8 @@ struct Pairs {
     scan_length: u64,
     value_bytes: u64,
     content: Content,
-    chooser: Chooser,
+    /// Popularity of records, made at its first use: the checks of a plan do not need it.
+    chooser: LazyLock<Chooser, Box<dyn FnOnce() -> Chooser + Send>>,
     kinds: Vec<OpKind>,
     has_truth: bool,
 }
@@ -101,7 +104,7 @@ impl Pairs {
             return Err(WorkloadError::new(what, "a value has 16 bytes, which say whose it is, to 64 MiB"));
         }
         let (records, hot, hot_operations) = (int("records"), int("hot_records"), int("hot_operations"));
-        let chooser = Chooser::new(params.text("distribution"), records, hot, hot_operations);
+        let distribution = params.text("distribution").to_owned();
         let has_truth = params.text("ledger") != "off";
         Ok(Self {
             seed,
@@ -109,7 +112,7 @@ impl Pairs {
             scan_length: int("scan_length"),
             value_bytes,
             content: Content::new(seed, value_bytes as usize),
-            chooser,
+            chooser: LazyLock::new(Box::new(move || Chooser::new(&distribution, records, hot, hot_operations))),
             kinds: kinds(has_truth),
             has_truth,
         })
