@@ -2,38 +2,31 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::FindingView;
-use plimsoll_core::sampler::{INTERFACES, STORE};
-use plimsoll_core::{Outcome, Pause, Setting, SliceHistogram};
-use plimsoll_record::data::{FaultKind, Purpose, Run, SeriesKind};
+use plimsoll_core::sampler::STORE;
+use plimsoll_core::{Outcome, SliceHistogram};
+use plimsoll_record::data::{Purpose, Run, SeriesKind};
 
 use crate::driven::{START_S, driven, sampled};
-use crate::faulted;
-use crate::stall::act;
 use crate::study::{served, times};
 
 /// Seconds of a run.
-const SECONDS: usize = 120;
+pub const SECONDS: usize = 120;
 /// Seconds in which it is slow, at unequal distances.
-const SLOW: [usize; 4] = [17, 35, 71, 100];
+pub const SLOW: [usize; 4] = [17, 35, 71, 100];
 
 /// A thousand operations a second, and fifty in these seconds.
-fn stalled(seconds: usize, at: &[usize]) -> Run {
+pub fn stalled(seconds: usize, at: &[usize]) -> Run {
     let rates: Vec<u64> = (0..seconds).map(|second| if at.contains(&second) { 50 } else { 1_000 }).collect();
     driven(&rates)
 }
 
 /// A value for each second, and another one in these.
-fn values(seconds: usize, usual: f64, other: f64, at: &[usize]) -> Vec<f64> {
+pub fn values(seconds: usize, usual: f64, other: f64, at: &[usize]) -> Vec<f64> {
     (0..seconds).map(|second| if at.contains(&second) { other } else { usual }).collect()
 }
 
-fn of_rule(run: &Run, rule: &str) -> Vec<FindingView> {
-    let findings = view(run).findings.into_iter();
-    findings.filter(|finding| finding.rule == rule).collect()
-}
-
 #[track_caller]
-fn only(run: &Run, rule: &str) -> FindingView {
+pub fn only(run: &Run, rule: &str) -> FindingView {
     let findings = view(run).findings;
     let [finding] = findings.as_slice() else { panic!("one finding: {findings:?}") };
     assert_eq!(finding.rule, rule, "{finding:?}");
@@ -303,66 +296,6 @@ fn the_generators_own_use_explains_nothing_and_its_delay_does() {
 }
 
 #[test]
-fn faults_and_commands_come_first_and_take_their_moments_out_of_the_search() {
-    let mut run = stalled(SECONDS, &SLOW);
-    act(&mut run, "lab pause a 1", 16_900, 17_900);
-    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &SLOW[1..]));
-    let findings = view(&run).findings;
-    let [first, second] = findings.as_slice() else { panic!("{findings:?}") };
-    assert_eq!((first.rule, second.rule), ("fault", "cause"));
-    assert_eq!(
-        first.sentence,
-        "fjall, phase mixed: 1 of 4 slow moments lies in the effect of lab pause a 1 at 116.90 s; it holds 25.0 % of \
-         the slow time."
-    );
-    assert!(second.sentence.contains("3 of 4 slow moments begin"), "{}", second.sentence);
-
-    let mut killed = faulted::killed_primary();
-    killed.header.command_line = ["plimsoll", "drive", "kv", "--fault", "kill primary at 40%", "--seed=1", "-c", "8"]
-        .map(str::to_owned)
-        .to_vec();
-    assert_eq!(killed.trials[0].faults[0].kind, FaultKind::Kill);
-    let finding = only(&killed, "fault");
-    assert!(finding.sentence.contains("kill of node 1, the primary"), "{}", finding.sentence);
-    // Without its faults the run has another cause, or none.
-    assert_eq!(finding.command, "plimsoll drive kv -c 8 --seed 2");
-    let without = "Repeat the run without them: what stays slow has another cause.";
-    assert_eq!(finding.next, without);
-    // No option takes the faults out of a plan.
-    killed.header.command_line = ["plimsoll", "run", "mine.toml"].map(str::to_owned).to_vec();
-    let finding = only(&killed, "fault");
-    let of_plan = "Repeat the run without them, from a copy of the plan without `fault` in phase mixed: what stays slow \
-                   has another cause.";
-    assert_eq!((finding.next.as_str(), finding.command.as_str()), (of_plan, ""));
-    // Commands for a lab are in no plan.
-    run.header.command_line = killed.header.command_line;
-    let finding = &of_rule(&run, "fault")[0];
-    assert_eq!((finding.next.as_str(), finding.command.as_str()), (without, "plimsoll run mine.toml --seed 2"));
-}
-
-#[test]
-fn what_pauses_of_the_machine_made_slow_is_said_to_be() {
-    let mut run = crate::study::paused(driven(&[2_000; 30]));
-    for (at, slice) in run.trials[0].phases[0].slices.iter_mut().enumerate() {
-        // In most seconds nothing paused.
-        if at != 11 {
-            slice.histograms = vec![served(1, times([(1_000_000, 2_000)]))];
-            let watched = slice.watched.as_mut().unwrap();
-            watched.disturbed.clear();
-            watched.pauses.clear();
-            watched.disturbed_ns = 0;
-        }
-    }
-    let findings = of_rule(&run, "pause");
-    let [finding] = findings.as_slice() else { panic!("{:?}", view(&run).findings) };
-    assert!(
-        finding.sentence.ends_with("the only slow moment, at 111.0 s, is slow by pauses of the machine alone."),
-        "{}",
-        finding.sentence
-    );
-}
-
-#[test]
 fn moments_at_equal_intervals_are_said_to_be_regular() {
     let finding = only(&stalled(SECONDS, &[10, 35, 60, 85, 110]), "regular");
     assert_eq!(finding.sentence, "fjall, phase mixed: 5 of 5 slow moments come every 25.0 s.");
@@ -379,101 +312,6 @@ fn a_moment_of_another_cause_is_not_counted_among_regular_ones() {
     sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &[35, 60, 85, 110]));
     let rules: Vec<&str> = view(&run).findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(rules, ["cause", "unexplained"]);
-}
-
-/// Sixty seconds of 2,000 operations, and one in which `slow` of them took 80 ms, all disturbed, by pauses of `ms` one
-/// after the other.
-fn paused_once(slow: u64, pauses: u64, ms: u64) -> Run {
-    let mut run = crate::study::paused(driven(&[2_000; 60]));
-    for (at, slice) in run.trials[0].phases[0].slices.iter_mut().enumerate() {
-        let watched = slice.watched.as_mut().unwrap();
-        watched.pauses.clear();
-        watched.disturbed_ns = 0;
-        let disturbed = watched.disturbed.remove(0);
-        watched.disturbed.clear();
-        slice.histograms = vec![served(1, times([(1_000_000, 2_000)]))];
-        if at == 30 {
-            let slowly = times([(80_000_000, slow)]);
-            slice.histograms = vec![served(1, times([(1_000_000, 2_000 - slow), (80_000_000, slow)]))];
-            watched.disturbed = vec![SliceHistogram { histogram: slowly, ..disturbed }];
-            let start_ns = |pause: u64| slice.start_ns + pause * 10 * ms * 1_000_000;
-            let pause = |at: u64| Pause { start_ns: start_ns(at), end_ns: start_ns(at) + ms * 1_000_000, cpu: 0 };
-            watched.pauses = (0..pauses).map(pause).collect();
-        }
-    }
-    run
-}
-
-#[test]
-fn pauses_that_are_shorter_than_the_delay_are_not_its_cause() {
-    // A pause of 20 ms and its aftermath last 100 ms, those of one of 2 ms only 12 ms.
-    let long = only(&paused_once(100, 1, 20), "pause");
-    assert!(long.sentence.ends_with("is slow by pauses of the machine alone."), "{}", long.sentence);
-    let mut run = paused_once(100, 3, 2);
-    assert!(of_rule(&run, "pause").is_empty());
-    sampled(&mut run, "disk", "vda", "read", "B/s", &values(60, 1e5, 1.3e8, &[30]));
-    let [finding] = view(&run).findings.try_into().unwrap();
-    assert_eq!(finding.rule, "cause");
-    assert!(finding.sentence.contains("vda"), "{}", finding.sentence);
-}
-
-#[test]
-fn a_moment_of_which_pauses_disturbed_most_operations_is_never_explained_by_nothing() {
-    let mut run = paused_once(1_400, 3, 2);
-    sampled(&mut run, "disk", "vda", "busy", "%", &values(60, 12.0, 11.0, &[3, 7]));
-    let finding = only(&run, "pause");
-    let words = "the only slow moment, at 130.0 s, lies in pauses of the machine, which disturbed 70.0 % of its \
-                 operations and explain the delay only in part.";
-    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
-}
-
-#[test]
-fn the_outage_by_a_fault_counts_in_a_phase_that_is_mostly_slow() {
-    let mut run = faulted::ticked(20, |tick| match tick {
-        800..900 => (0, 0),
-        // Nearly half of the others are slow.
-        tick if [1, 3, 5, 7, 11, 13, 15, 17].contains(&(tick / 100)) => (1, 0),
-        _ => (10, 0),
-    });
-    faulted::fault(&mut run, faulted::PAUSE, 8_000, Some(9_000));
-    let finding = only(&run, "fault");
-    let words = "fjall, phase mixed: the outage at 108.0 s lies in the effect of pause of node 2 at 108.00 s.";
-    assert_eq!(finding.sentence, words);
-    assert_eq!(finding.spans_s, [(108.0, 109.0)]);
-}
-
-#[test]
-fn a_slow_moment_lies_in_the_effect_of_the_fault_with_which_it_begins() {
-    let mut run = faulted::ticked(20, |tick| match tick / 100 {
-        0..5 => (10, 0),
-        5 | 12 => (1, 0),
-        // Throughput is not back after the first fault.
-        _ => (9, 0),
-    });
-    faulted::fault(&mut run, faulted::PAUSE, 5_000, Some(6_000));
-    faulted::fault(&mut run, (FaultKind::Hang, "node 1", "hang node 1 at 60% for 1s"), 12_020, Some(13_000));
-    let [finding] = of_rule(&run, "fault").try_into().unwrap();
-    let words = "2 of 2 slow moments lie in the effect of pause of node 2 at 105.00 s and hang of node 1 at 112.02 s.";
-    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
-    // The action late in the slice before, not the one that follows it.
-    run.trials[0].faults.clear();
-    act(&mut run, "lab pause a 1", 11_800, 11_810);
-    act(&mut run, "lab resume a 1", 12_900, 12_910);
-    let [finding] = of_rule(&run, "fault").try_into().unwrap();
-    assert!(finding.sentence.contains("lies in the effect of lab pause a 1 at 111.80 s"), "{}", finding.sentence);
-}
-
-#[test]
-fn a_fault_that_begins_later_in_the_same_slow_moment_is_named_as_well() {
-    let mut run = faulted::ticked(20, |tick| if (5..12).contains(&(tick / 100)) { (1, 0) } else { (10, 0) });
-    faulted::fault(&mut run, faulted::PAUSE, 5_000, Some(6_000));
-    faulted::fault(&mut run, (FaultKind::Hang, "node 1", "hang node 1 at 45% for 1s"), 9_020, Some(10_000));
-    // Throughput is back after the second in which this one begins.
-    faulted::fault(&mut run, (FaultKind::Hang, "node 3", "hang node 3 at 57% for 200ms"), 11_500, Some(11_700));
-    let [finding] = of_rule(&run, "fault").try_into().unwrap();
-    let words = "fjall, phase mixed: the only slow moment, at 105.0 s, lies in the effect of pause of node 2 at 105.00 s and \
-                 hang of node 1 at 109.02 s.";
-    assert_eq!(finding.sentence, words);
 }
 
 #[test]
@@ -522,197 +360,4 @@ fn throughput_that_stays_at_another_level_is_a_finding_of_its_own() {
     );
     assert_eq!((finding.spans_s.as_slice(), finding.moments), (&[(140.0, 160.0)][..], 0));
     assert_eq!(finding.chart.unwrap().lines[0].values.len(), 60);
-}
-
-#[test]
-fn a_phase_whose_clients_wait_for_locks_is_bound_by_them() {
-    let mut run = driven(&[2_000; 30]);
-    run.trials[0].phases[0].header.clients = 16;
-    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[11.0; 30]);
-    let finding = only(&run, "bound");
-    assert_eq!(
-        finding.sentence,
-        "fjall, phase mixed: in most slices 11.0 sessions of the store waited for locks, beside 16 clients."
-    );
-    assert!(finding.next.contains("the step that takes most of the time"), "{}", finding.next);
-    assert!(finding.next.ends_with(" The command shows the waits with less load."), "{}", finding.next);
-    assert_eq!(finding.command, "plimsoll run coupons --set mixed.clients=8");
-    let words = ["plimsoll", "drive", "tpcb", "--on", "postgres", "--clients=16", "--seed=7"];
-    run.header.command_line = words.map(str::to_owned).to_vec();
-    assert_eq!(only(&run, "bound").command, "plimsoll drive tpcb --on postgres --clients 8");
-    run.trials[0].phases[0].header.rate_per_s = Some(300.0);
-    run.header.command_line.extend(["--rate", "300/s"].map(str::to_owned));
-    assert_eq!(only(&run, "bound").command, "plimsoll drive tpcb --on postgres --clients=16 --rate 150/s");
-    run.trials[0].phases[0].header.clients = 32;
-    assert!(view(&run).findings.is_empty());
-}
-
-#[test]
-fn the_command_of_a_bound_has_less_load_or_is_none() {
-    let mut run = driven(&[2_000; 30]);
-    run.trials[0].phases[0].header.clients = 16;
-    sampled(&mut run, "disk", "vda", "busy", "%", &[96.0; 30]);
-    let mut bound = |line: &str, rate_per_s: Option<f64>| {
-        run.header.command_line = line.split_whitespace().map(str::to_owned).collect();
-        run.trials[0].phases[0].header.rate_per_s = rate_per_s;
-        only(&run, "bound")
-    };
-    for (line, rate_per_s, command) in [
-        (
-            "plimsoll run mine.toml --stores postgres",
-            None,
-            "plimsoll run mine.toml --stores postgres --set mixed.clients=8",
-        ),
-        ("plimsoll run mine.toml -c16 --seed 3", None, "plimsoll run mine.toml --clients 8"),
-        (
-            "plimsoll run p.toml --set mixed.clients=16 --set=clients=9",
-            None,
-            "plimsoll run p.toml --set=clients=9 --set mixed.clients=8",
-        ),
-        (
-            "plimsoll run mine.toml --clients 16",
-            Some(500.0),
-            "plimsoll run mine.toml --clients 16 --set mixed.rate=250/s",
-        ),
-        ("plimsoll drive kv -c16", None, "plimsoll drive kv --clients 8"),
-    ] {
-        let finding = bound(line, rate_per_s);
-        assert_eq!(finding.command, command);
-        assert!(finding.next.ends_with(" The command shows the use with less load."), "{}", finding.next);
-    }
-    let half = " Repeat the run with half of the clients, and compare the use.";
-    for line in ["plimsoll run mine.toml --quick", "plimsoll ab kv --clients 16"] {
-        let finding = bound(line, None);
-        assert_eq!(finding.command, "");
-        assert!(finding.next.ends_with(half), "{}", finding.next);
-    }
-
-    // Scenarios have loads of their own.
-    run.header.command_line = ["plimsoll", "run", "mine.toml"].map(str::to_owned).to_vec();
-    run.trials[0].header.kinds.iter_mut().for_each(|kind| kind.name = format!("readers/{}", kind.name));
-    let finding = only(&run, "bound");
-    assert_eq!(finding.command, "");
-    assert!(finding.next.ends_with(half), "{}", finding.next);
-}
-
-#[test]
-fn the_load_of_what_is_watched_is_not_halved() {
-    let mut run = driven(&[2_000; 30]);
-    run.header.outline.watched = true;
-    run.trials[0].phases[0].header.clients = 0;
-    run.header.command_line = ["plimsoll", "watch", "access.log", "--follow"].map(str::to_owned).to_vec();
-    sampled(&mut run, "disk", "vda", "busy", "%", &[96.0; 30]);
-    let finding = only(&run, "bound");
-    assert!(finding.next.ends_with(" Watch again at a time of less load, and compare the use."), "{}", finding.next);
-    assert_eq!(finding.opposite, "At a time of less load the use stays as it is: others use it.");
-    assert_eq!(finding.command, "");
-}
-
-#[test]
-fn the_object_that_most_waited_for_is_named_whoever_held_it() {
-    let mut run = driven(&[2_000; 30]);
-    run.trials[0].phases[0].header.clients = 16;
-    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[12.0; 30]);
-    for (name, count) in [
-        ("waiting for table tellers, held by a session that ran VACUUM", 4.5),
-        ("waiting for a row of t, held by a session that ran UPDATE t SET v = ?", 3.0),
-        ("waiting for a row of t, held by a session that ran COMMIT", 4.5),
-    ] {
-        sampled(&mut run, "store", "fjall", name, "", &[count; 30]);
-    }
-    let finding = only(&run, "bound");
-    let words = "; 62.5 % of them waited for a row of t, in 60.0 % of these cases held by a session that ran COMMIT.";
-    assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
-    // A commit is no transaction that can be shortened.
-    assert!(finding.next.starts_with("Make commits faster, as a transaction keeps its locks"), "{}", finding.next);
-}
-
-#[test]
-fn locks_that_bind_a_phase_are_named_with_the_statement_of_their_holder() {
-    let mut run = driven(&[2_000; 30]);
-    run.trials[0].phases[0].header.clients = 16;
-    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[12.0; 30]);
-    let held = "waiting for a row of pgbench_branches, held by a session that ran UPDATE pgbench_branches SET bbalance = \
-                bbalance + ?";
-    sampled(&mut run, "store", "fjall", held, "", &[9.0; 30]);
-    let idle = "waiting for table pgbench_tellers, held by a session that is between two statements";
-    sampled(&mut run, "store", "fjall", idle, "", &[1.0; 30]);
-    sampled(&mut run, "store", "fjall", "waiting for other locks", "", &[2.0; 30]);
-    let finding = only(&run, "bound");
-    assert_eq!(
-        finding.sentence,
-        format!(
-            "fjall, phase mixed: in most slices 12.0 sessions of the store waited for locks, beside 16 clients; 75.0 % of \
-             them {}.",
-            held.replacen("waiting", "waited", 1)
-        )
-    );
-    assert!(finding.next.starts_with("Shorten the transactions of this statement"), "{}", finding.next);
-}
-
-#[test]
-fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
-    let mut run = driven(&[2_000; 30]);
-    sampled(&mut run, "network", "node 1 eth0", "sent", "B/s", &[2.4e6; 30]);
-    sampled(&mut run, "network", "node 1 eth0", "received", "B/s", &[1e6; 30]);
-    sampled(&mut run, "network", "node 1 lo", "sent", "B/s", &[2.4e6; 30]);
-    assert!(view(&run).findings.is_empty());
-    let link = |words: &str| vec![Setting::new("link of node 1", words, Some("plain"), "plimsoll")];
-    run.trials[0].header.settings = link("5ms ± 0ns one way, 20 Mbit/s");
-    let finding = only(&run, "bound");
-    let words = "fjall, phase mixed: in most slices node 1 eth0 sent 19.2 Mbit/s, 96.0 % of the limit of its link.";
-    assert_eq!((finding.sentence.as_str(), finding.version), (words, 3));
-    assert_eq!(finding.command, "plimsoll run coupons --set mixed.clients=4");
-    for other in ["25 Mbit/s", "20 Mbit/s, only to the node", "20 Mbit/s, only for clients"] {
-        run.trials[0].header.settings = link(other);
-        assert!(view(&run).findings.is_empty(), "{other}");
-    }
-    // A fault gives the node another link.
-    faulted::fault(&mut run, (FaultKind::Link, "node 1", "link node 1 delay=1ms rate=20Mbit at 0s"), 0, None);
-    assert_eq!(only(&run, "bound").sentence, words);
-    run.trials[0].faults[0].subject = "node 2".to_owned();
-    assert!(view(&run).findings.is_empty());
-}
-
-#[test]
-fn interfaces_at_their_speed_and_segments_sent_again_are_what_a_phase_is_bound_by() {
-    let mut run = driven(&[2_000; 30]);
-    let speeds = "eth0 1000 Mbit/s, eth1 10000 Mbit/s".to_owned();
-    run.header.environment.push((INTERFACES.to_owned(), speeds));
-    for interface in ["eth0", "eth1", "eth2"] {
-        sampled(&mut run, "network", interface, "received", "B/s", &values(30, 1.175e8, 1e6, &[3]));
-    }
-    for (subject, sent, again) in [("node 1", 5_000.0, 20.0), ("node 2", 4_900.0, 100.0), ("", 3.0, 1.0)] {
-        sampled(&mut run, "tcp", subject, "sent_segments", "1/s", &[sent; 30]);
-        sampled(&mut run, "tcp", subject, "retransmits", "1/s", &[again; 30]);
-    }
-    assert_eq!(
-        only(&run, "bound").sentence,
-        "fjall, phase mixed: in most slices eth0 received 940 Mbit/s, 94.0 % of its speed and TCP of node 2 sent 2.00 % of \
-         its segments again."
-    );
-}
-
-#[test]
-fn a_resource_that_is_used_up_in_most_seconds_is_what_a_phase_is_bound_by() {
-    let mut run = driven(&[2_000; 30]);
-    sampled(&mut run, "disk", "vda", "busy", "%", &values(30, 96.0, 20.0, &[3, 4]));
-    sampled(&mut run, "cpu", "", "user", "%", &values(30, 30.0, 99.0, &[5]));
-    sampled(&mut run, "pressure", "io", "some", "%", &[64.0; 30]);
-    // All tasks waited in a part of that time: the shares are not added up.
-    sampled(&mut run, "pressure", "io", "all", "%", &[57.0; 30]);
-    let finding = only(&run, "bound");
-    assert_eq!(
-        finding.sentence,
-        "fjall, phase mixed: in most slices disk vda was 96.0 % in use and waiting for io took 64.0 % of the \
-         time."
-    );
-    // A generator without a core of its own to spare is named like a resource.
-    for slice in &mut run.trials[0].phases[0].slices {
-        slice.worker_cpu_ns = 1_900_000_000;
-    }
-    run.trials[0].phases[0].header.workers = 2;
-    run.samples.clear();
-    let finding = only(&run, "bound");
-    assert!(finding.sentence.ends_with("in most slices the generator's workers were 95.0 % busy."), "{finding:?}");
 }
