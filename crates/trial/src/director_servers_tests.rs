@@ -1,0 +1,184 @@
+//! Servers that write down what is done to them.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{
+    ClockChange, Launch, LimitChange, Limits, Link, Node, NodeChoice, NodeSite, Nodes, Servers, Span, StoreError,
+    StoreErrorKind,
+};
+
+/// Time that planned work takes.
+pub(super) const WORK_TIME: Duration = Duration::from_millis(400);
+
+/// Servers that write down what is done to them. Starting takes 30 ms unless told otherwise.
+#[derive(Default)]
+pub(super) struct Noted {
+    pub(super) calls: Mutex<Vec<(String, Instant)>>,
+    /// Fails when a server is paused.
+    pub(super) is_stubborn: bool,
+    /// Longer time that starting takes.
+    pub(super) starts_in: Duration,
+    /// Kind of the error with which planned work ends.
+    pub(super) work_fails: Option<StoreErrorKind>,
+    /// Port of all nodes, and the directory of their data, for faults from outside.
+    pub(super) port: Option<u16>,
+    pub(super) data_dir: PathBuf,
+    /// Nodes begin with links and limits that differ.
+    pub(super) differ: bool,
+    /// A fourth node has joined meanwhile.
+    pub(super) has_joined: bool,
+    /// Number of the node that was promoted last.
+    pub(super) promoted: Mutex<Option<usize>>,
+}
+
+impl Noted {
+    fn note(&self, what: &str, nodes: Nodes) -> Result<Span, StoreError> {
+        let (from, node) = (
+            Instant::now(),
+            match nodes {
+                Nodes::All => "all".to_owned(),
+                Nodes::One(number) => (number + 1).to_string(),
+            },
+        );
+        if what == "start" {
+            std::thread::sleep(self.starts_in.max(Duration::from_millis(30)));
+        }
+        self.calls.lock().unwrap().push((format!("{what} {node}"), from));
+        Ok(Span { from, until: Instant::now() })
+    }
+
+    /// Returns nodes with a host each, or with a port of this machine.
+    fn some_nodes(&self, count: usize) -> Vec<Arc<Node>> {
+        let host = |number: usize| Ipv4Addr::new(10, 77, 0, number as u8 + 1);
+        let node = |number| Node {
+            number,
+            data_dir: self.data_dir.clone(),
+            socket_dir: PathBuf::new(),
+            log_dir: None,
+            address: self.port.map_or_else(|| host(number), |_| Ipv4Addr::LOCALHOST),
+            ports: self.port.into_iter().collect(),
+            secret: String::new(),
+            limits: Limits { cpus: Some(2.0), ..Limits::default() },
+        };
+        (0..count).map(node).map(Arc::new).collect()
+    }
+}
+
+impl Noted {
+    /// Returns a value for each of `nodes`, as it was before a change.
+    fn before<V>(&self, nodes: Nodes, value: impl Fn(usize) -> V) -> Vec<(usize, V)> {
+        let meant = self.nodes().into_iter().map(|node| node.number);
+        let meant = meant.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
+        meant.map(|number| (number, value(if self.differ { number } else { 0 }))).collect()
+    }
+}
+
+impl Servers for Noted {
+    fn nodes(&self) -> Vec<Arc<Node>> {
+        self.some_nodes(3)
+    }
+
+    fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        Ok(self.some_nodes(if self.has_joined { 4 } else { 3 }))
+    }
+
+    fn sites(&self) -> Vec<NodeSite> {
+        Vec::new()
+    }
+
+    fn check(&self, _: Nodes) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("kill", nodes)
+    }
+
+    fn stop(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("stop", nodes)
+    }
+
+    fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("start", nodes)
+    }
+
+    fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        if self.is_stubborn { Err(StoreError::broken("it keeps running")) } else { self.note("pause", nodes) }
+    }
+
+    fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("hang", nodes)
+    }
+
+    fn reset(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("reset", nodes)
+    }
+
+    fn reload(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("reload", nodes)
+    }
+
+    fn add(&self) -> Result<usize, StoreError> {
+        self.note("add", Nodes::One(3)).map(|_| 3)
+    }
+
+    fn remove(&self, _: usize) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
+        self.note("resume", nodes)
+    }
+
+    fn has_primary(&self) -> bool {
+        true
+    }
+
+    fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        Ok(match choice {
+            NodeChoice::All => Nodes::All,
+            NodeChoice::Primary => Nodes::One(self.promoted.lock().unwrap().unwrap_or(1)),
+            NodeChoice::Replica => Nodes::One(0),
+            NodeChoice::Number(number) => Nodes::One(number as usize - 1),
+        })
+    }
+
+    fn promote(&self, number: usize) -> Result<Span, StoreError> {
+        *self.promoted.lock().unwrap() = Some(number);
+        self.note("promote", Nodes::One(number))
+    }
+
+    fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        let what = if link == Link::CUT { "cut".to_owned() } else { format!("link {:?}", link.delay) };
+        self.note(what.trim_end_matches(" 0ns"), nodes)?;
+        let slow = |number| Link { delay: Duration::from_millis(number as u64), ..Link::default() };
+        Ok(self.before(nodes, slow))
+    }
+
+    fn change_limit(&self, nodes: Nodes, change: &LimitChange) -> Result<Vec<(usize, LimitChange)>, StoreError> {
+        self.note(&format!("limit {change:?}"), nodes)?;
+        Ok(self.before(nodes, |number| LimitChange::Cpus(Some(number as f64 + 2.0))))
+    }
+
+    fn set_clock(
+        &self,
+        nodes: Nodes,
+        change: Option<ClockChange>,
+    ) -> Result<Vec<(usize, Option<ClockChange>)>, StoreError> {
+        self.note(&change.map_or("clock".to_owned(), |change| format!("clock {change}")), nodes)?;
+        Ok(self.before(nodes, |number| (number > 0).then_some(ClockChange { by_ns: 0, drift_ppm: number as i64 })))
+    }
+
+    fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
+        self.note(&format!("work {name}"), nodes)?;
+        std::thread::sleep(WORK_TIME);
+        self.work_fails.map_or(Ok(()), |kind| Err(StoreError::new(kind, "the connection is lost")))
+    }
+
+    fn run(&self, _: usize, _: &Launch, _: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
