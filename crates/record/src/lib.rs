@@ -20,6 +20,7 @@ mod fault;
 mod leb128;
 mod operations;
 mod outline;
+mod phase_end;
 mod reader;
 mod rows;
 mod runs;
