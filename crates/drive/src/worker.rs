@@ -5,8 +5,10 @@ mod breaker;
 mod each;
 mod ends;
 mod lane;
+mod not_begun;
 mod rest;
 mod retries;
+mod setup;
 mod steps;
 mod turns;
 
@@ -15,21 +17,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use plimsoll_core::pace::{Backoff, WakeMode};
-use plimsoll_core::{Address, Answer, KindId, Observer, Op, OpKind, Outcome, Steps, Stream, Ticket, ValueBuf};
+use plimsoll_core::pace::WakeMode;
+use plimsoll_core::{Address, Answer, KindId, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
 
 use crate::board::{Board, Shared};
 use crate::clock::thread_switches;
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
 use crate::schedule::NEVER_NS;
-use crate::spec::{BreakerCounts, OpTime, RetryCounts, SPIN_NS, StopReason};
+use crate::spec::{OpTime, SPIN_NS, StopReason};
 use crate::witness::Taint;
 use breaker::Circuits;
 pub(crate) use lane::{Begun, Busy};
 use lane::{Idle, Lane};
 pub(crate) use rest::Rests;
 use retries::Retries;
+pub(crate) use setup::{CoreReport, Settings, Setup, Start};
 pub(crate) use steps::NextStep;
 use steps::Tracks;
 use turns::Ahead;
@@ -41,69 +44,6 @@ pub(crate) const CHECK_NS: u64 = 10_000_000;
 pub(crate) const CANCEL_NS: u64 = 500_000_000;
 /// Value in place of the number of a client's next operation: it has no more.
 const DONE: u64 = u64::MAX;
-
-/// Parts of a core.
-pub(crate) struct Setup {
-    pub stream: Arc<dyn Stream>,
-    pub observer: Option<Box<dyn Observer>>,
-    pub board: Arc<Board>,
-    pub shared: Arc<Shared>,
-    /// The clients it drives, by lane.
-    pub clients: Vec<u32>,
-    /// Steps of the operations of several steps, by lane; [`Tracks`] handles their results.
-    pub steps: Vec<Option<Box<dyn Steps>>>,
-    /// All kinds of operation, by position.
-    pub kinds: Arc<[OpKind]>,
-    /// Number of each client's first operation.
-    pub first_cycle: u64,
-    /// Clients of a closed loop that do not go on at once.
-    pub rests: Option<Box<Rests>>,
-    /// Room for the times of single operations; 0 when they are not wanted.
-    pub each_max: usize,
-    pub settings: Settings,
-    /// Operations go to several servers.
-    pub tells_servers: bool,
-    /// End of the present disturbance by a pause of the machine; stays at 0 without a witness.
-    pub taint: Arc<Taint>,
-}
-
-/// Settings that are constant while a core runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    /// Operations of each client that end after the warm-up, at most.
-    pub ops_max: u64,
-    /// Age of the oldest due operation at which an open loop gives up.
-    pub backlog_ns: u64,
-    pub op_timeout_ns: u64,
-    /// Time limit for opening a session.
-    pub open_timeout_ns: u64,
-    /// Time limit for opening a session again, where it differs.
-    pub reopen_timeout_ns: Option<u64>,
-    /// Waits before a lost connection is opened again, and the seed of those that are drawn.
-    pub backoff: Backoff,
-    pub seed: u64,
-    /// An operation that is lost with its connection ends the phase.
-    pub ends_on_loss: bool,
-    pub wake: WakeMode,
-    /// CPU time of the worker so far, where it is the generator's alone.
-    pub cpu_ns: fn() -> u64,
-    /// Returns the time that the worker has waited for a processor so far.
-    pub queued_ns: fn() -> u64,
-}
-
-impl Settings {
-    /// Time limit for a connection, before the phase has begun or later.
-    pub fn connect_timeout_ns(&self, starting: bool) -> u64 {
-        self.reopen_timeout_ns.filter(|_| !starting).unwrap_or(self.open_timeout_ns)
-    }
-}
-
-/// Parameters of the phase's start for a core.
-#[derive(Debug)]
-pub(crate) struct Start {
-    pub grid: Grid,
-    pub turns: Turns,
-}
 
 /// Next action of an executor.
 #[derive(Debug)]
@@ -177,20 +117,6 @@ pub(crate) struct WorkerCore {
     is_open: bool,
     /// Reads the schedule ahead of what is due.
     ahead: Option<Ahead>,
-}
-
-/// Final report of a core.
-pub(crate) struct CoreReport {
-    pub stop: StopReason,
-    pub last_end_ns: u64,
-    pub errors: ErrorTable,
-    pub each: Vec<OpTime>,
-    /// End of the first operation that is missing in `each`; [`u64::MAX`] without one.
-    pub each_until_ns: u64,
-    /// Counts of retries, if failed operations are sent again.
-    pub retries: Option<RetryCounts>,
-    /// Counts of circuit breakers, if clients have some.
-    pub breaker: Option<BreakerCounts>,
 }
 
 impl WorkerCore {
@@ -470,37 +396,6 @@ impl WorkerCore {
     #[inline(always)]
     pub fn op(&self, kind: KindId) -> Op<'_> {
         Op::new(kind, self.params.values())
-    }
-
-    /// The operation of `lane` waits for another connection, and its time goes on. Returns false if it cannot be sent again:
-    /// steps before it may have changed what it depends on.
-    #[cold]
-    pub fn wait_for_connection(&mut self, lane: usize) -> bool {
-        let waits = self.busy(lane) == Busy::Op;
-        if waits {
-            self.not_begun.push(lane as u32);
-        }
-        waits
-    }
-
-    /// Takes one of `lanes` whose operation waits for another connection.
-    pub fn next_not_begun(&mut self, lanes: &Range<usize>) -> Option<usize> {
-        let at = self.not_begun.iter().position(|lane| lanes.contains(&(*lane as usize)))?;
-        Some(self.not_begun.remove(at) as usize)
-    }
-
-    /// Makes the operation of `lane` once more, to be sent again: see [`WorkerCore::op`]. It is a function of its number.
-    #[cold]
-    pub fn again(&mut self, lane: usize) -> Option<KindId> {
-        let Lane { client, cycle, .. } = self.lanes[lane];
-        self.params.clear();
-        self.asked_again += 1;
-        self.stream.op(client, cycle.saturating_sub(1), &mut self.params)
-    }
-
-    /// Operations that were sent again.
-    pub fn asked_again(&self) -> u64 {
-        self.asked_again
     }
 
     pub fn begun(&self, lane: usize) -> Begun {

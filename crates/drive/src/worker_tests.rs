@@ -5,8 +5,8 @@ use crate::collect::Collector;
 use crate::group::Flow;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::DriveSpec;
-use plimsoll_core::pace::Pace;
-use plimsoll_core::{Measure, Slice, Tick};
+use plimsoll_core::pace::{Backoff, Pace};
+use plimsoll_core::{Measure, OpKind, Slice, Tick};
 use std::time::Duration;
 
 #[path = "worker_breaker_tests.rs"]
