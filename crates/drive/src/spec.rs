@@ -324,7 +324,7 @@ pub enum Limit {
 }
 
 /// Result of a phase. Times are nanoseconds on the run's clock; counts are without the warm-up's.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct DriveResult {
     /// Earliest time at which an operation could start. Connecting and preparing came before.
     pub start_ns: u64,
@@ -416,9 +416,10 @@ pub struct BreakerCounts {
 }
 
 /// Reason that a phase ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum StopReason {
     /// The time was over, or every client had completed its number of operations.
+    #[default]
     Limit,
     /// The stream had no more operations.
     Exhausted,

@@ -1,5 +1,4 @@
 use plimsoll_core::Catalogue;
-use plimsoll_drive::Lag;
 
 use super::*;
 
@@ -28,30 +27,9 @@ fn result() -> DriveResult {
         end_ns: 5_100_000_000,
         ops: 28,
         warmup_ops: 10,
-        kinds: Vec::new(),
-        steps: Vec::new(),
         unfinished: 2,
         due: 30,
-        stop: StopReason::Limit,
-        each: Vec::new(),
-        each_until_ns: None,
-        errors: Vec::new(),
-        lost_connections: 0,
-        ended_connections: 0,
-        failed_connects: 0,
-        asked_again: 0,
-        retries: None,
-        breaker: None,
-        answers: None,
-        connects: None,
-        down_ns: 0,
-        hung: Vec::new(),
-        io: None,
-        lag: Lag::default(),
-        late_slices: 0,
-        busiest_worker: 0.0,
-        involuntary_switches: 0,
-        late: None,
+        ..DriveResult::default()
     }
 }
 

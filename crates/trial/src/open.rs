@@ -115,21 +115,8 @@ impl Sink for Silent {
 /// # Errors
 /// Names the part of the plan that cannot be, and a remedy.
 pub fn possible(plan: &Plan, catalogue: &Catalogue, runs_dir: &Path) -> Result<(), TrialError> {
-    let spec = RunSpec {
-        text: "",
-        runs_dir,
-        ab: None,
-        cells: None,
-        before: None,
-        login_of: &|url| (url.to_owned(), None),
-        strict: false,
-        stop: &Arc::default(),
-        driver: &RealTime,
-        command_line: Vec::new(),
-        tag: "",
-        environment: Vec::new(),
-    };
-    announce(plan, catalogue, &spec, runs_dir, &Silent)
+    let stop = Arc::default();
+    announce(plan, catalogue, &RunSpec::new(runs_dir, &stop, &RealTime), runs_dir, &Silent)
 }
 
 /// Opens a store; what it makes is marked with `run_id`.

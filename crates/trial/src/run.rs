@@ -55,6 +55,31 @@ pub struct RunSpec<'a> {
     pub environment: Vec<(String, String)>,
 }
 
+impl<'a> RunSpec<'a> {
+    /// Returns the options of a run without any option: a plan without a text, and stores' URLs as they are.
+    pub fn new(runs_dir: &'a Path, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> Self {
+        Self {
+            text: "",
+            runs_dir,
+            ab: None,
+            cells: None,
+            before: None,
+            login_of: &as_given,
+            strict: false,
+            stop,
+            driver,
+            command_line: Vec::new(),
+            tag: "",
+            environment: Vec::new(),
+        }
+    }
+}
+
+/// Returns a store's URL without a login for it.
+fn as_given(url: &str) -> (String, Option<String>) {
+    (url.to_owned(), None)
+}
+
 /// A run that was recorded.
 #[derive(Debug)]
 pub struct Ended {

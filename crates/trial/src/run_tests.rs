@@ -30,27 +30,6 @@ struct Simulation {
     _place: TempDir,
 }
 
-fn login(url: &str) -> (String, Option<String>) {
-    (url.to_owned(), None)
-}
-
-fn spec<'a>(place: &'a TempDir, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> RunSpec<'a> {
-    RunSpec {
-        text: "",
-        runs_dir: place.path(),
-        ab: None,
-        cells: None,
-        before: None,
-        login_of: &login,
-        strict: false,
-        stop,
-        driver,
-        command_line: Vec::new(),
-        tag: "",
-        environment: Vec::new(),
-    }
-}
-
 impl Simulation {
     /// Runs the trials of a plan. `model_of` also hears where events go. Nothing is refused before: a store in this
     /// process has no servers that a fault could kill.
@@ -65,13 +44,14 @@ impl Simulation {
         let plan = plimsoll_plan::parse("simulated", text, &catalogue, &Default::default()).unwrap();
         let clocked = Simulated::new(|_| StoreModel::default());
         let clock = clocked.clock(0);
-        let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
+        let header = header(&plan, &RunSpec::new(place.path(), &stop, &clocked), "run".to_owned(), 0, Io::Auto);
         let recorder = Recorder::create(place.path(), &header).unwrap();
         let (result, drives) = {
             let fold = Mutex::new(Fold::new(true));
             let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold, readings: Default::default() };
             let driver = clocked.with(|drive| model_of(&sinks, drive));
-            let (spec, server) = (spec(&place, &stop, &driver), plimsoll_sample::ServerProcesses::default());
+            let (spec, server) =
+                (RunSpec::new(place.path(), &stop, &driver), plimsoll_sample::ServerProcesses::default());
             let mut context = RunContext::new((&plan, &catalogue, &spec), &sinks, &server, Io::Auto);
             (trials(&mut context), driver.drives())
         };
@@ -215,7 +195,7 @@ fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
     let plan = plan("p50 = \"60s\"", "budget = \"10min\"\nfrom = \"30/s\"");
     let plan = plimsoll_plan::parse("paced", &plan, &catalogue, &Default::default()).unwrap();
     let clocked = Simulated::new(|_| StoreModel::default());
-    let header = header(&plan, &spec(&place, &stop, &clocked), "run".to_owned(), 0, Io::Auto);
+    let header = header(&plan, &RunSpec::new(place.path(), &stop, &clocked), "run".to_owned(), 0, Io::Auto);
     let recorder = Recorder::create(place.path(), &header).unwrap();
     let clock = plimsoll_drive::Clock::start();
     let sinks = Sinks { clock, recorder: &recorder, sink: &Deaf, fold: Mutex::default(), readings: Default::default() };

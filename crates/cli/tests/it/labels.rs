@@ -131,20 +131,8 @@ fn every_store_gets_a_new_directory_with_a_number_whatever_its_label_and_whereve
             let parse = |asked| plimsoll_plan::parse("p", &text(asked), &catalogue, &Default::default());
             let plan = ASKED.into_iter().find_map(|asked| parse(asked).ok()).expect(&when);
             assert_eq!(plan.trials[0].store.label, label);
-            let spec = RunSpec {
-                text: "",
-                runs_dir: &place.runs(),
-                ab: None,
-                cells: None,
-                before: None,
-                login_of: &|url| (url.to_owned(), None),
-                strict: false,
-                stop: &Arc::default(),
-                driver: &RealTime,
-                command_line: Vec::new(),
-                tag: "",
-                environment: Vec::new(),
-            };
+            let (runs_dir, stop) = (place.runs(), Arc::default());
+            let spec = RunSpec::new(&runs_dir, &stop, &RealTime);
             let ended = plimsoll_trial::run(&plan, &catalogue, &spec, &Nobody).expect(&when);
             assert_eq!(ended.result.unwrap_err().what, "it is not to be opened", "{when}");
             let (given, run) = (given.lock().unwrap().pop().expect(&when), ended.recording.parent().unwrap());

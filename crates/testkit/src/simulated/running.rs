@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_core::random::SplitMix;
 use plimsoll_core::{Answer, BlockingSession, Call, Observer, Op, Outcome, Sessions, Slice, Ticket, ValueBuf};
 use plimsoll_drive::{
-    Arrivals, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Lag, Limit, OpTime, Pace, StopReason,
+    Arrivals, Drive, DriveError, DriveResult, DriveSpec, ErrorCount, Limit, OpTime, Pace, StopReason,
 };
 
 use super::StoreModel;
@@ -410,24 +410,9 @@ impl Running<'_> {
             due: self.schedule.map_or(0, |schedule| schedule.counted),
             stop,
             each: self.each,
-            each_until_ns: None,
             errors: self.errors,
-            lost_connections: 0,
-            ended_connections: 0,
-            failed_connects: 0,
-            asked_again: 0,
-            retries: None,
-            breaker: None,
-            answers: None,
-            connects: None,
-            down_ns: 0,
-            hung: Vec::new(),
-            io: None,
-            lag: Lag::default(),
-            late_slices: 0,
-            busiest_worker: 0.0,
-            involuntary_switches: 0,
             late: self.model.late,
+            ..DriveResult::default()
         }
     }
 

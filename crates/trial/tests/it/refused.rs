@@ -359,7 +359,7 @@ fn nothing_is_recorded_of_a_run_that_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let plan = parsed(&catalogue, "", "\"toy\"", "pin = [4000]", "");
     let heard = crate::simulation::Heard::default();
-    let spec = crate::simulation::run_spec(place.path(), &heard.stop, &plimsoll_drive::RealTime);
+    let spec = plimsoll_trial::RunSpec::new(place.path(), &heard.stop, &plimsoll_drive::RealTime);
     let error = plimsoll_trial::run(&plan, &catalogue, &spec, &heard).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Usage);
     let left: Vec<PathBuf> = std::fs::read_dir(place.path()).unwrap().map(|one| one.unwrap().path()).collect();

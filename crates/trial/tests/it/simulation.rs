@@ -83,28 +83,6 @@ fn state_word(state: &PhaseState) -> &'static str {
     }
 }
 
-/// Returns the parameters of a run whose plan has no text.
-pub fn run_spec<'a>(runs_dir: &'a Path, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> RunSpec<'a> {
-    RunSpec {
-        text: "",
-        runs_dir,
-        ab: None,
-        cells: None,
-        before: None,
-        login_of: &login,
-        strict: false,
-        stop,
-        driver,
-        command_line: Vec::new(),
-        tag: "",
-        environment: Vec::new(),
-    }
-}
-
-fn login(url: &str) -> (String, Option<String>) {
-    (url.to_owned(), None)
-}
-
 /// Place for simulated runs, with a toy store, a second one and one that keeps nothing: `toy`, `other` and `null`.
 pub struct Simulation {
     place: TempDir,
@@ -168,7 +146,7 @@ impl Simulation {
         heard: &Heard,
         driver: &dyn Driver,
     ) -> Result<plimsoll_trial::Ended, TrialError> {
-        let plain = run_spec(self.place.path(), &heard.stop, driver);
+        let plain = RunSpec::new(self.place.path(), &heard.stop, driver);
         let words = if sort.before.is_some() { "plimsoll run --resume latest" } else { "plimsoll run plan.toml" };
         let command_line = words.split(' ').map(str::to_owned).collect();
         let plain = RunSpec { command_line, ..plain };

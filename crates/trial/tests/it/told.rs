@@ -9,8 +9,6 @@ use plimsoll_drive::RealTime;
 use plimsoll_record::data::{PhaseState, Run, RunState};
 use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
 
-use crate::simulation::run_spec;
-
 /// Loads, drives and reads back a few records.
 const PLAN: &str = r#"
 stores = ["null", "sqlite"]
@@ -92,7 +90,7 @@ pub fn run_on(stores: Vec<Box<dyn StoreKind>>, text: &str, runs_dir: &Path, seen
         Catalogue { labs: Vec::new(), stores, workloads: plimsoll_workload::all(), samplers: plimsoll_sample::specs() };
     let plan = plimsoll_plan::parse("small", text, &catalogue, &Default::default()).unwrap();
     let environment = vec![("where".to_owned(), "a test".to_owned())];
-    let spec = RunSpec { text, environment, ..run_spec(runs_dir, &seen.stop, &RealTime) };
+    let spec = RunSpec { text, environment, ..RunSpec::new(runs_dir, &seen.stop, &RealTime) };
     plimsoll_trial::run(&plan, &catalogue, &spec, seen)
 }
 
