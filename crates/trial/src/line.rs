@@ -186,15 +186,22 @@ fn say_rung(context: &RunContext<'_>, view: &RungView) {
 
 /// Reports the result in the report's words when the search is over: with several stores the others continue.
 fn say_result(context: &RunContext<'_>, result: &LineResult) {
-    context.sinks.show(&Told::Remark(format!("  {}", result.sentence)));
-    if let Some(words) = &result.cycle_words {
-        context.sinks.show(&Told::Remark(format!("  {words}.")));
+    for words in result_words(result) {
+        context.sinks.show(&Told::Remark(format!("  {words}")));
     }
+}
+
+/// Returns the sentence of a result, and those on maintenance cycles and on a machine that was not equally fast.
+fn result_words(result: &LineResult) -> Vec<String> {
+    let cycle = result.cycle_words.as_ref().map(|words| format!("{words}."));
+    let unequal = result.unequal_words.as_ref().map(|words| format!("{}.", number::capital(words)));
+    [Some(result.sentence.clone()), cycle, unequal].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_analysis::line::Purpose;
+    use plimsoll_analysis::view::Ending;
     use plimsoll_drive::DriveSpec;
     use plimsoll_plan::model::{Io, WakeMode};
 
@@ -210,6 +217,17 @@ mod tests {
         assert!(is_near("pause all at 40% for 10%", 18.0));
         assert!(is_near("restart all at 10%", 30.0), "3 s lie before it");
         assert!(needed("kill all at 99%").is_finite() && needed("pause all at 50% for 60%").is_finite());
+    }
+
+    #[test]
+    fn a_result_is_announced_with_its_cycle_and_with_unequal_speed_of_the_machine() {
+        let result = line::LineSearch::new(LineSpec::default()).result(Ending::Stopped);
+        assert_eq!(result_words(&result), [result.sentence.as_str()]);
+        let (cycle_words, unequal_words) =
+            (Some("checkpoint_timeout is long".to_owned()), Some("the machine was not equally fast".to_owned()));
+        let result = LineResult { cycle_words, unequal_words, ..result };
+        let wanted = [&*result.sentence, "checkpoint_timeout is long.", "The machine was not equally fast."];
+        assert_eq!(result_words(&result), wanted);
     }
 
     #[test]
