@@ -122,6 +122,8 @@ struct Completions<'a> {
     now_ns: u64,
     /// The number of the server that answers, where a session asks several.
     server: Option<usize>,
+    /// False if the session has other connections, which go on when this one ends.
+    is_only: bool,
     /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
     kept: u32,
@@ -132,7 +134,7 @@ struct Completions<'a> {
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        Self { core, lanes, releases, now_ns, server: None, finished: 0, kept: 0, stepped: None }
+        Self { core, lanes, releases, now_ns, server: None, is_only: true, finished: 0, kept: 0, stepped: None }
     }
 }
 
@@ -167,8 +169,7 @@ impl CompletionSink for Completions<'_> {
 
     fn not_begun(&mut self, ticket: Ticket) -> bool {
         let lane = ticket.0 as usize;
-        // The other connections of a session with several go on.
-        self.server.is_none() && self.lanes.contains(&lane) && self.core.wait_for_connection(lane)
+        self.is_only && self.lanes.contains(&lane) && self.core.wait_for_connection(lane)
     }
 }
 

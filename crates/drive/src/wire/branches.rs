@@ -30,6 +30,8 @@ struct Branch {
     link: usize,
     /// Number of the connection within its session.
     number: usize,
+    /// True if the session has no other connection.
+    is_only: bool,
     /// Connection, if one is wished.
     connection: Option<ServerConnection>,
     /// Attempts of the connection before.
@@ -45,7 +47,9 @@ impl BranchTable {
         for (link, session) in links.iter_mut().enumerate() {
             starts.push(all.len());
             let count = session.session.branches().map_or(0, |branches| branches.count_max());
-            all.extend((0..count).map(|number| Branch { link, number, connection: None, former: None, server: 0 }));
+            let (is_only, server) = (count == 1, 0);
+            let branch = |number| Branch { link, number, is_only, connection: None, former: None, server };
+            all.extend((0..count).map(branch));
         }
         BranchTable { first: links.len(), all, starts }
     }
@@ -88,7 +92,11 @@ impl<R: Reactor> WireWorker<R> {
         }
         let stage = self.links[slot].connection.stage;
         match self.links[slot].session.state() {
-            WireState::Ready if stage != Stage::Ready => self.ready(slot, now_ns),
+            WireState::Ready if stage != Stage::Ready => {
+                self.ready(slot, now_ns);
+                // Operations that are sent again are among its wishes now.
+                self.grant(slot, now_ns);
+            }
             WireState::Failed(error) if !matches!(stage, Stage::Down { .. }) => {
                 let error = error.clone();
                 self.lose(slot, now_ns, Loss::Session(error));
@@ -128,12 +136,12 @@ impl<R: Reactor> WireWorker<R> {
 
     #[inline]
     fn receive_branch(&mut self, index: usize, now_ns: u64) {
-        let Branch { link: slot, number, connection, server, .. } = &mut self.branches.all[index];
-        let (slot, number, server) = (*slot, *number, Some(*server));
+        let Branch { link: slot, number, is_only, connection, server, .. } = &mut self.branches.all[index];
+        let (slot, number, is_only, server) = (*slot, *number, *is_only, Some(*server));
         let link = &mut self.links[slot];
         let is_ready = link.connection.stage == Stage::Ready;
         let mut done =
-            Completions { server, ..Completions::new(&mut self.core, self.lanes.of(slot), is_ready, now_ns) };
+            Completions { server, is_only, ..Completions::new(&mut self.core, self.lanes.of(slot), is_ready, now_ns) };
         let (Some(branches), Some(connection)) = (link.session.branches(), connection) else { return };
         let used = connection.feed(self.reactor.arrived(), |bytes| branches.feed(number, bytes, &mut done));
         let (finished, stepped) = (done.finished, done.stepped);

@@ -11,7 +11,12 @@ use crate::fixture::{LOOK, Server, kinds, open};
 
 /// Drives eight clients through 1,000 requests each, over TCP to `port`; what came of it.
 fn driven(port: u16, depth: u32, pace: Pace) -> DriveResult {
-    driven_in(&mut open(&format!("http://127.0.0.1:{port}"), None).unwrap(), depth, pace)
+    driven_at(&format!("http://127.0.0.1:{port}"), depth, pace)
+}
+
+/// Drives what listens at `url`.
+fn driven_at(url: &str, depth: u32, pace: Pace) -> DriveResult {
+    driven_in(&mut open(url, None).unwrap(), depth, pace)
 }
 
 /// Drives any store.
@@ -58,6 +63,15 @@ fn a_server_that_ends_connections_after_100_requests_loses_none() {
     let result = driven(server.port, 4, Pace::Closed);
     assert!(result.ended_connections >= 60 && result.lost_connections == 0, "{result:?}");
     assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
+    assert!((1..=3 * result.ended_connections).contains(&result.asked_again), "{result:?}");
+}
+
+#[test]
+fn requests_behind_the_end_of_a_connection_to_one_of_several_servers_are_sent_again() {
+    let [first, second] = [(); 2].map(|()| Server::start("keepalive_requests 100;"));
+    let result = driven_at(&format!("{},127.0.0.1:{}", first.url(), second.port), 4, Pace::Closed);
+    assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
+    assert!(result.ended_connections >= 60 && result.lost_connections == 0, "{result:?}");
     assert!((1..=3 * result.ended_connections).contains(&result.asked_again), "{result:?}");
 }
 
