@@ -3,25 +3,22 @@
 //!
 //! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
 
-use indexmap::{IndexMap, IndexSet};
+mod course;
+mod repeats;
+
+use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
 use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Run};
 
 use crate::failover;
-use crate::name::{self, REPEAT};
+use crate::name;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity};
-use crate::stat::{self, interval};
-use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
-use crate::view::{FailoverView, FaultRepeatsView, FaultSpread, FaultView, PhaseView};
+use crate::view::{FailoverView, FaultView, PhaseView};
+use course::{Course, Recovery};
+pub use repeats::repeats;
 
-/// Share of the usual throughput from which it is back.
-const BACK: f64 = 0.95;
-/// Lowest such share, of a store whose throughput varied so much before the first fault.
-const BACK_LEAST: f64 = 0.9;
-/// Shortest silence that is unusual: one tick may be empty by chance.
-const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
 /// Delay of a fault, in seconds, from which its sentence reports it.
 const LATE_S: f64 = 0.1;
 /// Time after the healing in which a store has to come back, and operations may fail as during the fault.
@@ -203,151 +200,6 @@ pub fn recovery(faults: &[FaultView]) -> Result<Quantity, String> {
     quantity.ok_or_else(|| "has no fault after which recovery was seen".to_owned())
 }
 
-/// Throughput after a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Recovery {
-    /// Did not fall.
-    NotFallen,
-    /// Back at this time.
-    Back(u64),
-    /// Not back while it was observed.
-    Open,
-    /// Usual throughput is not known.
-    NotKnown,
-}
-
-/// Course of a phase, and the quantities that were usual before its first fault.
-struct Course {
-    ticks: PhaseTicks,
-    /// Unusual silences: without an answered operation.
-    silences: Silences,
-    /// Unusual silences without any operation that ended.
-    empty: Silences,
-    /// Most failed operations in a tick.
-    failed_max: u32,
-    /// Answers a second from which throughput is back.
-    back_per_s: Option<f64>,
-}
-
-/// Silences that are longer than the usual ones.
-struct Silences {
-    usual_ns: u64,
-    /// Starts and ends.
-    unusual: Vec<(u64, u64)>,
-}
-
-impl Silences {
-    /// Finds the runs of ticks for which `is_silent` is true and that are longer than any in `before`. In the drain no
-    /// operation begins, so that a silence has to be unusual before it.
-    fn of(ticks: &PhaseTicks, before: &PhaseTicks, is_silent: impl Fn(&TickAt) -> bool) -> Self {
-        let usual = before.runs(&is_silent).into_iter().map(|(from, to)| to - from);
-        let usual_ns = usual.max().unwrap_or(0).max(SILENCE_MIN_NS);
-        let planned_end_ns = ticks.planned_end_ns();
-        let mut unusual = ticks.runs(&is_silent);
-        unusual.retain(|(from, to)| (*to).min(planned_end_ns).saturating_sub(*from) > usual_ns);
-        Silences { usual_ns, unusual }
-    }
-
-    /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
-    /// A silence that is unusual only after `limit_ns` does not come of it.
-    fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
-        // A usual silence may have preceded it.
-        let from_ns = begun_ns.saturating_sub(self.usual_ns);
-        let since = self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to));
-        since.filter(move |(from, to)| (*to).min(limit_ns).saturating_sub(*from) > self.usual_ns)
-    }
-}
-
-impl Course {
-    /// Returns the course of a phase whose first fault began at `first_ns`; `None` without ticks.
-    fn of(facts: &PhaseFacts<'_>, first_ns: u64) -> Option<Self> {
-        let ticks = PhaseTicks::of(facts)?;
-        let before = ticks.part(|tick| !tick.is_warmup && !tick.is_drain && tick.end_ns <= first_ns);
-        let header = &facts.phase.header;
-        // Of a load that changes, throughput changes with it.
-        let rates = before.rates();
-        let usual_per_s = stat::median(&rates).filter(|_| header.stages.is_empty());
-        let scheduled_per_s = header.rate_per_s.filter(|_| facts.open_loop).unwrap_or(f64::INFINITY);
-        let low_per_s = interval::percentiles(rates).map_or(f64::INFINITY, |(low, _)| low);
-        let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
-        Some(Course {
-            silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
-            empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
-            failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
-            back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
-            ticks,
-        })
-    }
-
-    /// Returns the end of the time in which a silence may come of a fault: a second later, or with throughput back.
-    fn effect_end_ns(&self, span: &FaultSpan) -> u64 {
-        let Some(ended_ns) = ended_ns(span) else { return u64::MAX };
-        let least_ns = ended_ns.max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
-        match self.recovery(span, None, None, self.ticks.end_ns()) {
-            Recovery::NotFallen | Recovery::NotKnown => least_ns,
-            Recovery::Back(at_ns) => least_ns.max(at_ns),
-            Recovery::Open => u64::MAX,
-        }
-    }
-
-    /// Returns the longest silence of a fault's effect that was unusual before `limit_ns`.
-    fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
-        let effect_end_ns = self.effect_end_ns(span);
-        let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
-        silences.max_by_key(|(from, to)| to - from)
-    }
-
-    /// Returns the time at which a client noticed the fault up to `until_ns`, and before `limit_ns`: by a failed
-    /// operation, or by a silence.
-    fn noticed_ns(&self, span: &FaultSpan, until_ns: u64, limit_ns: u64) -> Option<u64> {
-        let is_failed = |tick: &&TickAt| tick.end_ns > span.begun_ns && tick.failed > self.failed_max;
-        let failed = self.ticks.iter().find(is_failed).map(|tick| tick.start_ns).filter(|at_ns| *at_ns < limit_ns);
-        let silence = self.empty.between(span.begun_ns, limit_ns).map(|(from, _)| from).next();
-        let at_ns = failed.into_iter().chain(silence).min()?;
-        (at_ns <= until_ns).then_some(at_ns)
-    }
-
-    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. A fall that only windows
-    /// with the next fault show is the next one's.
-    fn recovery(&self, span: &FaultSpan, outage: Option<(u64, u64)>, next_ns: Option<u64>, limit_ns: u64) -> Recovery {
-        let Some(back_per_s) = self.back_per_s else { return Recovery::NotKnown };
-        let is_after =
-            |tick: &TickAt| !tick.is_drain && tick.start_ns + TICK_NS > span.begun_ns && tick.end_ns <= limit_ns;
-        let after = self.ticks.part(is_after);
-        let windows: Vec<(&TickAt, bool)> =
-            after.iter().zip(after.rates().into_iter().map(|rate| rate >= back_per_s)).collect();
-        // Noise much later is no effect.
-        let effect_ns = ended_ns(span).unwrap_or(limit_ns).max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
-        let effect_ns = outage.map_or(effect_ns, |(_, to)| effect_ns.max(to));
-        // Faults that follow each other faster than that cannot be told apart.
-        let alone_ns = next_ns.filter(|next_ns| *next_ns >= span.begun_ns + WINDOW_NS);
-        let effect_ns = alone_ns.map_or(effect_ns, |next_ns| effect_ns.min(next_ns - WINDOW_NS));
-        let fallen = windows.iter().position(|(tick, is_back)| !is_back && tick.start_ns <= effect_ns);
-        let Some(fallen) = fallen else {
-            return match (windows.is_empty(), outage) {
-                (false, None) => Recovery::NotFallen,
-                // It had grown so much since before the first fault that no window was low.
-                (false, Some((_, to))) => Recovery::Back(to),
-                (true, Some(_)) => Recovery::Open,
-                (true, None) => Recovery::NotKnown,
-            };
-        };
-        // Backwards: the first window after each that is too low.
-        let (mut low_ns, mut back_ns) = (u64::MAX, None);
-        for (tick, is_back) in windows.iter().skip(fallen).rev() {
-            if !is_back {
-                low_ns = tick.start_ns;
-            } else if tick.answered > 0 && low_ns - tick.start_ns > WINDOW_NS {
-                back_ns = Some(tick.start_ns);
-            }
-        }
-        // A window may begin in an outage, and have enough answers after it.
-        let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
-        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
-    }
-}
-
 /// Describes a fault with its effects, without a full stop.
 pub fn sentence(view: &FaultView) -> String {
     let mut head = name::at(&view.name, view.at_s);
@@ -479,82 +331,4 @@ pub fn allowance(run: &Run, faults: &[FaultView], trial: u32, phase: &PhaseView)
         ended.map(|one| one.histogram.len()).sum()
     });
     Allowance { is_whole, is_to_end: here.iter().any(|one| one.is_to_end), failed }
-}
-
-/// Returns faults of the same kind and words, if there are several, with the spread of their effects.
-pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
-    let mut groups: IndexMap<(String, &str, FaultKind, &str), Vec<&FaultView>> = IndexMap::new();
-    for one in faults.iter().filter(|one| one.taken_s.is_some()) {
-        let trial = run.trials.iter().find(|trial| trial.header.ordinal == one.place.0);
-        let trial = trial.map_or(String::new(), |trial| name::trial_without(&trial.header, &[REPEAT]));
-        groups.entry((trial, &one.phase, one.kind, &one.fault)).or_default().push(one);
-    }
-    let several = groups.into_iter().filter(|(_, group)| group.len() > 1);
-    let of_group = |((trial, phase, kind, fault), group): ((String, &str, FaultKind, &str), Vec<&FaultView>)| {
-        let open = |time: Option<f64>, is_open: bool| if is_open { Some(f64::INFINITY) } else { time };
-        let outages = group.iter().filter_map(|one| open(one.outage_s, one.outage_open));
-        let recovered = group.iter().filter_map(|one| open(one.recovered_s, one.recovered_open));
-        let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
-        let mut view = FaultRepeatsView {
-            trial,
-            phase: phase.to_owned(),
-            kind,
-            fault: fault.to_owned(),
-            n: group.len() as u64,
-            outage: spread(outages.collect()),
-            recovered: spread(recovered.collect()),
-            inside,
-            decided,
-            sentence: String::new(),
-        };
-        view.sentence = of_repeats(&view);
-        view
-    };
-    several.map(of_group).collect()
-}
-
-/// Returns the spread of times of which those that did not end are infinite.
-fn spread(mut times_s: Vec<f64>) -> Option<FaultSpread> {
-    if times_s.len() < 2 {
-        return None;
-    }
-    times_s.sort_by(f64::total_cmp);
-    let ended = |time_s: Option<f64>| time_s.filter(|time_s| time_s.is_finite());
-    let open = times_s.iter().filter(|time_s| time_s.is_infinite()).count() as u64;
-    Some(FaultSpread {
-        n: times_s.len() as u64,
-        least_s: ended(times_s.first().copied()),
-        median_s: ended(stat::median(&times_s)),
-        most_s: ended(times_s.last().copied()),
-        interval_s: interval::of_median(&times_s).filter(|_| open == 0).map(|one| (one.low, one.high)),
-        open,
-    })
-}
-
-fn of_repeats(view: &FaultRepeatsView) -> String {
-    let shown = |time_s: Option<f64>| time_s.map_or("longer than observed".to_owned(), number::seconds);
-    let range = |of: &FaultSpread| {
-        let interval = of.interval_s.map_or(String::new(), |(low, high)| {
-            format!(" (95 % interval {} to {})", number::seconds(low), number::seconds(high))
-        });
-        format!("{} to {}, median {}{interval}", shown(of.least_s), shown(of.most_s), shown(of.median_s))
-    };
-    let outage = view.outage.as_ref().map(|outage| match outage.most_s {
-        None if outage.open == outage.n => "no answer for as long as it was observed".to_owned(),
-        Some(0.0) => "no outage".to_owned(),
-        _ => format!("no answer for {}", range(outage)),
-    });
-    let recovered = view.recovered.as_ref().map(|recovered| match recovered.most_s {
-        None if recovered.open == recovered.n => "throughput never back while it was observed".to_owned(),
-        Some(0.0) => "throughput did not fall".to_owned(),
-        _ => format!("throughput back after {}", range(recovered)),
-    });
-    let inside = (view.decided > 0)
-        .then(|| format!("{} of {} inside the formula", number::count(view.inside), number::count(view.decided)));
-    let effects: Vec<String> = outage.into_iter().chain(recovered).chain(inside).collect();
-    let effects = match effects.is_empty() {
-        true => "effects on clients were not counted".to_owned(),
-        false => effects.join("; "),
-    };
-    format!("{}, {} times in {}, phase {}: {effects}", view.fault, number::count(view.n), view.trial, view.phase)
 }

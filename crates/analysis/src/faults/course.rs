@@ -1,0 +1,167 @@
+//! The course of a phase with faults: unusual silences, and the time at which throughput was back.
+
+use plimsoll_core::TICK_NS;
+use plimsoll_record::data::FaultSpan;
+
+use super::ended_ns;
+use crate::phase::PhaseFacts;
+use crate::stat::{self, interval};
+use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
+
+/// Share of the usual throughput from which it is back.
+const BACK: f64 = 0.95;
+/// Lowest such share, of a store whose throughput varied so much before the first fault.
+const BACK_LEAST: f64 = 0.9;
+/// Shortest silence that is unusual: one tick may be empty by chance.
+const SILENCE_MIN_NS: u64 = 2 * TICK_NS;
+
+/// Throughput after a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Recovery {
+    /// Did not fall.
+    NotFallen,
+    /// Back at this time.
+    Back(u64),
+    /// Not back while it was observed.
+    Open,
+    /// Usual throughput is not known.
+    NotKnown,
+}
+
+/// Course of a phase, and the quantities that were usual before its first fault.
+pub(super) struct Course {
+    pub(super) ticks: PhaseTicks,
+    /// Unusual silences: without an answered operation.
+    silences: Silences,
+    /// Unusual silences without any operation that ended.
+    empty: Silences,
+    /// Most failed operations in a tick.
+    failed_max: u32,
+    /// Answers a second from which throughput is back.
+    back_per_s: Option<f64>,
+}
+
+/// Silences that are longer than the usual ones.
+struct Silences {
+    usual_ns: u64,
+    /// Starts and ends.
+    unusual: Vec<(u64, u64)>,
+}
+
+impl Silences {
+    /// Finds the runs of ticks for which `is_silent` is true and that are longer than any in `before`. In the drain no
+    /// operation begins, so that a silence has to be unusual before it.
+    fn of(ticks: &PhaseTicks, before: &PhaseTicks, is_silent: impl Fn(&TickAt) -> bool) -> Self {
+        let usual = before.runs(&is_silent).into_iter().map(|(from, to)| to - from);
+        let usual_ns = usual.max().unwrap_or(0).max(SILENCE_MIN_NS);
+        let planned_end_ns = ticks.planned_end_ns();
+        let mut unusual = ticks.runs(&is_silent);
+        unusual.retain(|(from, to)| (*to).min(planned_end_ns).saturating_sub(*from) > usual_ns);
+        Silences { usual_ns, unusual }
+    }
+
+    /// Returns the parts of those since `begun_ns` that may come of a fault then. One that had begun before goes on in it.
+    /// A silence that is unusual only after `limit_ns` does not come of it.
+    fn between(&self, begun_ns: u64, limit_ns: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let is_since = move |(_, to): &&(u64, u64)| *to > begun_ns;
+        // A usual silence may have preceded it.
+        let from_ns = begun_ns.saturating_sub(self.usual_ns);
+        let since = self.unusual.iter().filter(is_since).map(move |(from, to)| ((*from).max(from_ns), *to));
+        since.filter(move |(from, to)| (*to).min(limit_ns).saturating_sub(*from) > self.usual_ns)
+    }
+}
+
+impl Course {
+    /// Returns the course of a phase whose first fault began at `first_ns`; `None` without ticks.
+    pub(super) fn of(facts: &PhaseFacts<'_>, first_ns: u64) -> Option<Self> {
+        let ticks = PhaseTicks::of(facts)?;
+        let before = ticks.part(|tick| !tick.is_warmup && !tick.is_drain && tick.end_ns <= first_ns);
+        let header = &facts.phase.header;
+        // Of a load that changes, throughput changes with it.
+        let rates = before.rates();
+        let usual_per_s = stat::median(&rates).filter(|_| header.stages.is_empty());
+        let scheduled_per_s = header.rate_per_s.filter(|_| facts.open_loop).unwrap_or(f64::INFINITY);
+        let low_per_s = interval::percentiles(rates).map_or(f64::INFINITY, |(low, _)| low);
+        let back_per_s = |usual: f64| low_per_s.clamp(usual * BACK_LEAST, usual * BACK);
+        Some(Course {
+            silences: Silences::of(&ticks, &before, |tick| tick.answered == 0),
+            empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
+            failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
+            back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
+            ticks,
+        })
+    }
+
+    /// Returns the end of the time in which a silence may come of a fault: a second later, or with throughput back.
+    fn effect_end_ns(&self, span: &FaultSpan) -> u64 {
+        let Some(ended_ns) = ended_ns(span) else { return u64::MAX };
+        let least_ns = ended_ns.max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
+        match self.recovery(span, None, None, self.ticks.end_ns()) {
+            Recovery::NotFallen | Recovery::NotKnown => least_ns,
+            Recovery::Back(at_ns) => least_ns.max(at_ns),
+            Recovery::Open => u64::MAX,
+        }
+    }
+
+    /// Returns the longest silence of a fault's effect that was unusual before `limit_ns`.
+    pub(super) fn outage(&self, span: &FaultSpan, limit_ns: u64) -> Option<(u64, u64)> {
+        let effect_end_ns = self.effect_end_ns(span);
+        let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
+        silences.max_by_key(|(from, to)| to - from)
+    }
+
+    /// Returns the time at which a client noticed the fault up to `until_ns`, and before `limit_ns`: by a failed
+    /// operation, or by a silence.
+    pub(super) fn noticed_ns(&self, span: &FaultSpan, until_ns: u64, limit_ns: u64) -> Option<u64> {
+        let is_failed = |tick: &&TickAt| tick.end_ns > span.begun_ns && tick.failed > self.failed_max;
+        let failed = self.ticks.iter().find(is_failed).map(|tick| tick.start_ns).filter(|at_ns| *at_ns < limit_ns);
+        let silence = self.empty.between(span.begun_ns, limit_ns).map(|(from, _)| from).next();
+        let at_ns = failed.into_iter().chain(silence).min()?;
+        (at_ns <= until_ns).then_some(at_ns)
+    }
+
+    /// Returns the time at which throughput was back, by windows that lie before `limit_ns`. A fall that only windows
+    /// with the next fault show is the next one's.
+    pub(super) fn recovery(
+        &self,
+        span: &FaultSpan,
+        outage: Option<(u64, u64)>,
+        next_ns: Option<u64>,
+        limit_ns: u64,
+    ) -> Recovery {
+        let Some(back_per_s) = self.back_per_s else { return Recovery::NotKnown };
+        let is_after =
+            |tick: &TickAt| !tick.is_drain && tick.start_ns + TICK_NS > span.begun_ns && tick.end_ns <= limit_ns;
+        let after = self.ticks.part(is_after);
+        let windows: Vec<(&TickAt, bool)> =
+            after.iter().zip(after.rates().into_iter().map(|rate| rate >= back_per_s)).collect();
+        // Noise much later is no effect.
+        let effect_ns = ended_ns(span).unwrap_or(limit_ns).max(span.taken_ns.unwrap_or(0)) + WINDOW_NS;
+        let effect_ns = outage.map_or(effect_ns, |(_, to)| effect_ns.max(to));
+        // Faults that follow each other faster than that cannot be told apart.
+        let alone_ns = next_ns.filter(|next_ns| *next_ns >= span.begun_ns + WINDOW_NS);
+        let effect_ns = alone_ns.map_or(effect_ns, |next_ns| effect_ns.min(next_ns - WINDOW_NS));
+        let fallen = windows.iter().position(|(tick, is_back)| !is_back && tick.start_ns <= effect_ns);
+        let Some(fallen) = fallen else {
+            return match (windows.is_empty(), outage) {
+                (false, None) => Recovery::NotFallen,
+                // It had grown so much since before the first fault that no window was low.
+                (false, Some((_, to))) => Recovery::Back(to),
+                (true, Some(_)) => Recovery::Open,
+                (true, None) => Recovery::NotKnown,
+            };
+        };
+        // Backwards: the first window after each that is too low.
+        let (mut low_ns, mut back_ns) = (u64::MAX, None);
+        for (tick, is_back) in windows.iter().skip(fallen).rev() {
+            if !is_back {
+                low_ns = tick.start_ns;
+            } else if tick.answered > 0 && low_ns - tick.start_ns > WINDOW_NS {
+                back_ns = Some(tick.start_ns);
+            }
+        }
+        // A window may begin in an outage, and have enough answers after it.
+        let after_outage = |at_ns: u64| outage.map_or(at_ns, |(_, to)| at_ns.max(to));
+        back_ns.map_or(Recovery::Open, |at_ns| Recovery::Back(after_outage(at_ns)))
+    }
+}
