@@ -56,7 +56,7 @@ pub struct RunSpec<'a> {
 }
 
 impl<'a> RunSpec<'a> {
-    /// Returns the options of a run without any option: a plan without a text, and stores' URLs as they are.
+    /// Returns default options: a plan without a text, and URLs of stores as they are.
     pub fn new(runs_dir: &'a Path, stop: &'a Arc<AtomicBool>, driver: &'a dyn Driver) -> Self {
         Self {
             text: "",
