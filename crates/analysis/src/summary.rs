@@ -1,8 +1,8 @@
 //! Results of a run, in the units of the job: a line for each driven phase, or for a combination of many.
 //!
 //! What is driven is what a run is about: a load before it is told only where nothing is driven, and so are questions that are asked
-//! one by one. Repeats are one line with their medians; a sweep of many points is, of each store, the point with the highest
-//! throughput; a search is its load line; a comparison in turn is its two sides.
+//! one by one. Repeats are one line with their medians; a sweep of many points is, of each store and phase, the point with the
+//! highest throughput; a search is its load line; a comparison in turn is its two sides.
 
 use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
@@ -23,7 +23,7 @@ use crate::view::{
     RungView, SummaryPart, SummaryView,
 };
 
-/// Most lines with a driven phase each; of more there is one for each store.
+/// Most lines with a driven phase each; of more there is one for each store and its like phases.
 const LINES_MAX: usize = 6;
 
 /// Most promises that have a line each; of more, a matrix has each at a glance.
@@ -170,6 +170,21 @@ impl Point<'_, '_> {
         self.repeats.first().map_or("", |facts| &facts.phase.header.name)
     }
 
+    fn store(&self) -> &str {
+        self.trial().map_or("", |trial| trial.header.store_label.as_str())
+    }
+
+    /// Returns true if the throughputs may be compared: the phase, its durability and its mix are the same.
+    fn is_like(&self, other: &Point<'_, '_>) -> bool {
+        let durability = |point: &Point<'_, '_>| point.repeats.first().and_then(|facts| facts.phase.header.durability);
+        let is_mix = |label: &str| label == "mix" || label.ends_with(".mix");
+        let mixes = |point: &Point<'_, '_>| -> Vec<(String, String)> {
+            let labels = point.trial().into_iter().flat_map(|trial| &trial.header.labels);
+            labels.filter(|(label, _)| is_mix(label)).map(|(label, mix)| (label.clone(), mix.clone())).collect()
+        };
+        self.phase() == other.phase() && durability(self) == durability(other) && mixes(self) == mixes(other)
+    }
+
     fn rate_per_s(&self) -> Option<f64> {
         let rates: Vec<f64> = self.repeats.iter().filter_map(|facts| facts.rate(None)).map(|rate| rate.value).collect();
         stat::median(&rates)
@@ -243,31 +258,46 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     }
 }
 
-/// Returns the point of each store with the highest throughput, with the errors and losses of all.
+/// Returns the point with the highest throughput of each group of [`like`](Point::is_like) points of a store, with the
+/// errors and losses of the group. If these are more than [`LINES_MAX`], there is one point for each store, with the
+/// errors and losses of all.
 fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
     let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
     for point in points {
-        let store = point.trial().map_or("", |trial| trial.header.store_label.as_str());
-        stores.entry(store).or_default().push(point);
+        stores.entry(point.store()).or_default().push(point);
     }
-    let best = |of: &Vec<&Point<'_, '_>>| {
-        let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
-        let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-        let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
-        let of_all = if of.len() > 1 { format!(", the most of {} points", of.len()) } else { String::new() };
-        let place = format!("{}, {}{of_all}", best.name(), best.phase());
-        let mut measured = measured(run, best, &judged, place);
-        // The longest outage may be that of another point.
-        let other = of.iter().filter(|point| !std::ptr::eq(**point, best)).find(|point| {
-            let outages = point.repeats.iter().filter_map(|facts| outage::outage(run, facts));
-            measured.outage.is_some() && longest(outages) == measured.outage
-        });
-        if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
-            outage.place = format!("{}, {}", point.name(), point.phase());
+    let mut groups: Vec<Vec<&Point<'_, '_>>> = Vec::new();
+    for point in stores.values().flatten().copied() {
+        let is_of = |group: &&mut Vec<&Point<'_, '_>>| {
+            group.first().is_some_and(|first| first.store() == point.store() && first.is_like(point))
+        };
+        match groups.iter_mut().find(is_of) {
+            Some(group) => group.push(point),
+            None => groups.push(vec![point]),
         }
-        Some(told(measured, lacked(trials_of(&judged))))
-    };
-    stores.values().filter_map(best).collect()
+    }
+    let lines = if groups.len() <= LINES_MAX { groups } else { stores.into_values().collect() };
+    lines.iter().filter_map(|of| best(run, of)).collect()
+}
+
+/// Summarises the point of `of` with the highest throughput, with the errors and losses of all.
+fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
+    let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
+    let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
+    let alike = of.iter().filter(|point| point.is_like(best)).count();
+    let of_all = if alike > 1 { format!(", the most of {alike} points") } else { String::new() };
+    let place = format!("{}, {}{of_all}", best.name(), best.phase());
+    let mut measured = measured(run, best, &judged, place);
+    // The longest outage may be that of another point.
+    let other = of.iter().filter(|point| !std::ptr::eq(**point, best)).find(|point| {
+        let outages = point.repeats.iter().filter_map(|facts| outage::outage(run, facts));
+        measured.outage.is_some() && longest(outages) == measured.outage
+    });
+    if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
+        outage.place = format!("{}, {}", point.name(), point.phase());
+    }
+    Some(told(measured, lacked(trials_of(&judged))))
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.

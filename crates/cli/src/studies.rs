@@ -38,6 +38,7 @@ pub const ALL: &[Study] = &[
     Study { name: "adversity-sql", text: include_str!("../../../studies/adversity-sql.toml") },
     Study { name: "retry", text: include_str!("../../../studies/retry.toml") },
     Study { name: "outliers", text: include_str!("../../../studies/outliers.toml") },
+    Study { name: "weather-station", text: include_str!("../../../studies/weather-station.toml") },
     Study { name: "bound", text: include_str!("../../../studies/bound.toml") },
     Study { name: "oltp", text: include_str!("../../../studies/oltp.toml") },
 ];

@@ -2,6 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::SummaryView;
+use plimsoll_core::Durability;
 use plimsoll_record::data::{PhaseKind, Run};
 
 use crate::driven::driven;
@@ -60,6 +61,30 @@ fn a_sweep_of_many_points_is_the_best_of_each_store() {
     let swept = told(&recorded::swept(&[100, 200, 400, 1_000]));
     let [(place, text)] = &swept[..] else { panic!("one store: {swept:?}") };
     assert!(place.ends_with("the most of 28 points") && text.contains(" ops/s · p50 "), "{place}: {text}");
+}
+
+#[test]
+fn points_of_another_phase_durability_or_mix_are_not_compared() {
+    let mut run = recorded::swept(&[100, 200]);
+    for trial in &mut run.trials {
+        let is_unsafe = trial.header.labels["ops"] == "100";
+        let mut reads = trial.phases[0].clone();
+        (reads.header.name, reads.header.ordinal, reads.header.durability) = ("reads".into(), 1, None);
+        trial.phases[0].header.durability = Some(if is_unsafe { Durability::Buffered } else { Durability::Durable });
+        trial.phases.push(reads);
+    }
+    let ends = |run: &Run| -> Vec<String> {
+        let places = told(run).into_iter().map(|(place, _)| place);
+        places.map(|place| place.rsplit_once("mixed").map_or(place.clone(), |(_, end)| end.to_owned())).collect()
+    };
+    let [buffered, reads, durable] = &ends(&run)[..] else { panic!("three lines: {:?}", told(&run)) };
+    assert_eq!((buffered.as_str(), durable.as_str()), (", the most of 7 points", ", the most of 7 points"));
+    assert!(reads.ends_with(", reads, the most of 14 points"), "{reads}");
+    for trial in &mut run.trials {
+        let mix = if trial.header.labels["clients"] == "64" { "read=1" } else { "update=1" };
+        trial.header.labels.insert("mix".to_owned(), mix.to_owned());
+    }
+    assert_eq!(told(&run).len(), 6);
 }
 
 #[test]
