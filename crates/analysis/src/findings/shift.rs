@@ -128,7 +128,7 @@ pub struct Two {
 struct Statistics {
     seen: f64,
     of_shifts: Vec<f64>,
-    /// Those of the shifts, ascending.
+    /// Statistics of the shifts, ascending.
     ascending: Vec<f64>,
 }
 

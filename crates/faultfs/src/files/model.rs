@@ -15,7 +15,7 @@ use crate::counters::{AtRisk, SECTOR_BYTES};
 use crate::files::Tree;
 use crate::files::survival::{Unit, choose};
 use crate::{DeviceSpec, FaultDevice};
-use targets::{Bare, Mounted, Target};
+use targets::{Bare, Mounted, Subject};
 
 const PAGE: usize = 4096;
 /// Sequences of the core alone.
@@ -380,7 +380,7 @@ fn survivors(random: &mut SplitMix) -> Survivors {
 }
 
 /// Runs a sequence; returns the number of bytes and changes at risk at its cuts.
-fn run(target: &mut dyn Target, model: &mut Model, seed: u64) -> u64 {
+fn run(target: &mut dyn Subject, model: &mut Model, seed: u64) -> u64 {
     let mut random = SplitMix::new(seed);
     let mut at_risk = 0;
     for step in 0..STEPS {

@@ -49,10 +49,10 @@ pub struct Judgement {
     pub is_named: bool,
     /// The first series is of a right class.
     pub is_first: bool,
-    /// One of the first three series is; of a compound anomaly, one for each part.
+    /// Right classes are among the first three series; of a compound anomaly, a series for each part.
     pub is_in_names: bool,
-    /// One of the first three classes is right; of a compound anomaly, one for each part. A class has the place of its
-    /// first series.
+    /// Right classes are among the first three; of a compound anomaly, a class for each part. A class has the place of
+    /// its first series.
     pub is_in_classes: bool,
 }
 

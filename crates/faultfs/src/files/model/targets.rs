@@ -15,7 +15,7 @@ use crate::files::{Maker, New, Tree};
 use crate::shared::Device;
 
 /// Implementation that is compared with the model.
-pub(super) trait Target {
+pub(super) trait Subject {
     fn make(&mut self, directory: &Path, name: &str, kind: Kind) -> bool;
     fn link(&mut self, path: &Path, directory: &Path, name: &str) -> bool;
     fn remove(&mut self, directory: &Path, name: &str, is_dir: bool) -> bool;
@@ -49,7 +49,7 @@ impl Bare {
     }
 }
 
-impl Target for Bare {
+impl Subject for Bare {
     fn make(&mut self, directory: &Path, name: &str, kind: Kind) -> bool {
         let directory = self.ino(directory);
         let new = match kind {
@@ -120,7 +120,7 @@ impl Mounted {
     }
 }
 
-impl Target for Mounted {
+impl Subject for Mounted {
     fn make(&mut self, directory: &Path, name: &str, kind: Kind) -> bool {
         let path = self.path(directory, name);
         let made = match kind {
