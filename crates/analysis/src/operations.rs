@@ -5,6 +5,7 @@ use std::rc::Rc;
 use plimsoll_record::data::{Operation, Run};
 
 use crate::name;
+use crate::number;
 use crate::phase::PhaseFacts;
 
 /// Operation of a driven phase.
@@ -40,4 +41,17 @@ pub fn operations(run: &Run) -> impl Iterator<Item = OperationRow<'_>> {
             operation,
         })
     })
+}
+
+/// Returns a sentence for each phase of which later operations were not kept: the number that were, and the time.
+pub fn cut_short(run: &Run) -> Vec<String> {
+    let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(move |phase| (trial, phase)));
+    let said = phases.filter_map(|(trial, phase)| {
+        let operations = phase.operations.as_ref()?;
+        let until_s = operations.until_ns? as f64 / 1e9;
+        let (kept, trial) = (number::count(operations.each.len() as u64), name::trial(&trial.header));
+        let name = &phase.header.name;
+        Some(format!("operations: the first {kept} of {trial}, phase {name}: those that ended before {until_s:.3} s"))
+    });
+    said.collect()
 }

@@ -48,7 +48,7 @@ fn a_new_store_is_one_folder_and_two_lines() {
     );
     tidy(tree).unwrap();
     let cargo = |arguments: &[&str]| {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap());
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         let done = cargo.args(arguments).arg("--offline").current_dir(tree).output().unwrap();
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()

@@ -20,7 +20,8 @@ const TABLES: [&str; 9] =
 /// Advice if the output is a file.
 const NO_FILE: &str = "--format parquet writes several files: give --output a directory, or the name of a new one";
 
-/// Writes the tables of `run` into `directory`, which is created if it is missing in its parent, and prints its path.
+/// Writes the tables of `run` into `directory`, which is created if it is missing in its parent. Prints its path, and
+/// the phases of which operations are missing.
 pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) -> Result<u8, TrialError> {
     if directory == Path::new("-") {
         let text = "--format parquet writes several files, which standard output cannot take";
@@ -49,7 +50,8 @@ pub fn deliver(recording: &Path, directory: &Path, run: &Run, view: &RunView) ->
     for (path, output) in outputs? {
         output.keep().map_err(|error| failed(&path, &error))?;
     }
-    crate::print(&format!("{}\n", directory.display()))
+    let cut: String = operations::cut_short(run).iter().map(|text| format!("  {text}\n")).collect();
+    crate::print(&format!("{}\n{cut}", directory.display()))
 }
 
 fn write(table: &str, file: &File, run: &Run, view: &RunView) -> std::io::Result<()> {
