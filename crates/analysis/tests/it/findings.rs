@@ -659,7 +659,8 @@ fn the_next_step_after_waits_for_a_metadata_lock_is_about_definitions_of_tables(
     sampled(&mut run, "store", "fjall", held, "", &[12.0; 30]);
     let finding = only(&run, "bound");
     assert!(finding.sentence.contains("held by a session that the server does not name"), "{}", finding.sentence);
-    let next = "End the transactions that use a table before its definition is changed, or before all tables are locked;";
+    let next =
+        "End the transactions that use a table before its definition is changed, or before all tables are locked;";
     assert!(finding.next.starts_with(next), "{}", finding.next);
 }
 
