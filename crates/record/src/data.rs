@@ -19,7 +19,7 @@ pub use crate::operations::{Operation, Operations};
 pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purpose};
 
 /// Facts known at the start of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunHeader {
     /// `YYYYMMDD-hhmmss-xxxx`.
     pub id: String,
@@ -71,7 +71,7 @@ pub struct RunHeader {
 }
 
 /// A trial when it starts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TrialHeader {
     /// Position in the plan.
     pub ordinal: u32,
