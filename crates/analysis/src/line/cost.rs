@@ -29,7 +29,8 @@ fn per_op_s(step: &LoadStep) -> Option<f64> {
     Some(middle([server_cpu(step)?])? / 100.0 / step.ended_per_s)
 }
 
-/// Returns the time that the server's processors worked for an operation, in seconds: the median of the load steps next to `line`.
+/// Returns the time that the server's processors worked for an operation, in seconds: the median of the load steps next
+/// to `line`.
 pub(super) fn server_cpu_per_op_s(steps: &[LoadStep], line: f64) -> Option<f64> {
     let is_next = |step: &&LoadStep| step.rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
     stat::median(&steps.iter().filter(is_next).filter_map(per_op_s).collect::<Vec<f64>>())
