@@ -35,7 +35,7 @@ pub fn lines(root: &Path, arguments: &[String]) -> Result {
     std::fs::write(steps, &table).map_err(failed)?;
     println!("# plimsoll line {}", rest.join(" "));
     println!(
-        "| seed | exit | took, s | load steps | server, µs an operation (at one rate from … to) | |\n|---|---|---|---|---|---|"
+        "| seed | exit | took, s | load steps | server, µs an operation (second lowest … second highest at comparable rates) | |\n|---|---|---|---|---|---|"
     );
     let mut all = Vec::new();
     for seed in 1..=n {

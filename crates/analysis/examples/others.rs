@@ -17,7 +17,6 @@
 
 #![allow(clippy::print_stdout, reason = "it answers on standard output")]
 
-use std::collections::BTreeMap;
 use std::error::Error;
 
 use hdrhistogram::Histogram;
@@ -141,51 +140,26 @@ fn run_header(slice_ns: u64) -> RunHeader {
         id: "others".to_owned(),
         plimsoll_version: env!("CARGO_PKG_VERSION").to_owned(),
         plan_name: "others".to_owned(),
-        title: String::new(),
-        question: String::new(),
-        answers: Vec::new(),
-        worthless: Vec::new(),
-        source: String::new(),
-        plan_text: String::new(),
-        plan_json: String::new(),
         outline: Outline { trials: 1, ..Outline::default() },
-        command_line: Vec::new(),
-        tag: String::new(),
-        seed: 0,
         slice_ns,
-        started_wall_ns: 0,
-        environment: Vec::new(),
-        left_out: Vec::new(),
-        notices: Vec::new(),
-        goals: Vec::new(),
-        figures: Vec::new(),
+        ..RunHeader::default()
     }
 }
 
 fn trial_header() -> TrialHeader {
+    let kind = OpKind {
+        name: "operation".to_owned(),
+        call: Call::Nothing,
+        params: Vec::new(),
+        keep_answer: false,
+        step_of: None,
+    };
     TrialHeader {
-        ordinal: 0,
         store: "store".to_owned(),
         store_label: "store".to_owned(),
-        place: String::new(),
-        version: String::new(),
-        settings: Vec::new(),
-        failover_time: None,
-        rarer_cycles: BTreeMap::new(),
         workload: "others".to_owned(),
-        params: BTreeMap::new(),
-        labels: BTreeMap::new(),
-        breaks: false,
-        kinds: vec![OpKind {
-            name: "operation".to_owned(),
-            call: Call::Nothing,
-            params: Vec::new(),
-            keep_answer: false,
-            step_of: None,
-        }],
-        record_count: 0,
-        record_bytes: 0,
-        start_ns: 0,
+        kinds: vec![kind],
+        ..TrialHeader::default()
     }
 }
 

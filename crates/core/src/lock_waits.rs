@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::sampler::{HELD_BY, WAITING_FOR, WAITING_FOR_LOCKS};
+use crate::sampler::{HELD_BY, UNNAMED_HOLDER, WAITING_FOR, WAITING_FOR_LOCKS};
 use crate::{Dialect, Reading, StoreError, StoreErrorKind, tokens};
 
 /// Most pairs of object and statement that a server's series name; further ones are counted together.
@@ -92,12 +92,12 @@ fn name(wait: &LockWait, waits: &[LockWait], dialect: Dialect) -> String {
         last = next;
     }
     let holder = match last.statement.as_deref() {
-        _ if last.holder.is_empty() => "the server does not name".to_owned(),
-        None => "is between two statements".to_owned(),
-        Some("") => "does not show its statement".to_owned(),
-        Some(text) => format!("ran {}", without_literals(text, dialect)),
+        _ if last.holder.is_empty() => UNNAMED_HOLDER.to_owned(),
+        None => "a session that is between two statements".to_owned(),
+        Some("") => "a session that does not show its statement".to_owned(),
+        Some(text) => format!("a session that ran {}", without_literals(text, dialect)),
     };
-    format!("{WAITING_FOR}{}{HELD_BY}a session that {holder}", wait.object)
+    format!("{WAITING_FOR}{}{HELD_BY}{holder}", wait.object)
 }
 
 /// Returns the beginning of a statement, with `?` in place of its literals and without comments.

@@ -14,6 +14,8 @@ pub const WAITING_FOR_LOCKS: &str = "waiting_for_locks";
 pub const WAITING_FOR: &str = "waiting for ";
 /// Words between the object and its holder in names that begin with [`WAITING_FOR`].
 pub const HELD_BY: &str = ", held by ";
+/// Holder in names that begin with [`WAITING_FOR`], if the server does not name it: of a metadata lock, for example.
+pub const UNNAMED_HOLDER: &str = "a session that the server does not name";
 
 /// Source name of the wake-up latency of the witness of the machine's pauses.
 pub const WITNESS: &str = "witness";

@@ -20,7 +20,7 @@ pub use crate::outline::{AbMetric, AbRule, AbSpec, Cell, LineSpec, Outline, Purp
 pub use crate::phase_end::{About, Asked, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 /// Facts known at the start of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunHeader {
     /// `YYYYMMDD-hhmmss-xxxx`.
     pub id: String,
@@ -72,7 +72,7 @@ pub struct RunHeader {
 }
 
 /// A trial when it starts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TrialHeader {
     /// Position in the plan.
     pub ordinal: u32,

@@ -30,9 +30,9 @@ pub struct Operation {
     pub outcome: Outcome,
     /// Scheduled start; in a closed loop equal to `sent_ns`.
     pub due_ns: u64,
-    /// Sent; not before `due_ns`.
+    /// Time of the sending, not before `due_ns`.
     pub sent_ns: u64,
-    /// Answered, or given up.
+    /// Time of the answer, or at which the operation was given up.
     pub end_ns: u64,
 }
 

@@ -37,7 +37,7 @@ pub fn counters(store: &mut dyn Store) -> Vec<Reading> {
 /// name.
 ///
 /// # Panics
-/// When the counters cannot be read, or no such series has that level within `bound`.
+/// Panics if the counters cannot be read, or no such series has that level within `bound`.
 pub fn until_waiting(probe: &mut Probe, end: &str, count: f64, bound: Duration) -> String {
     let (began, mut found) = (Instant::now(), Vec::new());
     while began.elapsed() < bound {

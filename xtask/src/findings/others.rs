@@ -12,15 +12,13 @@
 //! | `judge` | judgement of an answer |
 //! | `table` | tables of the results, and CSV |
 
+use std::fmt::Display;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use self::expected::Expected;
-use self::judge::WAYS;
-use self::set::Set;
 use self::table::Judged;
 use crate::Result;
 use crate::process::{cargo, run, target};
@@ -34,29 +32,19 @@ mod table;
 const PACKAGE: &str = "plimsoll-analysis";
 const EXAMPLE: &str = "others";
 
-/// A data set that is asked about.
-struct Asked {
-    file: String,
-    set: Set,
-    parts: Vec<&'static Expected>,
-    question: String,
-}
-
 /// Asks about all data sets in `directory`, and prints the tables.
 ///
 /// # Errors
 /// Fails if there are no data sets, one of them is broken, or the CSV file cannot be written.
 pub fn others(root: &Path, directory: &str, csv: &str) -> Result {
-    let asked = read(Path::new(directory))?;
+    let (mut results, questions): (Vec<Judged>, Vec<String>) = read(Path::new(directory))?.into_iter().unzip();
     run(cargo().args(["build", "--release", "--package", PACKAGE, "--example", EXAMPLE]).current_dir(root))?;
     let program = target(root)?.join("release/examples").join(EXAMPLE);
-    let lines = answers(&program, &asked)?;
+    let lines = answers(&program, &questions)?;
     let mut text = table::CSV_HEADING.to_owned();
-    let mut results = Vec::new();
-    for (one, line) in asked.into_iter().zip(lines) {
-        let judged = judged(one, &line)?;
-        text.push_str(&table::csv_rows(&judged));
-        results.push(judged);
+    for (judged, answer) in results.iter_mut().zip(&lines) {
+        judged.take(answer).map_err(|what| format!("{}: {what}", judged.file))?;
+        text.push_str(&table::csv_rows(judged));
     }
     std::fs::write(csv, text).map_err(|error| format!("{csv}: {error}"))?;
     println!("# cargo xtask findings --others: {} data sets\n", results.len());
@@ -64,8 +52,9 @@ pub fn others(root: &Path, directory: &str, csv: &str) -> Result {
     Ok(())
 }
 
-/// Reads all files of a directory whose names end with `.csv`, in the order of their names.
-fn read(directory: &Path) -> Result<Vec<Asked>> {
+/// Reads all files of a directory whose names end with `.csv`, in the order of their names. Each is a result without
+/// answers, and a question.
+fn read(directory: &Path) -> Result<Vec<(Judged, String)>> {
     let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
@@ -81,24 +70,23 @@ fn read(directory: &Path) -> Result<Vec<Asked>> {
         ));
     }
     files.sort_unstable();
-    let one = |path: &std::path::PathBuf| -> Result<Asked> {
+    let one = |path: &PathBuf| -> Result<(Judged, String)> {
+        let failed = |what: &dyn Display| format!("{}: {what}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
         let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        asked(file, &text).map_err(|what| format!("{}: {what}", path.display()))
+        asked(file, &text).map_err(|what| failed(&what))
     };
     files.iter().map(one).collect()
 }
 
-fn asked(file: String, text: &str) -> Result<Asked> {
+fn asked(file: String, text: &str) -> Result<(Judged, String)> {
     let set = set::parse(text)?;
-    let parts = set.classes.iter().map(|class| expected::expected(&set.source, class));
-    let parts = parts.collect::<Result<Vec<&'static Expected>>>()?;
-    let question = columns::question(&set)?.to_string();
-    Ok(Asked { file, set, parts, question })
+    let parts = set.classes.iter().map(|class| expected::expected(&set.source, class)).collect::<Result<_>>()?;
+    Ok((Judged { file, parts, ways: Vec::new() }, columns::question(&set)?.to_string()))
 }
 
 /// Returns the answers of the analysis, in the order of the questions.
-fn answers(program: &Path, asked: &[Asked]) -> Result<Vec<Value>> {
+fn answers(program: &Path, questions: &[String]) -> Result<Vec<Value>> {
     let failed = |error: std::io::Error| format!("{}: {error}", program.display());
     let mut command = Command::new(program);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -106,7 +94,7 @@ fn answers(program: &Path, asked: &[Asked]) -> Result<Vec<Value>> {
     let mut input = child.stdin.take().ok_or("the program has no input")?;
     // It answers while it reads.
     let (written, done) = std::thread::scope(|scope| {
-        let writer = scope.spawn(move || asked.iter().try_for_each(|one| writeln!(input, "{}", one.question)));
+        let writer = scope.spawn(move || questions.iter().try_for_each(|one| writeln!(input, "{one}")));
         let done = child.wait_with_output();
         (writer.join(), done)
     });
@@ -118,22 +106,10 @@ fn answers(program: &Path, asked: &[Asked]) -> Result<Vec<Value>> {
     let text = String::from_utf8_lossy(&done.stdout);
     let lines = text.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("an answer: {error}")));
     let lines = lines.collect::<Result<Vec<Value>>>()?;
-    match lines.len() == asked.len() {
+    match lines.len() == questions.len() {
         true => Ok(lines),
-        false => Err(format!("{} questions have {} answers", asked.len(), lines.len())),
+        false => Err(format!("{} questions have {} answers", questions.len(), lines.len())),
     }
-}
-
-fn judged(asked: Asked, answer: &Value) -> Result<Judged> {
-    let Asked { file, set, parts, .. } = asked;
-    let mut judged = Judged { file, parts, ways: Vec::new() };
-    let right = judged.right();
-    for way in WAYS {
-        let named = judge::named(answer, &set.source, way).map_err(|what| format!("{}: {what}", judged.file))?;
-        let judgement = judge::judge(&right, &named);
-        judged.ways.push((way, named, judgement));
-    }
-    Ok(judged)
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ impl Candidate {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CauseFound {
     pub evidence: Vec<Candidate>,
-    /// True after another cause of the phase: its moments are others.
+    /// True for a cause after the first of a phase, which explains other moments.
     pub is_further: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Findings in words, with the next step.
 
-use plimsoll_core::sampler::{HELD_BY, STORE, WAITING_FOR_LOCKS};
+use plimsoll_core::sampler::{HELD_BY, STORE, UNNAMED_HOLDER, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
@@ -499,6 +499,9 @@ pub fn next_of_locks(facts: &PhaseFacts<'_>, holder: Option<&str>) -> String {
              rows"
         }
         Some(false) => "Shorten the transactions of this statement, or spread its changes over more rows",
+        None if holder == UNNAMED_HOLDER => {
+            "End the transactions that use a table before its definition is changed, or before all tables are locked"
+        }
         None => "Shorten the transactions that hold these locks, or spread their changes over more rows",
     };
     format!("{what}; look at the step that takes most of the time{which}.")

@@ -12,11 +12,14 @@
 //!
 //! **Two causes.** A series that explains half of the moments has half of the statistic, which others reach by chance. So
 //! of several moments two series together are tested as well: their statistic is the mean of the greater deviation of
-//! both. A shift then counts by the better of its ranks among all shifts in either statistic (minP, the procedure's other
-//! form), so that the probability of any false name stays that of one test. What the first cause leaves is judged on its
-//! own, in a time without the moments that it explains ([`Moments::alone`]): shifts never put moments on these, where the
-//! first cause and all that rises with it are high. Beside a right name a false one is at most half of the names, and a
-//! further test is only made after a name, so the false discovery rate stays below the level of each test.
+//! both. A shift then counts by the better of its ranks in either statistic (minP, the procedure's other form). So without a
+//! cause the probability of a name stays that of one test. The test of two does not tell which of them is a cause: the first
+//! is named only if each explains moments of its own, and together most of them.
+//!
+//! What the first cause leaves is judged on its own, in a time without the moments that it explains ([`Moments::alone`]):
+//! shifts never put moments on these, where the first cause and all that rises with it are high. A further test is only
+//! made after a name, and after a right one a false one is at most half of the names. So the false discovery rate is at most
+//! about one and a half times the level of each test.
 
 /// Slices before a slow moment in which its cause begins.
 pub const LEAD_MAX: usize = 2;
@@ -63,8 +66,8 @@ impl Moments {
         all.into_iter().step_by(step).collect()
     }
 
-    /// Returns the moments `left`, given by their positions, in a time without the others and the slices in which their
-    /// causes are high; and the slices of the phase that this time has.
+    /// Returns the moments `left`, given by their positions, in a time of their own, and the slices of the phase that it has.
+    /// The other moments are cut out with [`LEAD_MAX`] slices before and after each, in which their causes may be high.
     pub fn alone(&self, left: &[usize]) -> (Moments, Vec<usize>) {
         let mut is_cut = vec![false; self.n];
         for (at, (first, end)) in self.spans.iter().enumerate() {

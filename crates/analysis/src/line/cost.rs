@@ -19,7 +19,7 @@ const STEPS_MIN: usize = 5;
 const TICK_S: f64 = 0.01;
 const TICKS_MIN: f64 = 3.0;
 
-/// Returns the processors that the server used in a load step; `None` where its processes were not sampled.
+/// Returns the processors that the server used in a load step; `None` if its processes were not sampled.
 fn server_cpu(step: &LoadStep) -> Option<&Resource> {
     step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")
 }
@@ -29,13 +29,14 @@ fn per_op_s(step: &LoadStep) -> Option<f64> {
     Some(middle([server_cpu(step)?])? / 100.0 / step.ended_per_s)
 }
 
-/// Time that the server's processors worked for an operation, in seconds: the median of the load steps next to `line`.
+/// Returns the time that the server's processors worked for an operation, in seconds: the median of the load steps next
+/// to `line`.
 pub(super) fn server_cpu_per_op_s(steps: &[LoadStep], line: f64) -> Option<f64> {
     let is_next = |step: &&LoadStep| step.rung.rate_per_s.is_some_and(|rate| (rate / line - 1.0).abs() <= NEXT_TO);
     stat::median(&steps.iter().filter(is_next).filter_map(per_op_s).collect::<Vec<f64>>())
 }
 
-/// Returns the spread of this time in load steps at rates within the precision of each other, where it is the widest.
+/// Returns the widest spread of this time in load steps at rates within the precision of each other.
 /// `None` with too few load steps, with too little use of processors to tell, and with faults, which are work too.
 ///
 /// At a higher rate an operation may cost less, since a server takes several at once. It does not use less in all, so

@@ -204,7 +204,7 @@ pub struct LineResult {
     /// Time that the server's processors worked for an operation next to the line, in seconds; `None` where its processes were
     /// not sampled.
     pub server_cpu_per_op_s: Option<f64>,
-    /// Spread of this time in load steps at comparable rates; `None` where too few tell of it.
+    /// Spread of this time in load steps at comparable rates; `None` if too few tell of it.
     pub server_cpu_spread: Option<CpuSpread>,
     /// Sentence, with the next step, on a spread that is wider than the precision.
     pub unequal_words: Option<String>,

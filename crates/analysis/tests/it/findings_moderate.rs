@@ -1,7 +1,8 @@
 //! Moderate slow moments in made runs of thirty seconds: found, and attributed to the series that rises with them.
 //!
-//! An ordinary run makes a third of the runs of a heavy one. Its limits are wider: nine of ten are 16 or more of 20 with a
-//! probability of 0.96, one of a hundred is at most 2 of 108 with 0.9, and one of ten at most 16 of 108 with 0.96.
+//! An ordinary run makes a third of the runs of a heavy one, so its limits are wider. If nine of ten are right, 16 or more
+//! of 20 are with a probability of 0.96. If one of a hundred is wrong, at most 2 of 108 are with 0.9. If one of ten has
+//! slow moments, at most 16 of 108 have with 0.96.
 
 use hdrhistogram::Histogram;
 use plimsoll_analysis::view;
@@ -114,7 +115,8 @@ fn named(run: &Run) -> (Vec<String>, usize) {
     (names, findings.iter().map(|finding| finding.moments).max().unwrap_or(0))
 }
 
-/// Asserts that the planted cause is named first in nine of ten runs with so many slow moments of `length` slices.
+/// Asserts that the planted cause is named first in nine of ten runs with `count` slow moments of `length` slices, or in
+/// eight of ten if they are few.
 #[track_caller]
 fn is_named_first(seed: u64, (count, length): (usize, usize), level: f64, effect: Effect) {
     let mut dice = SplitMix::new(seed);

@@ -157,7 +157,7 @@ impl Worker {
     fn not_opened(&self, lane: usize, error: StoreError) {
         self.failed_connects.set(self.failed_connects.get() + 1);
         let mut answer = Answer::default();
-        answer.fail(Outcome::Rejected, "connect", &error.to_string());
+        answer.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
         let now_ns = self.now_ns();
         self.core.borrow_mut().not_connected(lane..lane + 1, now_ns, &answer);
         // What is due may be rejected now.

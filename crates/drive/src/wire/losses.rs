@@ -162,7 +162,7 @@ impl<R: Reactor> WireWorker<R> {
             self.lost_connections += 1;
         } else if !self.starting && !another_address {
             self.failed_connects += 1;
-            self.lost_answer.fail(Outcome::Rejected, "connect", &error.to_string());
+            self.lost_answer.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
             self.core.not_connected(self.lanes.of(slot), now_ns, &self.lost_answer);
         }
         if !another_address {

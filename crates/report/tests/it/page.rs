@@ -69,6 +69,8 @@ fn the_page_of_a_run_is_drawn_printed_and_operated_and_asks_for_nothing() {
     let mut browser = Browser::start();
     browser.show(&path, 1200, 900, "light", DRAWN);
     every_plot_is_drawn_and_colours_follow_the_system_while_the_page_is_open(&mut browser);
+    // Opened again, so that the paper has what a page has that was not operated.
+    browser.show(&path, 1400, 900, "dark", DRAWN);
     on_paper_it_is_light_and_complete_whatever_the_screen_is(&mut browser);
     browser.show(&path, 1200, 900, "light", DRAWN);
     the_keyboard_reaches_everything_and_moves_the_cursor(&mut browser);

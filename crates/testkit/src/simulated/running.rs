@@ -297,14 +297,14 @@ impl Running<'_> {
         };
         self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, outcome: outcome as usize });
         self.last_end_ns = self.last_end_ns.max(end_ns);
-        if self.drive.spec.keep_each {
+        let is_counted = end_ns >= self.slicing.warmup_end_ns;
+        if self.drive.spec.keep_each && is_counted {
             let rows = answer.rows;
             self.each.push(OpTime { client, cycle, kind, outcome, scheduled_ns: due_ns, sent_ns, end_ns, rows });
         }
         if outcome.is_error() {
             self.note(outcome, end_ns, answer);
         }
-        let is_counted = end_ns >= self.slicing.warmup_end_ns;
         match is_counted {
             true => self.kinds[usize::from(kind)][outcome as usize] += 1,
             false => self.warmup_ops += 1,

@@ -1,5 +1,5 @@
 //! Classes of resource that are right for each anomaly, with a reason. The table was written before any answer was
-//! seen; the descriptions are those of the papers and scripts of the sources.
+//! seen. The descriptions of DBPA follow its paper and scripts, and those of DBSherlock what was remembered of its paper.
 //!
 //! Several classes are right if the anomaly itself uses several resources, or if the source and its effect are of two.
 //! A class that only follows, such as the fall of throughput, is wrong.

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::columns::Resource;
 use super::expected::{EXPECTED, Expected};
-use super::judge::{Judgement, Named, WAYS, Way, by_chance};
+use super::judge::{Judgement, Named, WAYS, Way, by_chance, judge, named};
+use crate::Result;
 
 /// Heading of the CSV table.
 pub const CSV_HEADING: &str = "file,source,anomalies,way,first,in_three_names,in_three_classes,series\n";
@@ -32,8 +35,21 @@ impl Judged {
         self.parts.iter().map(|part| part.name).collect::<Vec<_>>().join(" + ")
     }
 
+    /// Judges the answer in each way.
+    ///
+    /// # Errors
+    /// As [`named`].
+    pub fn take(&mut self, answer: &Value) -> Result {
+        for way in WAYS {
+            let named = named(answer, self.source(), way)?;
+            let judgement = judge(&self.right(), &named);
+            self.ways.push((way, named, judgement));
+        }
+        Ok(())
+    }
+
     /// Returns the right classes of each anomaly.
-    pub fn right(&self) -> Vec<&'static [Resource]> {
+    fn right(&self) -> Vec<&'static [Resource]> {
         self.parts.iter().map(|part| part.right).collect()
     }
 
@@ -164,7 +180,6 @@ pub fn csv_rows(judged: &Judged) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::expected::expected;
-    use super::super::judge::judge;
     use super::*;
 
     fn judged(source: &str, anomalies: &[&str], named: &[Resource]) -> Judged {
