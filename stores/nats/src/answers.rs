@@ -40,8 +40,8 @@ impl Refusal {
         Self { code: NO_RESPONDERS, err_code: 0, description, is_undelivered: true }
     }
 
-    /// True if the request had no effect, and will have none. A former leader also refuses with 503, in JSON and without
-    /// a number (`raft: not leader`), while its successor may have received the write, too.
+    /// True if the request had no effect, and will have none. A 503 in JSON says only that a former leader did nothing:
+    /// its successor may have received the write, too.
     pub fn is_definite(&self) -> bool {
         matches!(self.code, 400..500) || self.is_undelivered
     }
