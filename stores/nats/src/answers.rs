@@ -24,6 +24,9 @@ pub(crate) struct Refusal {
     /// Number of the error in `errors.json`.
     pub err_code: u16,
     pub description: String,
+    /// No server received the request: its subject had no subscriber.
+    #[serde(skip)]
+    pub is_undelivered: bool,
 }
 
 impl Refusal {
@@ -34,12 +37,13 @@ impl Refusal {
     /// Returns the error of a request without responders: the stream does not exist, or has no leader at the moment.
     fn no_responders() -> Self {
         let description = "no responders: the bucket is not there, or has no leader".to_owned();
-        Self { code: NO_RESPONDERS, err_code: 0, description }
+        Self { code: NO_RESPONDERS, err_code: 0, description, is_undelivered: true }
     }
 
-    /// True if the request had no effect, and will have none.
+    /// True if the request had no effect, and will have none. A 503 in JSON says only that a former leader did nothing:
+    /// its successor may have received the write, too.
     pub fn is_definite(&self) -> bool {
-        matches!(self.code, 400..500) || (self.code, self.err_code) == (NO_RESPONDERS, 0)
+        matches!(self.code, 400..500) || self.is_undelivered
     }
 
     /// Returns the name in counts of errors.
@@ -76,7 +80,9 @@ pub(crate) fn direct<'a>(headers: &[u8], content: &'a [u8]) -> Result<Option<Fou
     match status(headers) {
         Some((NOT_FOUND, _)) => return Ok(None),
         Some((NO_RESPONDERS, _)) => return Err(Refusal::no_responders()),
-        Some((code, words)) => return Err(Refusal { code, err_code: 0, description: words.to_owned() }),
+        Some((code, words)) => {
+            return Err(Refusal { code, description: words.to_owned(), ..Refusal::default() });
+        }
         None => {}
     }
     if is_deletion(headers) {
@@ -152,6 +158,9 @@ mod tests {
         assert!(none.is_definite() && none.description.starts_with("no responders"), "{none:?}");
         let busy = written(b"", br#"{"error":{"code":503,"err_code":10077,"description":"x"},"stream":"s","seq":0}"#);
         assert!(!busy.unwrap_err().is_definite());
+        // Of a former leader: its successor, which also receives the subject, may write the value.
+        let former = written(b"", br#"{"error":{"code":503,"description":"raft: not leader"},"stream":"s","seq":0}"#);
+        assert!(!former.unwrap_err().is_definite());
 
         let message = br#"{"type":"io","message":{"subject":"$KV.b.k","seq":1,"data":"djE=","time":"2026"}}"#;
         let found = from_leader(b"", message).unwrap().unwrap();

@@ -221,7 +221,7 @@ impl Control {
             };
             if let Some((code, words)) = status(&bytes[headers]) {
                 let description = if code == 503 { "JetStream is not there: no responders" } else { words };
-                return Ok(Err(Refusal { code, err_code: 0, description: description.to_owned() }));
+                return Ok(Err(Refusal { code, description: description.to_owned(), ..Refusal::default() }));
             }
             let mut answer: Value =
                 serde_json::from_slice(&bytes[content]).map_err(|_| broken(self.channel.place(), Broken::Malformed))?;

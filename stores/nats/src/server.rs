@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{
     FailoverTime, Launch, Member, Node, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits,
@@ -32,6 +32,9 @@ const PORTS: [u16; 2] = [4222, 6222];
 /// Between two looks if all nodes know a leader, and the longest time of a look.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_BOUND: Duration = Duration::from_secs(5);
+/// Longest time for which nodes that know JetStream's leader may disagree on that of a bucket. Copies that still disagree
+/// are a fault of the cluster, which the check reports.
+const AGREEMENT_BOUND: Duration = Duration::from_secs(60);
 /// Wait for the reply of a server, which sends none while JetStream has no leader.
 const LEADERLESS: Duration = Duration::from_millis(200);
 
@@ -128,6 +131,34 @@ pub(crate) fn name(number: usize) -> String {
     format!("node{}", number + 1)
 }
 
+/// Fails while the nodes do not name one leader for each bucket. A former leader that was suspended or cut off answers
+/// reads until it hears of its successor.
+fn led_alike(nodes: &[Arc<Node>], waits: &Waits) -> Result<(), String> {
+    let open = |node: &Arc<Node>| Control::open(&Addresses::of_nodes(&NATS, [&**node]), waits);
+    let controls = nodes.iter().map(open).collect::<Result<Vec<_>, _>>();
+    agree(&mut controls.map_err(|error| error.to_string())?)
+}
+
+/// Asks each server for the leader of each bucket. Fails if they do not name the same one. Every server that takes itself
+/// for the leader replies, and a server's own reply arrives first.
+fn agree(controls: &mut [Control]) -> Result<(), String> {
+    let Some(first) = controls.first_mut() else { return Ok(()) };
+    let names = first.api_within(LEADERLESS, "STREAM.NAMES", &Value::Null).map_err(|error| error.to_string())?;
+    for name in names["streams"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        let ask = |control: &mut Control| {
+            let status = control.api_within(LEADERLESS, &format!("STREAM.INFO.{name}"), &Value::Null).ok()?;
+            status["cluster"]["leader"].as_str().map(str::to_owned)
+        };
+        let leaders: Vec<Option<String>> = controls.iter_mut().map(ask).collect();
+        let is_one = leaders.iter().all(|leader| leader.is_some() && *leader == leaders[0]);
+        if !is_one {
+            let named: Vec<&str> = leaders.iter().map(|leader| leader.as_deref().unwrap_or("none")).collect();
+            return Err(format!("the nodes do not name one leader of the stream {name}: {}", named.join(", ")));
+        }
+    }
+    Ok(())
+}
+
 impl Recipe for NatsRecipe {
     fn spec(&self) -> ServerSpec {
         let spec = ServerSpec::new("NATS", "nats", "nats-server");
@@ -176,10 +207,14 @@ impl Recipe for NatsRecipe {
 
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         let looks = waits.with_answer(LOOK_BOUND);
+        let began = Instant::now();
         // A node that was cut off finds JetStream's leader only a while after its network is back.
         waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
             let away = nodes.iter().filter(|node| self.ready(node, &looks).is_err()).count();
-            Ok(if away == 0 { Ok(()) } else { Err(format!("{away} of {} nodes know no leader", nodes.len())) })
+            if away > 0 {
+                return Ok(Err(format!("{away} of {} nodes know no leader", nodes.len())));
+            }
+            Ok(if nodes.len() < 2 || began.elapsed() > AGREEMENT_BOUND { Ok(()) } else { led_alike(nodes, &looks) })
         })
     }
 
@@ -217,7 +252,50 @@ impl Recipe for NatsRecipe {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use plimsoll_core::Target;
+
     use super::*;
+
+    /// Returns a connection to a server that names `leader` for its only bucket; no reply in place of `None`.
+    fn server(leader: Option<&'static str>) -> Control {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("nats://{}", listener.local_addr().unwrap());
+        std::thread::spawn(move || {
+            let mut answers = listener.accept().unwrap().0;
+            let lines = BufReader::new(answers.try_clone().unwrap()).lines();
+            answers.write_all(b"INFO {\"version\":\"2.9.10\",\"headers\":true,\"client_id\":1}\r\n").unwrap();
+            for line in lines.map_while(Result::ok) {
+                let (inbox, body) = match line.split(' ').collect::<Vec<_>>()[..] {
+                    ["PING"] => {
+                        answers.write_all(b"PONG\r\n").unwrap();
+                        continue;
+                    }
+                    ["PUB", "$JS.API.STREAM.NAMES", inbox, _] => (inbox, json!({ "streams": ["KV_b"] }).to_string()),
+                    ["PUB", "$JS.API.STREAM.INFO.KV_b", inbox, _] => match leader {
+                        Some(leader) => (inbox, json!({ "cluster": { "leader": leader } }).to_string()),
+                        None => continue,
+                    },
+                    _ => continue,
+                };
+                answers.write_all(format!("MSG {inbox} 1 {}\r\n{body}\r\n", body.len()).as_bytes()).unwrap();
+            }
+        });
+        let addresses = Addresses::of_target(&NATS, &Target::Attach { url, password: None }).unwrap();
+        Control::open(&addresses, &Waits::default()).unwrap()
+    }
+
+    #[test]
+    fn nodes_are_whole_only_if_all_name_the_same_leader_of_a_bucket() {
+        let of = |leaders: [Option<&'static str>; 3]| agree(&mut leaders.map(server));
+        assert_eq!(of([Some("node2"); 3]), Ok(()));
+        let former = of([Some("node1"), Some("node2"), Some("node2")]).unwrap_err();
+        assert!(former.ends_with("of the stream KV_b: node1, node2, node2"), "{former}");
+        let silent = of([Some("node2"), Some("node2"), None]).unwrap_err();
+        assert!(silent.ends_with(": node2, node2, none"), "{silent}");
+    }
 
     #[test]
     fn a_leader_is_replaced_after_the_random_time_of_the_server_if_two_copies_are_left() {
