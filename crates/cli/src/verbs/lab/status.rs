@@ -147,8 +147,8 @@ fn table(status: &LabStatus) -> Table {
     Table::of("", &status.nodes, &columns)
 }
 
-/// Returns the reason that a node is down, or its state in its own words, the settings of its link and its clock, and a
-/// changed program.
+/// Returns the reason that a node is down, or its state in its own words, the settings of its link and its clock, and
+/// the version of another program than its first one.
 fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
     if let Some(reason) = node.reason.as_ref().filter(|_| node.state != NodeState::Running) {
         return reason.clone();
