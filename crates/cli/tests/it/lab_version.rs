@@ -89,11 +89,14 @@ fn a_program_that_is_no_server_of_the_store_is_refused_before_anything_stops() {
     };
     place.refuses(&[
         ("lab restart redis --with /bin/true", "/bin/true is not a server of this store: … without `Redis server v=`"),
-        ("lab restart redis --with /no/such", "there is no program /no/such … name the file of the same store's server"),
-        (&fault("kv --on redis", "/bin/true"), "/bin/true is not a server of this store: … name the file"),
-        (&fault("kv --on lab:redis", "/no/such"), "there is no program /no/such"),
-        (&fault("http --on http", "/bin/true"), "cannot be started with another program … leave `with` out"),
-        (&fault("kv --on redis", "bin/true"), "`bin/true` is not the path of a program"),
+        (
+            "lab restart redis --with /no/such",
+            "there is no program /no/such … name the file of the same store's server",
+        ),
+        (fault("kv --on redis", "/bin/true").as_str(), "/bin/true is not a server of this store: … name the file"),
+        (fault("kv --on lab:redis", "/no/such").as_str(), "there is no program /no/such"),
+        (fault("http --on http", "/bin/true").as_str(), "cannot be started with another program … leave `with` out"),
+        (fault("kv --on redis", "bin/true").as_str(), "`bin/true` is not the path of a program"),
     ]);
     assert_eq!(process(), before);
     lab.down();

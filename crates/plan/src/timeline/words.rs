@@ -88,7 +88,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
     })
 }
 
-/// Parses the words of a restart behind its nodes: `rolling`, `with /opt/redis-8/bin/redis-server`, both or none.
+/// Parses the words of a restart behind its nodes: `rolling`, `with /opt/newer/bin/server`, both or none.
 fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
     let (is_rolling, rest) = match words {
         ["rolling", rest @ ..] => (true, rest),
@@ -106,13 +106,12 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
                 [] => "the program is missing".to_owned(),
                 other => format!("`{}` is not the path of a program", short(&other.join(" "))),
             };
-            let help =
-                "write it from the root on, without blanks: restart all rolling with /opt/redis-8/bin/redis-server";
+            let help = "write it from the root on, without blanks: restart all rolling with /opt/newer/bin/server";
             return Err((what, Some(help.to_owned())));
         }
         [word, ..] => {
             let help = "write \"restart node 2 at 10s\", \"restart all rolling at 10s\", or \
-                        \"restart node 2 with /opt/redis-8/bin/redis-server at 10s\" for another version";
+                        \"restart node 2 with /opt/newer/bin/server at 10s\" for another version";
             return Err((format!("`{}` has no meaning in `restart`", short(word)), Some(help.to_owned())));
         }
     };
