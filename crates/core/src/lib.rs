@@ -127,8 +127,8 @@ pub use progress::Progress;
 pub use removal::{Removal, is_run_id, shell_word};
 pub use sampler::{Reading, SampleValue, Sampler, Series, SeriesKind, Unavailable};
 pub use server::{
-    Launch, Member, Node, NodeSite, Nodes, Recipe, ServerDescription, ServerSpec, Servers, Span, StopSignal,
-    no_promotion,
+    Launch, Member, Node, NodeSite, Nodes, ProgramChange, Recipe, ServerDescription, ServerSpec, Servers, Span,
+    StopSignal, no_promotion,
 };
 pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::Limits;
 
 pub use recipe::{Recipe, no_promotion};
-pub use running::{Nodes, Servers, Span};
+pub use running::{Nodes, ProgramChange, Servers, Span};
 
 /// A signal that asks a server to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

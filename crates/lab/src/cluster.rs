@@ -3,6 +3,7 @@
 
 mod faults;
 mod handle;
+mod programs;
 pub(crate) mod progress;
 mod provisions;
 mod servers;
@@ -29,6 +30,7 @@ use crate::limits;
 use crate::private_server::PrivateServer;
 use crate::supervisor::Supervisor;
 use crate::user::ServerUser;
+pub use programs::OtherProgram;
 use progress::LatestLook;
 
 /// Longest time for a stop: the server writes all dirty memory.
@@ -76,6 +78,8 @@ struct Running {
     works_running: AtomicUsize,
     latest_look: Mutex<LatestLook>,
     promotion: Mutex<Promotion>,
+    /// Programs of nodes that are not their recipe's, by the nodes' numbers.
+    other_programs: Mutex<BTreeMap<usize, OtherProgram>>,
     /// Held by a promotion, and by a start until its nodes are launched: a node that is launched in between would come
     /// back as a second primary.
     promoting: Mutex<()>,
@@ -174,6 +178,7 @@ impl Cluster {
             works_running: AtomicUsize::new(0),
             latest_look: Mutex::default(),
             promotion: Mutex::default(),
+            other_programs: Mutex::default(),
             promoting: Mutex::default(),
             waits: waits.clone(),
             network,
@@ -411,6 +416,8 @@ impl Running {
     fn drop_member(&self, number: usize) -> Result<(), StoreError> {
         let member = self.find(number)?;
         self.members.write().unwrap_or_else(PoisonError::into_inner).retain(|member| member.node.number != number);
+        // A later node may have this number.
+        self.other_programs().remove(&number);
         let ended = locked(&member.server).end();
         provisions::give_back(&member.node.ports);
         ended

@@ -31,6 +31,7 @@
 //! up after its processes |
 //! | [`user`] | [`ServerUser`]: the user that a server runs as |
 //! | [`packages`] | [`Program`]: the path of a server's program, or the package that contains it |
+//! | `version` | [`program_version`]: the version of a server's program, as it prints it |
 //! | [`ending`] | [`Ending`]: how a program ended, and the kind of error that this is |
 //! | [`page_cache`] | [`drop_files`]: drops the files of one directory tree from the page cache, and counts what stayed
 //! |
@@ -59,6 +60,7 @@ pub mod standing;
 pub mod supervisor;
 mod tree;
 pub mod user;
+mod version;
 
 pub use clock::clocks_must_be_possible;
 pub use cluster::{Bases, Cluster, ClusterHandle};
@@ -76,3 +78,4 @@ pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};
 pub use user::ServerUser;
+pub use version::program_version;

@@ -203,6 +203,16 @@ impl Recipe for Proxied {
         Ok(Launch::new(HAPROXY.name, self.program.clone(), ["-db", "-f", &file]))
     }
 
+    fn version_marks(&self, node: usize) -> Result<&'static [&'static str], StoreError> {
+        match self.is_it(node) {
+            true => {
+                let what = "HAProxy is not the store's server, and keeps its program";
+                Err(StoreError::usage(what).next("name another node, or all"))
+            }
+            false => self.inner.version_marks(node),
+        }
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         if !self.is_it(node.number) {
             return self.inner.ready(node, waits);

@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, Progress, Servers,
-    Setting, Span, StoreError, StoreErrorKind, Waits, waits,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, ProgramChange, Progress,
+    Servers, Setting, Span, StoreError, StoreErrorKind, Waits, waits,
 };
 use rustix::fs::FlockOperation;
 
@@ -427,7 +427,7 @@ impl Servers for Lab {
     fn settings(&self) -> Vec<Setting> {
         let mut settings = self.limits();
         // A lab that does not answer reports an error on its next use.
-        let nodes = self.status().map(|status| status.nodes).unwrap_or_default();
+        let (nodes, version) = self.status().map(|status| (status.nodes, status.version)).unwrap_or_default();
         settings.extend(proxy::setting(nodes.iter().map(|node| node.role.as_str())));
         for node in nodes {
             let name = format!("link of node {}", node.number + 1);
@@ -438,6 +438,8 @@ impl Servers for Lab {
             );
             let name = format!("clock of node {}", node.number + 1);
             settings.extend(node.clock.map(|clock| Setting::ours(&name, clock.to_string(), TRUE_CLOCK)));
+            let name = format!("version of node {}", node.number + 1);
+            settings.extend(node.program.map(|program| Setting::ours(&name, program.version, &version)));
         }
         settings
     }
@@ -460,6 +462,13 @@ impl Servers for Lab {
 
     fn restart(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.act(LabAction::Restart, nodes)
+    }
+
+    fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
+        match self.ask(&LabRequest::RestartWith { nodes, program: program.to_owned() }, WORK_BOUND)? {
+            LabReply::Programs(changes) => Ok(changes),
+            _ => Err(self.garbled()),
+        }
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {

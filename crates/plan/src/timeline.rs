@@ -6,6 +6,7 @@
 mod words;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::random::{below, mix};
@@ -85,10 +86,10 @@ pub enum FaultAction {
     Pause(NodeChoice),
     /// Stops one thread or process that serves clients; healed when it continues.
     Hang(NodeChoice),
-    /// Stops and starts servers.
-    Restart(NodeChoice),
-    /// Restarts all servers one after the other.
-    RestartInTurn,
+    /// Stops and starts servers, with another program if one is given: the same store's in another version.
+    Restart(NodeChoice, Option<PathBuf>),
+    /// Restarts all servers one after the other, with another program if one is given.
+    RestartInTurn(Option<PathBuf>),
     /// Makes a replica the primary.
     Promote(NodeChoice),
     /// Resets the TCP connections to servers.
@@ -147,7 +148,7 @@ impl FaultAction {
             Self::Stop(_) => "stop",
             Self::Pause(_) => "pause",
             Self::Hang(_) => "hang",
-            Self::Restart(_) | Self::RestartInTurn => "restart",
+            Self::Restart(..) | Self::RestartInTurn(_) => "restart",
             Self::Promote(_) => "promote",
             Self::Reset(_) => "reset",
             Self::Link(_, link) if link.is_cut() => "cut",
@@ -165,26 +166,36 @@ impl FaultAction {
     /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins.
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
-            Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on) => Some(*on),
+            Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on, _) => Some(*on),
             Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
                 Some(*on)
             }
             Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
-            Self::RestartInTurn => Some(NodeChoice::All),
+            Self::RestartInTurn(_) => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add => None,
         }
     }
 
     /// Returns true for a fault that ends by itself.
     pub fn is_brief(&self) -> bool {
-        let is_of_server = matches!(self, Self::Restart(_) | Self::RestartInTurn | Self::Promote(_) | Self::Reset(_));
+        let is_of_server =
+            matches!(self, Self::Restart(..) | Self::RestartInTurn(_) | Self::Promote(_) | Self::Reset(_));
         is_of_server || matches!(self, Self::Add | Self::Work(..))
+    }
+
+    /// Returns the nodes that restart with another program, and the program.
+    pub fn program(&self) -> Option<(NodeChoice, &Path)> {
+        match self {
+            Self::Restart(on, program) => Some((*on, program.as_deref()?)),
+            Self::RestartInTurn(program) => Some((NodeChoice::All, program.as_deref()?)),
+            _ => None,
+        }
     }
 
     /// Returns true if the faults cannot be in effect together.
     fn excludes(&self, other: &Self) -> bool {
         let is_of_server = |one: &Self| {
-            let is_brief = matches!(one, Self::Restart(_) | Self::RestartInTurn);
+            let is_brief = matches!(one, Self::Restart(..) | Self::RestartInTurn(_));
             is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {

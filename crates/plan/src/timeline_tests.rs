@@ -148,8 +148,24 @@ fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
     assert_eq!(fault("work vacuum at 1s").what, work("vacuum", NodeChoice::Primary));
     assert_eq!(fault("work backup node 3 at 1s every 9s").what, work("backup", NodeChoice::Number(3)));
     assert_eq!(fault("work backup  all at 40%").name(), "work backup all");
-    assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn);
+    assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn(None));
     assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
+}
+
+#[test]
+fn a_restart_may_be_with_another_program() {
+    let path = std::path::PathBuf::from("/opt/redis-8/bin/redis-server");
+    let one = fault("restart  replica with /opt/redis-8/bin/redis-server at 40%");
+    assert_eq!(one.what, FaultAction::Restart(NodeChoice::Replica, Some(path.clone())));
+    assert_eq!((one.what.verb(), one.what.nodes()), ("restart", Some(NodeChoice::Replica)));
+    assert_eq!(one.name(), "restart replica with /opt/redis-8/bin/redis-server");
+    assert_eq!(one.what.program(), Some((NodeChoice::Replica, path.as_path())));
+    assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    let all = fault("restart all rolling with /opt/redis-8/bin/redis-server at 1s");
+    assert_eq!((all.what.program(), all.what.is_brief()), (Some((NodeChoice::All, path.as_path())), true));
+    assert_eq!(all.what, FaultAction::RestartInTurn(Some(path)));
+    assert_eq!(fault("restart all at 1s").what.program(), None);
+    assert!(overlap(&[all, fault("kill node 2 at 0s for 9s")], Some(20 * S)).is_some());
 }
 
 #[test]
@@ -168,6 +184,10 @@ fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
     for (words, wanted, remedy) in [
         ("cut node 1 inwards at 1s", "`inwards` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
         ("restart node 1 rolling at 1s", "`rolling` restarts all nodes", "write \"restart all rolling at 10s\""),
+        ("restart all with at 1s", "the program is missing", "write it from the root on"),
+        ("restart all with bin/x at 1s", "`bin/x` is not the path of a program", "write it from the root on"),
+        ("restart all with /a b at 1s", "`/a b` is not the path of a program", "write it from the root on"),
+        ("restart all rolling now at 1s", "`now` has no meaning in `restart`", "write \"restart node 2 at 10s\""),
         ("work at 1s", "the name of the work is missing", "write \"work backup at 10s\""),
         ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", or primary"),
         ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),

@@ -49,7 +49,8 @@ pub struct FaultSpan {
     pub ordinal: u32,
     /// Kind of the fault.
     pub kind: FaultKind,
-    /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `the server`, `the disk`.
+    /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `the server`, `the disk`. A restart with
+    /// another program has both versions: `node 2, from 2.9.10 to 2.15.1`.
     pub subject: String,
     /// Fault as planned: `kill primary at 40%`.
     pub fault: String,

@@ -3,7 +3,8 @@
 mod due;
 mod effects;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,6 +24,7 @@ use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
 use crate::join_progress;
 use crate::phase::RunContext;
+use crate::pin;
 use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
@@ -39,6 +41,8 @@ pub struct Directed {
     pub begun: u32,
     /// Numbers of nodes that were added.
     pub added: Vec<usize>,
+    /// Programs of nodes before the first fault that changed them, by the nodes' numbers.
+    pub programs: BTreeMap<usize, PathBuf>,
     /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
     /// Faults of the disk that are in effect, by their positions in the trial.
@@ -296,6 +300,9 @@ impl<'a> Director<'a> {
             if let Some(node) = &begun.joined {
                 span.subject.clone_from(node);
             }
+            if let Some(versions) = begun.versions() {
+                span.subject = format!("{}, {versions}", span.subject);
+            }
             let ended_ns = self.clock.now_ns();
             span.taken_ns.get_or_insert(ended_ns);
             if fault.what.is_brief() && fault.what != FaultAction::Add {
@@ -339,7 +346,7 @@ impl<'a> Director<'a> {
             FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => {
                 Some("server")
             }
-            FaultAction::Restart(_) | FaultAction::RestartInTurn => Some("server"),
+            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Clock(..) => Some("clock"),
@@ -397,7 +404,7 @@ impl<'a> Director<'a> {
         match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
             (FaultAction::Disk(_), _) => "the disk".to_owned(),
             (FaultAction::Add, _) => "a node".to_owned(),
-            (FaultAction::RestartInTurn, _) if count > 1 => "all nodes, in turn".to_owned(),
+            (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
             (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
                 format!("node {}, the primary", number + 1)
             }
@@ -415,28 +422,47 @@ impl<'a> Director<'a> {
     }
 }
 
-/// Removes the nodes `added`, so that the next trial starts with the same cluster. All other nodes have to run.
+/// Removes the nodes that a trial's faults added, and starts others with their former programs, so that the next trial
+/// starts with the same cluster. All other nodes have to run.
 ///
 /// # Errors
-/// Errors of the recording; that a node does not leave is an event.
+/// Errors of the recording; that a node does not leave, or not start with its former program, is an event.
 pub(crate) fn take_back(
     context: &RunContext<'_>,
     trial: &PlannedTrial,
     store: &OpenStore,
-    added: &[usize],
+    directed: &Directed,
 ) -> Result<(), TrialError> {
     let Some(servers) = store.servers() else { return Ok(()) };
     let tell = |level, text: String| {
         context.sinks.event(Some(trial.ordinal), level, EventClass::Servers, &trial.store.label, text)
     };
-    for number in added.iter().rev() {
+    for number in directed.added.iter().rev() {
         match servers.remove(*number) {
             Ok(()) => tell(Level::Info, format!("node {} left", number + 1))?,
             Err(error) => tell(Level::Warning, format!("node {} could not be removed: {error}", number + 1))?,
         }
     }
-    context.server.set(servers.sites());
-    Ok(())
+    // Private servers end with a run that the user stops.
+    let go_on = servers.outlive() || !context.is_stopped();
+    let changed = directed.programs.iter().filter(|(number, _)| go_on && !directed.added.contains(number));
+    for (number, former) in changed {
+        let node = number + 1;
+        match servers.restart_with(Nodes::One(*number), former) {
+            Ok(changes) => {
+                let version = changes.first().map_or("its own version", |change| change.to.as_str());
+                tell(Level::Info, format!("node {node} runs its former program again ({version})"))?;
+            }
+            Err(error) => tell(Level::Warning, format!("node {node} has another program from now on: {error}"))?,
+        }
+    }
+    let sites = servers.sites();
+    context.server.set(sites.clone());
+    if directed.programs.is_empty() || sites.is_empty() {
+        Ok(())
+    } else {
+        pin::server(&sites, &context.plan.server_pin)
+    }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {
@@ -445,7 +471,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Stop(_) => FaultKind::Stop,
         FaultAction::Pause(_) => FaultKind::Pause,
         FaultAction::Hang(_) => FaultKind::Hang,
-        FaultAction::Restart(_) | FaultAction::RestartInTurn => FaultKind::Restart,
+        FaultAction::Restart(..) | FaultAction::RestartInTurn(_) => FaultKind::Restart,
         FaultAction::Promote(_) => FaultKind::Promote,
         FaultAction::Reset(_) => FaultKind::Reset,
         FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,

@@ -1,12 +1,12 @@
 //! Servers that write down what is done to them.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, Launch, LimitChange, Limits, Link, Node, NodeChoice, NodeSite, Nodes, Servers, Span, StoreError,
+    ClockChange, Launch, LimitChange, Limits, Link, Node, NodeChoice, NodeSite, Nodes, ProgramChange, Servers, Span, StoreError,
     StoreErrorKind,
 };
 
@@ -103,6 +103,13 @@ impl Servers for Noted {
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.note("start", nodes)
+    }
+
+    fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
+        self.note(&format!("with {}", program.display()), nodes)?;
+        let [from, to] = ["1.0", "2.0"].map(str::to_owned);
+        let change = |(node, former)| ProgramChange { node, former, from: from.clone(), to: to.clone() };
+        Ok(self.before(nodes, |_| PathBuf::from("/old")).into_iter().map(change).collect())
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {

@@ -1,6 +1,7 @@
 #[path = "director_servers_tests.rs"]
 mod servers;
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use plimsoll_plan::timeline::chained;
@@ -430,6 +431,25 @@ fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
     let error = done.directed.failed.unwrap().what;
     assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
     assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));
+}
+
+#[test]
+fn a_rolling_restart_with_another_program_names_both_versions_and_notes_the_former_programs() {
+    let done = Directing::of(Noted::default(), &["restart all rolling with /new at 50ms"], Some(1_000), 1_000);
+    let wanted = ["with /new 1", "start all", "with /new 3", "start all", "with /new 2", "start all", "start all"];
+    assert_eq!(done.names(), wanted);
+    assert_eq!(done.spans[0].subject, "all nodes, in turn, from 1.0 to 2.0");
+    let former: Vec<(usize, PathBuf)> = done.directed.programs.into_iter().collect();
+    assert_eq!(former, [0, 1, 2].map(|number| (number, PathBuf::from("/old"))));
+}
+
+#[test]
+fn of_two_restarts_with_other_programs_the_program_before_the_first_is_noted() {
+    let faults = ["restart primary with /new at 50ms", "restart primary with /newer at 400ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    assert_eq!(done.names()[..2], ["with /new 2", "with /newer 2"]);
+    assert_eq!(done.spans[1].subject, "node 2, the primary, from 1.0 to 2.0");
+    assert_eq!(done.directed.programs.len(), 1);
 }
 
 #[test]

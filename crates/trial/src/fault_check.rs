@@ -1,10 +1,11 @@
 //! Faults that the stores of a plan cannot have, before anything is started.
 
 use std::ops::Range;
+use std::path::Path;
 
 use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Catalogue, NodeChoice, Recipe};
-use plimsoll_lab::described;
+use plimsoll_lab::{ServerUser, described, program_version};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
 
@@ -90,6 +91,10 @@ fn mistake(
     if found.is_some() {
         return found;
     }
+    if let Some((on, program)) = fault.what.program() {
+        let refused = other_program(on, program, recipe).err()?;
+        return Some((refused.what, refused.next.unwrap_or_default()));
+    }
     match &fault.what {
         FaultAction::Promote(NodeChoice::All | NodeChoice::Primary) => {
             let what = "one node becomes the primary, and was not before".to_owned();
@@ -150,6 +155,15 @@ fn mistake(
         }
         _ => None,
     }
+}
+
+/// Fails if none of the nodes can be started with `program`, because the user of the servers cannot execute it or it is
+/// not the store's.
+fn other_program(on: NodeChoice, program: &Path, recipe: &dyn Recipe) -> Result<(), TrialError> {
+    let marks = numbers(on, recipe).map(|number| recipe.version_marks(number)).reduce(Result::or).transpose()?;
+    let spec = recipe.spec();
+    let user = ServerUser::caller_or(spec.user, spec.package)?;
+    program_version(program, marks.unwrap_or_default(), &user).map(drop)
 }
 
 /// Returns planned work that servers do one at a time and that may begin before other such work has ended, the reason,

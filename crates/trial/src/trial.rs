@@ -254,16 +254,16 @@ impl TrialRun<'_, '_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Removes the nodes that joined during the trial. A node leaves only while all others run, so private servers that
-    /// have ended are started before.
+    /// Removes the nodes that joined during the trial, and starts others with their former programs. A node leaves only
+    /// while all others run, so private servers that have ended are started before.
     fn take_back(&mut self) -> Result<(), TrialError> {
-        if self.directed.added.is_empty() {
+        if self.directed.added.is_empty() && self.directed.programs.is_empty() {
             return Ok(());
         }
         if !self.is_dead && !self.store.is_dead() && !self.context.is_stopped() {
             self.revive(false)?;
         }
-        director::take_back(self.context, self.trial, self.store, &self.directed.added)
+        director::take_back(self.context, self.trial, self.store, &self.directed)
     }
 
     /// Restarts the private servers if one has ended, and returns how it ended.

@@ -189,6 +189,10 @@ impl Recipe for EtcdRecipe {
         Ok(Launch::new(SERVER.name, self.program.clone(), arguments))
     }
 
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        Ok(&["etcd Version: "])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         match control(node, waits)?.status()?.leader {
             0 => Err(StoreError::new(StoreErrorKind::Unreachable, "it knows of no leader yet")),

@@ -263,6 +263,10 @@ impl Recipe for MariadbRecipe {
         Ok(Launch::new("mariadbd", find_server()?, arguments))
     }
 
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        Ok(&["  Ver "])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         let mut connection = self.open(node, waits)?;
         match self.topology {

@@ -197,6 +197,10 @@ impl Recipe for NatsRecipe {
         Ok(Launch::new(SERVER.name, self.program.clone(), ["--config".to_owned(), file]))
     }
 
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        Ok(&["nats-server: v"])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         let mut control = Control::open(&Addresses::of_nodes(&NATS, [node]), waits)?;
         control

@@ -447,6 +447,15 @@ impl Recipe for PostgresRecipe {
         Ok(Launch::new("postgres", POSTGRES.find()?, arguments))
     }
 
+    fn version_marks(&self, node: usize) -> Result<&'static [&'static str], StoreError> {
+        let what = match (self.is_front(node), self.patroni.is_some()) {
+            (true, _) => "the node in front is no PostgreSQL, and keeps its program",
+            (_, true) => "Patroni starts its PostgreSQL itself, with the program that it has found",
+            _ => return Ok(&["postgres (PostgreSQL) "]),
+        };
+        Err(StoreError::usage(what).next("use postgres or postgres-replicas, and name a node that holds data"))
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         let is_pooler = self.is_pooler(node.number);
         let endpoint = if is_pooler { self.endpoint(node) } else { self.by_socket(node) };

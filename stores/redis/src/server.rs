@@ -337,6 +337,11 @@ impl Recipe for RedisRecipe {
         Ok(Launch::new(self.make.program().name, self.program.clone(), arguments))
     }
 
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        // Valkey reads the data of Redis up to 7.2.
+        Ok(&["Redis server v=", "Valkey server v="])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         Control::open(&self.endpoint(node), waits)?.command(&[b"PING"]).map(drop)
     }

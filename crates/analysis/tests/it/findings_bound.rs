@@ -136,6 +136,20 @@ fn locks_that_bind_a_phase_are_named_with_the_statement_of_their_holder() {
 }
 
 #[test]
+fn the_next_step_after_waits_for_a_metadata_lock_is_about_definitions_of_tables() {
+    let mut run = driven(&[2_000; 30]);
+    run.trials[0].phases[0].header.clients = 16;
+    sampled(&mut run, "store", "fjall", "waiting_for_locks", "", &[12.0; 30]);
+    let held = "waiting for a table metadata lock, held by a session that the server does not name";
+    sampled(&mut run, "store", "fjall", held, "", &[12.0; 30]);
+    let finding = only(&run, "bound");
+    assert!(finding.sentence.contains("held by a session that the server does not name"), "{}", finding.sentence);
+    let next =
+        "End the transactions that use a table before its definition is changed, or before all tables are locked;";
+    assert!(finding.next.starts_with(next), "{}", finding.next);
+}
+
+#[test]
 fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
     let mut run = driven(&[2_000; 30]);
     sampled(&mut run, "network", "node 1 eth0", "sent", "B/s", &[2.4e6; 30]);

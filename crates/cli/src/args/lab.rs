@@ -60,7 +60,17 @@ pub enum LabAction {
     #[command(mut_arg("at", |at| at.help("The lab, and numbers of nodes; without a number every stopped node")))]
     Start(LabNode),
     /// Stop nodes gracefully and start them again.
-    Restart(LabNode),
+    #[command(
+        after_help = "Example, an upgrade node by node:\n  plimsoll lab restart redis 2 --with /opt/redis-8/bin/redis-server"
+    )]
+    Restart {
+        /// The lab and the nodes.
+        #[command(flatten)]
+        of: LabNode,
+        /// Program to start them with from now on: the same store's server in another version.
+        #[arg(long, value_name = "PROGRAM")]
+        with: Option<PathBuf>,
+    },
     /// Tell nodes to read their settings again, if their servers can.
     Reload(LabNode),
     /// Kill nodes, as a crash would; they stay stopped.

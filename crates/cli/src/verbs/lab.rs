@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_core::{
-    Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, Servers, Span, StoreError, Target, Waits,
+    Catalogue, LimitChange, Limits, Nodes, OpenOptions, Params, ProgramChange, Servers, Span, StoreError, Target, Waits,
 };
 use plimsoll_lab::described;
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeStatus, Published, Restart, TRUE_CLOCK};
@@ -64,7 +64,8 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Exec { at, command } => on_host(catalogue, at, command),
         LabAction::Stop(of) => act(of, "stopped", |lab, nodes| lab.stop(nodes)),
         LabAction::Start(of) => act(of, "ready", |lab, nodes| lab.start(nodes)),
-        LabAction::Restart(of) => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
+        LabAction::Restart { of, with: None } => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
+        LabAction::Restart { of, with: Some(program) } => restart_with(of, program),
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
         LabAction::Pause(of) => act(of, "paused", |lab, nodes| lab.pause(nodes)),
         LabAction::Hang(of) => act(of, "hanging", |lab, nodes| lab.hang(nodes)),
@@ -266,6 +267,22 @@ fn act(of: &LabNode, done: &str, act: impl Fn(&Lab, Nodes) -> Result<Span, Store
     let mut counted = |nodes: &Nodes| act(&lab, *nodes).map(|span| length += span.length());
     in_turn(&each(&numbers), |nodes| place(*nodes), &mut counted)?;
     crate::say(&format!("lab {}: {} {done} after {:.2} s", lab.name(), said(&numbers), length.as_secs_f64()));
+    Ok(exit::OK)
+}
+
+/// Restarts nodes with another program.
+fn restart_with(of: &LabNode, program: &Path) -> Result<u8, TrialError> {
+    let program = std::path::absolute(program).map_err(|error| io_error(program.display(), &error))?;
+    let (lab, numbers) = nodes_of(&of.at)?;
+    let mut changes: Vec<ProgramChange> = Vec::new();
+    let restart = |nodes: &Nodes| lab.restart_with(*nodes, &program).map(|changed| changes.extend(changed));
+    in_turn(&each(&numbers), |nodes| place(*nodes), restart)?;
+    for ProgramChange { node, from, to, .. } in &changes {
+        crate::say(&format!("lab {}: node {} ready again, from {from} to {to}", lab.name(), node + 1));
+    }
+    if changes.is_empty() {
+        crate::say(&format!("lab {}: {} ready again with its own program", lab.name(), said(&numbers)));
+    }
     Ok(exit::OK)
 }
 

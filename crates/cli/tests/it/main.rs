@@ -43,6 +43,7 @@ mod lab_keys;
 mod lab_progress;
 mod lab_refusals;
 mod lab_reload;
+mod lab_version;
 mod labels;
 mod line;
 mod listen;

@@ -177,6 +177,15 @@ pub trait Recipe: Send + Sync {
     /// `Missing`, with the line that installs it.
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError>;
 
+    /// Returns the words of which one stands before the version in the output of the node's program with `--version`.
+    ///
+    /// # Errors
+    /// `Usage` if the node cannot be started with another program.
+    fn version_marks(&self, _node: usize) -> Result<&'static [&'static str], StoreError> {
+        let what = format!("{} cannot be started with another program", self.spec().name);
+        Err(StoreError::usage(what).next("restart it with its own program: leave `with` out"))
+    }
+
     /// Checks as a client whether a node is ready.
     ///
     /// # Errors

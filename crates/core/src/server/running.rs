@@ -1,6 +1,6 @@
 //! Running servers, and the actions on them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -46,6 +46,19 @@ impl Span {
     pub fn length(&self) -> Duration {
         self.until - self.from
     }
+}
+
+/// A change of the program that a node's server runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramChange {
+    /// Number of the node, from 0.
+    pub node: usize,
+    /// Program before the change.
+    pub former: PathBuf,
+    /// Version of the program before the change.
+    pub from: String,
+    /// Version of the program since the change.
+    pub to: String,
 }
 
 /// Running private servers. An `Arc` of it is a handle with which any thread acts on them while they are in use.
@@ -122,6 +135,16 @@ pub trait Servers: Send + Sync {
     fn restart(&self, nodes: Nodes) -> Result<Span, StoreError> {
         let stopped = self.stop(nodes)?;
         Ok(Span { from: stopped.from, until: self.start(nodes)?.until })
+    }
+
+    /// Stops the servers and starts them with another program, which they also have at later starts. Nodes of a cluster
+    /// whose program is not the store's, such as a proxy, restart with their own. Returns the changes.
+    ///
+    /// # Errors
+    /// `Usage` if the program cannot be executed or is not the store's; nothing is stopped then. `Broken` if a server
+    /// does not start with it; the servers are started with their former programs then.
+    fn restart_with(&self, _nodes: Nodes, _program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
+        Err(StoreError::usage("these servers cannot be started with another program"))
     }
 
     /// Suspends all processes of the servers (SIGSTOP).

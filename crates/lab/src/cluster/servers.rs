@@ -1,13 +1,13 @@
 //! Actions on the servers of a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, Progress, Servers,
-    Setting, Span, StoreError,
+    ClockChange, FailoverTime, Launch, LimitChange, Link, Node, NodeChoice, NodeSite, Nodes, ProgramChange, Progress,
+    Servers, Setting, Span, StoreError,
 };
 
 use super::faults::set_each;
@@ -59,6 +59,10 @@ impl Servers for Running {
             }
             Ok(Span { from, until: Instant::now() })
         })
+    }
+
+    fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
+        self.change_program(nodes, program)
     }
 
     fn pause(&self, nodes: Nodes) -> Result<Span, StoreError> {

@@ -79,7 +79,10 @@ impl Running {
             let rejoin = if stale.contains(number) { self.recipe.rejoin(member, waits)? } else { None };
             let run = |launch: Launch| self.on(*number, |server| server.run_within(&launch, SET_UP_BOUND, waits));
             rejoin.map_or(Ok(()), run)?;
-            let launch = self.recipe.launch(member)?;
+            let mut launch = self.recipe.launch(member)?;
+            if let Some(other) = self.other_programs().get(number) {
+                launch.program.clone_from(&other.path);
+            }
             self.on(*number, |server| {
                 if server.pid().is_none() {
                     server.clear_sockets();

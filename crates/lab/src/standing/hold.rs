@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, StoreError, Waits, waits};
+use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, ProgramChange, StoreError, Waits, waits};
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -218,6 +218,9 @@ impl Holder {
         };
         match request {
             LabRequest::Act { act, nodes } if *act != LabAction::Check => Some(of(act.name(), *nodes)),
+            LabRequest::RestartWith { nodes, program } => {
+                Some(format!("{} --with {}", of("restart", *nodes), program.display()))
+            }
             LabRequest::Link { nodes, link } => Some(format!("{}: {link}", of("link", *nodes))),
             LabRequest::Limit { nodes, given, .. } => Some(format!("{}: {given}", of("limit", *nodes))),
             LabRequest::Clock { nodes, change } => {
@@ -246,6 +249,7 @@ impl Holder {
                 Ok(LabReply::Nodes { nodes, namespace, has_primary, failover_time })
             }
             LabRequest::Act { act, nodes } => self.act(*act, *nodes).map(|()| LabReply::Done),
+            LabRequest::RestartWith { nodes, program } => self.restart_with(*nodes, program).map(LabReply::Programs),
             LabRequest::Run { node, program, arguments, bound_ms } => {
                 let launch = Launch::new("a program", program.clone(), arguments);
                 self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).map(|()| LabReply::Done)
@@ -364,6 +368,17 @@ impl Holder {
             self.meant(nodes, None);
         }
         done.map(drop)
+    }
+
+    fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
+        // A refusal leaves the nodes as they are.
+        self.cluster.check_program(nodes, program)?;
+        self.meant(nodes, Some(NodeState::Stopped));
+        let changed = self.cluster.restart_with(nodes, program);
+        if changed.is_ok() || self.cluster.check(nodes).is_ok() {
+            self.meant(nodes, None);
+        }
+        changed
     }
 
     /// Notes the state that a command put nodes in; `None` if they are to run.
@@ -536,6 +551,7 @@ impl Holder {
             throttled_s: LimitUsage::of(&directory).throttled_s,
             link: self.cluster.link(number)?,
             clock,
+            program: self.cluster.other_program(number),
         })
     }
 }

@@ -77,7 +77,8 @@ impl Leases {
         let mut all = self.all();
         let Some(lease) = all.get_mut(&process) else { return };
         match request {
-            LabRequest::Act { act: LabAction::Kill | LabAction::Stop | LabAction::Restart, nodes } => {
+            LabRequest::Act { act: LabAction::Kill | LabAction::Stop | LabAction::Restart, nodes }
+            | LabRequest::RestartWith { nodes, .. } => {
                 lease.down.extend(numbers(cluster, *nodes).map(|number| (number, false)));
             }
             LabRequest::Act { act: LabAction::Pause | LabAction::Hang, nodes } => {
@@ -119,7 +120,8 @@ impl Leases {
         lease.requests = lease.requests.saturating_sub(1);
         match request {
             _ if !is_done => {}
-            LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes } => {
+            LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes }
+            | LabRequest::RestartWith { nodes, .. } => {
                 lease.down.retain(|number, _| !nodes.has(*number));
             }
             LabRequest::Link { nodes, link } => {

@@ -5,9 +5,11 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use plimsoll_core::{
-    ClockChange, FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, Progress, StoreError,
+    ClockChange, FailoverTime, LimitChange, Limits, Link, Node, Nodes, ParamValue, ProgramChange, Progress, StoreError,
 };
 use serde::{Deserialize, Serialize};
+
+use crate::cluster::OtherProgram;
 
 /// A request, and the process that sends it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,6 +30,8 @@ pub(super) enum LabRequest {
     InProgress,
     /// Performs an action on one node, or on all.
     Act { act: LabAction, nodes: Nodes },
+    /// Restarts a node, or each, with another program.
+    RestartWith { nodes: Nodes, program: PathBuf },
     /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
     /// Sets the link between a node's host, or each, and all others.
@@ -103,6 +107,8 @@ pub(super) enum LabReply {
     Limits(Vec<(usize, LimitChange)>),
     /// Former errors of clocks, by node.
     Clocks(Vec<(usize, Option<ClockChange>)>),
+    /// Changes of programs.
+    Programs(Vec<ProgramChange>),
     Status(Box<LabStatus>),
     InProgress(Vec<Progress>),
     Nodes {
@@ -205,6 +211,9 @@ pub struct NodeStatus {
     /// Error of its wall clock; none for the true clock.
     #[serde(default)]
     pub clock: Option<ClockChange>,
+    /// Program of its server, if it was changed by a command or a fault; otherwise the program is of the lab's version.
+    #[serde(default)]
+    pub program: Option<OtherProgram>,
 }
 
 plimsoll_core::words! {

@@ -1,5 +1,6 @@
 //! Words of a fault before and in its times: verbs, nodes, links, limits, and times.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
@@ -55,11 +56,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
     }
     let (on, rest) = nodes(verb, rest)?;
     match (*verb, rest) {
-        ("restart", ["rolling"]) if on == NodeChoice::All => return Ok(FaultAction::RestartInTurn),
-        ("restart", ["rolling"]) => {
-            let help = Some("write \"restart all rolling at 10s\"".to_owned());
-            return Err(("`rolling` restarts all nodes, one after the other".to_owned(), help));
-        }
+        ("restart", rest) => return restart(on, rest),
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
         ("cut", ["from", "clients"]) => return Ok(FaultAction::Link(on, Link { clients_only: true, ..Link::CUT })),
@@ -77,7 +74,6 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "stop" => FaultAction::Stop(on),
         "pause" => FaultAction::Pause(on),
         "hang" => FaultAction::Hang(on),
-        "restart" => FaultAction::Restart(on),
         "promote" => FaultAction::Promote(on),
         "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
@@ -90,6 +86,36 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
         },
     })
+}
+
+/// Parses the words of a restart behind its nodes: `rolling`, `with /opt/newer/bin/server`, both or none.
+fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
+    let (is_rolling, rest) = match words {
+        ["rolling", rest @ ..] => (true, rest),
+        rest => (false, rest),
+    };
+    if is_rolling && on != NodeChoice::All {
+        let help = Some("write \"restart all rolling at 10s\"".to_owned());
+        return Err(("`rolling` restarts all nodes, one after the other".to_owned(), help));
+    }
+    let program = match rest {
+        [] => None,
+        ["with", program] if Path::new(program).is_absolute() => Some(PathBuf::from(program)),
+        ["with", other @ ..] => {
+            let what = match other {
+                [] => "the program is missing".to_owned(),
+                other => format!("`{}` is not the path of a program", short(&other.join(" "))),
+            };
+            let help = "write it from the root on, without blanks: restart all rolling with /opt/newer/bin/server";
+            return Err((what, Some(help.to_owned())));
+        }
+        [word, ..] => {
+            let help = "write \"restart node 2 at 10s\", \"restart all rolling at 10s\", or \
+                        \"restart node 2 with /opt/newer/bin/server at 10s\" for another version";
+            return Err((format!("`{}` has no meaning in `restart`", short(word)), Some(help.to_owned())));
+        }
+    };
+    Ok(if is_rolling { FaultAction::RestartInTurn(program) } else { FaultAction::Restart(on, program) })
 }
 
 /// Parses planned work: a name, and its nodes, by default the primary.

@@ -1,10 +1,11 @@
 //! Effects of faults on servers and disk, and the end of these effects.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, Servers, Span};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, ProgramChange, Servers, Span};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -23,6 +24,19 @@ pub(super) struct Begun {
     pub(super) links: Vec<(usize, Link)>,
     pub(super) limits: Vec<(usize, LimitChange)>,
     pub(super) clocks: Vec<(usize, Option<ClockChange>)>,
+    /// Changes of programs.
+    pub(super) programs: Vec<ProgramChange>,
+}
+
+impl Begun {
+    /// Returns the versions before and after changes of programs: `from 2.9.10 to 2.15.1`; `None` without a change.
+    pub(super) fn versions(&self) -> Option<String> {
+        let to = &self.programs.first()?.to;
+        let mut from: Vec<&str> = self.programs.iter().map(|change| change.from.as_str()).collect();
+        from.sort_unstable();
+        from.dedup();
+        Some(format!("from {} to {to}", from.join(" and ")))
+    }
 }
 
 impl Director<'_> {
@@ -58,11 +72,14 @@ impl Director<'_> {
                 self.directed().reset = Some(Instant::now());
                 self.servers()?.reset(nodes)?;
             }
-            FaultAction::Restart(_) => {
-                self.start(nodes, |servers| servers.restart(nodes))?;
+            FaultAction::Restart(_, program) => {
+                let restart = || self.restart(nodes, program.as_deref());
+                begun.programs = self.with_progress(move |number| nodes.has(number), restart)?;
                 self.servers_are_new()?;
             }
-            FaultAction::RestartInTurn => self.with_progress(|_| true, || self.restart_in_turn())?,
+            FaultAction::RestartInTurn(program) => {
+                begun.programs = self.with_progress(|_| true, || self.restart_in_turn(program.as_deref()))?;
+            }
             FaultAction::Work(name, _) => {
                 self.with_progress(move |number| nodes.has(number), || self.servers()?.work(nodes, name))?;
             }
@@ -144,8 +161,8 @@ impl Director<'_> {
                 let mut lasting = directed.on_disk.iter().filter(|(_, fault)| is_lasting(fault));
                 lasting.try_for_each(|(_, fault)| self.disk()?.fault(*fault))
             }
-            FaultAction::Restart(_)
-            | FaultAction::RestartInTurn
+            FaultAction::Restart(..)
+            | FaultAction::RestartInTurn(_)
             | FaultAction::Promote(_)
             | FaultAction::Reset(_)
             | FaultAction::Add
@@ -166,18 +183,32 @@ impl Director<'_> {
         self.tell_event(if is_whole { Level::Info } else { Level::Warning }, text)
     }
 
-    /// Restarts all nodes, the primary last, each when the others are one cluster again.
-    fn restart_in_turn(&self) -> Result<(), TrialError> {
+    /// Restarts nodes, with another program if one is given. Returns the changes of programs.
+    fn restart(&self, nodes: Nodes, program: Option<&Path>) -> Result<Vec<ProgramChange>, TrialError> {
+        let servers = self.servers()?;
+        let Some(program) = program else { return servers.restart(nodes).map(|_| Vec::new()) };
+        let changes = servers.restart_with(nodes, program)?;
+        let mut directed = self.directed();
+        for change in &changes {
+            directed.programs.entry(change.node).or_insert_with(|| change.former.clone());
+        }
+        Ok(changes)
+    }
+
+    /// Restarts all nodes, with another program if one is given: the primary last, each when the others are one cluster
+    /// again. Returns the changes of programs.
+    fn restart_in_turn(&self, program: Option<&Path>) -> Result<Vec<ProgramChange>, TrialError> {
         let servers = self.servers()?;
         let primary = servers.chosen(NodeChoice::Primary)?;
         let mut numbers: Vec<usize> = servers.present()?.iter().map(|node| node.number).collect();
         numbers.sort_by_key(|number| primary == Nodes::One(*number));
+        let mut changes = Vec::new();
         for number in numbers {
-            servers.restart(Nodes::One(number))?;
+            changes.extend(self.restart(Nodes::One(number), program)?);
             servers.start(Nodes::All)?;
             self.servers_are_new()?;
         }
-        Ok(())
+        Ok(changes)
     }
 
     /// Updates the sampled processes, and their pinning, after a server was started.

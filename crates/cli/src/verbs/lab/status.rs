@@ -147,7 +147,8 @@ fn table(status: &LabStatus) -> Table {
     Table::of("", &status.nodes, &columns)
 }
 
-/// Returns the reason that a node is down, or its state in its own words and the settings of its link and its clock.
+/// Returns the reason that a node is down, or its state in its own words, the settings of its link and its clock, and
+/// the version of another program than its first one.
 fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
     if let Some(reason) = node.reason.as_ref().filter(|_| node.state != NodeState::Running) {
         return reason.clone();
@@ -159,6 +160,7 @@ fn remark(lab: &LabStatus, node: &NodeStatus) -> String {
         Some(node.own_state.clone()).filter(|state| !state.is_empty()),
         (node.link != Link::default()).then(link),
         node.clock.map(|clock| format!("clock: {clock}")),
+        node.program.as_ref().map(|program| format!("version {} ({})", program.version, program.path.display())),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
