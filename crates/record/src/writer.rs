@@ -228,6 +228,14 @@ impl Recorder {
         self.write(move |rows, encoder| rows::sample(rows, encoder, &sample))
     }
 
+    /// Records the fine readings of one moment. They have no distributions.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn fine_sample(&self, sample: Sample) -> Result<(), RecordError> {
+        self.write(move |rows, _| rows::fine_sample(rows, &sample))
+    }
+
     /// The position of `series`, by which samples name it. One that is not yet in the recording is added.
     ///
     /// # Errors
