@@ -14,6 +14,7 @@ mod faulted;
 mod faults;
 mod findings;
 mod findings_moderate;
+mod fine;
 mod fold;
 mod goals;
 mod kinds_of_run;
