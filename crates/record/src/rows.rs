@@ -196,10 +196,10 @@ pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer,
     Ok(())
 }
 
-/// Inserts the fine readings of one moment.
-pub(crate) fn fine_sample(connection: &Connection, sample: &Sample) -> Written {
+/// Inserts fine readings.
+pub(crate) fn fine_samples(connection: &Connection, samples: &[Sample]) -> Written {
     connection.execute_batch(FINE_DDL)?;
-    values(connection, "fine_sample", sample)
+    samples.iter().try_for_each(|sample| values(connection, "fine_sample", sample))
 }
 
 /// Inserts the values of a sample into a table.

@@ -39,6 +39,8 @@ struct FineRounds {
     /// Time of the next ones.
     next_ns: u64,
     rounds: Vec<Round>,
+    /// Those since the last slice, which the recorder gets together.
+    samples: Vec<Sample>,
 }
 
 impl FineRounds {
@@ -81,7 +83,7 @@ impl ReadingRecorder<'_> {
         let elapsed_ns = slice_ns.div_ceil(4)..=u64::MAX;
         let new_rounds = || sources.iter().map(|_| Round::default()).collect::<Vec<Round>>();
         let (mut rounds, mut next_ns) = (new_rounds(), clock.now_ns());
-        let mut fine = FineRounds { next_ns, rounds: new_rounds() };
+        let mut fine = FineRounds { next_ns, rounds: new_rounds(), samples: Vec::new() };
         let mut is_last = false;
         loop {
             let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.sample()).collect();
@@ -98,7 +100,12 @@ impl ReadingRecorder<'_> {
             if next_ns <= now_ns {
                 next_ns = now_ns + slice_ns;
             }
-            match self.wait(&mut sources, &mut fine, next_ns, stopped) {
+            let waited = self.wait(&mut sources, &mut fine, next_ns, stopped);
+            let samples = std::mem::take(&mut fine.samples);
+            if !samples.is_empty() && self.sinks.recorder.fine_samples(samples).is_err() {
+                return;
+            }
+            match waited {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) if !is_answered => return,
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => is_last = true,
@@ -125,17 +132,12 @@ impl ReadingRecorder<'_> {
             }
             fine.next_ns = now_ns + FineRounds::INTERVAL_NS;
             if times.contains(now_ns) {
-                // A recording that cannot take it says so at the next slice.
-                let _ = self.read_fine(sources, &mut fine.rounds);
+                let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.fine()).collect();
+                let sample = self.sample_of(sources, read, &mut fine.rounds, &FineRounds::ELAPSED_NS);
+                // A recording that cannot take a new series says so at the next slice.
+                fine.samples.extend(sample.ok().filter(|sample| !sample.values.is_empty()));
             }
         }
-    }
-
-    /// Makes the fine readings of `sources`, and records them.
-    fn read_fine(&self, sources: &mut Named<'_>, rounds: &mut [Round]) -> Result<(), RecordError> {
-        let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.fine()).collect();
-        let sample = self.sample_of(sources, read, rounds, &FineRounds::ELAPSED_NS)?;
-        if sample.values.is_empty() { Ok(()) } else { self.sinks.recorder.fine_sample(sample) }
     }
 
     /// Returns the sample of this moment from what was `read` of each source, after its round before. A time in

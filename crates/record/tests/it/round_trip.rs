@@ -102,7 +102,7 @@ fn write(runs_dir: &Path, id: &str) -> Recorder {
     recorder.slice(0, 0, synthetic::slice(1)).unwrap();
     let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)], ..Sample::default() };
     recorder.sample(sample).unwrap();
-    fine_samples().into_iter().for_each(|sample| recorder.fine_sample(sample).unwrap());
+    recorder.fine_samples(fine_samples()).unwrap();
     recorder.slice(0, 0, last_slice()).unwrap();
     recorder.sample(synthetic::sample(0, 2)).unwrap();
     recorder.operations(0, 0, operations()).unwrap();
