@@ -39,7 +39,7 @@ struct FineRounds {
     /// Time of the next ones.
     next_ns: u64,
     rounds: Vec<Round>,
-    /// Those since the last slice, which the recorder gets together.
+    /// Fine readings since the last slice, which the recorder gets together.
     samples: Vec<Sample>,
 }
 
