@@ -112,6 +112,7 @@ fn run(question: &Value, slice_ns: u64, step_s: f64) -> Result<Run> {
         trials: vec![trial],
         series,
         samples,
+        fine_samples: Vec::new(),
         events: Vec::new(),
         recorder_bytes: 0,
     })

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_record::data::{Run, Series, SeriesKind};
+use plimsoll_core::sampler::FINE_INTERVAL;
+use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
 
 use crate::latency::Times;
 use crate::nodes::is_of_sampler;
@@ -23,7 +24,41 @@ pub fn positions(series: &[Series], source: &str, names: &[&str]) -> Vec<u32> {
 
 /// Panels for everything that was sampled, and the names of what was zero all the time.
 pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
-    let (times, values) = readings(run);
+    let (mut panels, zero) = grouped(run, &run.samples, run.header.slice_ns as f64 / 1e9 * TOGETHER);
+    panels.extend(distributions(run));
+    (panels, zero)
+}
+
+/// Returns the panels of fine readings.
+pub fn fine_panels(run: &Run) -> Vec<Panel> {
+    grouped(run, &run.fine_samples, 0.0).0.iter().map(in_steps).collect()
+}
+
+/// Returns a panel of fine readings as steps, each over the time that it covers, with a gap after each fault.
+fn in_steps(panel: &Panel) -> Panel {
+    // Times with the positions of their readings. The last one is repeated at its end, and none is in the gap.
+    let mut steps: Vec<(f64, Option<usize>)> = Vec::new();
+    let mut readings = panel.t_s.iter().copied().enumerate().peekable();
+    let mut start_s = None;
+    while let Some((at, end_s)) = readings.next() {
+        steps.push((start_s.unwrap_or_else(|| end_s - FINE_INTERVAL.as_secs_f64()), Some(at)));
+        start_s = readings.peek().filter(|(_, next_s)| next_s - end_s <= FINE_GAP_S).map(|_| end_s);
+        if start_s.is_none() {
+            steps.extend([(end_s, Some(at)), (end_s + GAP_S, None)]);
+        }
+    }
+    let step_values = |line: &Line| {
+        let value = |at: &Option<usize>| at.and_then(|at| line.values.get(at).copied().flatten());
+        Line { values: steps.iter().map(|(_, at)| value(at)).collect(), ..line.clone() }
+    };
+    let lines = panel.lines.iter().map(step_values).collect();
+    Panel { steps: true, t_s: steps.iter().map(|(t_s, _)| *t_s).collect(), lines, ..panel.clone() }
+}
+
+/// Returns panels of these samples of the run, and the names of what was zero all the time. Readings of one source within
+/// `together_s` have the same place on the time axis.
+fn grouped(run: &Run, samples: &[Sample], together_s: f64) -> (Vec<Panel>, Vec<String>) {
+    let (times, values) = readings(run, samples, together_s);
     let busiest = busiest_disk(run);
     let mut panels: Vec<Panel> = Vec::new();
     // Of each sampler and subject: how many series were read, and the names of those that were zero.
@@ -69,7 +104,6 @@ pub fn panels(run: &Run) -> (Vec<Panel>, Vec<String>) {
             }),
         }
     }
-    panels.extend(distributions(run));
     let zero = zero
         .into_iter()
         .filter(|(_, (_, names))| !names.is_empty())
@@ -133,15 +167,18 @@ pub fn cycles(run: &Run) -> Vec<Mark> {
 /// Share of a slice within which readings of one source have the same place on the time axis: nodes are asked at
 /// moments of their own.
 const TOGETHER: f64 = 0.5;
+/// Longest time between two fine readings around one fault, in seconds.
+const FINE_GAP_S: f64 = 1.0;
+/// Time from the last fine reading around a fault to the point without values after it, in seconds.
+const GAP_S: f64 = 1e-6;
 
 /// Times of each source's readings, and every series' values at these times.
 type Readings<'r> = (BTreeMap<&'r str, Vec<f64>>, Vec<Vec<Option<f64>>>);
 
-fn readings(run: &Run) -> Readings<'_> {
-    let together_s = run.header.slice_ns as f64 / 1e9 * TOGETHER;
+fn readings<'r>(run: &'r Run, samples: &[Sample], together_s: f64) -> Readings<'r> {
     let mut times: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut values: Vec<Vec<Option<f64>>> = vec![Vec::new(); run.series.len()];
-    for sample in &run.samples {
+    for sample in samples {
         let at_s = sample.at_ns as f64 / 1e9;
         for (position, value) in &sample.values {
             let position = *position as usize;

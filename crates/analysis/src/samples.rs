@@ -1,6 +1,6 @@
 //! Values of sampled series as rows, for calculations in other programs.
 
-use plimsoll_record::data::{Run, Series};
+use plimsoll_record::data::{Run, Sample, Series};
 
 use crate::latency::Times;
 
@@ -28,9 +28,18 @@ pub fn series(run: &Run) -> impl Iterator<Item = (u32, &Series)> {
     (0..).zip(&run.series)
 }
 
-/// Returns every reading of every series, in time order.
+/// Returns every reading of every series, in time order, without fine readings.
 pub fn samples(run: &Run) -> impl Iterator<Item = SampleRow> {
-    run.samples.iter().flat_map(|sample| {
+    rows(&run.samples)
+}
+
+/// Returns every fine reading of every series, in time order.
+pub fn fine_samples(run: &Run) -> impl Iterator<Item = SampleRow> {
+    rows(&run.fine_samples)
+}
+
+fn rows(samples: &[Sample]) -> impl Iterator<Item = SampleRow> {
+    samples.iter().flat_map(|sample| {
         let at_ns = sample.at_ns;
         let values = sample.values.iter().map(move |(series, value)| SampleRow {
             at_ns,

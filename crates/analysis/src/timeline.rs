@@ -68,6 +68,7 @@ pub fn plots(run: &Run, facts: &[Vec<PhaseFacts<'_>>], end_ns: u64) -> Plots {
         pauses: pauses(run),
         acts: acts::marks(run),
         host,
+        fine: host::fine_panels(run),
         host_zero,
     }
 }

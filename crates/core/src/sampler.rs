@@ -1,5 +1,7 @@
 //! Figures that are read once a slice: of the host, a process, a store and its nodes.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +34,9 @@ pub const IDLE_DRIVER: &str = "idle driver";
 pub const HALTPOLL: &str = "haltpoll";
 /// Name of the fact about a machine with the driver [`HALTPOLL`] that has its parameter of this name, in nanoseconds.
 pub const HALT_POLL_NS: &str = "guest_halt_poll_ns";
+
+/// Time between two fine readings, which samplers make around faults.
+pub const FINE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Source name of the progress of nodes that join or start during a drive.
 pub const PROGRESS: &str = "progress";
@@ -188,6 +193,12 @@ pub struct Unavailable(pub String);
 pub trait Sampler: Send {
     /// Reads everything that can be read now.
     fn sample(&mut self) -> Vec<Reading>;
+
+    /// Reads, around a fault, the figures that are cheap to read and change within [`FINE_INTERVAL`]. The readings of
+    /// [`Sampler::sample`] are the same as without this. Without an implementation there are no such figures.
+    fn fine(&mut self) -> Vec<Reading> {
+        Vec::new()
+    }
 }
 
 #[cfg(test)]

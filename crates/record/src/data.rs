@@ -355,6 +355,9 @@ pub struct Run {
     pub series: Vec<Series>,
     /// Samples, in time order.
     pub samples: Vec<Sample>,
+    /// Fine readings, in time order: around faults, of some of the series, besides `samples`. Each value covers the time
+    /// since the fine reading before. They have no distributions.
+    pub fine_samples: Vec<Sample>,
     /// Events, in time order.
     pub events: Vec<Event>,
     /// Bytes written by the recorder itself, to distinguish them from the store's own.

@@ -21,7 +21,7 @@ use crate::data::{
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
-use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside};
+use crate::schema::{APPLICATION_ID, FILE_NAME, FORMAT, beside, has_table};
 use operations::read_operations;
 use slices::read_slices;
 
@@ -304,6 +304,7 @@ fn read_run(connection: &Connection) -> Read<Run> {
         trials,
         series: read_series(connection)?,
         samples: read_samples(connection)?,
+        fine_samples: read_fine_samples(connection)?,
         events: read_events(connection)?,
         recorder_bytes,
     })
@@ -354,9 +355,10 @@ fn read_series(connection: &Connection) -> Read<Vec<Series>> {
     })
 }
 
-fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
+/// The values in a table of samples.
+fn read_values(connection: &Connection, table: &str) -> Read<Vec<Sample>> {
     let mut samples: Vec<Sample> = Vec::new();
-    all(connection, "SELECT at_ns, series, value FROM sample ORDER BY at_ns, series", |row| {
+    all(connection, &format!("SELECT at_ns, series, value FROM {table} ORDER BY at_ns, series"), |row| {
         let at_ns = count(row, 0)?;
         let value = (row.get(1)?, row.get(2)?);
         match samples.last_mut() {
@@ -365,6 +367,15 @@ fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
         }
         Ok(())
     })?;
+    Ok(samples)
+}
+
+fn read_fine_samples(connection: &Connection) -> Read<Vec<Sample>> {
+    if has_table(connection, "fine_sample")? { read_values(connection, "fine_sample") } else { Ok(Vec::new()) }
+}
+
+fn read_samples(connection: &Connection) -> Read<Vec<Sample>> {
+    let mut samples = read_values(connection, "sample")?;
     let mut decoder = Deserializer::new();
     all(connection, "SELECT at_ns, series, hdr FROM distribution ORDER BY at_ns, series", |row| {
         let (at_ns, one) = (count(row, 0)?, (row.get(1)?, distribution(&mut decoder, row, 2, "a distribution")?));

@@ -10,7 +10,7 @@ use crate::data::{
     AnswerCheck, Event, FaultSpan, LedgerCheck, Operations, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample,
     Series, TrialHeader,
 };
-use crate::schema::{DISTURBED, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_operations};
+use crate::schema::{DISTURBED, FINE_DDL, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_table};
 use crate::ticks;
 
 type Written = rusqlite::Result<()>;
@@ -53,7 +53,7 @@ pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     // Rows that refer to others first.
     let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
-    for table in has_operations(connection)?.then_some("operations").into_iter().chain(tables) {
+    for table in has_table(connection, "operations")?.then_some("operations").into_iter().chain(tables) {
         put(connection, &format!("DELETE FROM {table} WHERE trial NOT NULL AND trial NOT IN ({kept})"), &[])?;
     }
     put(connection, &format!("DELETE FROM trial WHERE ordinal NOT IN ({kept})"), &[])?;
@@ -183,9 +183,7 @@ pub(crate) fn encode(encoder: &mut V2DeflateSerializer, histogram: &Histogram<u6
 pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer, sample: &Sample) -> Written {
     // A clock that stands still must not end the recording: of two readings at one time the later one stays.
     // What is not a number was not read.
-    for (series, value) in sample.values.iter().filter(|(_, value)| !value.is_nan()) {
-        replace(connection, "sample", params![int(sample.at_ns), series, value])?;
-    }
+    values(connection, "sample", sample)?;
     for (series, times) in &sample.distributions {
         let times = times.dense();
         let (count, max_ns) = (int(times.len()), int(times.max()));
@@ -194,6 +192,20 @@ pub(crate) fn sample(connection: &Connection, encoder: &mut V2DeflateSerializer,
             "distribution",
             params![int(sample.at_ns), series, count, max_ns, encode(encoder, &times)?],
         )?;
+    }
+    Ok(())
+}
+
+/// Inserts fine readings.
+pub(crate) fn fine_samples(connection: &Connection, samples: &[Sample]) -> Written {
+    connection.execute_batch(FINE_DDL)?;
+    samples.iter().try_for_each(|sample| values(connection, "fine_sample", sample))
+}
+
+/// Inserts the values of a sample into a table.
+fn values(connection: &Connection, table: &str, sample: &Sample) -> Written {
+    for (series, value) in sample.values.iter().filter(|(_, value)| !value.is_nan()) {
+        replace(connection, table, params![int(sample.at_ns), series, value])?;
     }
     Ok(())
 }

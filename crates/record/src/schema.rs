@@ -207,8 +207,18 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 ";
 
-/// Returns true if a recording has the table of operations.
-pub(crate) fn has_operations(connection: &Connection) -> rusqlite::Result<bool> {
-    let sql = "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = 'operations'";
-    connection.query_row(sql, [], |row| row.get(0))
+/// The table of fine readings. A recording has it only if it has some, as with [`OPERATIONS_DDL`].
+pub const FINE_DDL: &str = "
+CREATE TABLE IF NOT EXISTS fine_sample (
+  at_ns INTEGER NOT NULL,
+  series INTEGER NOT NULL REFERENCES series (ordinal),
+  value REAL NOT NULL,
+  PRIMARY KEY (at_ns, series)
+) STRICT, WITHOUT ROWID;
+";
+
+/// Returns true if a recording has the table `name`, which not all have.
+pub(crate) fn has_table(connection: &Connection, name: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+    connection.query_row(sql, [name], |row| row.get(0))
 }

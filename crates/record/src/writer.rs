@@ -228,6 +228,15 @@ impl Recorder {
         self.write(move |rows, encoder| rows::sample(rows, encoder, &sample))
     }
 
+    /// Records fine readings, which have no distributions. Together they are one message: a message for each would fill
+    /// the queue soon.
+    ///
+    /// # Errors
+    /// See [`Recorder::begin_trial`].
+    pub fn fine_samples(&self, samples: Vec<Sample>) -> Result<(), RecordError> {
+        self.write(move |rows, _| rows::fine_samples(rows, &samples))
+    }
+
     /// The position of `series`, by which samples name it. One that is not yet in the recording is added.
     ///
     /// # Errors

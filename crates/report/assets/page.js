@@ -535,15 +535,17 @@
       place.replaceChildren();
       chartPlot(place, chart);
     });
-    const rest = data.host.filter((panel) => !panel.primary);
-    if (rest.length) {
+    const folded = (words, panels) => {
+      if (!panels.length) return;
       const details = document.createElement("details"), summary = document.createElement("summary"), inside = document.createElement("div");
-      summary.textContent = `More of the machine (${rest.length})`;
+      summary.textContent = `${words} (${panels.length})`;
       details.append(summary, inside);
       // Drawn when it is opened: what is not shown has no width.
-      details.addEventListener("toggle", () => { if (details.open && !inside.childElementCount) hostPlots(inside, rest); });
+      details.addEventListener("toggle", () => { if (details.open && !inside.childElementCount) hostPlots(inside, panels); });
       host.append(details);
-    }
+    };
+    folded("More of the machine", data.host.filter((panel) => !panel.primary));
+    folded("Around faults, every 50 ms", data.fine);
     host.after(chooser.whole);
     chooser.draw();
     if (focused >= 0) drawn()[focused]?.focus({ preventScroll: true });

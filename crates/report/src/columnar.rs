@@ -114,6 +114,16 @@ pub fn samples(out: impl Write + Send, rows: impl Iterator<Item = SampleRow>) ->
     write(out, columns, rows)
 }
 
+/// Writes the fine readings of the sampled series, which have no distributions.
+pub fn fine_samples(out: impl Write + Send, rows: impl Iterator<Item = SampleRow>) -> io::Result<()> {
+    let columns: &[Column<SampleRow>] = &[
+        ("at_s", Real(|row| Some(seconds(row.at_ns)), 6)),
+        ("series", Whole(|row| Some(row.series.into()))),
+        ("value", Real(|row| row.value, 6)),
+    ];
+    write(out, columns, rows)
+}
+
 /// Writes trials, phases, faults, pauses, stalls and events.
 pub fn spans<'a>(out: impl Write + Send, rows: &'a [SpanRow]) -> io::Result<()> {
     let columns: &[Column<&'a SpanRow>] = &[

@@ -185,6 +185,10 @@ impl Sampler for Cgroup {
         }
         all
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.sample()
+    }
 }
 
 #[cfg(test)]

@@ -159,6 +159,17 @@ impl Sampler for Disk {
         }
         all
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.take_sites();
+        let Ok(text) = self.diskstats.read() else { return Vec::new() };
+        let read = parse(&text).into_iter().filter_map(|(name, counts)| {
+            let device = self.devices.iter().find(|known| known.name == name)?;
+            // Mean times are of whole slices.
+            Some(readings(&device.subject, &counts, None))
+        });
+        read.flatten().collect()
+    }
 }
 
 #[cfg(test)]

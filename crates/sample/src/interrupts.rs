@@ -35,6 +35,10 @@ impl Sampler for Interrupts {
     fn sample(&mut self) -> Vec<Reading> {
         self.0.read().map(|text| readings(&text)).unwrap_or_default()
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.sample()
+    }
 }
 
 #[cfg(test)]

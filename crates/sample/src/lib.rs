@@ -2,7 +2,7 @@
 //!
 //! Everything comes from `/proc` and `/sys`, mostly read with files that stay open and buffers that are kept, on
 //! separate threads ([`groups`]), never on a worker's. A sampler keeps no history and judges nothing; what a host does
-//! not have is said once, by [`open`].
+//! not have is said once, by [`open`]. Around faults some are also read every 50 ms ([`Sampler::fine`]).
 //!
 //! | file | what |
 //! |---|---|

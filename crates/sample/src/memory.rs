@@ -65,6 +65,10 @@ impl Sampler for Memory {
         let known = all.into_iter().filter_map(|(name, bytes)| Some((name, bytes?)));
         known.map(|(name, bytes)| Reading::level("", name, "B", bytes as f64)).collect()
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.sample()
+    }
 }
 
 #[cfg(test)]

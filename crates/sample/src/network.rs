@@ -76,6 +76,10 @@ impl Sampler for Network {
         }
         all
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.sample()
+    }
 }
 
 #[cfg(test)]

@@ -45,6 +45,10 @@ impl Sampler for Pressure {
         }
         readings
     }
+
+    fn fine(&mut self) -> Vec<Reading> {
+        self.sample()
+    }
 }
 
 #[cfg(test)]

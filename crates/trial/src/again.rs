@@ -34,7 +34,8 @@ fn has_last_phase(trial: &Trial, plan: &Plan) -> bool {
 pub(crate) fn goes_on_ns(run: &Run) -> u64 {
     let trials = run.trials.iter().flat_map(|trial| trial.end_ns.into_iter().chain([trial.header.start_ns]));
     let phases = run.trials.iter().flat_map(|trial| trial.phases.iter().map(|phase| phase.end.end_ns));
-    let rest = run.events.iter().map(|event| event.until_ns).chain(run.samples.iter().map(|sample| sample.at_ns));
+    let samples = run.samples.iter().chain(&run.fine_samples).map(|sample| sample.at_ns);
+    let rest = run.events.iter().map(|event| event.until_ns).chain(samples);
     trials.chain(phases).chain(rest).chain(run.end_ns).max().unwrap_or(0) + GAP_NS
 }
 

@@ -9,6 +9,7 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::{number, promise};
 use plimsoll_core::{Catalogue, StoreErrorKind};
 use plimsoll_drive::Io;
@@ -73,8 +74,7 @@ struct Shared<'a, 'b> {
 fn work(shared: &Shared<'_, '_>, sinks: &Sinks<'_>, job: usize) {
     let Shared { board, run, io } = *shared;
     let (server, own) = (ServerProcesses::default(), JobSink { board, job });
-    let (clock, recorder) = (sinks.clock, sinks.recorder);
-    let sinks = Sinks { clock, recorder, sink: &own, fold: Mutex::default(), readings: Default::default() };
+    let sinks = Sinks::new(sinks.clock, sinks.recorder, &own, Fold::default());
     let mut context = RunContext::new(run, &sinks, &server, io);
     let mut open: Option<Open> = None;
     while let Some(trial) = board.take(job, open.as_ref().map(|open| &open.store_use)) {

@@ -417,6 +417,13 @@ impl<'a> Director<'a> {
         }
     }
 
+    /// Begins a time with fine readings, or continues it.
+    fn begin_fine(&self) {
+        if let Some(ReadingRecorder { sinks, .. }) = &self.recorder {
+            sinks.fine.begin(self.clock.now_ns());
+        }
+    }
+
     fn record(&self, span: &FaultSpan) -> Result<(), TrialError> {
         (self.tell)(Told::Fault(span.clone()))
     }

@@ -1,8 +1,8 @@
 //! A run from its first word to its last: what is known beforehand, the recording, all trials, and nothing left behind.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_analysis::ab::AbSpec;
@@ -19,6 +19,7 @@ use crate::again;
 use crate::cells::{self, Cells};
 use crate::data::{self, RunData};
 use crate::error::TrialError;
+use crate::fine::FineTimes;
 use crate::line;
 use crate::open::{Open, announce, fitted, leave, reach};
 use crate::phase::RunContext;
@@ -106,7 +107,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let io = named_io(plan).unwrap_or(Io::Auto);
     let header = before.map_or_else(|| header(plan, spec, id, started_wall_ns, io), |run| run.header.clone());
-    let fold = Mutex::new(Fold::new(plan.line.is_some() || spec.ab.is_some()));
+    let fold = Fold::new(plan.line.is_some() || spec.ab.is_some());
     let recorder = match before {
         Some(run) => {
             let kept = again::kept(run, plan);
@@ -114,7 +115,10 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
         }
         None => Recorder::create(spec.runs_dir, &header)?,
     };
-    let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
+    let has_faults = plan.trials.iter().flat_map(PlannedTrial::drives).any(|(_, drive)| !drive.faults.is_empty());
+    // Of cells no time matters.
+    let fine = FineTimes::new(has_faults && spec.cells.is_none());
+    let sinks = Sinks { fine, ..Sinks::new(clock, &recorder, sink, fold) };
     sinks.show(&Told::BeginRun(Box::new(header)));
     plan.notices.iter().for_each(|notice| sinks.show(&Told::Notice(notice.clone())));
     if let Some(run) = before {
@@ -131,7 +135,6 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     for (name, why) in unavailable {
         sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;
     }
-    // Of cells no time matters.
     let witness = match spec.cells.map_or_else(|| spec.driver.witness(&clock), |_| Ok(None)) {
         Ok(witness) => witness,
         Err(text) => {

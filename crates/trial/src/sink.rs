@@ -14,6 +14,7 @@ use plimsoll_record::data::{
 };
 use plimsoll_record::{RecordError, Recorder, packed};
 
+use crate::fine::FineTimes;
 use crate::readings::NewestReadings;
 
 /// Event of a run. Times are nanoseconds since the run's start; trials and phases are named by their positions.
@@ -140,6 +141,16 @@ pub struct Sinks<'a> {
     pub fold: Mutex<Fold>,
     /// Newest readings of all series.
     pub readings: NewestReadings,
+    /// Times around faults, with fine readings.
+    pub fine: FineTimes,
+}
+
+impl<'a> Sinks<'a> {
+    /// Makes the receivers of a run without faults.
+    pub fn new(clock: Clock, recorder: &'a Recorder, sink: &'a dyn Sink, fold: Fold) -> Self {
+        let (readings, fine) = Default::default();
+        Self { clock, recorder, sink, fold: Mutex::new(fold), readings, fine }
+    }
 }
 
 impl Sinks<'_> {
@@ -157,6 +168,7 @@ impl Sinks<'_> {
             }
             Told::EndTrial(trial, at_ns) => recorder.end_trial(trial, at_ns),
             Told::BeginPhase(header, _) => {
+                self.fine.begin_phase();
                 self.fold().begin_phase(header.clone());
                 recorder.begin_phase(header)
             }
@@ -170,6 +182,7 @@ impl Sinks<'_> {
                 recorder.sample(sample)
             }
             Told::Fault(span) => {
+                self.fine.begin(self.clock.now_ns());
                 self.fold().fault(span.clone());
                 recorder.fault(span)
             }

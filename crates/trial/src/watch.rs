@@ -1,10 +1,13 @@
 //! Readings of the machine's samplers and of a store's counters: once a slice, each group on a separate thread, so that
-//! a slow source delays neither slices nor other sources.
+//! a slow source delays neither slices nor other sources. Around faults there are fine readings besides, which change no
+//! reading of a slice.
 
+use std::ops::RangeInclusive;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use plimsoll_core::sampler::FINE_INTERVAL;
 use plimsoll_core::{Probe, Reading, SampleValue, Sampler, StoreErrorKind};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
@@ -29,6 +32,21 @@ pub struct ReadingRecorder<'a> {
 struct Round {
     at_ns: u64,
     readings: Vec<(Reading, u32)>,
+}
+
+/// Fine readings of a group of sources.
+struct FineRounds {
+    /// Time of the next ones.
+    next_ns: u64,
+    rounds: Vec<Round>,
+    /// Fine readings since the last slice, which the recorder gets together.
+    samples: Vec<Sample>,
+}
+
+impl FineRounds {
+    const INTERVAL_NS: u64 = FINE_INTERVAL.as_nanos() as u64;
+    /// Times between two readings that make a rate. Of readings around different faults there is none.
+    const ELAPSED_NS: RangeInclusive<u64> = Self::INTERVAL_NS / 4..=20 * Self::INTERVAL_NS;
 }
 
 impl ReadingRecorder<'_> {
@@ -61,18 +79,16 @@ impl ReadingRecorder<'_> {
     pub fn follow(&self, mut sources: Named<'_>, stopped: &Receiver<()>) {
         let clock = &self.sinks.clock;
         let slice_ns = self.slice.as_nanos().max(1) as u64;
-        let mut rounds: Vec<Round> = sources.iter().map(|_| Round::default()).collect();
-        let mut next_ns = clock.now_ns();
+        // Hardly any time makes no rate.
+        let elapsed_ns = slice_ns.div_ceil(4)..=u64::MAX;
+        let new_rounds = || sources.iter().map(|_| Round::default()).collect::<Vec<Round>>();
+        let (mut rounds, mut next_ns) = (new_rounds(), clock.now_ns());
+        let mut fine = FineRounds { next_ns, rounds: new_rounds(), samples: Vec::new() };
         let mut is_last = false;
         loop {
             let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.sample()).collect();
             let is_answered = read.iter().any(|readings| !readings.is_empty());
-            let mut sample = Sample { at_ns: clock.now_ns(), ..Sample::default() };
-            for (((name, _), readings), round) in sources.iter().zip(read).zip(&mut rounds) {
-                if !readings.is_empty() && self.take(name, readings, round, &mut sample).is_err() {
-                    return;
-                }
-            }
+            let Ok(sample) = self.sample_of(&sources, read, &mut rounds, &elapsed_ns) else { return };
             let is_empty = sample.values.is_empty() && sample.distributions.is_empty();
             // A recording that cannot take it says so at the next phase.
             if is_last || !is_empty && self.sinks.tell(Told::Sample(sample)).is_err() {
@@ -84,7 +100,12 @@ impl ReadingRecorder<'_> {
             if next_ns <= now_ns {
                 next_ns = now_ns + slice_ns;
             }
-            match stopped.recv_timeout(Duration::from_nanos(next_ns - now_ns)) {
+            let waited = self.wait(&mut sources, &mut fine, next_ns, stopped);
+            let samples = std::mem::take(&mut fine.samples);
+            if !samples.is_empty() && self.sinks.recorder.fine_samples(samples).is_err() {
+                return;
+            }
+            match waited {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(()) | Err(RecvTimeoutError::Disconnected) if !is_answered => return,
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => is_last = true,
@@ -92,17 +113,61 @@ impl ReadingRecorder<'_> {
         }
     }
 
+    /// Waits until `next_ns`, or until `stopped` is, and makes the fine readings that are due meanwhile.
+    fn wait(
+        &self,
+        sources: &mut Named<'_>,
+        fine: &mut FineRounds,
+        next_ns: u64,
+        stopped: &Receiver<()>,
+    ) -> Result<(), RecvTimeoutError> {
+        let (clock, times) = (&self.sinks.clock, &self.sinks.fine);
+        let may_come = times.may_come() && self.slice > 2 * FINE_INTERVAL;
+        loop {
+            let until_ns = if may_come { next_ns.min(fine.next_ns) } else { next_ns };
+            let waited = stopped.recv_timeout(Duration::from_nanos(until_ns.saturating_sub(clock.now_ns())));
+            let now_ns = clock.now_ns();
+            if waited != Err(RecvTimeoutError::Timeout) || until_ns == next_ns || now_ns >= next_ns {
+                return waited;
+            }
+            fine.next_ns = now_ns + FineRounds::INTERVAL_NS;
+            if times.contains(now_ns) {
+                let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.fine()).collect();
+                let sample = self.sample_of(sources, read, &mut fine.rounds, &FineRounds::ELAPSED_NS);
+                // A recording that cannot take a new series says so at the next slice.
+                fine.samples.extend(sample.ok().filter(|sample| !sample.values.is_empty()));
+            }
+        }
+    }
+
+    /// Returns the sample of this moment from what was `read` of each source, after its round before. A time in
+    /// `elapsed_ns` since then makes a rate.
+    fn sample_of(
+        &self,
+        sources: &Named<'_>,
+        read: Vec<Vec<Reading>>,
+        rounds: &mut [Round],
+        elapsed_ns: &RangeInclusive<u64>,
+    ) -> Result<Sample, RecordError> {
+        let mut sample = Sample { at_ns: self.sinks.clock.now_ns(), ..Sample::default() };
+        for (((name, _), readings), round) in sources.iter().zip(read).zip(rounds) {
+            if !readings.is_empty() {
+                self.take(name, readings, (round, elapsed_ns), &mut sample)?;
+            }
+        }
+        Ok(sample)
+    }
+
     /// Adds to `sample` what `readings` say after those of the round before, and keeps them for the next.
     fn take(
         &self,
         source: &str,
         readings: Vec<Reading>,
-        round: &mut Round,
+        (round, makes_rate): (&mut Round, &RangeInclusive<u64>),
         sample: &mut Sample,
     ) -> Result<(), RecordError> {
         let elapsed_ns = sample.at_ns.saturating_sub(round.at_ns);
-        // Hardly any time makes no rate.
-        let elapsed_s = if elapsed_ns * 4 >= self.slice.as_nanos() as u64 { elapsed_ns as f64 / 1e9 } else { 0.0 };
+        let elapsed_s = if makes_rate.contains(&elapsed_ns) { elapsed_ns as f64 / 1e9 } else { 0.0 };
         let before = std::mem::replace(round, Round { at_ns: sample.at_ns, readings: Vec::new() }).readings;
         for reading in readings {
             // Most come in the same order each time.

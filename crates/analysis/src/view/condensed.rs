@@ -16,7 +16,7 @@ impl Plots {
     /// so that a peak of one slice remains. Each phase begins a new column.
     pub fn condensed(&self, values_max: usize) -> Plots {
         let drive = [&self.throughput, &self.loading];
-        let panels = drive.into_iter().chain(&self.latency).chain(&self.store).chain(&self.host);
+        let panels = drive.into_iter().chain(&self.latency).chain(&self.store).chain(&self.host).chain(&self.fine);
         let lines: usize = panels.map(|panel| panel.lines.len()).sum();
         let columns_max = (values_max / lines.max(1)).max(COLUMNS_MIN);
         let all =
@@ -35,6 +35,7 @@ impl Plots {
             pauses: self.pauses.clone(),
             acts: self.acts.clone(),
             host: all(&self.host),
+            fine: all(&self.fine),
             host_zero: self.host_zero.clone(),
         }
     }

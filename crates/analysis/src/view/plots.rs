@@ -32,6 +32,8 @@ pub struct Plots {
     pub acts: Vec<ActMark>,
     /// Series of samplers.
     pub host: Vec<Panel>,
+    /// Fine readings of samplers around faults, as steps.
+    pub fine: Vec<Panel>,
     /// Series of samplers that were zero all the time and so are not in `host`: all of a subject, or some series.
     pub host_zero: Vec<String>,
 }

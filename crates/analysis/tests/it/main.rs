@@ -16,6 +16,7 @@ mod findings;
 mod findings_bound;
 mod findings_faults;
 mod findings_moderate;
+mod fine;
 mod fold;
 mod goals;
 mod kinds_of_run;

@@ -111,6 +111,7 @@ fn make() -> Run {
         trials,
         series: SERIES.map(|(source, subject, name, unit)| series_of(source, subject, name, unit)).to_vec(),
         samples,
+        fine_samples: Vec::new(),
         events,
         recorder_bytes: 1_482_752,
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::Address;
+use plimsoll_record::data::{Run, Sample};
 use plimsoll_store_postgres::Endpoint;
 use plimsoll_store_postgres::wire::Login;
 use rustix::process::Signal;
@@ -147,7 +148,7 @@ fn links_and_limits_change_and_are_as_before_afterwards() {
     let report = drive(&["--on", "postgres-replicas", "--nodes", "2", "--for", "6s", "--fault", slow]);
     let slices = report["report"]["trials"][0]["phases"].as_array().unwrap();
     let drive_of = slices.iter().find(|phase| phase["kind"] == "drive").unwrap();
-    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    let run = Run::load(&place.only_run()).unwrap();
     let phases = run.trials.iter().flat_map(|trial| &trial.phases);
     let counts: Vec<u64> = phases
         .filter(|phase| phase.header.name == drive_of["name"].as_str().unwrap())
@@ -169,7 +170,7 @@ fn an_interrupt_heals_all_faults_and_a_kill_leaves_nothing() {
         let fault =
             ["--fault", "pause all at 1s for 50s", "--fault", "limit all cpus=0.5 at 1s", "--set", "postgres.cpus=2"];
         let mut run = place.recording(&[&line[..], &["--think", "2ms"], &fault].concat());
-        let faults = || place.all_runs().pop().and_then(|run| plimsoll_record::data::Run::load(&run).ok());
+        let faults = || place.all_runs().pop().and_then(|run| Run::load(&run).ok());
         let taken = || faults().is_some_and(|run| run.faults().filter(|span| span.taken_ns.is_some()).count() == 2);
         wait_for("the faults", Duration::from_secs(30), taken);
         let pids = servers(run.0.id(), "postgres");
@@ -247,6 +248,36 @@ fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_
 }
 
 #[test]
+fn around_a_fault_the_machine_is_read_every_50_ms_and_otherwise_once_a_slice() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "redis", "--clients", "2", "--think", "5ms"];
+    let fault = ["--for", "10s", "--fault", "pause all at 3s for 300ms", "-q"];
+    place.run(&[&drive[..], &fault].concat()).expect(0);
+    let run = Run::load(&place.only_run()).unwrap();
+    let dirty = run.series.iter().position(|one| one.source == "memory" && one.name == "dirty").unwrap();
+    let times = |samples: &[Sample]| -> Vec<u64> {
+        samples.iter().filter(|sample| sample.value(dirty).is_some()).map(|sample| sample.at_ns).collect()
+    };
+    // Beside other tests a reading may be late.
+    let usual_gap_ns = |times: &[u64]| {
+        let mut gaps_ns: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        gaps_ns.sort_unstable();
+        gaps_ns[gaps_ns.len() / 2]
+    };
+    let (slices, fine) = (times(&run.samples), times(&run.fine_samples));
+    assert!(slices.len() >= 9 && (900_000_000..1_100_000_000).contains(&usual_gap_ns(&slices)), "{slices:?}");
+    let fault = run.faults().next().unwrap();
+    let after = fine.iter().filter(|at_ns| (fault.begun_ns..fault.begun_ns + 3 * SECOND_NS).contains(*at_ns));
+    assert!(after.count() >= 30 && usual_gap_ns(&fine) <= 100_000_000, "{fine:?}");
+    let around = fault.planned_ns - SECOND_NS..fault.healed_ns.unwrap() + 4 * SECOND_NS;
+    assert!(fine.iter().all(|at_ns| around.contains(at_ns)), "{fault:?}: {fine:?}");
+    assert!(fine[0] < fault.begun_ns, "there are readings before the fault, too");
+    let panels = place.report()["plots"]["fine"].to_string();
+    assert!(panels.contains("Memory"), "{panels}");
+}
+
+#[test]
 fn a_replica_of_postgresql_takes_over_and_the_former_primary_follows_it() {
     let run = takes_over(&["drive", "kv", "--set", "records=200", "--on", "postgres-replicas"]);
     assert!(run.trials[0].ledgers[0].read_back > 0, "all records were read back");
@@ -274,12 +305,12 @@ fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
     assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (6.0, 11.6), "{killed}");
     // Sessions look for the new primary for up to a second; a busy machine delays the renewal of the key, too.
     assert!((4.0..13.0).contains(&seconds(failover, "measured_s")), "{killed}");
-    let run = plimsoll_record::data::Run::load(&place.only_run()).unwrap();
+    let run = Run::load(&place.only_run()).unwrap();
     assert!(run.trials[0].ledgers[0].read_back > 0, "the former primary has followed the new one");
 }
 
 /// Drives a cluster while its primary is lost twice, and each time another node takes over.
-fn takes_over(drive: &[&str]) -> plimsoll_record::data::Run {
+fn takes_over(drive: &[&str]) -> Run {
     let place = Place::new();
     // The second promotion needs a node that was rewound after the first. On a busy machine the later faults wait for it.
     let faults = [
@@ -302,7 +333,7 @@ fn takes_over(drive: &[&str]) -> plimsoll_record::data::Run {
     assert!(found.iter().all(is_done), "{found:?}");
     // Sessions found the new primary while the former one was away.
     assert!(seconds(&found[0], "outage_s") < 5.0, "{found:?}");
-    plimsoll_record::data::Run::load(&place.only_run()).unwrap()
+    Run::load(&place.only_run()).unwrap()
 }
 
 #[test]

@@ -6,11 +6,11 @@ use super::slices::check_generator;
 use super::{Fault, Phases, Read, all, check_time, optional_count, phase_of};
 use crate::data::Operations;
 use crate::operations::decode;
-use crate::schema::has_operations;
+use crate::schema::has_table;
 
 /// Reads the operations of all phases of which they were kept.
 pub(super) fn read_operations(connection: &Connection, phases: &mut Phases) -> Read<()> {
-    if !has_operations(connection)? {
+    if !has_table(connection, "operations")? {
         return Ok(());
     }
     let sql = "SELECT trial, phase, until_ns, generator, times FROM operations ORDER BY trial, phase";

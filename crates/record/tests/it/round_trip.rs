@@ -87,6 +87,10 @@ fn last_slice() -> Slice {
     Slice { unfinished: Some(unfinished), ..synthetic::slice(2) }
 }
 
+fn fine_samples() -> Vec<Sample> {
+    [1, 2].map(|at_ns| Sample { at_ns, values: vec![(1, 0.5), (3, at_ns as f64)], ..Sample::default() }).to_vec()
+}
+
 /// Writes one of everything.
 fn write(runs_dir: &Path, id: &str) -> Recorder {
     let recorder = synthetic::recorder(runs_dir, id);
@@ -98,6 +102,7 @@ fn write(runs_dir: &Path, id: &str) -> Recorder {
     recorder.slice(0, 0, synthetic::slice(1)).unwrap();
     let sample = Sample { at_ns: 1, values: vec![(0, 0.5), (1, f64::NAN), (2, 0.0)], ..Sample::default() };
     recorder.sample(sample).unwrap();
+    recorder.fine_samples(fine_samples()).unwrap();
     recorder.slice(0, 0, last_slice()).unwrap();
     recorder.sample(synthetic::sample(0, 2)).unwrap();
     recorder.operations(0, 0, operations()).unwrap();
@@ -128,6 +133,7 @@ fn everything_that_was_handed_over_is_read_back() {
     assert_eq!(run.events, [event(1, Some(0)), event(2, None)]);
     let odd = Sample { at_ns: 1, values: vec![(0, 0.5), (2, 0.0)], ..Sample::default() };
     assert_eq!(run.samples, [odd, synthetic::sample(0, 0), synthetic::sample(0, 2)]);
+    assert_eq!(run.fine_samples, fine_samples());
 
     let trial = &run.trials[0];
     assert_eq!((&trial.header, trial.end_ns), (&synthetic::trial(0), Some(77)));

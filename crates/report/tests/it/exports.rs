@@ -7,12 +7,12 @@ use std::io;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use plimsoll_analysis::operations::operations;
-use plimsoll_analysis::samples::{samples, series};
+use plimsoll_analysis::samples::{fine_samples, samples, series};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::spans::spans;
 use plimsoll_analysis::view;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{Operation, Operations, Run, RunState};
+use plimsoll_record::data::{Operation, Operations, Run, RunState, Sample};
 use plimsoll_report::columnar;
 use serde_json::Value;
 
@@ -141,6 +141,7 @@ fn tables(run: &Run) -> Vec<(&'static str, Read)> {
         ("operations", read(|out| columnar::operations(out, operations(run)))),
         ("series", read(|out| columnar::series(out, series(run)))),
         ("samples", read(|out| columnar::samples(out, samples(run)))),
+        ("fine_samples", read(|out| columnar::fine_samples(out, fine_samples(run)))),
         ("spans", read(|out| columnar::spans(out, &spans(run)))),
         ("answers", read(|out| columnar::answers(out, &view))),
         ("phases", read(|out| columnar::phases(out, &view))),
@@ -185,6 +186,21 @@ fn tables_have_the_counts_of_the_recording_with_types() {
     let kinds = tables["spans"].1.iter().filter(|row| row["kind"] == Field::Str("phase".into()));
     assert_eq!(kinds.count(), phases);
     assert!(!tables["answers"].1.is_empty() && !tables["goals"].1.is_empty());
+}
+
+#[test]
+fn fine_readings_have_a_table_of_their_own() {
+    let mut run = study::complete();
+    let values = vec![(0, 0.5), (1, 2.0)];
+    run.fine_samples = vec![Sample { at_ns: 1_050_000_000, values, ..Sample::default() }];
+    let tables: BTreeMap<_, _> = tables(&run).into_iter().collect();
+    let values: usize = run.samples.iter().map(|sample| sample.values.len()).sum();
+    assert_eq!(tables["samples"].1.len(), values, "a mean over samples is of slices");
+    let rows = tables["fine_samples"].1.iter().map(|row| [&row["at_s"], &row["series"], &row["value"]]);
+    let wanted = [(0, 0.5), (1, 2.0)].map(|(series, value)| (Field::Long(series), Field::Double(value)));
+    let at = Field::Double(1.05);
+    let wanted = wanted.each_ref().map(|(series, value)| [&at, series, value]);
+    assert_eq!(rows.collect::<Vec<_>>(), wanted);
 }
 
 #[test]

@@ -85,6 +85,21 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
 }
 
 #[test]
+fn fine_readings_are_of_series_of_slices_and_of_some_samplers() {
+    let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
+    let server = ServerProcesses::default();
+    server.set(vec![crate::site(0, std::process::id())]);
+    let have_fine = ["memory", "disk", "network", "tcp", "interrupts", "pressure", "cgroup"];
+    for mut read in open(&names, &server).0.into_iter().map(Read::new) {
+        read.next(Duration::ZERO);
+        let fine = read.fine();
+        assert_eq!(!fine.is_empty(), have_fine.contains(&read.name), "{}: {fine:?}", read.name);
+        let of_slices: Vec<_> = read.next(Duration::from_secs(1)).into_iter().map(|(series, _)| series).collect();
+        assert!(fine.iter().all(|series| of_slices.contains(series)), "{}: {fine:?}, {of_slices:?}", read.name);
+    }
+}
+
+#[test]
 fn the_shares_of_a_core_add_up_and_a_busy_one_is_seen() {
     let mut cpu = one("cpu");
     cpu.next(Duration::ZERO);

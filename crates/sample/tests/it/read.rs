@@ -36,6 +36,12 @@ impl Read {
         found
     }
 
+    /// Returns the series of fine readings.
+    pub fn fine(&mut self) -> Vec<Series> {
+        let readings = self.sampler.fine();
+        readings.iter().map(|reading| reading.series(self.name, &reading.subject)).collect()
+    }
+
     /// The named value of the next reading.
     pub fn value(&mut self, elapsed: Duration, subject: &str, name: &str) -> Option<f64> {
         let found = self.next(elapsed);

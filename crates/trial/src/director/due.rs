@@ -161,6 +161,7 @@ impl Director<'_> {
         if has_ended(over, due(delay).checked_sub(LEAD).unwrap_or(start.at)) {
             return None;
         }
+        self.begin_fine();
         let (changes, chosen_for) = (self.directed().changes, delay);
         let mut nodes = self.choose(what);
         let (changing, is_stale) = loop {

@@ -122,6 +122,7 @@ impl Director<'_> {
 
     /// Heals a fault.
     pub(super) fn heal(&self, what: &FaultAction, nodes: Nodes, begun: &Begun, ordinal: u32) -> Result<(), TrialError> {
+        self.begin_fine();
         match what {
             FaultAction::Kill(_) | FaultAction::Stop(_) => {
                 let _changing = self.change();

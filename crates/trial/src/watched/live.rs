@@ -70,8 +70,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     let grammar = followed.as_ref().map(|(grammar, ..)| *grammar);
     let header = spec.header(&[label.to_owned()], base_us * 1_000, second_ns as u64, Vec::new());
     let recorder = Recorder::create(spec.runs_dir, &header)?;
-    let fold = Mutex::new(Fold::new(false));
-    let sinks = Sinks { clock, recorder: &recorder, sink, fold, readings: Default::default() };
+    let sinks = Sinks::new(clock, &recorder, sink, Fold::new(false));
     sinks.show(&Told::BeginRun(Box::new(header)));
     for (name, why) in unavailable {
         sinks.event(None, Level::Info, EventClass::Sampler, &name, format!("{name}: {why}"))?;

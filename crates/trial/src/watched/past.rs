@@ -50,8 +50,7 @@ pub(super) fn past(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     let notices = read.iter().flat_map(|(log, read)| read.notices(&log.label)).collect();
     let header = spec.header(&labels, base_us.saturating_mul(1_000), length_us as u64 * 1_000, notices);
     let recorder = Recorder::create(spec.runs_dir, &header)?;
-    let fold = Mutex::new(Fold::new(false));
-    let sinks = Sinks { clock: Clock::start(), recorder: &recorder, sink, fold, readings: Default::default() };
+    let sinks = Sinks::new(Clock::start(), &recorder, sink, Fold::new(false));
     sinks.show(&Told::BeginRun(Box::new(header)));
     let mut samples = Samples::default();
     let mut end_ns = 0;

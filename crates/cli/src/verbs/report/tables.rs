@@ -14,8 +14,8 @@ use plimsoll_trial::{TrialError, write_error};
 use super::{ELSEWHERE, Output, must_not_overwrite};
 
 /// Names of the tables. A file has the name of its table.
-const TABLES: [&str; 9] =
-    ["slices", "histograms", "operations", "series", "samples", "spans", "answers", "phases", "goals"];
+const TABLES: [&str; 10] =
+    ["slices", "histograms", "operations", "series", "samples", "fine_samples", "spans", "answers", "phases", "goals"];
 
 /// Advice if the output is a file.
 const NO_FILE: &str = "--format parquet writes several files: give --output a directory, or the name of a new one";
@@ -61,6 +61,7 @@ fn write(table: &str, file: &File, run: &Run, view: &RunView) -> std::io::Result
         "operations" => columnar::operations(file, operations::operations(run)),
         "series" => columnar::series(file, samples::series(run)),
         "samples" => columnar::samples(file, samples::samples(run)),
+        "fine_samples" => columnar::fine_samples(file, samples::fine_samples(run)),
         "spans" => columnar::spans(file, &spans::spans(run)),
         "answers" => columnar::answers(file, view),
         "phases" => columnar::phases(file, view),
