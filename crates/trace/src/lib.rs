@@ -9,6 +9,7 @@
 //! | `call`, `times` | the calls; how long they took |
 //! | `bpf`, `programs`, `assembler` | the first way: programs that the kernel runs |
 //! | `proc` | the second: looking again and again at what threads wait for |
+//! | `blocks` | requests to block devices, and how long they took |
 //! | `files`, `openings` | which files a process uses, and how |
 //! | `notify` | how the files of a directory are used, by whomever |
 //! | `place`, `processes`, `tracefs` | from `/proc` and tracefs: paths, descendants, tracepoints |
@@ -17,6 +18,7 @@
 //! What it is not: a profiler, or a general tracer.
 
 mod assembler;
+mod blocks;
 mod bpf;
 mod call;
 mod error;
@@ -33,6 +35,7 @@ mod traced;
 mod tracefs;
 mod tracer;
 
+pub use blocks::{BlockRequest, BlockTracer, BlocksSeen, DeviceNumber};
 pub use call::Call;
 pub use error::TraceError;
 pub use files::{FileTracer, FileUse, FilesSeen};
