@@ -152,7 +152,7 @@ impl Maps {
         find_request(&mut asm, point)?;
         lookup(&mut asm, &self.issued, REQUEST);
         asm.jump_if(R0, If::NotEqual, 0, "issued");
-        // All flushes have the same sector: of two at once by several queues one is known.
+        // Of two flushes at once, by several queues of a device, one is known.
         asm.jump_if(R7, If::Equal, BlockRequest::Flush.number(), "lost");
         asm.jump("out");
         asm.label("issued");
@@ -189,7 +189,12 @@ fn find_request(asm: &mut Assembler, point: &Tracepoint) -> Result<(), TraceErro
     asm.label("kind");
     asm.store(Width::Word, FP, REQUEST as i16 + 4, R7);
     asm.transfer(Width::Word, (FP, REQUEST as i16), (R6, point.offset("dev")? as i16));
-    asm.transfer(Width::Double, (FP, REQUEST as i16 + 8), (R6, point.offset("sector")? as i16));
+    asm.load(Width::Double, R1, R6, point.offset("sector")? as i16);
+    // A flush has no sector: 0 at its beginning, and -1 at its end.
+    asm.jump_if(R7, If::NotEqual, BlockRequest::Flush.number(), "sector");
+    asm.set(R1, 0);
+    asm.label("sector");
+    asm.store(Width::Double, FP, REQUEST as i16 + 8, R1);
     Ok(())
 }
 
