@@ -5,4 +5,5 @@
 mod blocks;
 mod child;
 mod files;
+mod waits;
 mod ways;
