@@ -85,7 +85,7 @@ fn requests_to_a_device_are_counted_as_the_kernel_counts_them_and_timed() {
         assert!(traced + seen.lost >= wanted && traced + seen.lost + 1 >= counted, "{request:?}: {traced} {counted}");
         assert!(traced <= counted + 1, "{request:?}: {traced} {counted}");
         let fastest = times(request).quantile(0.0);
-        assert!(fastest.is_some_and(|ns| ns > 1_000), "{request:?}: {fastest:?}");
+        assert!(fastest.is_some_and(|ns| ns > 100), "{request:?}: {fastest:?}");
     }
     // One after the other: together they took no longer than all of it.
     let sum_ns: u64 = WANTED.iter().map(|(request, _)| times(*request).sum_ns()).sum();
