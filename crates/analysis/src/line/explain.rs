@@ -75,6 +75,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         // Use by thread, segments and interrupts are parts of what others measure, and grow with the work.
         "server" if series.name == "busy" => return None,
         "interrupts" => return None,
+        "offcpu" if series.name == "waits" => return None,
         "tcp" if matches!(series.name.as_str(), "sent_segments" | "received_segments") => return None,
         "server" if !subject.is_empty() && is_use => (format!("the CPU of {subject}"), Some(100.0 * cores)),
         "server" if series.name == "stopped" => {
