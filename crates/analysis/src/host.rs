@@ -205,6 +205,7 @@ fn title(sampler: &str, subject: &str) -> String {
         "cpu" => "CPU".to_string(),
         "tcp" => "TCP".to_string(),
         "cgroup" => "Control group".to_string(),
+        "offcpu" => "Off CPU".to_string(),
         other => number::capital(other),
     };
     // `cpu0` of the sampler `cpu` is CPU 0.
@@ -220,7 +221,7 @@ fn primary(sampler: &str, subject: &str, unit: &str, busiest_disk: Option<&str>)
         "disk" => Some(subject) == busiest_disk && matches!(unit, "B/s" | "1/s" | "ms" | "%"),
         "tasks" => unit == "tasks",
         "generator" | "server" => unit == "%" && subject.is_empty(),
-        "pressure" | "fsync" => true,
+        "pressure" | "fsync" | "offcpu" => true,
         _ => false,
     }
 }

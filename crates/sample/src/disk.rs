@@ -86,54 +86,53 @@ fn is_wanted(name: &str, counts: &Counts, size_sectors: impl Fn(&str) -> Option<
 }
 
 /// A device that is read.
-struct Device {
-    name: String,
+pub(crate) struct Device {
+    pub(crate) name: String,
     /// Subject of its series: its name, for the own disk of a node after the node's.
-    subject: String,
+    pub(crate) subject: String,
     /// Counts at the last reading.
     before: Option<Counts>,
 }
 
-pub(crate) struct Disk {
-    diskstats: ProcFile,
+/// Devices that are read: those of the host, and those of nodes behind them.
+pub(crate) struct Devices {
+    pub(crate) all: Vec<Device>,
     processes: ServerProcesses,
     /// Change that the disks of nodes are of.
     change: u64,
-    /// Devices of the host, and those of nodes behind them.
-    devices: Vec<Device>,
     host_count: usize,
 }
 
-impl Disk {
-    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
-        let (diskstats, text) = ProcFile::open_and_read("/proc/diskstats")?;
+impl Devices {
+    /// Returns the devices of the host in the text of `/proc/diskstats`.
+    pub(crate) fn find(text: &str, processes: ServerProcesses) -> Result<Self, Unavailable> {
         // Partitions have no directory of their own there; a slash in a device's name becomes an exclamation mark.
         // Without a medium, or without a file behind it, a device has no size.
         let size_sectors = |name: &str| {
             let path = Path::new("/sys/block").join(name.replace('/', "!")).join("size");
             std::fs::read_to_string(path).ok()?.trim().parse().ok()
         };
-        let wanted = parse(&text).into_iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
+        let wanted = parse(text).into_iter().filter(|(name, counts)| is_wanted(name, counts, size_sectors));
         let device = |name: &str| Device { name: name.to_owned(), subject: name.to_owned(), before: None };
-        let devices: Vec<_> = wanted.map(|(name, _)| device(name)).collect();
-        if devices.is_empty() {
+        let all: Vec<_> = wanted.map(|(name, _)| device(name)).collect();
+        if all.is_empty() {
             return Err(Unavailable("/proc/diskstats lists no block device".into()));
         }
-        let host_count = devices.len();
-        Ok(Self { diskstats, processes, change: 0, devices, host_count })
+        let host_count = all.len();
+        Ok(Self { all, processes, change: 0, host_count })
     }
 
     /// Takes the disks that were made for nodes: those of the host are read anyway.
-    fn take_sites(&mut self) {
+    pub(crate) fn take_sites(&mut self) {
         let Some(sites) = self.processes.since(self.change) else { return };
         self.change = sites.change;
-        self.devices.truncate(self.host_count);
+        self.all.truncate(self.host_count);
         let table = std::fs::read_to_string(MOUNTS_FILE).unwrap_or_default();
         for site in &sites.all {
             let Some(name) = device_of(&site.directory, &table).filter(|name| is_made_up(name)) else { continue };
-            if self.devices.iter().all(|known| known.name != name) {
+            if self.all.iter().all(|known| known.name != name) {
                 let subject = format!("{} {name}", node_name(site));
-                self.devices.push(Device { name, subject, before: None });
+                self.all.push(Device { name, subject, before: None });
             }
         }
     }
@@ -143,28 +142,44 @@ impl Disk {
 /// block device. The directory itself is not looked at: its disk may be one that does not answer.
 fn device_of(directory: &Path, table: &str) -> Option<String> {
     let above = mounts(table).filter(|mount| directory.starts_with(&mount.mount_point));
-    let (major, minor) = above.max_by_key(|mount| mount.mount_point.as_os_str().len())?.device;
+    name_of(above.max_by_key(|mount| mount.mount_point.as_os_str().len())?.device)
+}
+
+/// Returns the name of the device with these major and minor numbers.
+pub(crate) fn name_of((major, minor): (u32, u32)) -> Option<String> {
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     Some(link.file_name()?.to_str()?.replace('!', "/"))
 }
 
+pub(crate) struct Disk {
+    diskstats: ProcFile,
+    devices: Devices,
+}
+
+impl Disk {
+    pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
+        let (diskstats, text) = ProcFile::open_and_read("/proc/diskstats")?;
+        Ok(Self { diskstats, devices: Devices::find(&text, processes)? })
+    }
+}
+
 impl Sampler for Disk {
     fn sample(&mut self) -> Vec<Reading> {
-        self.take_sites();
+        self.devices.take_sites();
         let mut all = Vec::new();
         let Ok(text) = self.diskstats.read() else { return all };
         for (name, counts) in parse(&text) {
-            let Some(device) = self.devices.iter_mut().find(|known| known.name == name) else { continue };
+            let Some(device) = self.devices.all.iter_mut().find(|known| known.name == name) else { continue };
             all.extend(readings(&device.subject, &counts, device.before.replace(counts).as_ref()));
         }
         all
     }
 
     fn fine(&mut self) -> Vec<Reading> {
-        self.take_sites();
+        self.devices.take_sites();
         let Ok(text) = self.diskstats.read() else { return Vec::new() };
         let read = parse(&text).into_iter().filter_map(|(name, counts)| {
-            let device = self.devices.iter().find(|known| known.name == name)?;
+            let device = self.devices.all.iter().find(|known| known.name == name)?;
             // Mean times are of whole slices.
             Some(readings(&device.subject, &counts, None))
         });

@@ -17,6 +17,8 @@
 //! | `cgroup` | control groups: limits that were met, memory, I/O, waits, frozen |
 //! | `generator` | this process: CPU, run-queue delay, memory, threads, context switches |
 //! | `server` | the servers' processes, [`ServerProcesses`], with all their descendants: all together and each node |
+//! | `block` | requests to devices, and the duration of each |
+//! | `offcpu` | waits of the servers' threads that nothing can interrupt, and the duration of each |
 //! | `fsync` | flushes of the servers' processes, and the duration of each |
 //! | `namespaces` | network namespaces of nodes that have a host of their own |
 //! | `threads` | threads: the time that they waited for a processor, and the names of those that ran most |
@@ -30,6 +32,7 @@
 //! anew and builds whole structures at every reading, one per process with 52 fields. Once a slice that would not
 //! hurt; but what is needed here is eight short parsers, which is less than what would have to be known of it.
 
+mod block;
 mod cgroup;
 mod cpu;
 mod disk;
@@ -40,6 +43,7 @@ mod interrupts;
 mod memory;
 mod namespaces;
 mod network;
+mod offcpu;
 mod pressure;
 mod proc_file;
 pub mod room;
@@ -76,6 +80,26 @@ const FSYNC: SamplerSpec = SamplerSpec {
         "fsync",
         "the server's fsync, fdatasync and the like: how many, and how long each takes",
         &[("flushes", "1/s"), ("lost", "1/s"), ("flush_time", "ns")],
+    )
+};
+
+/// A sampler that each request to a device takes longer with.
+const BLOCK: SamplerSpec = SamplerSpec {
+    by_default: false,
+    ..spec(
+        "block",
+        "per device: reads, writes and flushes, and how long each takes in the device",
+        &[("read_time", "ns"), ("write_time", "ns"), ("flush_time", "ns"), ("lost", "1/s")],
+    )
+};
+
+/// A sampler that each context switch of the machine takes longer with.
+const OFFCPU: SamplerSpec = SamplerSpec {
+    by_default: false,
+    ..spec(
+        "offcpu",
+        "the server's threads off the processor, waiting for a device, a page or the kernel: how long, and each wait",
+        &[("waits", "1/s"), ("waiting", "%"), ("lost", "1/s"), ("wait_time", "ns")],
     )
 };
 
@@ -159,7 +183,7 @@ const SERVER: Names = &[
 
 /// Samplers that are read on a thread of their own: they take longer, or may wait. The others are read at one moment,
 /// because reports compare their values.
-const APART: [&str; 3] = ["tcp", "cgroup", "fsync"];
+const APART: [&str; 5] = ["tcp", "cgroup", "fsync", "block", "offcpu"];
 
 type Opened = Result<Box<dyn Sampler>, Unavailable>;
 
@@ -213,6 +237,8 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
         |processes| boxed(server::ServerSampler::open(processes.clone())),
     ),
     (FSYNC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
+    (BLOCK, |processes| boxed(block::Block::open(processes.clone()))),
+    (OFFCPU, |processes| boxed(offcpu::OffCpu::open(processes.clone()))),
 ];
 
 fn boxed<S: Sampler + 'static>(sampler: Result<S, Unavailable>) -> Opened {

@@ -113,6 +113,16 @@ pub(crate) fn follow(map: &Map, pids: Option<BTreeSet<u32>>) -> Result<(), Trace
     Ok(())
 }
 
+/// Removes processes that have ended.
+pub(crate) fn forget_ended(processes: &Map) -> Result<(), TraceError> {
+    let mut followed = Vec::new();
+    processes.each::<4, 1>(|pid, _| followed.push(*pid)).map_err(TraceError::of("bpf(2), to read a map"))?;
+    for pid in followed.iter().filter(|pid| !is_there(u32::from_ne_bytes(**pid))) {
+        drop(processes.remove(pid));
+    }
+    Ok(())
+}
+
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
     attached.run(&programs.gone(), &tracefs.needed("sched/sched_process_exit")?)?;
     let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
@@ -172,11 +182,7 @@ impl Source for Bpf {
         keys.iter().for_each(|key| drop(self.maps.times.remove(key)));
         seen.gone.iter().for_each(|pid| drop(self.maps.names.remove(&pid.to_ne_bytes())));
         self.known = seen.calls.keys().map(|(pid, _)| *pid).filter(|pid| !seen.gone.contains(pid)).collect();
-        let mut followed = Vec::new();
-        self.maps.processes.each::<4, 1>(|pid, _| followed.push(*pid)).map_err(failed())?;
-        for pid in followed.iter().filter(|pid| !is_there(u32::from_ne_bytes(**pid))) {
-            drop(self.maps.processes.remove(pid));
-        }
+        forget_ended(&self.maps.processes)?;
         let mut unfinished = unfinished(&self.maps.threads, self.threshold_ns).map_err(failed())?;
         let (now_ns, threshold_ns) = (sys::now_ns(), self.threshold_ns);
         self.maps

@@ -18,8 +18,8 @@ use crate::tracefs::Tracepoint;
 pub(crate) const PROCESSES_MAX: u32 = 16_384;
 /// Most threads that have made a traced call and live.
 const THREADS_MAX: u32 = 8_192;
-/// Most buckets of all processes and calls together.
-const BUCKETS_MAX: u32 = 32_768;
+/// Most buckets of all processes and calls, or devices and kinds of requests, together.
+pub(crate) const BUCKETS_MAX: u32 = 32_768;
 
 /// Offset of a system call's number, which its first argument or its return value follows.
 const NUMBER: i16 = 8;
@@ -290,17 +290,7 @@ impl Programs<'_> {
         asm.store(Width::Half, FP, KEY as i16 + 4, R1);
         bucket(asm);
         asm.store(Width::Half, FP, KEY as i16 + 6, R1);
-        lookup(asm, &self.maps.times, KEY);
-        asm.jump_if(R0, If::NotEqual, 0, "add");
-        asm.store_value(Width::Double, FP, ONE as i16, 0);
-        const ONLY_NEW: i32 = 1;
-        update(asm, &self.maps.times, KEY, ONE, ONLY_NEW);
-        // Where another processor was first, it is there as well.
-        lookup(asm, &self.maps.times, KEY);
-        asm.jump_if(R0, If::Equal, 0, "lost");
-        asm.label("add");
-        asm.set(R1, 1);
-        asm.add_at_once(R0, 0, R1);
+        count_in(asm, &self.maps.times, KEY, ONE);
         asm.set_wide(R1, self.threshold_ns);
         asm.jump_if_register(R9, If::Below, R1, "out");
         asm.store(Width::Double, FP, at(record::START), R7);
@@ -398,6 +388,21 @@ pub(crate) fn update(asm: &mut Assembler, map: &Map, key: i32, value: i32, flags
     asm.call(Function::MapUpdate);
 }
 
+/// Adds one to the count of the key on the stack; the stack's 8 bytes at `zero` are lost.
+pub(crate) fn count_in(asm: &mut Assembler, counts: &Map, key: i32, zero: i32) {
+    const ONLY_NEW: i32 = 1;
+    lookup(asm, counts, key);
+    asm.jump_if(R0, If::NotEqual, 0, "add");
+    asm.store_value(Width::Double, FP, zero as i16, 0);
+    update(asm, counts, key, zero, ONLY_NEW);
+    // Where another processor was first, it is there as well.
+    lookup(asm, counts, key);
+    asm.jump_if(R0, If::Equal, 0, "lost");
+    asm.label("add");
+    asm.set(R1, 1);
+    asm.add_at_once(R0, 0, R1);
+}
+
 /// R1, a signed number of 32 bits, becomes one of 64.
 fn negative_of_word(asm: &mut Assembler) {
     asm.with(Do::ShiftLeft, R1, 32);
@@ -405,7 +410,7 @@ fn negative_of_word(asm: &mut Assembler) {
 }
 
 /// R1 = the bucket of R9, as [`crate::times::bucket_of`] has it. R9 stays.
-fn bucket(asm: &mut Assembler) {
+pub(crate) fn bucket(asm: &mut Assembler) {
     const LOG: R = R2;
     asm.copy(R1, R9);
     asm.jump_if(R9, If::Below, 1 << (FINE + 1), "bucket");

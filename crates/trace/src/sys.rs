@@ -55,6 +55,8 @@ fn descriptor(raw: RawFd) -> OwnedFd {
 pub(crate) enum MapKind {
     Hash = 1,
     Array = 2,
+    /// A hash map that forgets what was used longest ago when it is full.
+    RecentHash = 9,
     Ring = 27,
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    ClockChange, Launch, LimitChange, Limits, Link, Node, NodeChoice, NodeSite, Nodes, ProgramChange, Servers, Span, StoreError,
-    StoreErrorKind,
+    ClockChange, Launch, LimitChange, Limits, Link, Node, NodeChoice, NodeSite, Nodes, ProgramChange, Servers, Span,
+    StoreError, StoreErrorKind,
 };
 
 /// Time that planned work takes.

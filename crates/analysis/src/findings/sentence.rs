@@ -519,7 +519,7 @@ fn next(watched: &WatchedSeries) -> &'static str {
         }
         "generator" => "Give the generator more processors, or lower the rate: it may be what is slow.",
         "cpu" | "tasks" | "interrupts" => "Look for programs beside the server, and repeat the run without them.",
-        "disk" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
+        "disk" | "block" | "fsync" => "Give the data a disk of its own, or a faster one, and repeat the run.",
         "pressure" => "Give the server more of this resource, or take its neighbours away, and repeat the run.",
         "memory" => "Give the server more memory, or limit its cache, and repeat the run.",
         "network" => "Look for other traffic on this link, and repeat the run without it.",
@@ -550,7 +550,9 @@ mod tests {
 
     #[test]
     fn a_next_step_is_that_of_the_source() {
-        assert!(next(&watched("disk", Meaning::Figure)).contains("disk of its own"));
+        for source in ["disk", "block"] {
+            assert!(next(&watched(source, Meaning::Figure)).contains("disk of its own"));
+        }
         assert!(next(&watched("generator", Meaning::Figure)).contains("more processors"));
         assert!(next(&watched(STORE, Meaning::Cycle)).contains("cycles rarer"));
         assert!(next(&watched(STORE, Meaning::Figure)).contains("plimsoll ab"));

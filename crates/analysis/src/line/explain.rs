@@ -75,6 +75,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         // Use by thread, segments and interrupts are parts of what others measure, and grow with the work.
         "server" if series.name == "busy" => return None,
         "interrupts" => return None,
+        "offcpu" if series.name == "waits" => return None,
         "tcp" if matches!(series.name.as_str(), "sent_segments" | "received_segments") => return None,
         "server" if !subject.is_empty() && is_use => (format!("the CPU of {subject}"), Some(100.0 * cores)),
         "server" if series.name == "stopped" => {
@@ -88,6 +89,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         of @ ("server" | "tcp" | "cgroup") if !subject.is_empty() => (format!("{of} of {subject}: {name}"), None),
         "server" if series.name == "run_queue_delay" => ("the server's wait for a processor".to_string(), None),
         "server" if series.unit == "%" && is_use => (SERVER_CPU.to_string(), Some(100.0 * cores)),
+        "offcpu" if series.name == "waiting" => ("the server's waits in the kernel".to_string(), None),
         "disk" if series.name == "busy" => (format!("disk {subject}"), Some(100.0)),
         // Of what a store counts, what grows with the work that it is given explains nothing.
         STORE if series.kind == SeriesKind::Total && series.unit == "1/s" => return None,

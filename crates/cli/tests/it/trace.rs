@@ -116,16 +116,19 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
 }
 
 #[test]
-fn a_drive_shows_the_syncs_of_its_server() {
+fn a_drive_shows_the_syncs_of_its_server_its_waits_and_the_requests_to_devices() {
     let place = Place::new();
     let load = "drive kv --mix update=1 --set records=500 --on postgres --clients 4 --think 5ms";
-    let ran = place.line(&format!("{load} --for 3s --warmup 0s --samplers default,fsync")).expect(0);
-    ran.says("Sampled times").says("fsync flush time");
+    let ran = place.line(&format!("{load} --for 3s --warmup 0s --samplers default,fsync,block,offcpu")).expect(0);
+    ran.says("Sampled times").says("fsync flush time").says("offcpu wait time");
     let sampled = &place.driven()["sampled"][0];
     assert!(sampled["count"].as_u64() > Some(20) && sampled["max_ns"].as_u64() > Some(10_000), "{sampled:#}");
     let report = place.report();
     let panels = report["plots"]["host"].as_array().unwrap();
     assert!(panels.iter().any(|panel| panel["name"] == "Fsync, flush time" && panel["unit"] == "ms"), "{panels:#?}");
+    assert!(panels.iter().any(|panel| panel["name"] == "Off CPU, wait time" && panel["unit"] == "ms"), "{panels:#?}");
+    let is_of_device = |name: &str| name.starts_with("Block ") && name.ends_with(", write time");
+    assert!(panels.iter().any(|panel| panel["name"].as_str().is_some_and(is_of_device)), "{panels:#?}");
     // It is read where it is asked for.
     let plan = place.run(&["drive", "tpcb", "--on", "postgres", "--for", "1s", "--print-plan"]).expect(0);
     assert!(!plan.out.contains("samplers"), "{}", plan.out);

@@ -167,7 +167,7 @@ pub fn latencies<'a>(view: &RunView, full: bool) -> Body<'a> {
 
 /// Lists the times that samplers took individually.
 pub fn sampled<'a>(view: &RunView, full: bool) -> Body<'a> {
-    let note = "times of single operations of the server, as samplers saw them";
+    let note = "times of single operations of the server and of devices, as samplers saw them";
     timed(view, full, ("Sampled times", "what", note), |phase| &phase.sampled)
 }
 

@@ -24,12 +24,13 @@ fn burn(time: Duration) -> Duration {
 #[test]
 fn each_name_opens_or_says_why_not() {
     let names: Vec<String> = specs().iter().map(|spec| spec.name.to_owned()).collect();
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 13);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 15);
     let (opened, unavailable) = open(&names, &ServerProcesses::default());
     // The counters of a store are read by the owner of the store.
-    assert_eq!(opened.len() + unavailable.len(), 12);
+    assert_eq!(opened.len() + unavailable.len(), 14);
     for (name, reason) in &unavailable {
-        let may_be_away = matches!(name.as_str(), "pressure" | "disk" | "network" | "server" | "fsync" | "cgroup");
+        let may_be_away =
+            ["pressure", "disk", "network", "server", "fsync", "block", "offcpu", "cgroup"].contains(&name.as_str());
         assert!(may_be_away, "{name}: {reason}");
     }
     let (opened, unavailable) = open(&["weather".to_owned()], &ServerProcesses::default());
@@ -72,7 +73,7 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
             assert!(reading_number == 0 || !found.is_empty(), "{source} reads nothing");
             for (series, value) in found {
                 assert!(value.is_finite() && value >= 0.0, "{series:?}: {value}");
-                if series.unit == "%" && !matches!(source, "generator" | "server" | "cgroup") {
+                if series.unit == "%" && !matches!(source, "generator" | "server" | "cgroup" | "offcpu") {
                     // A clock that ticks every 4 ms has seen two of them too many in 60 ms, and pressure is added up later.
                     let most = if source == "pressure" { 200.0 } else { 115.0 };
                     assert!(value <= most, "{series:?}: {value}");
@@ -198,6 +199,31 @@ fn a_sync_is_seen_on_the_disk_as_a_write() {
     for subject in subjects {
         assert!(std::path::Path::new("/sys/block").join(subject).exists(), "{subject} is no whole device");
     }
+}
+
+#[test]
+fn requests_to_the_disk_are_timed_one_by_one() {
+    use plimsoll_core::SampleValue;
+    let place = crate::directory_on_a_device();
+    let (mut opened, unavailable) = open(&["block".to_owned()], &ServerProcesses::default());
+    assert_eq!(unavailable, [], "this needs root");
+    let (_, sampler) = &mut opened[0];
+    sampler.sample();
+    let start = Instant::now();
+    let mut file = std::fs::File::create(place.path().join("data")).unwrap();
+    for _ in 0..20 {
+        file.write_all(&[7; 4096]).unwrap();
+        file.sync_all().unwrap();
+    }
+    let elapsed_ns = start.elapsed().as_nanos() as u64;
+    let mut count = 0;
+    for one in sampler.sample().iter().filter(|one| one.name == "write_time") {
+        let SampleValue::Distribution(times) = &one.found else { panic!("{one:?}") };
+        assert!(std::path::Path::new("/sys/block").join(&one.subject).exists(), "{} is no device", one.subject);
+        assert!(one.unit == "ns" && times.value_at_quantile(0.5) < elapsed_ns, "{one:?} in {elapsed_ns} ns");
+        count += times.len();
+    }
+    assert!(count >= 20, "{count} writes of 20 syncs");
 }
 
 #[test]

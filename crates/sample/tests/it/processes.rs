@@ -255,3 +255,34 @@ fn syncs_of_the_servers_processes_are_counted_and_timed() {
     assert_eq!(counts(), (8.0, 0.0, 5));
     assert_eq!(counts(), (8.0, 0.0, 0));
 }
+
+#[test]
+fn waits_of_the_servers_threads_for_a_device_are_counted_and_timed() {
+    use plimsoll_core::SampleValue;
+    let place = crate::directory_on_a_device();
+    let file = place.path().join("file");
+    let server = ServerProcesses::default();
+    let (mut opened, unavailable) = plimsoll_sample::open(&["offcpu".to_owned()], &server);
+    assert_eq!(unavailable, [], "this needs root");
+    let (_, sampler) = &mut opened[0];
+    assert_eq!(sampler.sample(), [], "there is no server");
+    // Each write makes a new block, which a sync has to put on the device.
+    let write = format!("dd if=/dev/zero of={} bs=4k count=20 oflag=dsync 2>/dev/null; echo done; ", file.display());
+    let mut shell = Shell::start(&format!("read _; {write}read _"), place.path());
+    server.set(vec![site(0, shell.child.id())]);
+    let mut counts = || {
+        let read = sampler.sample();
+        let [waits, waiting, lost, times] = &read[..] else { panic!("{read:?}") };
+        let SampleValue::Distribution(of) = &times.found else { panic!("{times:?}") };
+        (waits.number(), waiting.number(), lost.number(), of.len())
+    };
+    let (before, waited_s, ..) = counts();
+    let began = Instant::now();
+    shell.go_on();
+    assert_eq!(shell.hear(), "done");
+    let took_s = began.elapsed().as_secs_f64();
+    let (waits, waiting_s, lost, new) = counts();
+    assert!(waits - before + lost >= 10.0 && waits - before == new as f64, "{before} {waits} {lost} {new}");
+    let waited_s = waiting_s - waited_s;
+    assert!(waited_s > 0.0 && waited_s < 2.0 * took_s, "{waited_s} of {took_s} s");
+}
