@@ -7,12 +7,12 @@ use crate::disk::{Devices, name_of};
 use crate::proc_file::ProcFile;
 use crate::server::ServerProcesses;
 
-pub(crate) struct Block {
+pub(crate) struct RequestTimes {
     tracer: BlockTracer,
     devices: Devices,
 }
 
-impl Block {
+impl RequestTimes {
     pub(crate) fn open(processes: ServerProcesses) -> Result<Self, Unavailable> {
         let (_, text) = ProcFile::open_and_read("/proc/diskstats")?;
         let devices = Devices::find(&text, processes)?;
@@ -24,7 +24,7 @@ impl Block {
     }
 }
 
-impl Sampler for Block {
+impl Sampler for RequestTimes {
     fn sample(&mut self) -> Vec<Reading> {
         self.devices.take_sites();
         let Ok(seen) = self.tracer.read() else { return Vec::new() };

@@ -237,7 +237,7 @@ const ALL: &[(SamplerSpec, fn(&ServerProcesses) -> Opened)] = &[
         |processes| boxed(server::ServerSampler::open(processes.clone())),
     ),
     (FSYNC, |processes| boxed(fsync::Fsync::open(processes.clone()))),
-    (BLOCK, |processes| boxed(block::Block::open(processes.clone()))),
+    (BLOCK, |processes| boxed(block::RequestTimes::open(processes.clone()))),
     (OFFCPU, |processes| boxed(offcpu::OffCpu::open(processes.clone()))),
 ];
 
