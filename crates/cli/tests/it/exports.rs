@@ -45,7 +45,7 @@ fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
         let files = std::fs::read_dir(directory).unwrap();
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
     };
-    assert_eq!(names(&run.join("tables")).len(), 9);
+    assert_eq!(names(&run.join("tables")).len(), 10);
     let book = include_str!("../../../../docs/src/exports.md");
     let queries: Vec<&str> = book.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(queries.len(), 7);
