@@ -206,8 +206,15 @@ impl Collector {
 
     /// The next slice, unless a worker is still counting into it. `done` says which workers are gone.
     pub fn take(&mut self, now_ns: u64, shared: &Shared, done: &dyn Fn(usize) -> bool) -> Option<Slice> {
+        // A worker that wakes up after the phase's end stays in the last slice, and counts there what it did not send.
+        let is_last = self.grid.is_drain(self.ordinal + 1) && !self.grid.is_drain(self.ordinal);
         let mid_count = |(worker, board): (usize, &Arc<Board>)| {
-            board.slice() <= self.ordinal && board.doing() == Doing::Working && !done(worker)
+            let may_count = match board.doing() {
+                Doing::Working => true,
+                Doing::Asleep => is_last,
+                Doing::InStore { .. } => false,
+            };
+            board.slice() <= self.ordinal && may_count && !done(worker)
         };
         if self.boards.iter().enumerate().any(mid_count) {
             return None;

@@ -78,6 +78,21 @@ fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
 }
 
 #[test]
+fn the_last_slice_waits_for_workers_that_sleep_and_no_other_does() {
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: Some(2_000) };
+    let board = Board::new(1, true, false, 0, 0).unwrap();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
+    board.fall_asleep();
+    assert!(collector.take(2_000_000, &Shared::default(), &|_| false).is_some());
+    // It wakes up, and counts an operation that it did not send.
+    assert!(collector.take(4_000_000, &Shared::default(), &|_| false).is_none());
+    board.tally(1).unfinished.record(10);
+    let last = collector.take(4_000_000, &Shared::default(), &|_| true).unwrap();
+    assert_eq!(last.unfinished.map(|unfinished| unfinished.len()), Some(1));
+}
+
+#[test]
 fn of_pauses_over_the_end_of_a_slice_that_overlap_all_time_counts_and_none_twice() {
     const MS_NS: u64 = 1_000_000;
     let pause = |start: u64, end: u64, cpu| Pause { start_ns: start * MS_NS, end_ns: end * MS_NS, cpu };
