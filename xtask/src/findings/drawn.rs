@@ -36,7 +36,7 @@ pub struct Episode {
 }
 
 /// A trial before it is run.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// Number, from 1.
     pub number: usize,
