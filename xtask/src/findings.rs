@@ -24,6 +24,7 @@ use std::path::Path;
 use self::drawn::Trial;
 use self::table::{CSV_HEADING, Judged};
 use crate::Result;
+use crate::git;
 use crate::process::{built, is_interrupted, pass_on_interrupts};
 
 mod cause;
@@ -61,7 +62,8 @@ pub fn findings(root: &Path, arguments: &[String]) -> Result {
     }
     let options = options(arguments)?;
     let trials = drawn::trials(options.trials, options.seed);
-    let mut results = begun(Path::new(&options.csv), options.is_resumed, &trials)?;
+    let commit = git::commit(root, "HEAD")?;
+    let mut results = begun(Path::new(&options.csv), options.is_resumed, &trials, &commit)?;
     let program = built(root, "release")?;
     pass_on_interrupts()?;
     let is_left = |trial: &&Trial| !results.iter().any(|(known, _)| known.number == trial.number);
@@ -72,7 +74,7 @@ pub fn findings(root: &Path, arguments: &[String]) -> Result {
             break;
         }
         println!("{} of {}: {}", trial.number, trials.len(), line(trial, &result));
-        let row = table::csv_row(trial, &result);
+        let row = table::csv_row(trial, &result, &commit);
         let file = OpenOptions::new().append(true).open(&options.csv);
         file.and_then(|mut file| file.write_all(row.as_bytes()))
             .map_err(|error| format!("{}: {error}", options.csv))?;
@@ -88,8 +90,13 @@ pub fn findings(root: &Path, arguments: &[String]) -> Result {
 }
 
 /// Begins the CSV file at `path`, or reads the results of these trials that it has. A row that was not written to its
-/// end is removed.
-fn begun<'t>(path: &Path, is_resumed: bool, trials: &'t [Trial]) -> Result<Vec<(&'t Trial, Result<Judged>)>> {
+/// end is removed. Results of other commits than `commit` are reported on the terminal.
+fn begun<'t>(
+    path: &Path,
+    is_resumed: bool,
+    trials: &'t [Trial],
+    commit: &str,
+) -> Result<Vec<(&'t Trial, Result<Judged>)>> {
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     if !path.exists() {
         return fs::write(path, CSV_HEADING).map(|()| Vec::new()).map_err(failed);
@@ -102,6 +109,10 @@ fn begun<'t>(path: &Path, is_resumed: bool, trials: &'t [Trial]) -> Result<Vec<(
     let results = table::read_csv(whole, trials).map_err(|what| format!("{}: {what}", path.display()))?;
     if whole.len() < text.len() {
         fs::write(path, whole).map_err(failed)?;
+    }
+    let others = whole.lines().skip(1).filter(|row| !row.ends_with(&format!(",{commit}"))).count();
+    if others > 0 {
+        eprintln!("{}: {others} trials are of other commits than {commit}; a proof has one", path.display());
     }
     Ok(results)
 }
@@ -174,15 +185,17 @@ mod tests {
     #[test]
     fn a_run_continues_after_its_last_whole_row_and_overwrites_no_other() {
         let place = tempfile::tempdir().unwrap();
-        let (path, trials) = (place.path().join("out.csv"), drawn::trials(3, 1));
-        assert_eq!(begun(&path, true, &trials), Ok(Vec::new()));
-        let row = |at: usize| table::csv_row(&trials[at], &Err("no server".to_owned()));
+        let path = place.path().join("out.csv");
+        let (trials, others) = (drawn::trials(3, 1), drawn::trials(3, 2));
+        let begun = |is_resumed, trials| super::begun(&path, is_resumed, trials, "c1");
+        assert_eq!(begun(true, &trials), Ok(Vec::new()));
+        let row = |at: usize| table::csv_row(&trials[at], &Err("no server".to_owned()), "c1");
         let whole = format!("{CSV_HEADING}{}", row(2));
         fs::write(&path, format!("{whole}{}", &row(0)[..9])).unwrap();
-        assert!(begun(&path, false, &trials).unwrap_err().contains("the file exists; continue it with --resume"));
-        let results = begun(&path, true, &trials).unwrap();
+        assert!(begun(false, &trials).unwrap_err().contains("the file exists; continue it with --resume"));
+        let results = begun(true, &trials).unwrap();
         assert_eq!(results, [(&trials[2], Err("no server".to_owned()))]);
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
-        assert!(begun(&path, true, &drawn::trials(3, 2)).unwrap_err().ends_with("line 2: no row of these trials"));
+        assert!(begun(true, &others).unwrap_err().ends_with("line 2: no row of these trials"));
     }
 }

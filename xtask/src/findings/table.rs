@@ -7,7 +7,7 @@ use super::drawn::{Share, Trial};
 use super::judge::{Judgement, MOVED_MIN, is_right};
 
 /// Heading of the CSV table.
-pub const CSV_HEADING: &str = "trial,seed,share,stand,causes,episodes,moved,judgement,names,error\n";
+pub const CSV_HEADING: &str = "trial,seed,share,stand,causes,episodes,moved,judgement,names,error,commit\n";
 
 /// Cells of trials that have no judgement.
 const NO_EFFECT: &str = "NoEffect";
@@ -124,8 +124,8 @@ pub fn table(results: &[(&Trial, Result<Judged, String>)]) -> String {
     text
 }
 
-/// Returns the row of a trial.
-pub fn csv_row(trial: &Trial, result: &Result<Judged, String>) -> String {
+/// Returns the row of a trial that was run with the program of `commit`.
+pub fn csv_row(trial: &Trial, result: &Result<Judged, String>, commit: &str) -> String {
     let episode = |episode: &super::drawn::Episode| {
         format!("{} {:.2} s for {:.2} s", episode.cause.name(), episode.at_s, episode.length_s)
     };
@@ -150,6 +150,7 @@ pub fn csv_row(trial: &Trial, result: &Result<Judged, String>) -> String {
         judgement,
         names,
         error,
+        commit.to_owned(),
     ];
     let cell = |text: &String| text.replace(['"', '\n'], " ").replace(',', ";");
     format!("{}\n", cells.iter().map(cell).collect::<Vec<_>>().join(","))
@@ -169,7 +170,7 @@ pub fn read_csv<'t>(text: &str, trials: &'t [Trial]) -> crate::Result<Vec<(&'t T
 
 fn result_of<'t>(line: &str, trials: &'t [Trial]) -> Option<(&'t Trial, Result<Judged, String>)> {
     let cells: Vec<&str> = line.split(',').collect();
-    let &[number, seed, _, _, of_causes, _, moved, judgement, names, error] = cells.as_slice() else { return None };
+    let &[number, seed, _, _, of_causes, _, moved, judgement, names, error, _] = cells.as_slice() else { return None };
     let trial = trials.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
     if seed != trial.seed.to_string() || of_causes != causes(trial) {
         return None;
@@ -238,13 +239,13 @@ mod tests {
     #[test]
     fn a_row_of_csv_has_all_cells_and_no_further_commas() {
         let (disk, columns) = (trial(Share::Single, &[Cause::Disk]), CSV_HEADING.split(',').count());
-        let row = csv_row(&disk, &judged(0.8, Judgement::First));
-        assert_eq!(row, "3,9,Single,postgres tpcb,disk,disk 4.50 s for 0.75 s,0.800,First,disk vda; busy,\n");
+        let row = csv_row(&disk, &judged(0.8, Judgement::First), "c1");
+        assert_eq!(row, "3,9,Single,postgres tpcb,disk,disk 4.50 s for 0.75 s,0.800,First,disk vda; busy,,c1\n");
         assert_eq!(row.split(',').count(), columns);
-        let failed = csv_row(&disk, &Err("no server, \"really\"\nnone".to_owned()));
+        let failed = csv_row(&disk, &Err("no server, \"really\"\nnone".to_owned()), "c1");
         assert_eq!(failed.split(',').count(), columns);
-        assert!(failed.ends_with(",Failed,,no server;  really  none\n"), "{failed}");
-        assert!(csv_row(&disk, &judged(0.01, Judgement::Wrong)).contains(",NoEffect,"));
+        assert!(failed.ends_with(",Failed,,no server;  really  none,c1\n"), "{failed}");
+        assert!(csv_row(&disk, &judged(0.01, Judgement::Wrong), "").contains(",NoEffect,"));
     }
 
     #[test]
@@ -259,7 +260,7 @@ mod tests {
             (&trials[2], judged(0.1, Judgement::First)),
             (&trials[1], Err("no server, \"really\"".to_owned())),
         ];
-        let rows: Vec<String> = results.iter().map(|(trial, result)| csv_row(trial, result)).collect();
+        let rows: Vec<String> = results.iter().map(|(trial, result)| csv_row(trial, result, "c1")).collect();
         let text = format!("{CSV_HEADING}{}", rows.concat());
         let read = read_csv(&text, &trials).unwrap();
         assert_eq!(table(&read), table(&results));
