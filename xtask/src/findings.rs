@@ -187,15 +187,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("out.csv");
         let (trials, others) = (drawn::trials(3, 1), drawn::trials(3, 2));
-        let begun = |is_resumed, trials| super::begun(&path, is_resumed, trials, "c1");
-        assert_eq!(begun(true, &trials), Ok(Vec::new()));
+        assert_eq!(begun(&path, true, &trials, "c1"), Ok(Vec::new()));
         let row = |at: usize| table::csv_row(&trials[at], &Err("no server".to_owned()), "c1");
         let whole = format!("{CSV_HEADING}{}", row(2));
         fs::write(&path, format!("{whole}{}", &row(0)[..9])).unwrap();
-        assert!(begun(false, &trials).unwrap_err().contains("the file exists; continue it with --resume"));
-        let results = begun(true, &trials).unwrap();
+        assert!(begun(&path, false, &trials, "c1").unwrap_err().contains("the file exists; continue it with --resume"));
+        let results = begun(&path, true, &trials, "c1").unwrap();
         assert_eq!(results, [(&trials[2], Err("no server".to_owned()))]);
         assert_eq!(fs::read_to_string(&path).unwrap(), whole);
-        assert!(begun(true, &others).unwrap_err().ends_with("line 2: no row of these trials"));
+        assert!(begun(&path, true, &others, "c1").unwrap_err().ends_with("line 2: no row of these trials"));
     }
 }
