@@ -53,10 +53,13 @@ struct Sizes {
     errors: f64,
 }
 
-/// Sizes of moderate moments. Of eight sessions one that hangs takes an eighth of the throughput, less by noise.
-const MODERATE: Sizes = Sizes { percentile: 1.5, throughput: 0.93, errors: 1.5 };
-/// Sizes that count in phases of which too many slices are moderately slow.
-const LARGE: Sizes = Sizes { percentile: 3.0, throughput: 0.5, errors: 3.0 };
+/// Sizes of moments, the smallest first: larger ones count in phases of which too many slices are slow by smaller ones.
+/// Of eight sessions one that hangs takes an eighth of the throughput, less by noise.
+const SIZES: [Sizes; 3] = [
+    Sizes { percentile: 1.5, throughput: 0.93, errors: 1.5 },
+    Sizes { percentile: 2.0, throughput: 0.7, errors: 2.0 },
+    Sizes { percentile: 3.0, throughput: 0.5, errors: 3.0 },
+];
 
 /// A cause that needs no search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,15 +131,9 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
             let slow = states.iter().filter(|state| **state != State::Usual).count();
             slow as f64 > SLOW_SHARE_MAX * slices.len() as f64
         };
-        let mut states = self.states(times, is_steady, MODERATE);
-        if is_mostly(&states) {
-            states = self.states(times, is_steady, LARGE);
-        }
-        let mut moments = Vec::new();
-        let is_mostly_slow = is_mostly(&states);
-        if is_mostly_slow {
-            states.fill(State::Usual);
-        }
+        let states = SIZES.into_iter().map(|sizes| self.states(times, is_steady, sizes)).find(|one| !is_mostly(one));
+        let (mut moments, is_mostly_slow) = (Vec::new(), states.is_none());
+        let mut states = states.unwrap_or_else(|| vec![State::Usual; slices.len()]);
         by_outages(facts, slices, &mut states);
         let acts = acts(run, facts);
         let mut first = 0;
