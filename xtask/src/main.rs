@@ -61,7 +61,7 @@ cargo xtask bench keyindex     measure inserts and queries of keyindex on fjall
 cargo xtask peers [ROW …]      compare the processor time of an operation with the best known clients; bench/README.md
 cargo xtask labs N [STORE …]   how long labs take until they stand, and until they are gone, N times each; --debug
 cargo xtask lines N CSV ARG …  `plimsoll line ARGUMENTS` N times with other seeds, and whether the searches agree
-cargo xtask findings [TRIALS] [--seed N] [--keep] CSV
+cargo xtask findings [TRIALS] [--seed N] [--resume] [--keep] CSV
                                plant causes in servers, and count how often findings name them: 300 trials, or as many
 cargo xtask findings --others DIRECTORY CSV
                                count how often the right class of resource is named in data sets of others

@@ -2,14 +2,14 @@
 
 use super::cause::{Cause, Stand, UNWATCHED, WATCHED};
 
-/// Length of a drive, in seconds.
-pub const DRIVE_S: f64 = 26.0;
 /// Time before the first episode and after the last, in seconds.
-const MARGIN_S: f64 = 4.0;
-/// Shortest time between two episodes, in seconds.
-const GAP_S: f64 = 0.8;
-/// Fewest and most episodes of a trial.
-const EPISODES: (usize, usize) = (4, 6);
+pub const MARGIN_S: f64 = 4.0;
+/// Shortest time between two episodes, in seconds: slow moments that are closer may become one.
+pub const GAP_S: f64 = 1.5;
+/// Episodes of each cause: what rises by chance is high at few of them.
+const EPISODES: usize = 8;
+/// Part of a drive for each episode, in seconds.
+const PART_S: f64 = 5.5;
 /// Trials of each share among 300: one cause, two causes, a cause that nothing watches.
 const SHARES: [usize; 3] = [200, 60, 40];
 
@@ -36,7 +36,7 @@ pub struct Episode {
 }
 
 /// A trial before it is run.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// Number, from 1.
     pub number: usize,
@@ -50,6 +50,11 @@ pub struct Trial {
     pub causes: Vec<Cause>,
     /// Episodes in order of time.
     pub episodes: Vec<Episode>,
+}
+
+/// Returns the length of a drive with these causes, in seconds.
+pub fn drive_s(causes: &[Cause]) -> f64 {
+    2.0 * MARGIN_S + PART_S * (EPISODES * causes.len()) as f64
 }
 
 /// Generator of random numbers: SplitMix64 (Steele, Lea & Flood, *OOPSLA* 2014).
@@ -128,18 +133,13 @@ fn pair(dice: &mut Dice) -> (Share, &'static Stand, Vec<Cause>) {
 
 /// Draws episodes: one in each of several equal parts of the drive, at a random moment. Two causes have as many each.
 fn episodes(dice: &mut Dice, causes: &[Cause]) -> Vec<Episode> {
-    let n = match causes {
-        [_] => EPISODES.0 + dice.below(EPISODES.1 - EPISODES.0 + 1),
-        _ => EPISODES.1,
-    };
-    let mut order: Vec<Cause> = causes.iter().copied().cycle().take(n).collect();
+    let mut order = causes.repeat(EPISODES);
     dice.shuffle(&mut order);
-    let part_s = (DRIVE_S - 2.0 * MARGIN_S) / n as f64;
     let episode = |(at, cause): (usize, Cause)| {
         let (least, most) = cause.length_s();
         let length_s = least + dice.share() * (most - least);
-        let free_s = (part_s - length_s - GAP_S).max(0.0);
-        Episode { cause, at_s: MARGIN_S + at as f64 * part_s + dice.share() * free_s, length_s }
+        let free_s = (PART_S - length_s - GAP_S).max(0.0);
+        Episode { cause, at_s: MARGIN_S + at as f64 * PART_S + dice.share() * free_s, length_s }
     };
     order.into_iter().enumerate().map(episode).collect()
 }
@@ -171,17 +171,18 @@ mod tests {
     #[test]
     fn episodes_are_apart_within_the_drive_and_can_be_planted_there() {
         for trial in trials(300, 3) {
-            assert!((4..=6).contains(&trial.episodes.len()));
             assert!(trial.causes.iter().all(|cause| cause.stands().contains(trial.stand)));
             for cause in &trial.causes {
                 let own = trial.episodes.iter().filter(|episode| episode.cause == *cause).count();
-                assert!(own >= 3, "{trial:?}");
+                assert_eq!(own, EPISODES, "{trial:?}");
             }
             for pair in trial.episodes.windows(2) {
                 assert!(pair[0].at_s + pair[0].length_s + GAP_S <= pair[1].at_s + 1e-9, "{trial:?}");
             }
-            let last = trial.episodes[trial.episodes.len() - 1];
-            assert!(trial.episodes[0].at_s >= MARGIN_S && last.at_s + last.length_s <= DRIVE_S - MARGIN_S + 1e-9);
+            let (last, drive_s) = (trial.episodes[trial.episodes.len() - 1], drive_s(&trial.causes));
+            assert!(trial.episodes[0].at_s >= MARGIN_S && last.at_s + last.length_s <= drive_s - MARGIN_S + 1e-9);
+            // Of 180 slices of a quarter of a second at least.
+            assert!((45.0..=100.0).contains(&drive_s), "{drive_s}");
         }
     }
 }

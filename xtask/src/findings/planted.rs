@@ -18,6 +18,8 @@ use crate::process::{line_of, signal};
 
 /// Longest time of a client's request, in seconds.
 const REQUEST_S: &str = "20";
+/// Longest time in which a server recovers.
+const RECOVERY: Duration = Duration::from_secs(20);
 /// Busy programs for each processor.
 const BUSY_PER_PROCESSOR: usize = 4;
 /// Threads that write to the disk, the size of a write and of a file, in bytes.
@@ -71,7 +73,7 @@ pub fn plant(cause: Cause, place: &Path, length_s: f64, number: usize) -> Result
         Cause::Crash => {
             signal("KILL", session(place, number)?);
             sleep(length);
-            Ok(())
+            recovered(place)
         }
         Cause::Storm => storm(place),
         Cause::Command => {
@@ -138,6 +140,18 @@ fn only(place: &Path) -> Result<PathBuf> {
 fn session(place: &Path, number: usize) -> Result<u32> {
     let all = server::sessions(place)?;
     Ok(all[number % all.len()])
+}
+
+/// Waits until a private PostgreSQL takes connections, and its clients are back.
+fn recovered(place: &Path) -> Result {
+    let begun = Instant::now();
+    loop {
+        match psql(place, "SELECT 1").and_then(|()| server::sessions(place)) {
+            Ok(_) => return Ok(()),
+            Err(what) if begun.elapsed() > RECOVERY => return Err(what),
+            Err(_) => sleep(Duration::from_millis(100)),
+        }
+    }
 }
 
 /// Runs statements on a private PostgreSQL.
@@ -238,7 +252,8 @@ fn disk(place: &Path, length: Duration) -> Result {
 fn backup(place: &Path) -> Result {
     let copy = place.join("copy");
     let from = format!("host={} user=postgres", server::sockets(&only(place)?)?.display());
-    let options = ["-w", "-X", "fetch", "-c", "fast", "-d", &from];
+    // A copy that is synced as well takes so long that it is no moment.
+    let options = ["-w", "-X", "fetch", "-c", "fast", "--no-sync", "-d", &from];
     let done = request("pg_basebackup").args(options).arg("-D").arg(&copy).run();
     let _ = fs::remove_dir_all(&copy);
     done

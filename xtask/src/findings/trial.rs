@@ -11,15 +11,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use super::cause::{Cause, Stand};
-use super::drawn::{DRIVE_S, Trial};
+use super::drawn::{self, GAP_S, MARGIN_S, Trial};
 use super::judge;
 use super::planted;
 use super::table::Judged;
 use crate::Result;
 use crate::process::{is_interrupted, line_of, signal};
 
-/// Length of a slice: with more than 100 in a drive, a cause can be told from chance.
+/// Length of a slice: a drive has more than 200, and an episode takes several. Shorter ones have too few operations for
+/// a percentile, and ticks of processors that are too coarse.
 const SLICE: &str = "250ms";
+/// Fewest episodes of a cause, and greatest share of a drive in which causes are planted: more are no moments.
+const EPISODES_MIN: usize = 6;
+const PLANTED_MAX: f64 = 0.4;
 /// Longest time until the drive begins, and after its planned end until the program ends.
 const START_BOUND: Duration = Duration::from_secs(90);
 const END_BOUND: Duration = Duration::from_secs(60);
@@ -72,18 +76,36 @@ impl Drop for Place {
 /// Runs a trial with `program` and judges the answer. With `is_kept` its directory stays.
 ///
 /// # Errors
-/// Fails if the drive does not begin or fails, a cause cannot be planted, or this program is interrupted.
+/// Fails if the drive does not begin or fails, a cause cannot be planted, began too rarely or took too long, or this
+/// program is interrupted.
 pub fn run(program: &Path, trial: &Trial, is_kept: bool) -> Result<Judged> {
     // The servers' users enter it, and the path of a socket in it is short.
     let path = Path::new("/var/tmp").join(format!("findings-{}-{}", std::process::id(), trial.number));
     fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let place = Place { path, is_kept };
     let (planted, slices) = drive(program, trial, &place.path)?;
+    check(&trial.causes, &planted)?;
     let mut ask = Command::new(program);
     ask.args(["ask", "latest", "findings", "--json"]).env("XDG_STATE_HOME", state(&place.path));
     let answer: Value = serde_json::from_str(&line_of(&mut ask)?).map_err(|error| format!("plimsoll ask: {error}"))?;
     let findings = answer["findings"].as_array().ok_or("plimsoll ask: no findings in the answer")?;
     judged(trial, &planted, &slices, findings)
+}
+
+/// Checks that the causes came and went often enough to be told from chance, whatever the findings are.
+fn check(causes: &[Cause], planted: &[Planted]) -> Result {
+    for cause in causes {
+        let begun = planted.iter().filter(|episode| episode.cause == *cause).count();
+        if begun < EPISODES_MIN {
+            return Err(format!("{} began {begun} times, wanted {EPISODES_MIN}: episodes took too long", cause.name()));
+        }
+    }
+    let planted_s: f64 = planted.iter().map(|episode| episode.until_s - episode.from_s).sum();
+    let share = planted_s / drawn::drive_s(causes);
+    if share > PLANTED_MAX {
+        return Err(format!("episodes took {:.0} % of the drive, at most {:.0} %", share * 100.0, PLANTED_MAX * 100.0));
+    }
+    Ok(())
 }
 
 /// Judges the findings about each cause, and returns the worst judgement and the least effect.
@@ -123,7 +145,7 @@ fn arguments(stand: &Stand, causes: &[Cause], seed: u64, place: &Path) -> Vec<St
     let store = stand.drive.iter().skip_while(|word| **word != "--on").nth(1).copied().unwrap_or_default();
     let own = causes.iter().flat_map(|cause| cause.arguments()).map(|word| word.replace("STORE", store));
     let words = std::iter::once(&"drive").chain(stand.drive).map(|word| (*word).to_owned()).chain(own);
-    let (place, length, seed) = (place.display().to_string(), format!("{DRIVE_S}s"), seed.to_string());
+    let (place, length, seed) = (place.display().to_string(), format!("{}s", drawn::drive_s(causes)), seed.to_string());
     let fixed = ["--for", &length, "--slice", SLICE, "--seed", &seed, "--dir", &place, "--json", "--quiet"];
     words.chain(fixed.map(str::to_owned)).collect()
 }
@@ -148,21 +170,24 @@ fn drive(program: &Path, trial: &Trial, place: &Path) -> Result<(Vec<Planted>, V
     for cause in &trial.causes {
         planted::prepare(*cause, place)?;
     }
-    let mut done = Vec::new();
+    let drive_s = drawn::drive_s(&trial.causes);
+    let (mut done, mut free) = (Vec::new(), begun);
     for episode in &trial.episodes {
-        sleep((begun + Duration::from_secs_f64(episode.at_s)).saturating_duration_since(Instant::now()));
+        let planned = begun + Duration::from_secs_f64(episode.at_s);
+        // Work that took long, as a backup may, delays the next one.
+        sleep(planned.max(free).saturating_duration_since(Instant::now()));
         if is_interrupted() {
             return Err("interrupted".to_owned());
         }
-        // Work that took long, as a backup may, leaves no time for the last.
-        if begun.elapsed().as_secs_f64() + episode.length_s > DRIVE_S {
+        if begun.elapsed().as_secs_f64() + episode.length_s > drive_s - MARGIN_S {
             break;
         }
         let from_s = wall_s();
         planted::plant(episode.cause, place, episode.length_s, done.len()).map_err(|what| said(&what))?;
         done.push(Planted { cause: episode.cause, from_s, until_s: wall_s() });
+        free = Instant::now() + Duration::from_secs_f64(GAP_S);
     }
-    let end = begun + Duration::from_secs_f64(DRIVE_S) + END_BOUND;
+    let end = begun + Duration::from_secs_f64(drive_s) + END_BOUND;
     read(&lines, end, &mut slices, |line| line["type"] == "end").map_err(|what| said(&what))?;
     let status = running.0.wait().map_err(failed)?;
     match status.code().is_some_and(|code| MEASURED.contains(&code)) {
@@ -218,8 +243,22 @@ mod tests {
         let stand = Cause::Throttle.stands().iter().find(|stand| stand.name.starts_with("mariadb")).unwrap();
         let words = arguments(stand, &[Cause::Throttle, Cause::Quota], 7, Path::new("/p")).join(" ");
         assert!(words.starts_with("drive simple-update --on mariadb "), "{words}");
-        assert!(words.contains(" --set mariadb.write_bps=4GiB --set mariadb.cpus=1 --for 26s --slice 250ms --seed 7 "));
+        assert!(words.contains(" --set mariadb.write_bps=4GiB --set mariadb.cpus=1 --for 96s --slice 250ms --seed 7 "));
         assert!(words.ends_with(" --dir /p --json --quiet"), "{words}");
+    }
+
+    #[test]
+    fn causes_that_began_too_rarely_or_took_too_long_are_no_trial() {
+        let planted = |count: u32, length_s: f64| -> Vec<Planted> {
+            let from_s = |at: u32| 4.0 + 6.0 * f64::from(at);
+            let planted = |at| Planted { cause: Cause::Backup, from_s: from_s(at), until_s: from_s(at) + length_s };
+            (0..count).map(planted).collect()
+        };
+        let check = |planted: &[Planted]| super::check(&[Cause::Backup], planted);
+        assert_eq!(check(&planted(8, 1.0)), Ok(()));
+        assert_eq!(check(&planted(5, 1.0)).unwrap_err(), "backup began 5 times, wanted 6: episodes took too long");
+        // The drive lasts 52 s.
+        assert_eq!(check(&planted(8, 3.25)).unwrap_err(), "episodes took 50 % of the drive, at most 40 %");
     }
 
     #[test]

@@ -42,6 +42,8 @@ const LONG_ENOUGH: f64 = 0.8;
 const DISTURBED: f64 = 0.5;
 /// Slices after the end of an action in which a moment still begins because of it.
 const AFTERMATH: u64 = 2;
+/// Slow slices before an action, or a pause, from which the moment began without it.
+const LATE: usize = 2;
 
 /// Ratios to the usual values that are worth a moment.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +53,13 @@ struct Sizes {
     errors: f64,
 }
 
-/// Sizes of moderate moments. Of eight sessions one that hangs takes an eighth of the throughput, less by noise.
-const MODERATE: Sizes = Sizes { percentile: 1.5, throughput: 0.93, errors: 1.5 };
-/// Sizes that count in phases of which too many slices are moderately slow.
-const LARGE: Sizes = Sizes { percentile: 3.0, throughput: 0.5, errors: 3.0 };
+/// Sizes of moments, the smallest first: larger ones count in phases of which too many slices are slow by smaller ones.
+/// Of eight sessions one that hangs takes an eighth of the throughput, less by noise.
+const SIZES: [Sizes; 3] = [
+    Sizes { percentile: 1.5, throughput: 0.93, errors: 1.5 },
+    Sizes { percentile: 2.0, throughput: 0.7, errors: 2.0 },
+    Sizes { percentile: 3.0, throughput: 0.5, errors: 3.0 },
+];
 
 /// A cause that needs no search.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,36 +126,48 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
 
     /// Returns the slow moments, and true if too many slices are slow.
     fn find(&self, run: &Run, times: &[Times], is_steady: bool) -> (Vec<SlowMoment>, bool) {
-        let (facts, slices, slice_ns) = (self.facts, &self.slices, self.slice_ns);
+        let (facts, slices) = (self.facts, &self.slices);
         let is_mostly = |states: &[State]| {
             let slow = states.iter().filter(|state| **state != State::Usual).count();
             slow as f64 > SLOW_SHARE_MAX * slices.len() as f64
         };
-        let mut states = self.states(times, is_steady, MODERATE);
-        if is_mostly(&states) {
-            states = self.states(times, is_steady, LARGE);
-        }
-        let mut moments = Vec::new();
-        let is_mostly_slow = is_mostly(&states);
-        if is_mostly_slow {
-            states.fill(State::Usual);
-        }
+        let states = SIZES.into_iter().map(|sizes| self.states(times, is_steady, sizes)).find(|one| !is_mostly(one));
+        let (mut moments, is_mostly_slow) = (Vec::new(), states.is_none());
+        let mut states = states.unwrap_or_else(|| vec![State::Usual; slices.len()]);
         by_outages(facts, slices, &mut states);
         let acts = acts(run, facts);
         let mut first = 0;
         for same in states.chunk_by(|a, b| (*a == State::Usual) == (*b == State::Usual)) {
             let end = first + same.len();
             if same[0] != State::Usual {
-                let (start_ns, end_ns) = (slices[first].0.start_ns, slices[end - 1].0.end_ns);
-                let acts = acts_of(&acts, &slices[first..end], slice_ns);
-                let act = (!acts.is_empty()).then_some(Known::Acts(acts));
-                let pause = same.iter().all(|state| *state == State::Paused).then_some(Known::Pause);
-                let disturbed = share_disturbed(facts, &slices[first..end]).filter(|share| *share >= DISTURBED);
-                moments.push(SlowMoment { first, end, start_ns, end_ns, known: act.or(pause), disturbed });
+                moments.extend(self.parts(&acts, first, same));
             }
             first = end;
         }
         (moments, is_mostly_slow)
+    }
+
+    /// Returns a moment with these states from slice `first` on, in parts if another known cause begins in it.
+    fn parts(&self, acts: &[(u64, u64, String)], first: usize, states: &[State]) -> Vec<SlowMoment> {
+        let moment = &self.slices[first..first + states.len()];
+        let (act, pause) = (later_act(acts, moment, self.slice_ns), later_pause(moment, states));
+        let mut starts: Vec<usize> = std::iter::once(0).chain(act).chain(pause).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = starts.iter().skip(1).copied().chain([moment.len()]);
+        let part = |(from, end): (usize, usize)| {
+            let slices = &moment[from..end];
+            let acts = acts_of(acts, slices, self.slice_ns);
+            let in_act = (!acts.is_empty()).then_some(Known::Acts(acts));
+            let is_paused = states[from..end].iter().all(|state| *state == State::Paused);
+            let in_pause = is_paused.then_some(Known::Pause);
+            // The effect of an earlier action may go on meanwhile.
+            let known = if pause == Some(from) { in_pause.or(in_act) } else { in_act.or(in_pause) };
+            let disturbed = share_disturbed(self.facts, slices).filter(|share| *share >= DISTURBED);
+            let (start_ns, end_ns) = (slices[0].0.start_ns, slices[slices.len() - 1].0.end_ns);
+            SlowMoment { first: first + from, end: first + end, start_ns, end_ns, known, disturbed }
+        };
+        starts.iter().copied().zip(ends).map(part).collect()
     }
 
     /// Returns the state of each slice, without regard to faults.
@@ -184,9 +201,10 @@ fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     acts
 }
 
-/// Returns the names of the actions in whose effect a moment of these slices lies. It begins with the first that began in
-/// its first slice, or shortly before; otherwise with the last of those before. The effect of an earlier one may go on
-/// meanwhile. Those that begin later, before the last slice, have a part in the moment as well.
+/// Returns the names of the actions in whose effect a moment of these slices lies. It begins with the first that began
+/// in its first slice, or shortly before; otherwise with the last of those before, or the first in its second slice.
+/// The effect of an earlier one may go on meanwhile. Those that begin later, before the last slice, have a part in the
+/// moment as well.
 fn acts_of(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Vec<String> {
     let [(first, _), ..] = moment else { return Vec::new() };
     let (last, _) = moment[moment.len() - 1];
@@ -199,9 +217,31 @@ fn acts_of(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], 
     let since_ns = start_ns.saturating_sub(slice_ns / 2);
     let begun = near.iter().position(|(from_ns, ..)| (since_ns..first.end_ns).contains(from_ns));
     let before = || near.iter().rposition(|(from_ns, ..)| *from_ns < since_ns);
-    let begins_with = begun.or_else(before).unwrap_or(0);
+    let second_ns = moment.get(LATE - 1).map_or(end_ns, |(slice, _)| slice.end_ns);
+    let in_second = || near.iter().position(|(from_ns, ..)| *from_ns < second_ns);
+    let Some(begins_with) = begun.or_else(before).or_else(in_second) else { return Vec::new() };
     let is_part = |at: usize| at == begins_with || (at > begins_with && near[at].0 < last.start_ns);
     near.iter().enumerate().filter(|(at, _)| is_part(*at)).map(|(_, (.., name))| name.clone()).collect()
+}
+
+/// Returns the slice of a moment in which an action begins, if the moment began for another reason: without an action.
+fn later_act(acts: &[(u64, u64, String)], moment: &[(&Slice<Distribution>, f64)], slice_ns: u64) -> Option<usize> {
+    let [.., (last, _)] = moment else { return None };
+    let (since_ns, until_ns) = (moment.get(LATE)?.0.start_ns, last.start_ns);
+    if !acts_of(acts, &moment[..LATE], slice_ns).is_empty() {
+        return None;
+    }
+    let (from_ns, ..) = acts.iter().find(|(from_ns, ..)| (since_ns..until_ns).contains(from_ns))?;
+    moment.iter().position(|(slice, _)| slice.end_ns > *from_ns)
+}
+
+/// Returns the slice of a moment from which on it is slow by pauses alone, if these begin there.
+fn later_pause(moment: &[(&Slice<Distribution>, f64)], states: &[State]) -> Option<usize> {
+    let at = states.iter().rposition(|state| *state != State::Paused)? + 1;
+    let paused = moment.get(at..).filter(|_| at >= LATE)?;
+    let pauses = paused.iter().filter_map(|(slice, _)| slice.watched.as_ref()).flat_map(|watched| &watched.pauses);
+    let since_ns = pauses.map(|pause| pause.start_ns).min()?;
+    (since_ns >= paused.first()?.0.start_ns).then_some(at)
 }
 
 /// Marks the slice at `at` as slow, or as paused if it is not slow for another reason.

@@ -407,6 +407,34 @@ mod tests {
     }
 
     #[test]
+    fn beside_a_cause_of_most_moments_a_second_name_is_rarely_false() {
+        let mut dice = SplitMix::new(47);
+        let runs = runs(100);
+        let (mut right, mut wrong) = (0, 0);
+        for _ in 0..runs {
+            let count = 8 + dice.below(7);
+            let moments = moments(&mut dice, count);
+            // Nothing watches the cause of two to five others.
+            let own = count - 2 - dice.below(4);
+            let mut states = vec![vec![Some(0.0); SLICES]; 13];
+            for (first, end) in &moments.spans[..own] {
+                states[0][*first..*end].fill(Some(1.0));
+            }
+            for state in &mut states[1..] {
+                (0..8).for_each(|_| state[dice.below(SLICES)] = Some(1.0));
+            }
+            let series = states
+                .into_iter()
+                .enumerate()
+                .filter_map(|(at, values)| WatchedSeries::new(at.to_string(), "", "made", Meaning::Figure, values));
+            let named = named(&Search::new(series.collect(), moments));
+            right += usize::from(named.first() == Some(&0));
+            wrong += usize::from(named.iter().any(|series| *series != 0));
+        }
+        assert!(right * 100 >= runs * 85 && wrong * 20 <= runs, "{right} right and {wrong} wrong of {runs}");
+    }
+
+    #[test]
     fn a_cause_has_its_lead_its_values_and_the_moments_that_it_explains() {
         let moments = Moments { n: 100, spans: vec![(20, 22), (47, 48), (81, 83), (90, 91)] };
         let values = |at: usize| Some(if [19, 46, 80].contains(&at) { 97.0 } else { 12.0 + (at % 3) as f64 });

@@ -170,3 +170,52 @@ fn a_fault_that_begins_later_in_the_same_slow_moment_is_named_as_well() {
                  hang of node 1 at 109.02 s.";
     assert_eq!(finding.sentence, words);
 }
+
+/// Seconds that are slow, each with a rise of a disk; from 108 s on seven of them, of which the first has one.
+fn begun_by_a_disk() -> Run {
+    let begun = [17, 35, 71, 100, 108];
+    let is_slow = |second: u64| begun.contains(&(second as usize)) || (108..115).contains(&second);
+    let mut run = faulted::ticked(SECONDS as u64, |tick| if is_slow(tick / 100) { (1, 0) } else { (10, 0) });
+    sampled(&mut run, "disk", "vda", "busy", "%", &values(SECONDS, 12.0, 97.0, &begun));
+    run
+}
+
+#[test]
+fn a_fault_in_a_slow_moment_that_began_before_it_has_its_own_part() {
+    let mut run = begun_by_a_disk();
+    faulted::fault(&mut run, (FaultKind::Hang, "node 1", "hang node 1 at 111s for 1s"), 111_020, Some(112_000));
+    let [fault] = of_rule(&run, "fault").try_into().unwrap();
+    let words = "1 of 6 slow moments lies in the effect of hang of node 1 at 211.02 s";
+    assert!(fault.sentence.contains(words), "{}", fault.sentence);
+    assert_eq!(fault.spans_s, [(211.0, 215.0)]);
+    let [cause] = of_rule(&run, "cause").try_into().unwrap();
+    assert!(cause.sentence.contains("5 of 6 slow moments begin"), "{}", cause.sentence);
+    assert_eq!(cause.spans_s[4], (208.0, 211.0));
+
+    // In its last second an action makes nothing slow that was not.
+    let mut run = begun_by_a_disk();
+    act(&mut run, "lab kill a 1", 114_200, 114_300);
+    assert!(of_rule(&run, "fault").is_empty());
+    let [cause] = of_rule(&run, "cause").try_into().unwrap();
+    assert!(cause.sentence.contains("5 of 5 slow moments begin"), "{}", cause.sentence);
+}
+
+#[test]
+fn a_pause_of_the_machine_at_the_end_of_a_slow_moment_has_its_own_part() {
+    let mut run = paused_once(100, 1, 20);
+    for slice in &mut run.trials[0].phases[0].slices[28..30] {
+        slice.histograms = vec![served(1, times([(1_000_000, 1_800), (80_000_000, 200)]))];
+    }
+    let is_paused = |run: &Run| {
+        let [finding] = of_rule(run, "pause").try_into().unwrap();
+        let words = "1 of 2 slow moments is slow by pauses of the machine alone";
+        assert!(finding.sentence.contains(words), "{}", finding.sentence);
+        assert_eq!(finding.spans_s, [(130.0, 131.0)]);
+    };
+    is_paused(&run);
+    // Also while the effect of an action goes on.
+    act(&mut run, "lab pause a 1", 27_900, 29_900);
+    is_paused(&run);
+    let [finding] = of_rule(&run, "fault").try_into().unwrap();
+    assert_eq!(finding.spans_s, [(128.0, 130.0)]);
+}
