@@ -218,7 +218,7 @@ keys! {
         load_timeout: SILENCE, Is("\"20s\""), "Time-out for an operation of a load, and for reading a record back", option_as = "load-timeout";
         work_timeout: SILENCE, Is("\"1h\""), "Time-out for a server's silence during a statement that creates, fills, maintains or removes something", option_as = "work-timeout";
         samplers: Samplers, Else("`[\"default\"]`"), "Samplers to read during the load, by name; `default` for all that do not affect the load; `[]` for none", option, see = "samplers.md";
-        repeats: Repeats, Is("1"), "Number of times that each trial is run, in random order, 1 to 1000; or a table of conditions that decide it", option, see = "#order-repeats-and-start";
+        repeats: Repeats, Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-start";
         order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "Order of the trials";
         start: Word("start", &["fresh", "settled", "as-is"]), Is("\"settled\""),
             "Data at the start of a trial: fresh (loaded again), settled (as it is, after the store's own maintenance) or as-is", option;

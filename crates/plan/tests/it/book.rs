@@ -94,7 +94,7 @@ fn described(takes: KeyType) -> String {
         Warmup => "time, or `auto`".to_owned(),
         Mix => "shares, as in `{ read = 90, update = 10 }`".to_owned(),
         RateShape => "rate, or a table".to_owned(),
-        Repeats => "whole number, or a table".to_owned(),
+        Repeats => "whole number, 1 to 1000, or a table".to_owned(),
         Kind => "an operation type".to_owned(),
         Condition => "condition".to_owned(),
         Agreement => "`direction`, or a factor".to_owned(),
