@@ -8,17 +8,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::IndexSet;
+use plimsoll_core::quantity::is_timed;
 use plimsoll_core::{Bounds, Formula, Term};
 use plimsoll_record::data::{Figure, PhaseKind, PublishedValue, Run, Trial};
 
 use crate::name::REPEAT;
 use crate::number;
-use crate::phase::{PhaseFacts, Quantity, is_percentile};
+use crate::phase::{PhaseFacts, Quantity};
 use crate::stat::{self, interval};
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
 /// Label of a trial's store.
 const STORE: &str = "store";
+/// Label of an operation type.
+const OP: &str = "op";
 /// Seconds that one load or drive by itself must last to be no noise: five, as exactly as a timer ends them.
 const SHORT_S: f64 = 4.95;
 /// Share by which one time or rate by itself may be off.
@@ -186,15 +189,11 @@ fn term_value(
     point: &BTreeMap<String, String>,
     named: &BTreeSet<&str>,
 ) -> Outcome {
-    let op = term.labels.iter().find(|(name, _)| name == "op").map(|(_, value)| value.as_str());
-    let wanted = || term.labels.iter().filter(|(name, _)| name != "op");
+    let op = op_of(term);
+    let wanted = || term.labels.iter().filter(|(name, _)| name != OP);
     let store = store_of(term).unwrap_or(store);
     let fits = |trial: &Trial| {
-        trial.header.store_label == store
-            && open_labels(trial, named) == *point
-            && wanted().filter(|(name, _)| name != STORE).all(|(name, value)| {
-                trial.header.labels.get(name).or_else(|| trial.header.params.get(name)) == Some(value)
-            })
+        trial.header.store_label == store && open_labels(trial, named) == *point && has_labels(trial, term)
     };
     let matching: Vec<(&Trial, &Vec<PhaseFacts<'_>>)> =
         run.trials.iter().zip(facts).filter(|(trial, _)| fits(trial)).collect();
@@ -218,9 +217,26 @@ fn term_value(
     }
 }
 
-/// Returns true if the quantity `name` is a time or a rate, which differs from one measurement to the next.
-fn is_timed(name: &str) -> bool {
-    name.contains("seconds") || matches!(name, "rate" | "mean" | "stddev") || is_percentile(name)
+/// Returns the operation type that `term` names.
+fn op_of(term: &Term) -> Option<&str> {
+    term.labels.iter().find(|(name, _)| name == OP).map(|(_, value)| value.as_str())
+}
+
+/// Returns true if `trial` has the labels or parameters that `term` names, whatever its store.
+fn has_labels(trial: &Trial, term: &Term) -> bool {
+    let header = &trial.header;
+    term.labels
+        .iter()
+        .filter(|(name, _)| ![STORE, OP].contains(&name.as_str()))
+        .all(|(name, value)| header.labels.get(name).or_else(|| header.params.get(name)) == Some(value))
+}
+
+/// Returns the value of `term` in `trial`; `None` if the term is of other trials, or the trial has no such value.
+pub(crate) fn value_in_trial(term: &Term, trial: &Trial, phases: &[PhaseFacts<'_>]) -> Option<f64> {
+    let is_of_store = store_of(term).is_none_or(|store| trial.header.store_label == store);
+    let of_term = |facts: &&PhaseFacts<'_>| facts.phase.header.name == term.phase;
+    let phase = phases.iter().find(of_term).filter(|_| is_of_store && has_labels(trial, term))?;
+    phase.quantity(&term.quantity, op_of(term)).ok().map(|quantity| quantity.value)
 }
 
 /// A quantity of one phase. A time or a rate has the bounds of its samples, or is assumed to be off by some per cent.
@@ -246,17 +262,25 @@ fn once(phase: &PhaseFacts<'_>, name: &str, op: Option<&str>, quantity: Quantity
     Measured { bounds: Some((value - off, value + off)), is_observed: false, doubt, ..exact }
 }
 
-/// The median of repeats, with its 95 % interval, or their range if there are fewer than six. A count has the range of
-/// all: in a median of them the others would not show.
+/// Returns the 95 % interval of the median of times or rates, or their range if there are fewer than six.
+pub(crate) fn interval_of(values: &[f64]) -> Option<Bounds> {
+    interval::of_median(values).map(|one| (one.low, one.high)).or_else(|| ends_of(values))
+}
+
+/// Returns the least and the greatest of `values`.
+fn ends_of(values: &[f64]) -> Option<Bounds> {
+    values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max))
+}
+
+/// The median of repeats, with its interval. A count has the range of all: in a median of them the others would not
+/// show.
 fn repeated(all: &[Measured], is_timed: bool) -> Measured {
     let values: Vec<f64> = all.iter().map(|one| one.value).collect();
-    let ends = values.iter().copied().reduce(f64::min).zip(values.iter().copied().reduce(f64::max));
-    let interval = interval::of_median(&values).filter(|_| is_timed).map(|one| (one.low, one.high));
     Measured {
         value: stat::median(&values).unwrap_or(0.0),
         n: all.iter().map(|one| one.n).sum(),
         late: all.iter().any(|one| one.late),
-        bounds: interval.or(ends),
+        bounds: if is_timed { interval_of(&values) } else { ends_of(&values) },
         is_observed: true,
         repeats: all.len() as u64,
         doubt: None,

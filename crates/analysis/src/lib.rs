@@ -23,6 +23,7 @@
 //! | [`slices`] | what a slice came to; all of them as rows, for those who go on calculating elsewhere |
 //! | [`spans`], [`samples`], [`operations`] | what happened at which time, the values of every series, and operations one by one: as rows, likewise |
 //! | [`fold`] | a run as it goes on |
+//! | [`until`] | points that are repeated further |
 //! | [`live`] | the report's figures of a run in progress, in bounded memory |
 //! | `step` | statements of a transaction: timed, and no operations |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
@@ -105,6 +106,7 @@ mod sweep;
 mod ticks;
 mod timeline;
 mod trial;
+pub mod until;
 pub mod usl;
 mod verdict;
 pub mod view;

@@ -396,7 +396,14 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
     let is_planned = lines.is_empty() && !in_turn;
     let mut unseen = Vec::new();
     let not_needed = promises.iter().map(|one| one.cuts_not_needed as usize).sum();
-    let planned = (run.header.outline.trials as usize).saturating_sub(not_needed).max(run.trials.len());
+    let outline = &run.header.outline;
+    let planned = (outline.trials as usize).saturating_sub(not_needed).max(run.trials.len());
+    // Results may decide that no more repeats are needed.
+    let (at_most, planned) = match outline.until {
+        Some(_) if run.state == RunState::Complete => ("", run.trials.len()),
+        Some(_) => ("at most ", planned),
+        None => ("", planned),
+    };
     let how = match &run.state {
         RunState::Complete => None,
         RunState::Unfinished => Some("killed".to_string()),
@@ -414,7 +421,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
             None => "before the first trial".to_string(),
             Some(trial) => {
                 // How many rungs a search takes, or pairs a comparison, is not planned.
-                let of = if is_planned { format!(" of {planned}") } else { String::new() };
+                let of = if is_planned { format!(" of {at_most}{planned}") } else { String::new() };
                 let position = format!("trial {}{of} ({})", run.trials.len(), name::trial(&trial.header));
                 match trial.phases.last() {
                     Some(phase) if trial.end_ns.is_none() || phase.end.state == PhaseState::Interrupted => {

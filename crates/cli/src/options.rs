@@ -148,7 +148,7 @@ pub fn written(key: &Key, given: &str, typed: &str) -> Result<String, TrialError
             list(&each(given, |one| if one.trim() == "each" { "1".to_owned() } else { count(one) }))
         }
         KeyType::Whole(..) if key.is_swept => list(&each(given, count)),
-        KeyType::Whole(..) => value(&count(given)),
+        KeyType::Whole(..) | KeyType::Repeats => value(&count(given)),
         KeyType::Text | KeyType::Statuses => quoted(given),
         KeyType::Tables(keys) => tables(key.name, keys, given)?,
         KeyType::Faults if given.lines().all(|line| line.trim().is_empty()) => {

@@ -101,6 +101,16 @@ fn figures_without_their_points_and_the_answer_that_needs_them_are_left_out() {
 }
 
 #[test]
+fn a_number_of_repeats_replaces_the_conditions_that_decide_it() {
+    assert!(smaller("commit-batch", "stores:sqlite").unwrap().0.until.is_some());
+    for (words, repeats) in [("stores:sqlite repeats=2", 2), ("stores:sqlite quick", 1)] {
+        let (plan, text) = smaller("commit-batch", words).unwrap();
+        assert_eq!((plan.repeats, plan.until), (repeats, None), "{text}");
+        assert!(text.contains(&format!("\nrepeats = {repeats}\n")), "{text}");
+    }
+}
+
+#[test]
 fn a_smaller_plan_without_an_answer_says_so_first() {
     let (plan, _) = smaller("instances", "clients:8").unwrap();
     assert!(plan.answers.is_empty() && plan.left_out.iter().all(|reason| !reason.contains('{')), "{:?}", plan.left_out);

@@ -72,6 +72,11 @@ pub fn is_by_operation(name: &str) -> bool {
     BY_OPERATION.iter().any(|group| group.split_ascii_whitespace().any(|known| known == name))
 }
 
+/// True if `name` is a time or a rate, which differs from one measurement to the next.
+pub fn is_timed(name: &str) -> bool {
+    name.contains("seconds") || matches!(name, "rate" | "mean" | "stddev") || median_of(name).is_some()
+}
+
 /// A percentile of response times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Percentile {

@@ -1,10 +1,12 @@
 //! Contents that a plan and a recording share: kinds of phase, goals, figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::quantity::Percentile;
+use crate::condition::Condition;
+use crate::formula::{Formula, Term};
+use crate::quantity::{self, Percentile};
 
 /// A place of a sentence that values of a figure fill: `{load}`, or `{published load}`. Findings fill `{bound of load}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -239,6 +241,34 @@ pub fn goal_name(what: GoalKind, of: Option<&str>) -> String {
     }
 }
 
+/// Repeats whose number results decide: a point goes on while a time or rate of the answer varies too much there.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct RepeatsUntil {
+    /// Repeats of every point.
+    pub least: u32,
+    /// Widest interval of a time or rate that ends the repeats of a point, as a share of the value.
+    pub width: f64,
+}
+
+/// Returns the times and rates of the figures that the answer or its conditions name; of all figures without an answer.
+pub fn timed_terms(figures: &[Figure], answers: &[AnswerSentence]) -> Vec<Term> {
+    let conditions = answers.iter().filter_map(|answer| Condition::parse(answer.only_if.as_deref()?).ok());
+    let conditions: Vec<Condition> = conditions.collect();
+    let asked = conditions.iter().flat_map(Condition::figures).map(|(name, _)| name);
+    let placed = answers.iter().flat_map(|answer| places_in(&answer.say)).map(|place| place.figure);
+    let named: BTreeSet<&str> = asked.chain(placed).collect();
+    let is_used = |figure: &&Figure| answers.is_empty() || named.contains(figure.name.as_str());
+    let mut terms: Vec<Term> = Vec::new();
+    for formula in figures.iter().filter(is_used).filter_map(|figure| Formula::parse(&figure.formula).ok()) {
+        for (term, _) in formula.terms() {
+            if quantity::is_timed(&term.quantity) && !terms.contains(term) {
+                terms.push(term.clone());
+            }
+        }
+    }
+    terms
+}
+
 /// A named number that is derived from the results of each store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
@@ -262,4 +292,39 @@ pub struct PublishedValue {
     /// Labels of its point of the sweep; without any, it holds for all points.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub at: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_rates_are_those_of_the_figures_that_the_answer_names() {
+        let figure = |name: &str, formula: &str| Figure {
+            name: name.to_owned(),
+            unit: String::new(),
+            formula: formula.to_owned(),
+            published: Vec::new(),
+        };
+        let figures = [
+            figure("a", "load.seconds[batch=1] / load.seconds[batch=2]"),
+            figure("b", "drive.rate - drive.wrong"),
+            figure("c", "check.lost"),
+            figure("d", "drive.p99 / load.seconds[batch=1]"),
+        ];
+        let names = |answers: &[AnswerSentence]| -> Vec<String> {
+            timed_terms(&figures, answers).iter().map(Term::to_string).collect()
+        };
+        let sentence = |say: &str, only_if: Option<&str>| AnswerSentence {
+            say: say.to_owned(),
+            only_if: only_if.map(str::to_owned),
+            agree: None,
+            repeats: 1,
+        };
+        let all = ["load.seconds[batch=1]", "load.seconds[batch=2]", "drive.rate", "drive.p99"];
+        assert_eq!(names(&[]), all);
+        assert_eq!(names(&[sentence("It lost {c}.", Some("{b} > 1"))]), ["drive.rate"]);
+        assert_eq!(names(&[sentence("Once {published a}.", None)]), all[..2]);
+        assert!(names(&[sentence("It lost {c}.", None)]).is_empty());
+    }
 }

@@ -57,7 +57,7 @@ impl Open {
     fn of(plan: &Plan, records: &dyn Fn(&PlannedTrial) -> Option<u64>) -> Self {
         let mut open = Self { records: Some(0), ..Self::default() };
         let mut before: Option<&PlannedTrial> = None;
-        for trial in &plan.trials {
+        for trial in plan.certain() {
             let finds_data = plan.start != Start::Fresh && before.is_some_and(|before| before.has_same_data(trial));
             before = Some(trial);
             for phase in &trial.phases {
@@ -112,12 +112,14 @@ impl Open {
     }
 }
 
-/// Describes the duration of `plan`. `records` returns the number of records that a trial loads.
+/// Describes the duration of `plan`: of the trials that run in any case, and the number of others. `records` returns the
+/// number of records that a trial loads.
 pub(crate) fn lines(plan: &Plan, records: &dyn Fn(&PlannedTrial) -> Option<u64>) -> Vec<String> {
-    let fixed = show_ns((plan.timed_s * 1e9) as u64);
+    let timed_s: f64 = plan.certain().map(timed_s).sum();
+    let fixed = show_ns((timed_s * 1e9) as u64);
     let words = Open::of(plan, records).words();
     let on_top = "the stores' own work comes on top";
-    match (plan.timed_s > 0.0, words.is_empty()) {
+    let mut lines = match (timed_s > 0.0, words.is_empty()) {
         (true, true) => vec![format!("{fixed} of driven load; {on_top}")],
         (true, false) => vec![
             format!("at least {fixed} of driven load; {on_top}"),
@@ -125,5 +127,10 @@ pub(crate) fn lines(plan: &Plan, records: &dyn Fn(&PlannedTrial) -> Option<u64>)
         ],
         (false, false) => vec![format!("duration not known before the run: {}; {on_top}", words.join("; "))],
         (false, true) => vec![format!("no driven load; {on_top}")],
+    };
+    let further = plan.trials.len() - plan.certain().count();
+    if further > 0 {
+        lines.push(format!("and up to {} more, as results decide", many(further as u64, "trial")));
     }
+    lines
 }

@@ -56,7 +56,7 @@ impl<'c> PlanReader<'c> {
     }
 
     /// Repeats every point. The order is only random among trials on the same data, one round for each repeat, so
-    /// that data is loaded as seldom as possible.
+    /// that data is loaded as seldom as possible. Repeats that results decide come after all others.
     fn in_order(&self, points: &[PlannedTrial], series: &TrialSeries) -> Vec<PlannedTrial> {
         let count = points.len().saturating_mul(series.repeats as usize);
         if count > TRIALS_MAX {
@@ -64,22 +64,27 @@ impl<'c> PlanReader<'c> {
             self.problem(0..0, what, None);
             return Vec::new();
         }
+        let groups: Vec<&[PlannedTrial]> = points.chunk_by(PlannedTrial::has_same_data).collect();
+        let least = series.until.map_or(series.repeats, |until| until.least);
+        let certain =
+            groups.iter().enumerate().flat_map(|(at, group)| (0..least).map(move |repeat| (at, *group, repeat)));
+        // A point that is run further compares with others: all of them come first.
+        let further = (least..series.repeats)
+            .flat_map(|repeat| groups.iter().enumerate().map(move |(at, group)| (at, *group, repeat)));
         let mut trials = Vec::with_capacity(count);
-        for (at, group) in points.chunk_by(PlannedTrial::has_same_data).enumerate() {
-            for repeat in 0..series.repeats {
-                let mut round: Vec<PlannedTrial> =
-                    group.iter().map(|trial| PlannedTrial { repeat, ..trial.clone() }).collect();
-                if series.repeats > 1 {
-                    for trial in &mut round {
-                        trial.labels.insert("repeat".to_owned(), (repeat + 1).to_string());
-                    }
+        for (at, group, repeat) in certain.chain(further) {
+            let mut round: Vec<PlannedTrial> =
+                group.iter().map(|trial| PlannedTrial { repeat, ..trial.clone() }).collect();
+            if series.repeats > 1 {
+                for trial in &mut round {
+                    trial.labels.insert("repeat".to_owned(), (repeat + 1).to_string());
                 }
-                if series.random {
-                    let seed = round.first().map_or(0, |trial| trial.seed);
-                    shuffle(&mut round, seed ^ ((at as u64) << 32) ^ u64::from(repeat));
-                }
-                trials.extend(round);
             }
+            if series.random {
+                let seed = round.first().map_or(0, |trial| trial.seed);
+                shuffle(&mut round, seed ^ ((at as u64) << 32) ^ u64::from(repeat));
+            }
+            trials.extend(round);
         }
         for (ordinal, trial) in trials.iter_mut().enumerate() {
             trial.ordinal = ordinal as u32;

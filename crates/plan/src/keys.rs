@@ -97,6 +97,8 @@ pub enum KeyType {
     Headers,
     /// HTTP statuses.
     Statuses,
+    /// A number of repeats, or a table of conditions that decide it.
+    Repeats,
 }
 
 /// Default value of a key.
@@ -113,8 +115,8 @@ pub enum KeyDefault {
 use KeyDefault::{Else, Is, Needed};
 use KeyType::{
     Agreement, Backoff, Codes, Condition, Cut, Faults, Flag, Headers, Kind, Labels, Mix, NodeChoice, Number, Phases,
-    Processors, Rate, RateShape, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table, Tables, Text,
-    Texts, Think, Time, Warmup, Whole, Word, Workload,
+    Processors, Rate, RateShape, Repeats, Samplers, Share, Size, Stages, Statuses, Step, Stores, SweptKeys, Table,
+    Tables, Text, Texts, Think, Time, Warmup, Whole, Word, Workload,
 };
 
 impl Key {
@@ -146,7 +148,7 @@ impl Key {
     /// Placeholder for the option's value in the help: `TIME,…` if several values are swept.
     pub fn placeholder(&self) -> &'static str {
         let (one, several) = match self.takes {
-            Whole(..) => ("N", "N,…"),
+            Whole(..) | Repeats => ("N", "N,…"),
             Time(..) | Warmup | Think | Backoff => ("TIME", "TIME,…"),
             Rate | RateShape => ("RATE", "RATE,…"),
             Word(..) => ("WORD", "WORD,…"),
@@ -177,6 +179,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Limits of the number of clients or workers; below, of the records per operation and the repetitions of a question.
 pub(crate) const CLIENTS: KeyType = Whole(1, 100_000);
 const COUNT: KeyType = Whole(1, 10_000_000);
+/// Limits of the number of repeats.
+pub(crate) const REPEATS_COUNT: KeyType = Whole(1, 1_000);
 /// Limits of a time-out for a server's silence: 100 ms to a day.
 const SILENCE: KeyType = Time(SECOND_NS / 10, 86_400 * SECOND_NS);
 /// Limits of a duration: at least a millisecond.
@@ -214,7 +218,7 @@ keys! {
         load_timeout: SILENCE, Is("\"20s\""), "Time-out for an operation of a load, and for reading a record back", option_as = "load-timeout";
         work_timeout: SILENCE, Is("\"1h\""), "Time-out for a server's silence during a statement that creates, fills, maintains or removes something", option_as = "work-timeout";
         samplers: Samplers, Else("`[\"default\"]`"), "Samplers to read during the load, by name; `default` for all that do not affect the load; `[]` for none", option, see = "samplers.md";
-        repeats: Whole(1, 1_000), Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-start";
+        repeats: Repeats, Is("1"), "Number of times that each trial is run, in random order", option, see = "#order-repeats-and-start";
         order: Word("order", &["random", "given"]), Else("`\"random\"` with repeats, else `\"given\"`"), "Order of the trials";
         start: Word("start", &["fresh", "settled", "as-is"]), Is("\"settled\""),
             "Data at the start of a trial: fresh (loaded again), settled (as it is, after the store's own maintenance) or as-is", option;
@@ -229,6 +233,13 @@ keys! {
         phase: Phases, Needed, "Phases of a trial, in order", see = "#phases";
         goals: Table(GOALS), NONE, "Goals of every trial", see = "#goals";
         figure: Tables(FIGURE), NONE, "Numbers to derive from the results", see = "#figures";
+    }
+
+    /// Keys of `repeats`, if results decide their number.
+    REPEATS {
+        least: Whole(2, 1_000), Is("3"), "Repeats of every point";
+        most: Whole(2, 1_000), Is("12"), "Most repeats of a point";
+        until: Share(1.0, 100.0), Needed, "Widest interval of a time or rate of the answer that ends the repeats of a point, as a share of the value";
     }
 
     /// Keys of a `[[sweep]]`.

@@ -85,6 +85,12 @@ pub struct Overrides {
 }
 
 impl Plan {
+    /// Iterates over the trials that run whatever the results are.
+    pub fn certain(&self) -> impl Iterator<Item = &PlannedTrial> {
+        let until = self.until;
+        self.trials.iter().filter(move |trial| until.is_none_or(|until| trial.repeat < until.least))
+    }
+
     /// Removes the trials for which `is_kept` is false.
     pub fn retain(&mut self, is_kept: impl FnMut(&PlannedTrial) -> bool) {
         self.trials.retain(is_kept);
@@ -227,6 +233,7 @@ impl<'c> PlanReader<'c> {
             breaks,
         };
         let series = series?;
+        self.repeats_are_decided(&root, &series, &figures, &answers);
         let [setup_ns, load_ns, work_ns] = timeouts;
         let timeouts = Timeouts { setup_ns: setup_ns?, load_ns: load_ns?, work_ns: work_ns? };
         let (trials, left_out) = self.expand(&drafts, &series);
@@ -248,6 +255,7 @@ impl<'c> PlanReader<'c> {
             slice_ns: slice_ns?,
             timeouts,
             repeats: series.repeats,
+            until: series.until,
             line,
             server_pin: server_pin?.unwrap_or_default(),
             dir: dir?,

@@ -7,7 +7,7 @@ pub use plimsoll_core::pace::{
     Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
 };
 pub use plimsoll_core::study::{
-    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
+    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, RepeatsUntil, Worthless,
 };
 use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Params, Script, ServerDescription, Survivors};
 use serde::{Serialize, Serializer};
@@ -48,8 +48,11 @@ pub struct Plan {
     pub slice_ns: u64,
     /// Time-outs for servers.
     pub timeouts: Timeouts,
-    /// Number of repeats of each point of the sweep.
+    /// Number of repeats of each point of the sweep; with `until` the most of them.
     pub repeats: u32,
+    /// Condition that ends the repeats of a point early; `None` if all points have all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<RepeatsUntil>,
     /// State of the data at the start of a trial.
     pub start: Start,
     /// Processors that private servers are bound to; empty for no binding.

@@ -6,7 +6,7 @@ use plimsoll_core::study::{PlacedFindings, places_in};
 use crate::duration;
 use crate::model::{
     Arrivals, Backoff, Breaker, Drive, DriveLimit, Goal, GoalKind, Pace, PhaseStep, Plan, PlannedPhase, PlannedTrial,
-    Rate, Retry, RetryScope, Scenario, Stage, ThinkTime,
+    Rate, RepeatsUntil, Retry, RetryScope, Scenario, Stage, ThinkTime,
 };
 use crate::quantity::show_ns;
 
@@ -22,9 +22,10 @@ impl Plan {
         lines.push(String::new());
         let stores: Vec<&str> = unique(self.trials.iter().map(|trial| trial.store.label.as_str()));
         let workloads: Vec<&str> = unique(self.trials.iter().map(|trial| trial.workload.name.as_str()));
+        let (certain, most) = (self.certain().count(), counted(self.trials.len(), "trial"));
         lines.push(format!(
             "{} with the workload {} on {}",
-            counted(self.trials.len(), "trial"),
+            if certain < self.trials.len() { format!("{certain} to {most}") } else { most },
             workloads.join(", "),
             stores.join(", ")
         ));
@@ -32,15 +33,22 @@ impl Plan {
             let budget = show_ns(line.budget_ns);
             lines.push(format!("the load line of each, to {} %, within {budget}", line.precision * 100.0));
         }
-        if self.repeats > 1 {
-            lines.push(format!("each point {} times; trials start {}", self.repeats, self.start.name()));
+        let (most, start) = (self.repeats, self.start.name());
+        if let Some(RepeatsUntil { least, width }) = self.until {
+            let percent = (width * 1e4).round() / 100.0;
+            lines.push(format!(
+                "each point {least} to {most} times, until times and rates of the answer vary by at most {percent} %; \
+                 trials start {start}"
+            ));
+        } else if most > 1 {
+            lines.push(format!("each point {most} times; trials start {start}"));
         }
         // The search itself determines the duration of load steps.
         if self.line.is_none() {
             lines.extend(duration::lines(self, records));
         }
         let mut groups: Vec<(Vec<String>, Vec<&PlannedTrial>)> = Vec::new();
-        for trial in &self.trials {
+        for trial in self.certain() {
             let phases: Vec<String> = trial.phases.iter().map(phase).collect();
             match groups.iter_mut().find(|(same, _)| *same == phases) {
                 Some((_, trials)) => trials.push(trial),

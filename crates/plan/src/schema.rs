@@ -9,7 +9,9 @@
 use plimsoll_core::{Catalogue, ParamSpec, ParamType};
 use serde_json::{Map, Value, json};
 
-use crate::keys::{CSV, Key, KeyType, PLAN, RATES, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, of_phase};
+use crate::keys::{
+    CSV, Key, KeyType, PLAN, RATES, REPEATS, REPEATS_COUNT, REQUEST, SAMPLERS_DEFAULT, SCRIPT, STEP, of_phase,
+};
 use crate::model::PhaseKind;
 use crate::quantity::{Dimension, pattern};
 use crate::timeline::VERBS;
@@ -96,6 +98,9 @@ fn takes(takes: &KeyType, catalogue: &Catalogue) -> Value {
         KeyType::RateShape => {
             let shapes = RATES.iter().map(|shape| keys(&[shape], catalogue));
             json!({ "anyOf": std::iter::once(quantity(Dimension::Rate)).chain(shapes).collect::<Vec<_>>() })
+        }
+        KeyType::Repeats => {
+            json!({ "anyOf": [self::takes(&REPEATS_COUNT, catalogue), keys(&[REPEATS], catalogue)] })
         }
         KeyType::Codes => json!({ "type": "object", "additionalProperties": quantity(Dimension::Share) }),
         KeyType::Labels => json!({ "type": "object" }),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::pace::Stage;
 pub use plimsoll_core::study::{
-    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, Worthless,
+    Agreement, AnswerSentence, Figure, Goal, GoalKind, PhaseKind, PublishedValue, RepeatsUntil, Worthless,
 };
 use plimsoll_core::{Durability, FailoverTime, OpKind, Setting, Slice};
 pub use plimsoll_core::{Series, SeriesKind};

@@ -2,7 +2,7 @@
 
 use plimsoll_core::nearest::nearest;
 use plimsoll_core::quantity;
-use plimsoll_core::study::Goal;
+use plimsoll_core::study::{Goal, RepeatsUntil};
 use serde::{Deserialize, Serialize};
 
 /// Outline of a plan's trials.
@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct Outline {
     /// Trials of the expanded plan. Rungs of a search and turns of a comparison are not among them.
     pub trials: u32,
+    /// Condition that ends the repeats of a point; `None` if all trials are run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<RepeatsUntil>,
     /// The load line is searched for.
     pub line: Option<LineSpec>,
     /// Specification of two sides that are compared in turn.

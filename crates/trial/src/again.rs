@@ -43,10 +43,12 @@ pub(crate) fn goes_on_ns(run: &Run) -> u64 {
 pub(crate) fn goes_on_words(run: &Run, plan: &Plan) -> String {
     let (kept, of) = (kept(run, plan).len() as u64, u64::from(run.header.outline.trials));
     let are = if of == 1 { "is" } else { "are" };
-    let of = match run.header.outline.cells.is_empty() {
+    let outline = &run.header.outline;
+    let of = match outline.cells.is_empty() {
         true => number::plural(of, "trial", "trials"),
         false => number::plural(of, "cut", "cuts"),
     };
+    let of = if outline.until.is_some() { format!("at most {of}") } else { of };
     format!("resuming run {}: {} of {of} {are} recorded", run.header.id, number::count(kept))
 }
 

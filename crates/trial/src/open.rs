@@ -66,7 +66,8 @@ pub fn announce(
     precheck::plan(plan)?;
     fault_check::possible(plan, catalogue)?;
     needs(catalogue, plan)?.must_fit()?;
-    for trial in &plan.trials {
+    // All repeats of a point are alike.
+    for trial in plan.trials.iter().filter(|trial| trial.repeat == 0) {
         let Some(kind) = catalogue.store(&trial.store.kind) else { continue };
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;

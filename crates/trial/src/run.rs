@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::fold::Fold;
+use plimsoll_analysis::until::RepeatsFold;
 use plimsoll_core::Catalogue;
 use plimsoll_drive::{Driver, Io};
 use plimsoll_plan::model::{Plan, PlannedTrial, Start};
@@ -107,7 +108,7 @@ pub fn run(plan: &Plan, catalogue: &Catalogue, spec: &RunSpec<'_>, sink: &dyn Si
     let (samplers, unavailable) = plimsoll_sample::open(&plan.samplers, &server);
     let io = named_io(plan).unwrap_or(Io::Auto);
     let header = before.map_or_else(|| header(plan, spec, id, started_wall_ns, io), |run| run.header.clone());
-    let fold = Fold::new(plan.line.is_some() || spec.ab.is_some());
+    let fold = Fold::new(plan.line.is_some() || plan.until.is_some() || spec.ab.is_some());
     let recorder = match before {
         Some(run) => {
             let kept = again::kept(run, plan);
@@ -185,16 +186,25 @@ fn trials(context: &mut RunContext<'_>) -> Result<(), TrialError> {
     result.and(data.remove())
 }
 
-/// Runs the trials in order; one store serves the consecutive trials that use it. The last one stays in `open`.
+/// Runs the trials in order, without repeats that are not needed; one store serves the consecutive trials that use it.
+/// The last one stays in `open`.
 fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(), TrialError> {
     let plan = context.plan;
     let line = plan.line.as_ref().map(|line| line::spec(line, &plan.goals, plan.trials.first()));
     let mut rungs = 0;
     let kept = context.kept();
+    let mut repeats = plan.until.map(|until| RepeatsFold::new(until, &plan.figures, &plan.answers));
+    if let (Some(repeats), Some(run)) = (&mut repeats, context.spec.before) {
+        let trials = run.trials.iter().filter(|trial| kept.contains(&trial.header.ordinal));
+        trials.for_each(|trial| repeats.take(trial));
+    }
     let mut before: Option<&PlannedTrial> = None;
     for trial in plan.trials.iter().filter(|trial| !kept.contains(&trial.ordinal)) {
         if context.is_stopped() {
             break;
+        }
+        if repeats.as_ref().is_some_and(|repeats| !repeats.needs(&trial.labels)) {
+            continue;
         }
         context.sinks.show(&Told::Next(trial_name(plan, trial)));
         before = before.filter(|_| open.as_ref().is_some_and(|open| open.is_of(&trial.store)));
@@ -211,12 +221,16 @@ fn each_trial(context: &mut RunContext<'_>, open: &mut Option<Open>) -> Result<(
         let found = TrialStart { start: plan.start, data: same && plan.start != Start::Fresh };
         trial::run(context, store, trial, workload, found)?;
         before = Some(planned);
+        if let (Some(repeats), Some((ended, ..))) = (&mut repeats, context.sinks.fold().trial()) {
+            repeats.take(ended);
+        }
     }
     Ok(())
 }
 
 fn trial_name(plan: &Plan, trial: &PlannedTrial) -> String {
-    let mut name = format!("{}/{} {}", trial.ordinal + 1, plan.trials.len(), trial.store.label);
+    let at_most = if plan.until.is_some() { "≤" } else { "" };
+    let mut name = format!("{}/{at_most}{} {}", trial.ordinal + 1, plan.trials.len(), trial.store.label);
     for (label, value) in trial.labels.iter().filter(|(label, _)| *label != "store") {
         name.push_str(&format!(", {label} {value}"));
     }
@@ -280,6 +294,7 @@ fn header(plan: &Plan, spec: &RunSpec<'_>, id: String, started_wall_ns: i64, io:
         plan_json: serde_json::to_string(plan).unwrap_or_default(),
         outline: Outline {
             trials: plan.trials.len() as u32,
+            until: plan.until,
             line: plan.line.as_ref().map(|line| line::spec(line, &plan.goals, plan.trials.first())),
             ab: spec.ab.cloned(),
             cells: spec.cells.map_or_else(Vec::new, |cells| cells.cells.to_vec()),

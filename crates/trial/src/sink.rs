@@ -24,7 +24,7 @@ pub enum Told {
     BeginRun(Box<RunHeader>),
     /// End of the run.
     EndRun(RunState, u64),
-    /// The next trial, as a person calls it: `2/5 sqlite, index own`.
+    /// The next trial, as a person calls it: `2/5 sqlite, index own`, or `2/≤5 sqlite` if results decide the number.
     Next(String),
     /// A trial begins: its store is open.
     BeginTrial(TrialHeader),

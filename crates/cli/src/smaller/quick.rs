@@ -56,7 +56,8 @@ pub fn edits(parts: &Parts<'_>) -> Vec<Edit> {
         all.extend(staged.map(|place| stages(parts, &place)));
     }
     all.push(shorter(parts, &parts.root, "seed", &str::to_owned));
-    all.push(shorter(parts, &parts.root, "repeats", &at_most(1)));
+    // Also instead of a table of conditions.
+    all.push(shorter(parts, &parts.root, "repeats", &|_| "1".to_owned()));
     all.push(Place::of_table(parts.root.table.get("line")).and_then(|line| set(&line, "budget", BUDGET.to_owned())));
     all.into_iter().flatten().collect()
 }

@@ -90,7 +90,10 @@ if = "{x} > 1000"
 #[test]
 fn right_plans_are_right() {
     let (schemas, index) = compiled();
-    schemas.validate(&as_json(RIGHT), index).unwrap_or_else(|error| panic!("{error:#}"));
+    let decided = RIGHT.replacen("repeats = 3", "repeats = { most = 9, until = \"10%\" }", 1);
+    for text in [RIGHT, &decided] {
+        schemas.validate(&as_json(text), index).unwrap_or_else(|error| panic!("{error:#}"));
+    }
 }
 
 #[test]
@@ -102,6 +105,8 @@ fn every_mistake_is_found() {
         ("shared_buffers", "shared_bufers"),
         ("\"500ms\"", "\"500\""),
         ("repeats = 3", "repeats = 0"),
+        ("repeats = 3", "repeats = { until = 10 }"),
+        ("repeats = 3", "repeats = { least = 1, until = \"10%\" }"),
         ("\"as-is\"", "\"asis\""),
         ("name = \"coupons\"", "name = \"coupon\""),
         ("records = 1_000", "records = 0"),

@@ -3,8 +3,8 @@
 use std::io;
 
 use plimsoll_plan::model::{
-    Arrivals, Backoff, Breaker, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, Retry, RetryScope, Stage, Start,
-    ThinkTime,
+    Arrivals, Backoff, Breaker, Drive, DriveLimit, Pace, PhaseStep, Plan, Rate, RepeatsUntil, Retry, RetryScope, Stage,
+    Start, ThinkTime,
 };
 use plimsoll_plan::{Overrides, PlanError, parse, parse_with_files};
 
@@ -58,6 +58,32 @@ fn what_has_to_be_loaded_again_stays_together() {
         format!("repeats = 2\n{HEAD}{DRIVE}clients = [1, 2]").replace("\"coupons\"", "\"coupons\"\nrecords = [10, 20]");
     let records: Vec<String> = plan(&text).trials.iter().map(|trial| trial.labels["records"].clone()).collect();
     assert_eq!(records, ["10", "10", "10", "10", "20", "20", "20", "20"]);
+}
+
+#[test]
+fn repeats_that_results_decide_come_after_those_of_all_points() {
+    let figure = "[[figure]]\nname = \"rate\"\nformula = \"drive.rate\"\n";
+    let repeats = "repeats = { least = 2, most = 4, until = \"7%\" }";
+    let text = format!("{repeats}\n{HEAD}{DRIVE}clients = [1, 2]\n{figure}")
+        .replace("\"coupons\"", "\"coupons\"\nrecords = [10, 20]");
+    let plan = plan(&text);
+    assert_eq!((plan.repeats, plan.until), (4, Some(RepeatsUntil { least: 2, width: 0.07 })));
+    let rounds: Vec<(&str, u32)> =
+        plan.trials.chunks(2).map(|round| (round[0].labels["records"].as_str(), round[0].repeat)).collect();
+    assert_eq!(rounds, [("10", 0), ("10", 1), ("20", 0), ("20", 1), ("10", 2), ("20", 2), ("10", 3), ("20", 3)]);
+    assert!(plan.trials.chunks(2).all(|round| round[0].repeat == round[1].repeat));
+    assert!(plan.trials.iter().enumerate().all(|(at, trial)| trial.ordinal == at as u32));
+    assert_eq!(plan.certain().count(), 8);
+    let outline = plan.outline(&|_| None).join("\n");
+    for told in [
+        "8 to 16 trials with the workload coupons on sqlite",
+        "each point 2 to 4 times, until times and rates of the answer vary by at most 7 %; trials start settled",
+        "and up to 8 trials more, as results decide",
+        "trial 8: ",
+    ] {
+        assert!(outline.contains(told), "{told}: {outline}");
+    }
+    assert!(!outline.contains("trial 9: "), "{outline}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
     Access, Call, Disturbance, Durability, FailoverTime, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
     SliceHistogram, Tick,
@@ -40,6 +41,7 @@ pub fn header(id: &str) -> RunHeader {
         plan_json: "{\"name\":\"coupons\"}".into(),
         outline: Outline {
             trials: 2,
+            until: Some(RepeatsUntil { least: 3, width: 0.1 }),
             line: Some(LineSpec { warmup_s: Some(0.1), ..LineSpec::default() }),
             ab: Some(AbSpec {
                 sides: ["a".into(), "b".into()],

@@ -10,6 +10,7 @@ mod line;
 mod panics;
 mod phases;
 mod refused;
+mod repeats;
 mod resumed;
 mod runs;
 mod simulation;
