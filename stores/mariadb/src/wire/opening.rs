@@ -141,6 +141,7 @@ impl MySession {
             return Err(refusal(&error, &self.login));
         }
         let greeting = Greeting::parse(payload).ok_or_else(|| unexpected(payload, "as a greeting"))?;
+        self.greeted = greeting.connection;
         let place = &self.login.place;
         if greeting.capabilities & NEEDED != NEEDED {
             return Err(StoreError::usage(format!(
@@ -346,6 +347,8 @@ pub(crate) fn kind_of_number(number: u16, state: &[u8]) -> StoreErrorKind {
 /// First message of a server.
 struct Greeting<'a> {
     version: &'a [u8],
+    /// Lower half of the connection's number.
+    connection: u32,
     capabilities: u32,
     /// MariaDB's own.
     extended: u32,
@@ -360,8 +363,7 @@ impl<'a> Greeting<'a> {
             return None;
         }
         let version = read_text(&mut reader);
-        // The connection's number.
-        reader.take(4)?;
+        let connection = u32::from_le_bytes(reader.array()?);
         let mut nonce = reader.take(8)?.to_vec();
         reader.u8()?;
         let low = u16::from_le_bytes(reader.array()?);
@@ -373,6 +375,6 @@ impl<'a> Greeting<'a> {
         let extended = u32::from_le_bytes(reader.array()?);
         nonce.extend_from_slice(reader.take(nonce_bytes.saturating_sub(8).max(13))?);
         let capabilities = u32::from(high) << 16 | u32::from(low);
-        Some(Greeting { version, capabilities, extended, nonce, method: read_text(&mut reader) })
+        Some(Greeting { version, connection, capabilities, extended, nonce, method: read_text(&mut reader) })
     }
 }
