@@ -100,6 +100,11 @@ pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
         && !(0..tokens.len()).any(|at| is_qualified(&tokens, at))
 }
 
+/// Returns true if the text begins with the word CREATE: a later statement may need what this one makes.
+pub fn creates(text: &str) -> bool {
+    tokens(text).is_some_and(|tokens| tokens.first().is_some_and(|token| token.is("create")))
+}
+
 /// True if the statement may change rows of an object that is named with its schema.
 fn changes_qualified(tokens: &[Token]) -> bool {
     /// Words that can precede the name of a table, in any order.

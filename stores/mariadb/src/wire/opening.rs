@@ -8,6 +8,7 @@ use super::packet::{
     length_encoded, length_encoded_bytes, read_text, unexpected,
 };
 use super::session::MySession;
+use super::statement::Prepared;
 use super::value::Code;
 
 /// Capabilities of a client and a server ("Capabilities Flags").
@@ -48,6 +49,13 @@ const UTF8MB4: u8 = 45;
 
 /// "This command is not supported in the prepared statement protocol yet".
 const UNSUPPORTED_PS: u16 = 1295;
+
+/// "Table doesn't exist".
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// Advice for a table that does not exist.
+const LOAD_FIRST: &str = "Load it first. With --no-load statements find the tables of the database that the URL names, or of \
+                          a lab; without it, only those of this run's own database.";
 
 /// Behind the statements that are prepared: a session that only reads does not prepare one that writes, and workloads have some
 /// that no operation uses.
@@ -294,12 +302,22 @@ impl MySession {
     }
 
     fn take_prepare_error(&mut self, at: Preparing, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let unsupported = ServerError::parse(payload).is_some_and(|error| error.number == UNSUPPORTED_PS);
-        if unsupported && self.kinds[at.kind].unprepared(at.statement) {
+        let number = ServerError::parse(payload).map(|error| error.number);
+        // An earlier statement of a script may make the table.
+        let is_made_later =
+            number == Some(NO_SUCH_TABLE) && self.kinds[at.kind].is_step && self.kinds.iter().any(Prepared::creates);
+        if (number == Some(UNSUPPORTED_PS) || is_made_later) && self.kinds[at.kind].unprepared(at.statement) {
             self.prepare_from(at.kind, at.statement + 1, out);
             return Ok(());
         }
-        Err(self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql))
+        let refused = self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql);
+        Err(match is_made_later {
+            true => refused.next(format!(
+                "If the script itself makes the table: --set substitute=text, which prepares no statement with values. \
+                 Else: {LOAD_FIRST}"
+            )),
+            false => refused,
+        })
     }
 
     fn not_taken(&self, payload: &[u8], text: &str) -> StoreError {
@@ -318,10 +336,7 @@ impl MySession {
         )
         .detail(error.number_and_words());
         match error.number {
-            1146 => refused.next(
-                "Load it first. With --no-load statements find the tables of the database that the URL names, or of a \
-                 lab; without it, only those of this run's own database.",
-            ),
+            NO_SUCH_TABLE => refused.next(LOAD_FIRST),
             1461 => refused.next("Raise max_prepared_stmt_count on the server, or use fewer clients."),
             _ => refused,
         }

@@ -230,6 +230,11 @@ impl Prepared {
         )))
     }
 
+    /// Returns true if it is a step that creates something.
+    pub(crate) fn creates(&self) -> bool {
+        self.is_step && self.statements.iter().any(|statement| sql::creates(&statement.text))
+    }
+
     /// Types of the answer's columns.
     #[inline]
     pub(crate) fn columns(&self) -> &[Code] {
