@@ -196,6 +196,7 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
                 store.add(root.clone()).map_err(|error| {
                     StoreError::usage(format!("{} holds something other than root certificates", path.display()))
                         .detail(error.to_string())
+                        .next("Name a PEM file with the certificates of authorities alone.")
                 })?;
             }
         }
@@ -211,7 +212,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(StoreError::usage(format!("{} holds no certificate", path.display()))
             .next("Name a PEM file: it has a line `-----BEGIN CERTIFICATE-----`.")),
-        Err(error) => Err(StoreError::usage(format!("{} is no PEM file", path.display())).detail(error.to_string())),
+        Err(error) => Err(StoreError::usage(format!("{} is no PEM file", path.display()))
+            .detail(error.to_string())
+            .next("Name a PEM file: openssl x509 -inform DER -in FILE makes one of a DER file.")),
     }
 }
 
