@@ -98,6 +98,7 @@ impl EtcdStore {
         if store.cluster.is_private() {
             return Ok(store);
         }
+        store.must_be_one_cluster()?;
         let left = store.cluster.first(|control| {
             control.call(RANGE, |message| {
                 message
@@ -114,6 +115,23 @@ impl EtcdStore {
             progress(&Removal::note(&format!("key prefix {prefix}"), removal(addresses, &prefix).as_ref()));
         }
         Ok(store)
+    }
+
+    /// Refuses servers of several clusters: a key that is written to one cluster would be missing in another.
+    fn must_be_one_cluster(&mut self) -> Result<(), StoreError> {
+        if self.cluster.count() < 2 {
+            return Ok(());
+        }
+        let (mut ids, _) = self.cluster.each(|control, _| Ok(control.status()?.cluster))?;
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() < 2 {
+            return Ok(());
+        }
+        let ids: Vec<String> = ids.iter().map(|id| format!("{id:x}")).collect();
+        Err(StoreError::usage(format!("the hosts of {} belong to several clusters", self.cluster.addresses.place))
+            .detail(format!("their clusters are {}", ids.join(", ")))
+            .next("name the members of one cluster: etcdctl member list"))
     }
 
     /// Returns connections for one session, which asks the server at `first` first.

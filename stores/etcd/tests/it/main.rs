@@ -134,6 +134,14 @@ fn a_wrong_url_is_refused() {
 }
 
 #[test]
+fn servers_of_several_clusters_are_refused() {
+    let [one, other] = [(); 2].map(|()| SUITE.start());
+    let error = SUITE.error_at(&format!("{},{}", one.url, other.url.trim_start_matches("etcd://")));
+    assert_eq!(error.kind, K::Usage, "{error:?}");
+    assert!(error.what.contains("belong to several clusters"), "{error:?}");
+}
+
+#[test]
 fn a_server_that_is_not_etcd_is_refused_in_time() {
     assert!(SUITE.refusal("", b"").contains("no answer within"));
     assert!(SUITE.refusal("HTTP/1.1 400 Bad Request\r\n\r\n", b"").contains("the connection is lost"));
