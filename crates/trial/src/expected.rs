@@ -6,8 +6,8 @@ use plimsoll_plan::model;
 use plimsoll_record::data::{PhaseResult, ResultName};
 
 /// Returns the operations that were due, or the time that the clients had and their think time. Returns nothing for a phase
-/// that its time did not end, for one with clients of both sorts, whose operations are counted together, and for a
-/// closed loop with circuit breakers.
+/// that its time did not end, and for a closed loop with circuit breakers. Of a phase with clients of both sorts, whose
+/// operations are counted together, only those of the open loops are known: there must be at least as many.
 pub(crate) fn results(drive: &model::Drive, result: &DriveResult) -> Vec<PhaseResult> {
     let Some(end_ns) = result.planned_end_ns.filter(|_| result.stop == StopReason::Limit) else { return Vec::new() };
     let of = |name, subject: &str, value, n| PhaseResult { name, subject: subject.to_owned(), value, n };
@@ -15,11 +15,11 @@ pub(crate) fn results(drive: &model::Drive, result: &DriveResult) -> Vec<PhaseRe
         [] => vec![(&drive.pace, drive.think)],
         scenarios => scenarios.iter().map(|one| (&one.pace, one.think)).collect(),
     };
-    if groups.iter().all(|(pace, _)| pace.is_open()) {
+    if groups.iter().any(|(pace, _)| pace.is_open()) {
         return vec![of(ResultName::Due, "", result.due as f64, result.due)];
     }
     // A client whose circuit is open rests, for a time that is not counted.
-    if groups.iter().any(|(pace, _)| pace.is_open()) || drive.breaker.is_some() {
+    if drive.breaker.is_some() {
         return Vec::new();
     }
     let thinks = || groups.iter().filter_map(|(_, think)| *think);
