@@ -276,7 +276,7 @@ fn a_script_that_makes_its_own_table_runs_or_is_told_how() {
     let run = |script: &str, store: &str, set: &[&str]| {
         place.run(&[&["drive", "-f", script, "--on", store, "--ops", "5", "-q"], set].concat())
     };
-    let advice = "own … If the script itself makes the table: --set";
+    let advice = "own … If the script itself makes or finds the table: --set";
     run(&plain, "postgres", &[]).expect(2).says(&format!("{advice} postgres.protocol=simple"));
     run(&plain, "mariadb", &[]).expect(0);
     run(&with_value, "mariadb", &[]).expect(2).says(&format!("{advice} substitute=text"));

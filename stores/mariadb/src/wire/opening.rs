@@ -303,9 +303,10 @@ impl MySession {
 
     fn take_prepare_error(&mut self, at: Preparing, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
         let number = ServerError::parse(payload).map(|error| error.number);
-        // An earlier statement of a script may make the table.
-        let is_made_later =
-            number == Some(NO_SUCH_TABLE) && self.kinds[at.kind].is_step && self.kinds.iter().any(Prepared::creates);
+        // An earlier statement of a script may make the table, or change the database.
+        let is_made_later = number == Some(NO_SUCH_TABLE)
+            && self.kinds[at.kind].is_step
+            && self.kinds.iter().any(Prepared::changes_names);
         if (number == Some(UNSUPPORTED_PS) || is_made_later) && self.kinds[at.kind].unprepared(at.statement) {
             self.prepare_from(at.kind, at.statement + 1, out);
             return Ok(());
@@ -313,8 +314,8 @@ impl MySession {
         let refused = self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql);
         Err(match is_made_later {
             true => refused.next(format!(
-                "If the script itself makes the table: --set substitute=text, which prepares no statement with values. \
-                 Else: {LOAD_FIRST}"
+                "If the script itself makes or finds the table: --set substitute=text, which prepares no statement with \
+                 values. Else: {LOAD_FIRST}"
             )),
             false => refused,
         })

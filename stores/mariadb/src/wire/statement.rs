@@ -136,9 +136,9 @@ impl Prepared {
         Ok(())
     }
 
-    /// Returns true if it is a step that creates something.
-    pub(crate) fn creates(&self) -> bool {
-        self.is_step && self.statements.iter().any(|statement| plimsoll_core::sql::creates(&statement.text.sql))
+    /// Returns true if it is a step that may change what names mean in later statements.
+    pub(crate) fn changes_names(&self) -> bool {
+        self.is_step && self.statements.iter().any(|statement| plimsoll_core::sql::changes_names(&statement.text.sql))
     }
 
     /// The server cannot prepare the statement at `position`: it goes as text. False when it has parameters.

@@ -148,9 +148,9 @@ impl PgSession {
                 "Give a parameter its type, as in :n::int, or have values written into the text, as pgbench does without \
                  -M: --set substitute=text.",
             ),
-            b"42P01" if self.kinds.iter().any(Prepared::creates) => refused.next(format!(
-                "If the script itself makes the table: --set postgres.protocol=simple, which prepares nothing. Else: \
-                 {LOAD_FIRST}"
+            b"42P01" if self.kinds.iter().any(Prepared::changes_names) => refused.next(format!(
+                "If the script itself makes or finds the table: --set postgres.protocol=simple, which prepares nothing. \
+                 Else: {LOAD_FIRST}"
             )),
             b"42P01" => refused.next(LOAD_FIRST),
             _ => refused,

@@ -230,9 +230,9 @@ impl Prepared {
         )))
     }
 
-    /// Returns true if it is a step that creates something.
-    pub(crate) fn creates(&self) -> bool {
-        self.is_step && self.statements.iter().any(|statement| sql::creates(&statement.text))
+    /// Returns true if it is a step that may change what names mean in later statements.
+    pub(crate) fn changes_names(&self) -> bool {
+        self.is_step && self.statements.iter().any(|statement| sql::changes_names(&statement.text))
     }
 
     /// Types of the answer's columns.
