@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, OpKind, Probe, Reading, Removal,
-    Sessions, Setting, Store, StoreDescription, StoreError, Values, Waits, is_run_id,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, Scope, ServerAddresses, sessions};
 use plimsoll_endpoint::shown_host;
@@ -107,7 +107,12 @@ impl EtcdStore {
                     .number(3, 1)
                     .number(8, 1);
             })
-        })?;
+        });
+        let left = match left {
+            // Not every workload makes keys, so that not every user may have those of runs.
+            Err(error) if error.kind == StoreErrorKind::Permission => return Ok(store),
+            left => left?,
+        };
         let mut other = None;
         let _ = pairs(&left, |key, _| other = Some(String::from_utf8_lossy(key).into_owned()));
         if let Some(run) = other.as_deref().and_then(|key| key.split(':').nth(1)).filter(|run| is_run_id(run)) {

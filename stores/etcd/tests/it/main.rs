@@ -158,6 +158,27 @@ fn etcdctl(host: &str, words: &[&str], input: &str) {
 }
 
 #[test]
+fn a_user_without_a_right_to_the_keys_of_runs_may_use_others() {
+    let mut server = SUITE.start();
+    let host = server.url.strip_prefix("etcd://").unwrap().to_owned();
+    for words in [
+        &["user", "add", "root:s3cret"][..],
+        &["user", "grant-role", "root", "root"],
+        &["role", "add", "app"],
+        &["role", "grant-permission", "app", "readwrite", "app:", "--prefix=true"],
+        &["user", "add", "app:pass"],
+        &["user", "grant-role", "app", "app"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(&host, words, "");
+    }
+    server.url = format!("etcd://app:pass@{host}");
+    let mut store = server.open("scoped", &mut Vec::new());
+    store.describe().expect("described");
+    assert_eq!(store.create(&Layout::default()).unwrap_err().kind, K::Permission);
+}
+
+#[test]
 fn a_token_that_is_not_valid_any_more_is_replaced_and_the_call_repeated_and_counted() {
     let mut server = SUITE.start();
     let host = server.url.strip_prefix("etcd://").unwrap().to_owned();
