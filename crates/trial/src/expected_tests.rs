@@ -100,6 +100,18 @@ fn time_without_a_connection_is_not_the_clients_and_never_more_than_they_have() 
 }
 
 #[test]
+fn clients_with_open_circuits_rest_for_no_longer_than_these_were_open() {
+    let seconds = |opened| {
+        let breaker = Some(plimsoll_drive::BreakerCounts { opened, rejected: 0 });
+        let keys = "for = \"3s\"\nclients = 2\nbreaker = 3\nbreaker_wait = \"500ms\"";
+        closed(keys, &DriveResult { breaker, ..result() }).0
+    };
+    assert_eq!(seconds(0), 5.0, "both may have opened in the warm-up");
+    assert_eq!(seconds(3), 3.5);
+    assert_eq!(seconds(100), 0.0);
+}
+
+#[test]
 fn nothing_is_expected_of_a_phase_that_its_time_did_not_end() {
     let early = [StopReason::Cancelled, StopReason::Backlog, StopReason::Behind, StopReason::Hung];
     for stop in early {
