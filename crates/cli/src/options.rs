@@ -181,7 +181,8 @@ fn tables(what: &str, keys: &[Key], given: &str) -> Result<String, TrialError> {
             };
             let pair = format!("{} = ", key.name);
             if pairs.iter().any(|known| known.starts_with(&pair)) {
-                return Err(TrialError::usage(format!("--{what} {line}: `{}` is given twice", key.name)));
+                return Err(TrialError::usage(format!("--{what} {line}: `{}` is given twice", key.name))
+                    .next("leave one of them out"));
             }
             pairs.push(pair + &written(key, value, &format!("{}=", key.name))?);
         }
@@ -279,7 +280,8 @@ pub fn quantity(option: &str, given: &str, dimension: Dimension) -> Result<f64, 
 pub fn time(option: &str, given: &str) -> Result<Duration, TrialError> {
     match quantity(option, given, Dimension::Time)? / 1e9 {
         seconds if seconds > 0.0 && seconds.is_finite() => Ok(Duration::from_secs_f64(seconds.min(1e9))),
-        _ => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))),
+        _ => Err(TrialError::usage(format!("--{option} {given}: a time above 0 is needed"))
+            .next(format!("write a time, for example --{option} 10s"))),
     }
 }
 

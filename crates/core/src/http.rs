@@ -249,12 +249,31 @@ fn literals(range: Range<usize>, text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// Ends of names of secrets, in lower case without `-` and `_`.
+const SECRET_ENDS: [&str; 16] = [
+    "accesskey",
+    "apikey",
+    "authkey",
+    "authorization",
+    "cookie",
+    "credentials",
+    "jwt",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "pwd",
+    "secret",
+    "sessionid",
+    "signature",
+    "token",
+];
+
 /// True if `name` is that of a secret: a header, a field of a body, a parameter of a URL.
 pub fn is_secret(name: &str) -> bool {
     let plain: String = name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
-    ["authorization", "cookie", "password", "passwd", "token", "secret", "apikey", "sessionid", "credentials"]
-        .iter()
-        .any(|end| plain.ends_with(end))
+    // `sig` signs URLs of Azure.
+    plain == "sig" || SECRET_ENDS.iter().any(|end| plain.ends_with(end))
 }
 
 /// Byte ranges of the secrets in `text`, in order and without overlaps: the values of fields whose name
@@ -399,6 +418,10 @@ mod tests {
             ("/login?user=a&access_token=abc&n=1", "/login?user=a&access_token=***&n=1"),
             ("password=${random(1, 9)}&token=${t}x", "password=${random(1, 9)}&token=${t}***"),
             ("{\"token\": 123}", "{\"token\": ***}"),
+            ("/o?X-Amz-Signature=ab12&x=1", "/o?X-Amz-Signature=***&x=1"),
+            ("/o?sv=1&sig=ab%2F&se=2", "/o?sv=1&sig=***&se=2"),
+            ("user=a&pwd=b&config=c", "user=a&pwd=***&config=c"),
+            ("{\"passphrase\": \"p\", \"jwt\": \"j\"}", "{\"passphrase\": \"***\", \"jwt\": \"***\"}"),
             ("Authorization Bearer abc\"", "Authorization Bearer ***\""),
             ("unexpected token: `x`", "unexpected token: `x`"),
             ("--password-file=/run/secret", "--password-file=/run/secret"),

@@ -100,6 +100,11 @@ pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
         && !(0..tokens.len()).any(|at| is_qualified(&tokens, at))
 }
 
+/// Returns true for a statement that may change what names mean in later ones of its session: CREATE, SET, USE.
+pub fn changes_names(text: &str) -> bool {
+    tokens(text).is_some_and(|tokens| tokens.first().is_some_and(|token| token.is_one_of("create set use")))
+}
+
 /// True if the statement may change rows of an object that is named with its schema.
 fn changes_qualified(tokens: &[Token]) -> bool {
     /// Words that can precede the name of a table, in any order.

@@ -196,3 +196,15 @@ fn what_stays_in_its_schema_names_no_other_where_it_changes_something() {
         }
     }
 }
+
+#[test]
+fn a_statement_changes_names_by_its_first_word() {
+    for text in
+        ["CREATE TABLE t (a int)", " -- x\n create temporary table t (a int)", "SET search_path = s", "use shop"]
+    {
+        assert!(changes_names(text), "{text}");
+    }
+    for text in ["SELECT a FROM \"create\"", "ALTER TABLE t ADD created int", ""] {
+        assert!(!changes_names(text), "{text}");
+    }
+}

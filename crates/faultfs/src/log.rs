@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::counters::SECTOR_BYTES;
 use crate::error::FaultError;
@@ -14,6 +15,9 @@ use crate::error::FaultError;
 const HEADER_BYTES: u64 = 32;
 /// Most bytes that a log that is not kept may take of the disk when nothing is un-flushed.
 const IDLE_BYTES_MAX: u64 = 64 << 20;
+
+/// Longest wait for the rest of a record that is being written.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 /// Type of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,46 +108,95 @@ impl Log {
 /// The records of a kept log, in order. What is written to it meanwhile may or may not be among them.
 ///
 /// # Errors
-/// Where it cannot be read, or is none.
+/// Where it cannot be read, is none, or ends within a record: a part of it is missing.
 pub fn log_entries(log: &Path) -> Result<Vec<LogEntry>, FaultError> {
     let file = File::open(log).map_err(FaultError::at(log))?;
-    let length = file.metadata().map_err(FaultError::at(log))?.len();
-    let mut entries = Vec::new();
-    let mut at = 0;
-    while at + HEADER_BYTES <= length {
-        let mut header = [0; HEADER_BYTES as usize];
-        file.read_exact_at(&mut header, at).map_err(FaultError::at(log))?;
-        let field = |index: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&header[8 * index..8 * (index + 1)]);
-            u64::from_le_bytes(bytes)
-        };
-        let kind = match field(0) {
-            1 => LogKind::Write,
-            2 => LogKind::Discard,
-            3 => LogKind::Flush,
-            // A hole of a record that is being written.
-            0 => break,
-            _ => {
-                return Err(FaultError::Usage(format!(
-                    "{}: byte {at}: this is not a log of a fault device",
-                    log.display()
-                )));
+    let length = || file.metadata().map(|metadata| metadata.len()).map_err(FaultError::at(log));
+    let (wanted, mut waited_since) = (length()?, Instant::now());
+    let (mut entries, mut at) = (Vec::new(), 0);
+    while at < wanted {
+        let is_there = match record(&file, log, at)? {
+            Some((entry, end)) if end <= wanted || end <= length()? => {
+                (at, waited_since) = (end, Instant::now());
+                entries.push(entry);
+                true
             }
+            _ => false,
         };
-        let entry =
-            LogEntry { at_ns: field(3), kind, first_sector: field(1), sectors: field(2), data: at + HEADER_BYTES };
-        let data_bytes = if kind == LogKind::Write { entry.sectors.saturating_mul(SECTOR_BYTES) } else { 0 };
-        at = entry.data.saturating_add(data_bytes);
-        if at <= length {
-            entries.push(entry);
+        if !is_there && waited_since.elapsed() > WRITTEN_WITHIN {
+            let what = format!("{}: byte {at}: the last record is not whole", log.display());
+            return Err(FaultError::Usage(format!(
+                "{what}; copy all of the log, or repeat this if it is being written"
+            )));
+        }
+        if !is_there {
+            std::thread::sleep(WRITTEN_WITHIN / 100);
         }
     }
     Ok(entries)
+}
+
+/// Reads the header of the record at byte `at`. Returns the record and the byte behind it; `None` if the header is not whole.
+fn record(file: &File, log: &Path, at: u64) -> Result<Option<(LogEntry, u64)>, FaultError> {
+    let mut header = [0; HEADER_BYTES as usize];
+    match file.read_exact_at(&mut header, at) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read.map_err(FaultError::at(log))?,
+    }
+    let field = |index: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&header[8 * index..8 * (index + 1)]);
+        u64::from_le_bytes(bytes)
+    };
+    let kind = match field(0) {
+        1 => LogKind::Write,
+        2 => LogKind::Discard,
+        3 => LogKind::Flush,
+        // A hole of a record that is being written.
+        0 => return Ok(None),
+        _ => {
+            return Err(FaultError::Usage(format!(
+                "{}: byte {at}: this is not a log of a fault device; name the file `log` of one",
+                log.display()
+            )));
+        }
+    };
+    let entry = LogEntry { at_ns: field(3), kind, first_sector: field(1), sectors: field(2), data: at + HEADER_BYTES };
+    let data_bytes = if kind == LogKind::Write { entry.sectors.saturating_mul(SECTOR_BYTES) } else { 0 };
+    Ok(Some((entry, entry.data.saturating_add(data_bytes))))
 }
 
 /// The time on CLOCK_MONOTONIC.
 pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_that_ends_within_a_record_is_refused_and_one_without_its_last_records_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("log");
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        let mut log = Log::new(file.try_clone().unwrap(), true);
+        for first in 0..3 {
+            log.append(LogKind::Write, first, 1, &[7; SECTOR_BYTES as usize]).unwrap();
+        }
+        let record_bytes = HEADER_BYTES + SECTOR_BYTES;
+        let firsts = || log_entries(&path).map(|all| all.iter().map(|entry| entry.first_sector).collect::<Vec<_>>());
+        assert_eq!(firsts().unwrap(), [0, 1, 2]);
+        file.set_len(3 * record_bytes + 5).unwrap();
+        assert!(firsts().unwrap_err().to_string().contains(&format!("byte {}: the last record", 3 * record_bytes)));
+        file.set_len(3 * record_bytes - 1).unwrap();
+        let error = firsts().unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("byte {}: the last record is not whole; copy all", 2 * record_bytes)),
+            "{error}"
+        );
+        file.set_len(2 * record_bytes).unwrap();
+        assert_eq!(firsts().unwrap(), [0, 1]);
+    }
 }

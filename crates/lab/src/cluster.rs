@@ -257,7 +257,12 @@ impl Running {
 
     fn find(&self, number: usize) -> Result<ClusterMember, StoreError> {
         let found = self.members().into_iter().find(|member| member.node.number == number);
-        found.ok_or_else(|| StoreError::usage(format!("there is no node {}", number + 1)))
+        found.ok_or_else(|| {
+            let numbers: Vec<String> =
+                self.members().iter().map(|member| (member.node.number + 1).to_string()).collect();
+            let what = format!("there is no node {}", number + 1);
+            StoreError::usage(what).next(format!("there are nodes {}", numbers.join(", ")))
+        })
     }
 
     /// Returns a node's own host.
@@ -275,7 +280,11 @@ impl Running {
             let takes_writes =
                 |node: &Arc<Node>| self.recipe.keeps_data(node.number) && self.is_replica(node) != Some(true);
             let first = self.running().into_iter().find(takes_writes);
-            let none = || StoreError::new(StoreErrorKind::Unreachable, format!("no node of {} runs", self.spec.name));
+            let none = || {
+                let what = format!("no node of {} runs", self.spec.name);
+                StoreError::new(StoreErrorKind::Unreachable, what)
+                    .next("start one first: the fault `restart NODES`, in a lab plimsoll lab start")
+            };
             return first.map(|node| node.number).ok_or_else(none);
         }
         if self.recipe.promotes().is_ok() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, DistinguishedName, DnType, IsCa, Issuer, PKCS_ECDSA_P256_SHA256};
+use rcgen::{BasicConstraints, DistinguishedName, DnType, IsCa, Issuer, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 pub use rcgen::{CertificateParams, KeyPair};
 
 /// An authority of one test, with its files in a directory that servers of other users can read, and that goes with it.
@@ -36,6 +36,21 @@ impl Authority {
     /// # Panics
     /// When there is no room for its files.
     pub fn new(name: &str) -> Self {
+        Self::changed(name, |_| {})
+    }
+
+    /// Makes an authority whose root certificate is valid from the begin of one year to that of another.
+    ///
+    /// # Panics
+    /// When there is no room for its files.
+    pub fn dated(name: &str, from: i32, until: i32) -> Self {
+        Self::changed(name, |params| {
+            params.not_before = date_time_ymd(from, 1, 1);
+            params.not_after = date_time_ymd(until, 1, 1);
+        })
+    }
+
+    fn changed(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let prefix = format!("tls-test-{}-", std::process::id());
         let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in("/var/tmp").expect("a directory");
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -43,6 +58,7 @@ impl Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name = named(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
         let certificate = params.self_signed(&key).expect("an authority");
         fs::write(dir.path().join("root.crt"), certificate.pem()).expect("written");
         Self { dir, issuer: Issuer::new(params, key) }

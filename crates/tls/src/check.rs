@@ -1,5 +1,8 @@
 //! Verification of a server's certificate.
 
+use std::fmt;
+use std::sync::Arc;
+
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -9,10 +12,25 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCer
 
 use crate::client::Verify;
 
+/// Error of a certificate that only a root that is not valid now has signed. Verification by `webpki` does not look at the
+/// dates of roots; that of other libraries does.
+#[derive(Debug)]
+pub(crate) struct RootOutOfDate;
+
+impl fmt::Display for RootOutOfDate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("its root certificate is not valid now")
+    }
+}
+
+impl std::error::Error for RootOutOfDate {}
+
 #[derive(Debug)]
 pub(crate) struct ServerCheck {
     pub verify: Verify,
     pub roots: RootCertStore,
+    /// Roots that have expired, or are not valid yet: they sign nothing.
+    pub out_of_date: RootCertStore,
     /// The roots as they stand in their file.
     pub pinned: Vec<CertificateDer<'static>>,
     pub algorithms: WebPkiSupportedAlgorithms,
@@ -26,10 +44,19 @@ impl ServerCheck {
         between: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<(), Error> {
-        match verify_server_cert_signed_by_trust_anchor(parsed, &self.roots, between, now, self.algorithms.all) {
+        let signed_by = |roots: &RootCertStore| {
+            verify_server_cert_signed_by_trust_anchor(parsed, roots, between, now, self.algorithms.all)
+        };
+        match signed_by(&self.roots) {
             // A self-signed certificate as its own root. That it calls itself an authority is found out when its
             // dates have been looked at, and says nothing against it.
             Err(error) if calls_itself_authority(&error) && self.pinned.iter().any(|root| root == shown) => Ok(()),
+            // A root that was renewed may have another key and the same name.
+            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature))
+                if signed_by(&self.out_of_date).is_ok() =>
+            {
+                Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(RootOutOfDate)))))
+            }
             result => result,
         }
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use crate::check::ServerCheck;
 use crate::connection::Tls;
+use crate::der::validity;
 
 /// Extent of the verification of a server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -108,9 +109,14 @@ impl TlsClient {
             Roots::System => "this machine".to_owned(),
             Roots::File(path) => path.display().to_string(),
         };
+        let now_s = UnixTime::now().as_secs() as i64;
+        let is_in_date = |root: &CertificateDer<'_>| validity(root).is_none_or(|valid| valid.contains(&now_s));
+        let (in_date, out_of_date): (Vec<_>, Vec<_>) = roots.iter().cloned().partition(is_in_date);
+        let store = |roots: &[_]| root_store(roots, &options.roots).map_err(given_as(names.roots));
         let check = ServerCheck {
             verify: options.verify,
-            roots: root_store(&roots, &options.roots).map_err(given_as(names.roots))?,
+            roots: store(&in_date)?,
+            out_of_date: store(&out_of_date)?,
             pinned: roots,
             algorithms: provider.signature_verification_algorithms,
         };
@@ -190,6 +196,7 @@ fn root_store(roots: &[CertificateDer<'static>], from: &Roots) -> Result<RootCer
                 store.add(root.clone()).map_err(|error| {
                     StoreError::usage(format!("{} holds something other than root certificates", path.display()))
                         .detail(error.to_string())
+                        .next("Name a PEM file with the certificates of authorities alone.")
                 })?;
             }
         }
@@ -205,7 +212,9 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError>
         Ok(found) if !found.is_empty() => Ok(found),
         Ok(_) => Err(StoreError::usage(format!("{} holds no certificate", path.display()))
             .next("Name a PEM file: it has a line `-----BEGIN CERTIFICATE-----`.")),
-        Err(error) => Err(StoreError::usage(format!("{} is no PEM file", path.display())).detail(error.to_string())),
+        Err(error) => Err(StoreError::usage(format!("{} is no PEM file", path.display()))
+            .detail(error.to_string())
+            .next("Name a PEM file: openssl x509 -inform DER -in FILE makes one of a DER file.")),
     }
 }
 

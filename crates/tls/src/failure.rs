@@ -3,6 +3,8 @@
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
+use crate::check::RootOutOfDate;
+
 /// Advice to a client that does not trust the server's authority.
 pub const NAME_ROOT: &str = "Name the file with the root certificate that signed it.";
 /// Advice to a client without the certificate that the server wants.
@@ -70,6 +72,11 @@ fn bad_certificate(error: &CertificateError, place: &str, roots: &str) -> StoreE
                 .next("Check this machine's clock.")
         }
         C::Revoked => untrusted(format!("the certificate of {place} was revoked")),
+        C::Other(OtherError(why)) if why.downcast_ref::<RootOutOfDate>().is_some() => {
+            untrusted(format!("the root certificate that signed the certificate of {place} is not valid now"))
+                .detail(format!("it has expired, or is not valid yet, and is one that {roots} trusts"))
+                .next("Name the file with its successor, or check this machine's clock.")
+        }
         C::Other(OtherError(why)) => match why.downcast_ref() {
             Some(webpki::Error::UnsupportedCertVersion) => {
                 untrusted(format!("the certificate of {place} is of X.509 version 1, which names no host"))

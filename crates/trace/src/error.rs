@@ -74,7 +74,8 @@ impl TraceError {
             }
             Self::PidNamespace => "run this on the host, or in a container with the host's PID namespace (--pid=host)",
             Self::Kernel { .. } | Self::Io { .. } => {
-                "programs in the kernel need Linux 5.8 or later, with CONFIG_BPF_SYSCALL and CONFIG_FTRACE_SYSCALLS"
+                "programs in the kernel need Linux 5.8 or later, with CONFIG_BPF_SYSCALL and CONFIG_EVENT_TRACING; for \
+                 system calls also CONFIG_FTRACE_SYSCALLS"
             }
             Self::Directory { .. } => {
                 "name a directory that can be read; if it contains very many, raise fs.inotify.max_user_watches"

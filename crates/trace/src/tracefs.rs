@@ -77,8 +77,17 @@ impl Tracefs {
 
     /// The tracepoint `name`, without which nothing can be done.
     pub(crate) fn needed(&self, name: &str) -> Result<Tracepoint, TraceError> {
-        let missing = || TraceError::Kernel { what: format!("it has no tracepoint {name} (CONFIG_FTRACE_SYSCALLS)") };
+        let missing = || TraceError::Kernel { what: format!("it has no tracepoint {name} ({})", option_of(name)) };
         self.tracepoint(name)?.ok_or_else(missing)
+    }
+}
+
+/// Returns the option with which a kernel is built that has the tracepoint `name`.
+fn option_of(name: &str) -> &'static str {
+    match name.split_once('/') {
+        Some(("syscalls", _)) => "CONFIG_FTRACE_SYSCALLS",
+        Some(("block", _)) => "CONFIG_BLOCK and CONFIG_EVENT_TRACING",
+        _ => "CONFIG_EVENT_TRACING",
     }
 }
 
@@ -98,6 +107,16 @@ fn parse(text: &str) -> Option<Tracepoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_missing_tracepoint_is_named_with_the_option_of_its_own_group() {
+        let place = tempfile::tempdir().unwrap();
+        let tracefs = Tracefs { root: std::fs::File::open(place.path()).unwrap().into() };
+        let told = |name: &str| tracefs.needed(name).unwrap_err().to_string();
+        assert!(told("syscalls/sys_enter_fsync").ends_with("sys_enter_fsync (CONFIG_FTRACE_SYSCALLS)"));
+        assert!(told("block/block_rq_issue").ends_with("block_rq_issue (CONFIG_BLOCK and CONFIG_EVENT_TRACING)"));
+        assert!(told("sched/sched_switch").ends_with("sched_switch (CONFIG_EVENT_TRACING)"));
+    }
 
     #[test]
     fn a_format_tells_number_and_places_of_fields() {

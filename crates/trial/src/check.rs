@@ -248,7 +248,8 @@ fn all_at_once(trial: &mut TrialRun<'_, '_>, ordinal: u32) -> Result<Option<Read
     let all = kind_with(trial, |call| *call == RecordsCall::All);
     let index = kind_with(trial, |call| matches!(call, RecordsCall::Find { access: Access::Indexed, .. }));
     let Some(all) = all else {
-        return Err(TrialError::usage("this workload has no operation that reads all records"));
+        return Err(TrialError::usage("this workload has no operation that reads all records")
+            .next("leave the phase with do = \"check\" out, or use another workload: plimsoll list workloads"));
     };
     if let Some(index) = &index {
         let mut params = ValueBuf::new();

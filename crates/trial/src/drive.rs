@@ -329,7 +329,8 @@ impl TrialRun<'_, '_> {
             return Err(TrialError::new(
                 StoreErrorKind::Store,
                 format!("{what} on {}: an operation did not return", self.trial.store.label),
-            ));
+            )
+            .next("see why in the server's log, or raise load_timeout (--load-timeout)"));
         }
         // A full disk may be the cause of more frequent errors.
         let full = of_full_disk(self.store.spec(), &result.errors);

@@ -6,8 +6,8 @@ use plimsoll_plan::model;
 use plimsoll_record::data::{PhaseResult, ResultName};
 
 /// Returns the operations that were due, or the time that the clients had and their think time. Returns nothing for a phase
-/// that its time did not end, for one with clients of both sorts, whose operations are counted together, and for a
-/// closed loop with circuit breakers.
+/// that its time did not end. Of a phase with clients of both sorts, whose operations are counted together, only those of
+/// the open loops are known: there must be at least as many.
 pub(crate) fn results(drive: &model::Drive, result: &DriveResult) -> Vec<PhaseResult> {
     let Some(end_ns) = result.planned_end_ns.filter(|_| result.stop == StopReason::Limit) else { return Vec::new() };
     let of = |name, subject: &str, value, n| PhaseResult { name, subject: subject.to_owned(), value, n };
@@ -15,12 +15,8 @@ pub(crate) fn results(drive: &model::Drive, result: &DriveResult) -> Vec<PhaseRe
         [] => vec![(&drive.pace, drive.think)],
         scenarios => scenarios.iter().map(|one| (&one.pace, one.think)).collect(),
     };
-    if groups.iter().all(|(pace, _)| pace.is_open()) {
+    if groups.iter().any(|(pace, _)| pace.is_open()) {
         return vec![of(ResultName::Due, "", result.due as f64, result.due)];
-    }
-    // A client whose circuit is open rests, for a time that is not counted.
-    if groups.iter().any(|(pace, _)| pace.is_open()) || drive.breaker.is_some() {
-        return Vec::new();
     }
     let thinks = || groups.iter().filter_map(|(_, think)| *think);
     let longest_ns = thinks().map(|think| match think {
@@ -29,10 +25,14 @@ pub(crate) fn results(drive: &model::Drive, result: &DriveResult) -> Vec<PhaseRe
     let has_tail = thinks().any(|think| matches!(think, ThinkTime::Exponential(_)));
     let connecting_ns = result.connects.as_ref().map_or(0.0, |connects| connects.mean() * connects.len() as f64);
     // A session without connection keeps all clients of its pipeline waiting.
-    let away_s = (result.down_ns as f64 * f64::from(drive.depth) + connecting_ns) / 1e9;
+    let away_ns = result.down_ns as f64 * f64::from(drive.depth) + connecting_ns;
+    let places = u64::from(drive.clients) * u64::from(drive.depth);
+    // A client whose circuit is open rests. Each may have opened in the warm-up, too, which is not counted.
+    let rests = drive.breaker.zip(result.breaker);
+    let rested_ns = rests.map_or(0.0, |(breaker, counts)| (counts.opened + places) as f64 * breaker.wait_ns as f64);
+    let away_s = (away_ns + rested_ns) / 1e9;
     let seconds = end_ns.saturating_sub(result.measured_from_ns) as f64 / 1e9;
     let clients_s = clients(drive) * f64::from(drive.depth) * seconds;
-    let places = u64::from(drive.clients) * u64::from(drive.depth);
     vec![
         of(ResultName::ClientSeconds, "", (clients_s - away_s).max(0.0), places),
         of(

@@ -57,9 +57,9 @@ fn an_open_loop_has_as_many_operations_to_do_as_were_due() {
     };
     let all_open = format!("for = \"3s\"\n{}{}", scenario("a", "rate = \"4/s\""), scenario("b", "rate = \"6/s\""));
     assert_eq!(found(&all_open, &result()), due);
-    // Operations of both sorts are counted together.
+    // Operations of both sorts are counted together: there are at least those of the open loops.
     let both = format!("for = \"3s\"\n{}{}", scenario("a", "rate = \"4/s\""), scenario("b", ""));
-    assert_eq!(found(&both, &result()), Vec::new());
+    assert_eq!(found(&both, &result()), due);
     let all_closed = format!("for = \"3s\"\n{}{}", scenario("a", "think = \"1s\""), scenario("b", ""));
     assert_eq!(closed(&all_closed, &result()), (12.0, 1.0, String::new(), 4), "the longest think time is that of all");
 }
@@ -97,6 +97,18 @@ fn time_without_a_connection_is_not_the_clients_and_never_more_than_they_have() 
     assert_eq!(away(1_000_000_000, "for = \"3s\"\nclients = 2"), 5.0);
     assert_eq!(away(1_000_000_000, "for = \"3s\"\nclients = 2\ndepth = 4"), 20.0, "a whole pipeline waits");
     assert_eq!(away(9_000_000_000, "for = \"3s\"\nclients = 2"), 0.0);
+}
+
+#[test]
+fn clients_with_open_circuits_rest_for_no_longer_than_these_were_open() {
+    let seconds = |opened| {
+        let breaker = Some(plimsoll_drive::BreakerCounts { opened, rejected: 0 });
+        let keys = "for = \"3s\"\nclients = 2\nbreaker = 3\nbreaker_wait = \"500ms\"";
+        closed(keys, &DriveResult { breaker, ..result() }).0
+    };
+    assert_eq!(seconds(0), 5.0, "both may have opened in the warm-up");
+    assert_eq!(seconds(3), 3.5);
+    assert_eq!(seconds(100), 0.0);
 }
 
 #[test]

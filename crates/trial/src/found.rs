@@ -153,9 +153,9 @@ impl Asking<'_, '_> {
         // An operation that was stopped has no answer, and its result is not used.
         if let Some(error) = result.errors.first().filter(|_| !self.context.is_stopped()) {
             let what = format!("the size of the data could not be read ({})", self.extent.of[1]);
-            return Err(
-                TrialError::new(StoreErrorKind::Store, what).detail(format!("{} {}", error.code, error.message))
-            );
+            return Err(TrialError::new(StoreErrorKind::Store, what)
+                .detail(format!("{} {}", error.code, error.message))
+                .next(format!("write the size in the plan or with --set {}=N", self.extent.param)));
         }
         Ok(heard.try_iter().collect())
     }

@@ -7,6 +7,9 @@ use plimsoll_record::data::{EventClass, Level, Operation, Operations};
 use crate::error::TrialError;
 use crate::phase::TrialRun;
 
+/// Most operations that a plan can have recorded one by one.
+const KEEP_MAX: u32 = 1_000_000;
+
 impl TrialRun<'_, '_> {
     /// Records the operations of phase `ordinal` one by one if the plan wants that, and reports if some are missing.
     pub(crate) fn record_operations(
@@ -15,12 +18,12 @@ impl TrialRun<'_, '_> {
         drive: &model::Drive,
         result: &DriveResult,
     ) -> Result<(), TrialError> {
-        if drive.keep_operations.is_none() {
+        let Some(wanted) = drive.keep_operations else {
             return Ok(());
-        }
+        };
         let sinks = self.context.sinks;
         let operations = in_order(&result.each, &result.hung, result.each_until_ns);
-        if let Some(text) = missing(&operations, result.hung.len()) {
+        if let Some(text) = missing(&operations, result.hung.len(), wanted) {
             sinks.event(Some(self.trial.ordinal), Level::Info, EventClass::Drive, "", text)?;
         }
         Ok(sinks.recorder.operations(self.trial.ordinal, ordinal, operations)?)
@@ -43,13 +46,22 @@ fn in_order(each: &[OpTime], hung: &[OpTime], until_ns: Option<u64>) -> Operatio
     Operations { each, until_ns }
 }
 
-/// Describes the operations that are missing, with the number of clients whose last operation did not return; `None` if
-/// all are there.
-fn missing(operations: &Operations, hung: usize) -> Option<String> {
+/// Describes the operations that are missing of the `wanted` ones, with the number of clients whose last operation did
+/// not return, and the next step; `None` if all are there.
+fn missing(operations: &Operations, hung: usize, wanted: u32) -> Option<String> {
     let kept = format!("{} operations were recorded one by one", operations.each.len());
     match operations.until_ns {
-        Some(until_ns) => Some(format!("{kept}: those that ended before {:.3} s", until_ns as f64 / 1e9)),
-        None if hung > 0 => Some(format!("{kept}, without those before an operation that did not return")),
+        Some(until_ns) => {
+            let next = match wanted < KEEP_MAX {
+                true => "a larger keep_operations records more",
+                false => "a shorter phase, or a lower rate, has fewer",
+            };
+            Some(format!("{kept}: those that ended before {:.3} s; {next}", until_ns as f64 / 1e9))
+        }
+        None if hung > 0 => Some(format!(
+            "{kept}, without those of clients whose last operation did not return; a longer op_timeout waits longer \
+             for it"
+        )),
         None => None,
     }
 }
@@ -75,10 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn missing_operations_are_reported_with_the_time_of_the_cut() {
-        let told = |until_ns, hung| missing(&in_order(&[op(0, 9)], &[], until_ns), hung);
+    fn missing_operations_are_reported_with_the_time_of_the_cut_and_a_next_step() {
+        let told = |until_ns, hung| missing(&in_order(&[op(0, 9)], &[], until_ns), hung, 1_000);
         assert_eq!(told(None, 0), None);
-        assert!(told(Some(1_234_000_000), 0).unwrap().ends_with("those that ended before 1.234 s"));
-        assert!(told(None, 1).unwrap().contains("did not return"));
+        let cut = told(Some(1_234_000_000), 0).unwrap();
+        assert!(cut.ends_with("those that ended before 1.234 s; a larger keep_operations records more"), "{cut}");
+        let hung = told(None, 1).unwrap();
+        assert!(hung.contains("did not return; a longer op_timeout"), "{hung}");
+        let most = missing(&in_order(&[op(0, 9)], &[], Some(5)), 0, KEEP_MAX).unwrap();
+        assert!(most.ends_with("; a shorter phase, or a lower rate, has fewer"), "{most}");
     }
 }

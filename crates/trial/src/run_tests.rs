@@ -229,6 +229,10 @@ fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
         let position = run.series.iter().position(|series| series.source == source).unwrap();
         run.samples.iter().filter(|sample| sample.value(position).is_some()).map(|sample| sample.at_ns).collect()
     };
+    // Also the reading with which each ends.
+    for (source, reads) in [("slow", &slow), ("quick", &quick)] {
+        assert_eq!(times(source).len() as u64, reads.load(Ordering::SeqCst), "{source}");
+    }
     let first_slow_ns = times("slow")[0];
     let before = times("quick").into_iter().filter(|at_ns| *at_ns <= first_slow_ns).count();
     // The fifth reading may be handed over after the slow source has seen it.

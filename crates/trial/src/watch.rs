@@ -91,7 +91,8 @@ impl ReadingRecorder<'_> {
             let Ok(sample) = self.sample_of(&sources, read, &mut rounds, &elapsed_ns) else { return };
             let is_empty = sample.values.is_empty() && sample.distributions.is_empty();
             // A recording that cannot take it says so at the next phase.
-            if is_last || !is_empty && self.sinks.tell(Told::Sample(sample)).is_err() {
+            let has_failed = !is_empty && self.sinks.tell(Told::Sample(sample)).is_err();
+            if is_last || has_failed {
                 return;
             }
             // Ticks stand on the grid of the beginning; what was missed is not made up for.

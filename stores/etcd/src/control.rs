@@ -27,6 +27,8 @@ pub(crate) struct Status {
     pub version: String,
     pub db_bytes: u64,
     pub in_use_bytes: u64,
+    /// Id of the cluster.
+    pub cluster: u64,
     /// Ids of the member itself and of the leader.
     pub member: u64,
     pub leader: u64,
@@ -40,6 +42,7 @@ impl Status {
         Self {
             version: String::from_utf8_lossy(bytes(message, 2)).into_owned(),
             db_bytes: number(message, 3),
+            cluster: number(bytes(message, 1), 1),
             member: number(bytes(message, 1), 2),
             leader: number(message, 4),
             raft_term: number(message, 6),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, OpKind, Probe, Reading, Removal,
-    Sessions, Setting, Store, StoreDescription, StoreError, Values, Waits, is_run_id,
+    Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, Scope, ServerAddresses, sessions};
 use plimsoll_endpoint::shown_host;
@@ -98,6 +98,7 @@ impl EtcdStore {
         if store.cluster.is_private() {
             return Ok(store);
         }
+        store.must_be_one_cluster()?;
         let left = store.cluster.first(|control| {
             control.call(RANGE, |message| {
                 message
@@ -106,7 +107,12 @@ impl EtcdStore {
                     .number(3, 1)
                     .number(8, 1);
             })
-        })?;
+        });
+        let left = match left {
+            // Not every workload makes keys, so that not every user may have those of runs.
+            Err(error) if error.kind == StoreErrorKind::Permission => return Ok(store),
+            left => left?,
+        };
         let mut other = None;
         let _ = pairs(&left, |key, _| other = Some(String::from_utf8_lossy(key).into_owned()));
         if let Some(run) = other.as_deref().and_then(|key| key.split(':').nth(1)).filter(|run| is_run_id(run)) {
@@ -114,6 +120,23 @@ impl EtcdStore {
             progress(&Removal::note(&format!("key prefix {prefix}"), removal(addresses, &prefix).as_ref()));
         }
         Ok(store)
+    }
+
+    /// Refuses servers of several clusters: a key that is written to one cluster would be missing in another.
+    fn must_be_one_cluster(&mut self) -> Result<(), StoreError> {
+        if self.cluster.count() < 2 {
+            return Ok(());
+        }
+        let (mut ids, _) = self.cluster.each(|control, _| Ok(control.status()?.cluster))?;
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.len() < 2 {
+            return Ok(());
+        }
+        let ids: Vec<String> = ids.iter().map(|id| format!("{id:x}")).collect();
+        Err(StoreError::usage(format!("the hosts of {} belong to several clusters", self.cluster.addresses.place))
+            .detail(format!("their clusters are {}", ids.join(", ")))
+            .next("name the members of one cluster: etcdctl member list"))
     }
 
     /// Returns connections for one session, which asks the server at `first` first.

@@ -101,7 +101,8 @@ impl Store for HttpStore {
     fn demand(&mut self, durability: Durability) -> Result<(), StoreError> {
         match durability {
             Durability::AtEnd | Durability::AsConfigured => Ok(()),
-            other => Err(StoreError::usage(format!("HTTP does not say that a write is {}", other.name()))),
+            other => Err(StoreError::usage(format!("HTTP does not say that a write is {}", other.name()))
+                .next("Ask for durability `as-configured`.")),
         }
     }
 

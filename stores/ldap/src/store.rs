@@ -328,7 +328,8 @@ impl Store for LdapStore {
         match if self.own.is_some() { Some(true) } else { self.is_durable_there(durability)? } {
             Some(true) => Ok(()),
             Some(false) => Err(self.not_durable(durability)),
-            None => Err(StoreError::usage(format!("{} does not say whether it syncs writes", self.login.place))),
+            None => Err(StoreError::usage(format!("{} does not say whether it syncs writes", self.login.place))
+                .next("Bind as a user that may read its configuration, or ask for durability `as-configured`.")),
         }
     }
 

@@ -13,7 +13,7 @@ use plimsoll_core::{
 use plimsoll_endpoint::{INSTANCES, Instances, READS, Reads};
 use plimsoll_lab::proxy::{Door, PROXY, Proxied};
 
-use crate::connection::connect;
+use crate::connection::attach;
 use crate::conninfo::{self, Environment};
 use crate::control::FLUSH_LOG;
 use crate::counters;
@@ -163,7 +163,7 @@ impl StoreKind for Mariadb {
         let (url, password) = options.target.url()?;
         let info = conninfo::resolve(url, password, &Environment::of_process())?;
         let (connecting, settings) = (options.waits.with_answer(info.connect_timeout), [SETTINGS.to_owned()]);
-        let mut connection = connect(&info.address, Arc::new(info.login), Arc::default(), &settings, &[], &connecting)?;
+        let mut connection = attach(&info.address, Arc::new(info.login), &settings, &connecting)?;
         connection.set_waits(options.waits);
         Ok(Some(Box::new(MyProduction::new(connection))))
     }

@@ -114,7 +114,12 @@ impl NatsStore {
         if store.cluster.is_private() {
             return Ok(store);
         }
-        let names = store.cluster.first(|control| control.api("STREAM.NAMES", &json!({ "subject": "$KV.>" })))?;
+        let names = store.cluster.first(|control| control.api("STREAM.NAMES", &json!({ "subject": "$KV.>" })));
+        let names = match names {
+            // Not every workload makes a bucket, so that not every user may list them.
+            Err(error) if error.kind == StoreErrorKind::Permission => Value::Null,
+            names => names?,
+        };
         let names = names["streams"].as_array().into_iter().flatten().filter_map(Value::as_str);
         for left in names.filter_map(bucket).filter(|name| is_of_run(name)) {
             let removal = removal(&store.cluster.addresses, left);

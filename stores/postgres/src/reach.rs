@@ -66,7 +66,9 @@ pub(crate) fn reach(info: &ConnInfo, settings: &str, waits: &Waits) -> Result<(E
     }
     let kind = misses.first().map_or(StoreErrorKind::Usage, |miss| miss.error.kind);
     let each: Vec<String> = misses.iter().map(|miss| miss.error.to_string()).collect();
-    Err(StoreError::new(kind, format!("none of the {} hosts will do", misses.len())).detail(each.join("; ")))
+    Err(StoreError::new(kind, format!("none of the {} hosts will do", misses.len()))
+        .detail(each.join("; "))
+        .next("Name a host that runs and is what target_session_attrs asks for."))
 }
 
 /// Every host of several that will do, in their order, and why each of the others will not.

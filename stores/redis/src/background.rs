@@ -115,10 +115,11 @@ impl Rules {
 }
 
 impl Background {
-    /// Looks what the server does by itself and where it stands. `None` where settings may not be asked for.
+    /// Looks what the server does by itself and where it stands. `None` where settings or INFO may not be asked for.
     pub fn begin(control: &mut Control) -> Result<Option<Self>, StoreError> {
         let Some(rules) = Rules::read(control)? else { return Ok(None) };
-        Ok(Some(Self { rules, begun: Instant::now(), before: Info::read(control)? }))
+        let before = Info::read_if_permitted(control)?;
+        Ok(before.map(|before| Self { rules, begun: Instant::now(), before }))
     }
 
     /// Returns the cycle that comes first at the pace since then; `None` if none will come.

@@ -20,6 +20,18 @@ pub use plimsoll_endpoint::Password;
 use plimsoll_endpoint::{TlsFiles, Url, decode, host_and_port, port, shown_host, usage};
 
 const PORT: u16 = 6379;
+/// Parameters of other clients without an effect here: time-outs are the plan's, and the pool is the clients of a phase.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "client_name",
+    "decode_responses",
+    "health_check_interval",
+    "max_connections",
+    "retry_on_timeout",
+    "socket_connect_timeout",
+    "socket_keepalive",
+    "socket_timeout",
+];
+
 const FORM: &str = "Write it as redis://user@host:6379/0 or redis+unix:///path/to.sock?db=0";
 const SCHEMES: [&str; 8] =
     ["redis", "rediss", "redis+unix", "valkey", "valkeys", "valkey+unix", "redis-sentinel", "redis+sentinel"];
@@ -83,6 +95,8 @@ pub fn resolve(url: &str, password: Option<&str>, var: &dyn Fn(&str) -> Option<S
             name if is_tls && files.take(name, &value) => {}
             // What was in it has been taken out.
             "password" if value.is_empty() => {}
+            name if WITHOUT_EFFECT.contains(&name) => {}
+            "ssl_cert_reqs" if is_tls && value == "required" => {}
             _ => {
                 let next =
                     "Known are `db`; `socket` where there is no host; cacert, cert, key and insecure=yes with TLS.";
@@ -193,6 +207,7 @@ mod tests {
             ("valkey://db:7000", tcp("db", 7000), 0, "valkey://db:7000/0"),
             ("redis://[::1]:7000/1", tcp("::1", 7000), 1, "redis://[::1]:7000/1"),
             ("redis://h?db=2", tcp("h", 6379), 2, "redis://h:6379/2"),
+            ("redis://h?socket_timeout=5&client_name=app&db=2", tcp("h", 6379), 2, "redis://h:6379/2"),
             ("redis+unix:///run/r.sock?db=4", unix("/run/r.sock"), 4, "redis+unix:///run/r.sock?db=4"),
             ("valkey+unix:///run/a%20b", unix("/run/a b"), 0, "valkey+unix:///run/a b?db=0"),
             ("redis://?socket=/run/r.sock", unix("/run/r.sock"), 0, "redis+unix:///run/r.sock?db=0"),
@@ -241,6 +256,8 @@ mod tests {
             "redis-sentinel://a/main/one",
             "redis://h?bad=1",
             "redis://h?cacert=/ca",
+            "redis://h?ssl_cert_reqs=required",
+            "rediss://h?ssl_cert_reqs=none",
             "rediss://h?cert=/c",
             "rediss://h?insecure=perhaps",
             "redis+unix://h/path",

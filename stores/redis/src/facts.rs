@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_core::{Progress, Reading, Setting, StoreError};
+use plimsoll_core::{Progress, Reading, Setting, StoreError, StoreErrorKind};
 
 use crate::control::Control;
 
@@ -49,6 +49,14 @@ impl Info {
     /// All of INFO's usual sections.
     pub fn read(control: &mut Control) -> Result<Self, StoreError> {
         Ok(Self::parse(&control.command(&[b"INFO"])?.text()))
+    }
+
+    /// Reads as [`Info::read`]; `None` if the user may not ask for it, which no workload needs.
+    pub fn read_if_permitted(control: &mut Control) -> Result<Option<Self>, StoreError> {
+        match Self::read(control) {
+            Err(error) if error.kind == StoreErrorKind::Permission => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// Lines of name and value.

@@ -217,7 +217,8 @@ impl Store for RedisStore {
             (false, true) => format!("cluster of {} masters at {}", self.members.len(), self.login.place),
         };
         let control = self.first().control.get()?;
-        let version = Info::read(control)?.version();
+        let info = Info::read_if_permitted(control)?;
+        let version = info.map_or_else(|| "Redis, whose version is not known".to_owned(), |info| info.version());
         let settings = self.settings(false)?;
         Ok(StoreDescription { version, place, settings })
     }

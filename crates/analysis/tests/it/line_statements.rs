@@ -90,6 +90,29 @@ fn no_statement_is_one_that_the_load_steps_contradict_and_no_gap_is_left_untried
     assert!(contradictions > 0 && gaps > 0, "{contradictions} contradictions, {gaps} gaps");
 }
 
+/// Load steps of searches whose line once lay above the only rate that had held: an untried gap, and failures above it.
+#[test]
+fn one_load_step_that_held_below_a_gap_carries_nothing_and_the_gap_is_tried_next() {
+    for (held, failed) in [
+        (21_700.0, &[43_300.0, 45_000.0, 50_000.0, 44_000.0][..]),
+        (20_400.0, &[32_000.0, 33_000.0, 35_000.0, 40_000.0]),
+        (26_400.0, &[43_000.0, 45_000.0, 43_000.0, 50_000.0]),
+        (1_250.0, &[2_500.0, 2_600.0, 2_800.0, 2_900.0, 3_000.0, 3_100.0, 3_200.0, 3_300.0, 3_500.0, 3_600.0, 3_750.0]),
+    ] {
+        let steps: Vec<(f64, bool)> =
+            std::iter::once((held, true)).chain(failed.iter().map(|rate| (*rate, false))).collect();
+        let spec = spec(Vec::new());
+        let mut search = LineSearch::new(spec.clone());
+        steps.iter().for_each(|(rate, holds)| search.take(step(*rate, *holds)));
+        let result = search.result(Ending::TimeUp);
+        not_contradicted(&result, &steps, spec.precision);
+        assert_ne!(result.state, LineState::Decided, "{}", result.sentence);
+        assert!(!result.held.as_ref().is_some_and(|one| one.decided), "{}", result.sentence);
+        let Next::Rung(rung) = search.next() else { panic!("a gap is left untried: {}", result.sentence) };
+        assert!(rung.rate_per_s.is_some_and(|rate| held < rate && rate < failed[0]), "{rung:?}");
+    }
+}
+
 /// The lowest rate up to which neighbours show that they are not carried, and the highest from which on they show that
 /// they are.
 fn contradiction(steps: &[(f64, bool)]) -> (f64, f64) {

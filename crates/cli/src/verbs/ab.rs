@@ -146,7 +146,11 @@ fn both(plans: &[String; 2]) -> String {
 
 fn time_s(option: &str, given: &str, least_s: f64) -> Result<f64, TrialError> {
     let seconds = options::quantity(option, given, Dimension::Time)? / 1e9;
-    if seconds >= least_s { Ok(seconds) } else { Err(TrialError::usage(format!("--{option} {given} is too short"))) }
+    if seconds >= least_s {
+        return Ok(seconds);
+    }
+    let least = plimsoll_analysis::number::seconds(least_s);
+    Err(TrialError::usage(format!("--{option} {given} is too short")).next(format!("write at least {least}")))
 }
 
 /// Returns the metrics to decide and their bounds.
@@ -171,7 +175,8 @@ fn spec(
     let difference = args.difference.as_deref().unwrap_or(DIFFERENCE);
     let percent = options::quantity("difference", difference, Dimension::Share)?;
     if !(0.1..=50.0).contains(&percent) {
-        return Err(TrialError::usage(format!("--difference {difference}: it must be 0.1% to 50%")));
+        return Err(TrialError::usage(format!("--difference {difference}: it must be 0.1% to 50%"))
+            .next("write a share of the metric, for example --difference 2%"));
     }
     let unchanged = |words: &String| if words.is_empty() { "unchanged".to_owned() } else { words.clone() };
     let budget = args.budget.as_deref().unwrap_or(BUDGET);

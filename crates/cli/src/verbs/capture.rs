@@ -46,11 +46,21 @@ pub fn run(catalogue: &Catalogue, args: &CaptureArgs) -> Result<u8, TrialError> 
         let why =
             captured.left_out.iter().map(|(why, count, _)| format!("{count} {why}")).collect::<Vec<_>>().join("; ");
         let error = TrialError::usage("no statement for a workload was found");
-        return Err(error.detail(match (&args.log, why.is_empty()) {
-            (_, false) => shown::clean(&why),
-            (None, true) => "none was counted in this database".to_owned(),
-            (Some(log), true) => format!("{} has none as a server of {} writes them", log.display(), kind.spec().name),
-        }));
+        let (detail, next) = match (&args.log, why.is_empty()) {
+            (_, false) if args.allow_writes => (shown::clean(&why), "name another database, or another log with --log"),
+            (_, false) => {
+                (shown::clean(&why), "name another database or --log; --allow-writes takes statements that write")
+            }
+            (None, true) => (
+                "none was counted in this database".to_owned(),
+                "name the database of the application, or a log with --log",
+            ),
+            (Some(log), true) => (
+                format!("{} has none as a server of {} writes them", log.display(), kind.spec().name),
+                "name the server's own log of statements with --log",
+            ),
+        };
+        return Err(error.detail(detail).next(next));
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let written = plimsoll_capture::write(&captured, &url, &name)?;

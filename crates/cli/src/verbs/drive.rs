@@ -167,7 +167,8 @@ pub(super) fn plan_text(catalogue: &Catalogue, args: &DriveArgs) -> Result<PlanT
             let is_least = goal_parts(name.trim()).1 == "rate";
             if sign.starts_with(if is_least { '<' } else { '>' }) {
                 let limit = if is_least { "of rate is a minimum" } else { "is a maximum, except of rate" };
-                return Err(TrialError::usage(format!("--goal {given}: the limit {limit}")));
+                return Err(TrialError::usage(format!("--goal {given}: the limit {limit}"))
+                    .next("write it without a sign: p99=20ms, rate=5000/s"));
             }
             let (of, what) = goal_parts(name.trim());
             let what = GoalKind::named(what).map_or(what.to_owned(), GoalKind::name);

@@ -1,5 +1,6 @@
 //! `plimsoll lab`: clusters that stay until they are ended.
 
+mod logs;
 mod status;
 
 use std::ffi::OsString;
@@ -469,15 +470,12 @@ fn logs(of: &LabNode, lines: Option<usize>, follow: bool) -> Result<u8, TrialErr
         if meant.len() > 1 {
             crate::print(&format!("==> node {} ({}) <==\n", node.number + 1, node.role))?;
         }
-        let mut bytes = Vec::new();
-        File::open(&node.log).and_then(|mut log| log.read_to_end(&mut bytes)).map_err(failed)?;
-        read = bytes.len() as u64;
-        let text = String::from_utf8_lossy(&bytes);
-        let all: Vec<&str> = text.lines().collect();
-        let from = all.len().saturating_sub(lines.unwrap_or(all.len()));
-        for line in &all[from..] {
-            crate::print(&format!("{}\n", plimsoll_core::shown::clean(line)))?;
-        }
+        let mut log = BufReader::new(File::open(&node.log).map_err(failed)?);
+        let print = |line: &[u8]| {
+            let text = String::from_utf8_lossy(line);
+            crate::print(&format!("{}\n", plimsoll_core::shown::clean(text.trim_end_matches(['\n', '\r'])))).map(drop)
+        };
+        read = logs::each(&mut log, lines, failed, print)?;
     }
     if let (true, [node]) = (follow, &meant[..]) {
         follow_log(&node.log, read)?;

@@ -261,3 +261,27 @@ fn a_script_on_a_table_that_is_not_there_is_refused_with_advice_for_private_serv
         ran.says("nowhere … Load it first. With --no-load statements find the tables of the database that the URL");
     }
 }
+
+#[test]
+fn a_script_that_makes_its_own_table_runs_or_is_told_how() {
+    let place = Place::new();
+    let file = |name: &str, select: &str| {
+        let path = place.path().join(name);
+        let text = format!("CREATE TEMPORARY TABLE own (n INT);\n{select};\nDROP TABLE own;\n");
+        std::fs::write(&path, format!("\\set k random(1, 9)\n{text}")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (plain, with_value) =
+        (file("plain.sql", "SELECT n FROM own"), file("value.sql", "SELECT n FROM own WHERE n = :k"));
+    let run = |script: &str, store: &str, set: &[&str]| {
+        place.run(&[&["drive", "-f", script, "--on", store, "--ops", "5", "-q"], set].concat())
+    };
+    let advice = "own … If the script itself makes or finds the table: --set";
+    run(&plain, "postgres", &[]).expect(2).says(&format!("{advice} postgres.protocol=simple"));
+    run(&plain, "mariadb", &[]).expect(0);
+    run(&with_value, "mariadb", &[]).expect(2).says(&format!("{advice} substitute=text"));
+    for script in [&plain, &with_value] {
+        run(script, "postgres", &["--set", "postgres.protocol=simple"]).expect(0);
+        run(script, "mariadb", &["--set", "substitute=text"]).expect(0);
+    }
+}

@@ -15,6 +15,8 @@ use crate::error::at;
 const LISTED: usize = 20;
 /// The file of acknowledgements may be so large.
 const FILE_BYTES: u64 = 2 << 30;
+/// Advice for another file.
+const NAME_FILE: &str = "name the file that `plimsoll sync --listen` wrote";
 
 /// Findings of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -69,19 +71,25 @@ struct Kept {
 pub fn verify(parent: &Path, file: &Path) -> Result<Vec<RunFindings>, StoreError> {
     let about = at(parent.display(), fs::metadata(parent))?;
     if !about.is_dir() {
-        return Err(StoreError::usage(format!("{} is not a directory", parent.display())));
+        return Err(StoreError::usage(format!("{} is not a directory", parent.display()))
+            .next("name the directory that `plimsoll sync --report-to` wrote in"));
     }
-    let length = at(file.display(), fs::metadata(file))?.len();
-    if length > FILE_BYTES {
-        return Err(StoreError::usage(format!("{} is larger than any file of acknowledgements", file.display())));
+    let about = at(file.display(), fs::metadata(file))?;
+    let what = match (about.is_file(), about.len() > FILE_BYTES) {
+        // A device or pipe may have no end.
+        (false, _) => Some("is not a file"),
+        (true, true) => Some("is larger than any file of acknowledgements"),
+        (true, false) => None,
+    };
+    if let Some(what) = what {
+        return Err(StoreError::usage(format!("{} {what}", file.display())).next(NAME_FILE));
     }
     let text = at(file.display(), fs::read(file))?;
     let kept = parsed(&text).map_err(|line| {
-        StoreError::usage(format!("{}: line {line} is not an acknowledgement", file.display()))
-            .next("name the file that `plimsoll sync --listen` wrote")
+        StoreError::usage(format!("{}: line {line} is not an acknowledgement", file.display())).next(NAME_FILE)
     })?;
     if kept.is_empty() {
-        return Err(StoreError::usage(format!("{}: there is no run in it", file.display())));
+        return Err(StoreError::usage(format!("{}: there is no run in it", file.display())).next(NAME_FILE));
     }
     kept.into_iter().map(|kept| look(parent, kept)).collect()
 }

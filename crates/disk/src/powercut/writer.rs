@@ -145,7 +145,8 @@ impl Wire {
 fn connect(to: &str) -> Result<(TcpStream, BufReader<TcpStream>), StoreError> {
     let addresses = to.to_socket_addrs().map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => StoreError::usage(format!("{to}: {error}")).next("write HOST:PORT"),
-        _ => StoreError::new(StoreErrorKind::Unreachable, format!("{to}: {error}")),
+        _ => StoreError::new(StoreErrorKind::Unreachable, format!("{to}: {error}"))
+            .next("check the name, or write the address of the other machine"),
     })?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses {

@@ -141,6 +141,9 @@ fn the_listeners_file_may_end_within_a_line_and_must_otherwise_make_sense() {
         assert_eq!(error.kind, StoreErrorKind::Usage);
         assert!(error.what.contains(&format!("line {} is not an acknowledgement", lines + 1)), "{wrong}: {error}");
     }
+    // A device without an end is not read.
+    let error = verify(&cut.disk(), Path::new("/dev/zero")).unwrap_err();
+    assert!(error.what.contains("/dev/zero is not a file") && error.next.is_some(), "{error:?}");
 }
 
 /// A real file system whose power is cut while blocks are flushed in one way; then what is found on its device.

@@ -41,6 +41,30 @@ fn what_is_wrong_with_a_servers_certificate_is_said() {
 }
 
 #[test]
+fn a_root_that_is_not_valid_now_signs_nothing() {
+    let now = Authority::default();
+    for (from, until) in [(2001, 2002), (2901, 2902)] {
+        let other = Authority::dated("authority", from, until);
+        let pair = other.sign("db.example");
+        let error = refused(&options(&other), "db.example", &pair, None);
+        assert_eq!(error.kind, StoreErrorKind::Authentication, "{error:?}");
+        assert!(error.what.contains("root certificate") && error.what.contains("is not valid now"), "{error}");
+        assert!(error.next.is_some(), "{error:?}");
+        // A file with both trusts the other.
+        let both = now.dir().join("both.crt");
+        let texts = [now.root(), other.root()].map(|file| std::fs::read_to_string(file).unwrap());
+        std::fs::write(&both, texts.concat()).unwrap();
+        let options = TlsOptions { roots: Roots::File(both), ..TlsOptions::default() };
+        let server = server(&now.sign("db.example"), None, |_| {});
+        Talk::new(&options, "db.example", server, 4096).run().expect("its root is valid");
+        // Without verification dates do not count.
+        let unverified = TlsOptions { verify: Verify::None, ..TlsOptions::default() };
+        let server = crate::fixture::server(&pair, None, |_| {});
+        Talk::new(&unverified, "db.example", server, 4096).run().expect("nothing is verified");
+    }
+}
+
+#[test]
 fn a_server_that_wants_a_certificate_says_so() {
     let (ours, other) = (Authority::default(), Authority::default());
     let pair = ours.sign("db.example");

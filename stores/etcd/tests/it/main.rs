@@ -134,6 +134,14 @@ fn a_wrong_url_is_refused() {
 }
 
 #[test]
+fn servers_of_several_clusters_are_refused() {
+    let [one, other] = [(); 2].map(|()| SUITE.start());
+    let error = SUITE.error_at(&format!("{},{}", one.url, other.url.trim_start_matches("etcd://")));
+    assert_eq!(error.kind, K::Usage, "{error:?}");
+    assert!(error.what.contains("belong to several clusters"), "{error:?}");
+}
+
+#[test]
 fn a_server_that_is_not_etcd_is_refused_in_time() {
     assert!(SUITE.refusal("", b"").contains("no answer within"));
     assert!(SUITE.refusal("HTTP/1.1 400 Bad Request\r\n\r\n", b"").contains("the connection is lost"));
@@ -147,6 +155,27 @@ fn etcdctl(host: &str, words: &[&str], input: &str) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success(), "{words:?}");
+}
+
+#[test]
+fn a_user_without_a_right_to_the_keys_of_runs_may_use_others() {
+    let mut server = SUITE.start();
+    let host = server.url.strip_prefix("etcd://").unwrap().to_owned();
+    for words in [
+        &["user", "add", "root:s3cret"][..],
+        &["user", "grant-role", "root", "root"],
+        &["role", "add", "app"],
+        &["role", "grant-permission", "app", "readwrite", "app:", "--prefix=true"],
+        &["user", "add", "app:pass"],
+        &["user", "grant-role", "app", "app"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(&host, words, "");
+    }
+    server.url = format!("etcd://app:pass@{host}");
+    let mut store = server.open("scoped", &mut Vec::new());
+    store.describe().expect("described");
+    assert_eq!(store.create(&Layout::default()).unwrap_err().kind, K::Permission);
 }
 
 #[test]

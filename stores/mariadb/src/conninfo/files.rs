@@ -11,6 +11,11 @@ use super::PARAMETERS;
 /// Most bytes of an option file.
 const FILE_MAX: u64 = 1 << 20;
 
+/// Parameter for encryption, and the values that encrypt, and that also verify the server.
+const SSL_MODE: &str = "ssl-mode";
+const REQUIRED: &str = "REQUIRED";
+const VERIFIED: &str = "VERIFY_IDENTITY";
+
 /// Groups of options that are meant for every client.
 const GROUPS: [&str; 3] = ["client", "client-server", "client-mariadb"];
 
@@ -35,12 +40,33 @@ fn options_in(text: &str) -> Vec<(&'static str, String)> {
             continue;
         }
         let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        let name = name.trim().replace('_', "-");
+        let (name, value) = (name.trim().replace('_', "-"), unquoted(value.trim()));
+        let (name, value) = match ssl_mode(&name, &value) {
+            // Verification also encrypts.
+            Some(REQUIRED) if found.contains(&(SSL_MODE, VERIFIED.to_owned())) => continue,
+            Some(mode) => (SSL_MODE.to_owned(), mode.to_owned()),
+            None => (name, value),
+        };
         let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| inside && *known == name) else { continue };
         found.retain(|(earlier, _)| earlier != known);
-        found.push((known, unquoted(value.trim())));
+        found.push((known, value));
     }
     found
+}
+
+/// Returns the value of `ssl-mode` for which MariaDB's clients have the option `name`.
+fn ssl_mode(name: &str, value: &str) -> Option<&'static str> {
+    let is_on = match value.to_ascii_lowercase().as_str() {
+        "" | "1" | "true" | "on" => true,
+        "0" | "false" | "off" => false,
+        _ => return None,
+    };
+    match (name, is_on) {
+        ("ssl-verify-server-cert", true) => Some(VERIFIED),
+        ("ssl", true) => Some(REQUIRED),
+        ("ssl", false) | ("skip-ssl", true) => Some("DISABLED"),
+        _ => None,
+    }
 }
 
 /// A value without its quotes, or without the comment after it, and with its escapes replaced ("Using Option Files").
@@ -82,6 +108,17 @@ mod tests {
             [("user", "me"), ("password", "a#b 'c"), ("socket", "/mine"), ("ssl-mode", "DISABLED"), ("port", "78")]
                 .map(|(name, value)| (name, value.to_owned()));
         assert_eq!(options_in(text), expected);
+        for (text, mode) in [
+            ("ssl", Some("REQUIRED")),
+            ("ssl-verify-server-cert\nssl=1", Some("VERIFY_IDENTITY")),
+            ("ssl=on\nssl_verify_server_cert = 1", Some("VERIFY_IDENTITY")),
+            ("ssl-verify-server-cert=1\nssl-mode=VERIFY_CA", Some("VERIFY_CA")),
+            ("ssl-verify-server-cert=0", None),
+            ("skip-ssl", Some("DISABLED")),
+        ] {
+            let found = options_in(&format!("[client]\n{text}\n"));
+            assert_eq!(found, mode.map(|mode| ("ssl-mode", mode.to_owned())).into_iter().collect::<Vec<_>>(), "{text}");
+        }
         assert_eq!(unquoted(r"a\\b\sc\x"), "a\\b c\\x");
         assert_eq!(unquoted("'"), "'");
     }

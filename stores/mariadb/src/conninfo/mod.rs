@@ -176,12 +176,34 @@ fn encryption(parameters: &mut Parameters, address: &Address) -> Result<Option<E
     Ok(Some(Encryption { client, host: certified_host(address).to_owned(), required: mode != "PREFERRED" }))
 }
 
-/// The parameter of this name, `_` and `-` being the same; an unknown one is an error that suggests what may have been
-/// meant.
-fn parameter(name: &str, place: &str) -> Result<&'static str, StoreError> {
+/// Parameters of clients without an effect on sessions here, and their values that ask for nothing else; without any,
+/// every value.
+const WITHOUT_EFFECT: [(&str, &[&str]); 7] = [
+    ("charset", &["utf8", "utf-8", "utf8mb3", "utf8mb4"]),
+    ("compress", &["0", "false", "no", "off"]),
+    ("default-character-set", &["utf8", "utf8mb3", "utf8mb4"]),
+    ("encoding", &["utf8", "utf-8", "utf8mb4"]),
+    ("local-infile", &["0", "false", "no", "off"]),
+    // Those of operations are the plan's.
+    ("read-timeout", &[]),
+    ("write-timeout", &[]),
+];
+
+/// Returns the parameter `name` with its value, `_` and `-` being the same, or `None` if it has no effect here.
+///
+/// # Errors
+/// `Usage` if the parameter is unknown, with the one that may have been meant, or asks for what sessions do not have.
+fn parameter(name: &str, value: String, place: &str) -> Result<Option<(&'static str, String)>, StoreError> {
     let wanted = name.replace('_', "-");
     if let Some((known, _)) = PARAMETERS.iter().find(|(known, _)| *known == wanted) {
-        return Ok(known);
+        return Ok(Some((known, value)));
     }
-    Err(unknown(name, place, PARAMETERS.iter().map(|(known, _)| *known)))
+    let Some((_, values)) = WITHOUT_EFFECT.iter().find(|(known, _)| *known == wanted) else {
+        return Err(unknown(name, place, PARAMETERS.iter().map(|(known, _)| *known)));
+    };
+    if values.is_empty() || values.iter().any(|one| one.eq_ignore_ascii_case(&value)) {
+        return Ok(None);
+    }
+    let what = format!("{place} sets `{}`, which can only be {}", name.escape_debug(), values.join(", "));
+    Err(usage(what, "Leave it out."))
 }

@@ -30,7 +30,7 @@ pub(super) fn parse(url: &str) -> Result<(Parameters, Vec<Other>), StoreError> {
         }
     }
     for (name, value) in url.parameters()? {
-        parameters.insert(parameter(&name, "the URL")?, value);
+        parameters.extend(parameter(&name, value, "the URL")?);
     }
     Ok((parameters, others))
 }

@@ -8,7 +8,7 @@ use plimsoll_core::{Address, Node, Nodes, Servers, StoreError, Waits};
 use plimsoll_endpoint::{Link, Reads};
 
 use super::{MariadbStore, database_name, session_settings};
-use crate::connection::{Connection, connect};
+use crate::connection::{Connection, attach, connect};
 use crate::conninfo::ConnInfo;
 use crate::server::{MariadbRecipe, Topology};
 use crate::servers::{Server, SessionServers, told_apart};
@@ -136,9 +136,12 @@ impl MariadbStore {
         let checked = checked.map(|(servers, _)| (Arc::clone(servers), Nodes::One(first)));
         let connect = {
             let (addresses, login, primary_at) = (Arc::clone(&addresses), Arc::clone(&login), Arc::clone(&primary_at));
-            let (connecting, waits) = (connecting.clone(), waits.clone());
+            let (connecting, waits, is_attached) = (connecting.clone(), waits.clone(), server.is_none());
             move || {
-                let (position, mut made) = open_primary(&addresses, &login, &connecting)?;
+                let (position, mut made) = match is_attached {
+                    true => (0, attach(&addresses[0], Arc::clone(&login), &session_settings(), &connecting)?),
+                    false => open_primary(&addresses, &login, &connecting)?,
+                };
                 primary_at.store(position, Ordering::Relaxed);
                 made.set_waits(waits.clone());
                 Ok(made)

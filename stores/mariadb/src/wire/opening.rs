@@ -8,6 +8,7 @@ use super::packet::{
     length_encoded, length_encoded_bytes, read_text, unexpected,
 };
 use super::session::MySession;
+use super::statement::Prepared;
 use super::value::Code;
 
 /// Capabilities of a client and a server ("Capabilities Flags").
@@ -48,6 +49,13 @@ const UTF8MB4: u8 = 45;
 
 /// "This command is not supported in the prepared statement protocol yet".
 const UNSUPPORTED_PS: u16 = 1295;
+
+/// "Table doesn't exist".
+const NO_SUCH_TABLE: u16 = 1146;
+
+/// Advice for a table that does not exist.
+const LOAD_FIRST: &str = "Load it first. With --no-load statements find the tables of the database that the URL names, or of \
+                          a lab; without it, only those of this run's own database.";
 
 /// Behind the statements that are prepared: a session that only reads does not prepare one that writes, and workloads have some
 /// that no operation uses.
@@ -141,6 +149,7 @@ impl MySession {
             return Err(refusal(&error, &self.login));
         }
         let greeting = Greeting::parse(payload).ok_or_else(|| unexpected(payload, "as a greeting"))?;
+        self.greeted = greeting.connection;
         let place = &self.login.place;
         if greeting.capabilities & NEEDED != NEEDED {
             return Err(StoreError::usage(format!(
@@ -293,12 +302,23 @@ impl MySession {
     }
 
     fn take_prepare_error(&mut self, at: Preparing, payload: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
-        let unsupported = ServerError::parse(payload).is_some_and(|error| error.number == UNSUPPORTED_PS);
-        if unsupported && self.kinds[at.kind].unprepared(at.statement) {
+        let number = ServerError::parse(payload).map(|error| error.number);
+        // An earlier statement of a script may make the table, or change the database.
+        let is_made_later = number == Some(NO_SUCH_TABLE)
+            && self.kinds[at.kind].is_step
+            && self.kinds.iter().any(Prepared::changes_names);
+        if (number == Some(UNSUPPORTED_PS) || is_made_later) && self.kinds[at.kind].unprepared(at.statement) {
             self.prepare_from(at.kind, at.statement + 1, out);
             return Ok(());
         }
-        Err(self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql))
+        let refused = self.not_taken(payload, &self.kinds[at.kind].statements[at.statement].text.sql);
+        Err(match is_made_later {
+            true => refused.next(format!(
+                "If the script itself makes or finds the table: --set substitute=text, which prepares no statement with \
+                 values. Else: {LOAD_FIRST}"
+            )),
+            false => refused,
+        })
     }
 
     fn not_taken(&self, payload: &[u8], text: &str) -> StoreError {
@@ -317,10 +337,7 @@ impl MySession {
         )
         .detail(error.number_and_words());
         match error.number {
-            1146 => refused.next(
-                "Load it first. With --no-load statements find the tables of the database that the URL names, or of a \
-                 lab; without it, only those of this run's own database.",
-            ),
+            NO_SUCH_TABLE => refused.next(LOAD_FIRST),
             1461 => refused.next("Raise max_prepared_stmt_count on the server, or use fewer clients."),
             _ => refused,
         }
@@ -346,6 +363,8 @@ pub(crate) fn kind_of_number(number: u16, state: &[u8]) -> StoreErrorKind {
 /// First message of a server.
 struct Greeting<'a> {
     version: &'a [u8],
+    /// Lower half of the connection's number.
+    connection: u32,
     capabilities: u32,
     /// MariaDB's own.
     extended: u32,
@@ -360,8 +379,7 @@ impl<'a> Greeting<'a> {
             return None;
         }
         let version = read_text(&mut reader);
-        // The connection's number.
-        reader.take(4)?;
+        let connection = u32::from_le_bytes(reader.array()?);
         let mut nonce = reader.take(8)?.to_vec();
         reader.u8()?;
         let low = u16::from_le_bytes(reader.array()?);
@@ -373,6 +391,6 @@ impl<'a> Greeting<'a> {
         let extended = u32::from_le_bytes(reader.array()?);
         nonce.extend_from_slice(reader.take(nonce_bytes.saturating_sub(8).max(13))?);
         let capabilities = u32::from(high) << 16 | u32::from(low);
-        Some(Greeting { version, capabilities, extended, nonce, method: read_text(&mut reader) })
+        Some(Greeting { version, connection, capabilities, extended, nonce, method: read_text(&mut reader) })
     }
 }

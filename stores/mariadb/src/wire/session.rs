@@ -75,6 +75,8 @@ pub struct MySession {
     pub(super) has_eof: bool,
     /// The number of the next packet.
     pub(super) number: u8,
+    /// Lower half of the connection's number in the server's greeting.
+    pub(crate) greeted: u32,
     /// TLS, if it was agreed on; `None` while the session reads or writes through it.
     pub(super) tls: Option<Box<Tls>>,
     pub(super) in_flight: Option<InFlight>,

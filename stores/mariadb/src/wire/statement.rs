@@ -85,6 +85,8 @@ pub(crate) struct Prepared {
     pub(crate) keep_answer: bool,
     /// Types of its parameters.
     params: Vec<ValueType>,
+    /// True for a step of another operation type.
+    pub(crate) is_step: bool,
     /// Statements, all with the same columns.
     pub(crate) statements: Vec<Statement>,
 }
@@ -104,6 +106,7 @@ impl Prepared {
             empty_is_not_found: compiled.empty_is_not_found,
             keep_answer: kind.keep_answer,
             params: kind.params.clone(),
+            is_step: kind.step_of.is_some(),
             statements,
         }
     }
@@ -131,6 +134,11 @@ impl Prepared {
         }
         statement.prepared(id, declared);
         Ok(())
+    }
+
+    /// Returns true if it is a step that may change what names mean in later statements.
+    pub(crate) fn changes_names(&self) -> bool {
+        self.is_step && self.statements.iter().any(|statement| plimsoll_core::sql::changes_names(&statement.text.sql))
     }
 
     /// The server cannot prepare the statement at `position`: it goes as text. False when it has parameters.

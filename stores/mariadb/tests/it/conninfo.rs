@@ -104,6 +104,7 @@ fn what_is_wrong_is_said_and_what_to_write_instead() {
         ("mysql://h/d?ssl-mode=yes", "none of DISABLED", "ssl-mode=DISABLED"),
         ("mysql://h/d?sokcet=/x", "`sokcet`", "`socket`"),
         ("mysql://h/d?allowPublicKeyRetrieval=1", "`allowPublicKeyRetrieval`", "Known are: connect-timeout"),
+        ("mysql://h/d?charset=latin1", "can only be utf8", "Leave it out"),
         ("mysql://h/d?host", "no value", "name=value"),
         ("mysql://h/d?connect_timeout=soon", "connect-timeout", "connect-timeout=10"),
     ] {
@@ -112,6 +113,12 @@ fn what_is_wrong_is_said_and_what_to_write_instead() {
         assert!(error.what.contains(what), "{url}: {error}");
         assert!(error.next.as_ref().is_some_and(|text| text.contains(next)), "{url}: {:?}", error.next);
     }
+}
+
+#[test]
+fn parameters_without_an_effect_are_taken() {
+    let info = found("mysql://me@h:77/d?charset=UTF8MB4&local_infile=0&compress=false&read-timeout=30", &[]);
+    assert_eq!((info.address, info.login.user.as_str()), (tcp("h", 77), "me"));
 }
 
 #[test]

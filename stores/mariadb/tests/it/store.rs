@@ -1,5 +1,8 @@
 //! Tests of the store that no other SQL store shares.
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
@@ -10,6 +13,7 @@ use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::advice::of_error;
 use plimsoll_testkit::ask::until_waiting;
 use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::proxy::{Fault, Proxy};
 use plimsoll_testkit::records::{INSERT, kinds, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
@@ -33,6 +37,53 @@ fn what_cannot_be_dropped_is_named_with_the_command_for_a_user_with_a_password()
     let error = store.close().expect_err("its server is gone");
     let wanted = format!("mariadb -S {} -u ada -p -e ", server.socket().display());
     assert_eq!(of_error(&error), format!("{wanted}'DROP DATABASE plimsoll_20260102_030405_ab12'"));
+}
+
+/// Starts a proxy in front of `server` that greets each client with a number of its own, as ProxySQL and MaxScale do.
+/// Returns its port.
+fn pooler(server: &Server) -> u16 {
+    let (listener, socket) = (TcpListener::bind("127.0.0.1:0").expect("a free port"), server.socket());
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client: TcpStream = client.expect("a client");
+            let mut server = UnixStream::connect(&socket).expect("the server");
+            let mut greeting = vec![0; 4];
+            server.read_exact(&mut greeting).expect("a header");
+            let length = usize::from(greeting[0]) + (usize::from(greeting[1]) << 8);
+            greeting.resize(4 + length, 0);
+            server.read_exact(&mut greeting[4..]).expect("a greeting");
+            let version = greeting[5..].iter().position(|byte| *byte == 0).expect("the end of the version");
+            greeting[6 + version..][..4].fill(9);
+            client.write_all(&greeting).expect("greeted");
+            let (mut answers, mut to_client) =
+                (server.try_clone().expect("a copy"), client.try_clone().expect("a copy"));
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut to_client));
+            std::thread::spawn(move || std::io::copy(&mut client, &mut server));
+        }
+    });
+    port
+}
+
+#[test]
+fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
+    let server = Server::start();
+    let at = |port: u16| Opening::attached(kind, &format!("mysql://root@127.0.0.1:{port}/{}", server.database), None);
+    let opening = at(pooler(&server));
+    let capturing = kind().production(opening.options.clone());
+    for refused in [opening.open().map(drop), capturing.map(drop)] {
+        let error = refused.expect_err("others share its connection");
+        assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+        assert!(error.what.contains(" greets as connection 151587081, and connection "), "{error:?}");
+        assert!(error.what.ends_with(" answers: it looks like a pooler") && error.next.is_some(), "{error:?}");
+    }
+    let databases =
+        "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'plimsoll_20260102_030405_ab12'";
+    assert_eq!(server.control().value(databases).expect("a count"), "0");
+
+    let address = plimsoll_core::Address::Unix(server.socket());
+    let proxy = Proxy::tcp(address, Fault::Close, u64::MAX);
+    at(proxy.port()).open().expect("a proxy passes connections on").close().expect("closed");
 }
 
 #[test]

@@ -123,6 +123,26 @@ fn a_server_that_begins_with_tls_is_asked_in_this_way() {
 }
 
 #[test]
+fn a_user_who_may_not_list_buckets_is_let_in() {
+    let dir = ServerProcess::dir("/dev/shm");
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let (file, store_dir) = (dir.path().join("nats.conf"), dir.path().join("data"));
+    let user = "{ user: app, password: pass, permissions: { publish: { deny: \"$JS.API.STREAM.NAMES\" } } }";
+    let text =
+        format!("listen: {address}\nauthorization {{ users: [ {user} ] }}\njetstream {{ store_dir: {store_dir:?} }}\n");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new("nats-server");
+    command.arg("--config").arg(file);
+    let _server = ServerProcess::start(dir, &mut command, || TcpStream::connect(address).is_ok());
+    let target = Target::Attach { url: format!("nats://app:pass@{address}"), password: None };
+    let (params, waits) = (defaults(kind().spec().params), Waits::from(Duration::from_secs(5)));
+    let options = OpenOptions { target, params, run_id: "scoped".to_owned(), waits };
+    let mut store = kind().open(options, &mut |_| {}).expect("it may use buckets");
+    store.create(&Layout::default()).unwrap();
+    store.close().unwrap();
+}
+
+#[test]
 fn three_servers_are_one_cluster_before_and_after_a_restart() {
     SUITE.three_servers_are_one_cluster();
 }

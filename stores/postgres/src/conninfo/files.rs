@@ -53,11 +53,11 @@ fn service_in(name: &str, text: &str, file: &Path) -> Result<Option<Vec<(&'stati
             let Some((key, value)) = line.split_once('=') else {
                 return Err(usage(format!("{place} has no `=`"), "Write it as name=value."));
             };
-            let key = parameter(key.trim(), &place)?;
-            if key == "service" {
+            let heeded = parameter(key.trim(), value.trim().to_owned(), &place)?;
+            if heeded.as_ref().is_some_and(|(key, _)| *key == "service") {
                 return Err(usage(format!("{place} names a service inside a service"), "Remove the line."));
             }
-            found.get_or_insert_default().push((key, value.trim().to_owned()));
+            found.get_or_insert_default().extend(heeded);
         }
     }
     Ok(found)

@@ -29,11 +29,12 @@ pub(super) fn parse(url: &str) -> Result<Parameters, StoreError> {
     // What is empty is not said.
     parameters.retain(|_, value| !value.is_empty());
     for (name, value) in url.parameters()? {
-        match (&*name, value) {
+        let heeded = match (&*name, value) {
             // What JDBC's URLs have; libpq takes it too.
-            ("ssl", value) if value == "true" => parameters.insert("sslmode", "require".to_owned()),
-            (name, value) => parameters.insert(parameter(name, "the URL")?, value),
+            ("ssl", value) if value == "true" => Some(("sslmode", "require".to_owned())),
+            (name, value) => parameter(name, value, "the URL")?,
         };
+        parameters.extend(heeded);
     }
     Ok(parameters)
 }

@@ -14,8 +14,8 @@ pub(super) fn of(text: &str) -> Option<&str> {
 
 /// Takes a key=value string of connection parameters apart.
 pub(super) fn parse(text: &str) -> Result<Parameters, StoreError> {
-    let named = |(name, value): (String, String)| Ok((parameter(&name, "the key=value string")?, value));
-    pairs(text)?.into_iter().map(named).collect()
+    let heeded = |(name, value): (String, String)| parameter(&name, value, "the key=value string").transpose();
+    pairs(text)?.into_iter().filter_map(heeded).collect()
 }
 
 /// Takes any key=value string apart. Blanks around `=` count for nothing; a value with blanks, or none, stands in single

@@ -6,11 +6,16 @@ use super::auth::{Auth, refusal};
 use super::given_up::BackendKey;
 use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexpected};
 use super::session::PgSession;
+use super::statement::Prepared;
 use super::value::Format;
 
 /// Settings that fix the form of values as text, whatever the server or the role has set.
 const TEXT_SETTINGS: &str =
     "SET DateStyle = 'ISO, YMD'; SET TimeZone = 'UTC'; SET bytea_output = 'hex'; SET extra_float_digits = 3; ";
+
+/// Advice for a table that does not exist.
+const LOAD_FIRST: &str = "Load it first. With --no-load statements find the tables of the database that the URL names, or of \
+                          a lab; without it, only those of this run's own schema.";
 
 /// Message that the session waits for.
 #[derive(Default)]
@@ -143,10 +148,11 @@ impl PgSession {
                 "Give a parameter its type, as in :n::int, or have values written into the text, as pgbench does without \
                  -M: --set substitute=text.",
             ),
-            b"42P01" => refused.next(
-                "Load it first. With --no-load statements find the tables of the database that the URL names, or of a \
-                 lab; without it, only those of this run's own schema.",
-            ),
+            b"42P01" if self.kinds.iter().any(Prepared::changes_names) => refused.next(format!(
+                "If the script itself makes or finds the table: --set postgres.protocol=simple, which prepares nothing. \
+                 Else: {LOAD_FIRST}"
+            )),
+            b"42P01" => refused.next(LOAD_FIRST),
             _ => refused,
         }
     }

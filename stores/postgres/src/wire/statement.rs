@@ -230,6 +230,11 @@ impl Prepared {
         )))
     }
 
+    /// Returns true if it is a step that may change what names mean in later statements.
+    pub(crate) fn changes_names(&self) -> bool {
+        self.is_step && self.statements.iter().any(|statement| sql::changes_names(&statement.text))
+    }
+
     /// Types of the answer's columns.
     #[inline]
     pub(crate) fn columns(&self) -> &[Code] {

@@ -175,7 +175,9 @@ fn what_is_wrong_with_a_url_is_said() {
         ("postgres://h/d?sslmode=yes", "none of prefer, disable", "sslmode=prefer"),
         ("postgres://h/d?channel_binding=yes", "none of prefer, disable, require", "channel_binding=prefer"),
         ("postgres://h/d?gssencmode=require", "GSSAPI", "Leave it out"),
-        ("postgres://h/d?keepalives=1", "not heeded here", "Leave it out"),
+        ("postgres://h/d?client_encoding=latin1", "not heeded here", "Leave it out"),
+        ("postgres://h/d?replication=database", "not heeded here", "Leave it out"),
+        ("postgres://h/d?ssl_min_protocol_version=TLSv1.3", "not heeded here", "Leave it out"),
         ("postgres://h/d?sslcrl=x", "not heeded here", "Leave it out"),
         ("postgres://host=h port", "word without `=`", "single quotes"),
         ("postgres://host=h dbname='a b", "quote that is not closed", "Close it"),
@@ -195,6 +197,18 @@ fn what_is_wrong_with_a_url_is_said() {
             "{url}: {:?}",
             error.next
         );
+    }
+}
+
+#[test]
+fn parameters_without_an_effect_are_taken() {
+    let text = "keepalives=1&keepalives_idle=30&tcp_user_timeout=5000&sslcompression=0&client_encoding=UTF8&\
+                replication=false&ssl_min_protocol_version=TLSv1.2&sslsni=1&krbsrvname=postgres";
+    let words = text.replace('&', " ");
+    for url in [format!("postgres://u@h:77/d?{text}"), format!("postgres://host=h port=77 user=u dbname=d {words}")] {
+        let host = found(&url, &[]);
+        assert_eq!(host.address, Address::Tcp("h".into(), 77), "{url}");
+        assert_eq!((host.login.user.as_str(), host.login.database.as_str()), ("u", "d"), "{url}");
     }
 }
 

@@ -100,7 +100,8 @@ impl RedisStore {
         let endpoint = first.endpoint.clone();
         let control = first.control.get()?;
         let waits = control.waits().clone();
-        let info = Info::read(control)?;
+        // Without it, a cluster's node or a replica refuses what it does not take.
+        let Some(info) = Info::read_if_permitted(control)? else { return Ok(()) };
         if info.number("cluster_enabled") > 0 {
             let ranges = control.slots()?;
             slots::demand_all(&ranges, &place)?;

@@ -43,7 +43,8 @@ pub(super) fn run(args: &FaultfsImages) -> Result<u8, TrialError> {
     };
     let points = points(&moments, &args.survivors, args.seed)?;
     if points.is_empty() {
-        return Err(TrialError::usage(format!("{}: nothing was written since {} ns", log.display(), args.from)));
+        return Err(TrialError::usage(format!("{}: nothing was written since {} ns", log.display(), args.from))
+            .next("give --from an earlier time on the clock of the log, or leave it out"));
     }
     if let Some(into) = &args.into {
         fs::create_dir_all(into).map_err(|error| write_error(into.display(), &error))?;
