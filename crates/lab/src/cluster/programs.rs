@@ -25,6 +25,16 @@ impl ClusterHandle {
         self.0.other_programs().get(&number).cloned()
     }
 
+    /// Returns the program with which a node starts; `None` if it cannot start with another one, or there is no such
+    /// node.
+    pub(crate) fn program(&self, number: usize) -> Option<PathBuf> {
+        if let Some(other) = self.other_program(number) {
+            return Some(other.path);
+        }
+        self.0.recipe.version_marks(number).ok()?;
+        self.0.own_program(number).ok()
+    }
+
     /// Fails if the nodes cannot be started with another program.
     ///
     /// # Errors
