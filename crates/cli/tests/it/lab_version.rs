@@ -51,9 +51,27 @@ fn a_node_keeps_another_program_and_its_data_until_it_gets_its_own_program_again
     let program = &status["nodes"][0]["program"];
     assert_eq!(program["path"].as_str(), copy.to_str());
     place.line("lab status").expect(0).says(&format!("version {}", program["version"].as_str().unwrap()));
-    lab.does("restart", &format!("--with {REDIS}"));
+    lab.does("restart", &format!("--rolling --with {REDIS}")).says("lab redis: node 1 ready again, from ");
     assert_eq!((runs(&lab), redis(&lab, &["GET", "kept"])), (own, "yes".to_owned()));
     assert!(lab.status()["nodes"][0]["program"].is_null());
+    lab.down();
+}
+
+#[test]
+fn nodes_restart_one_after_the_other_and_the_primary_last() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let processes = || [0, 1].map(|at: usize| lab.status()["nodes"][at]["process"].as_u64().unwrap());
+    let before = processes();
+    let ran = lab.does("restart", "--rolling");
+    let at = |node: u32| ran.err.find(&format!("node {node} ready again after ")).unwrap();
+    assert!(at(2) < at(1), "{}", ran.err);
+    assert!(processes().iter().zip(before).all(|(now, before)| *now != before));
+    assert_eq!(lab.states(), ["running", "running"]);
+    place.refuses(&[("lab restart postgres-replicas 2 --rolling", "--rolling restarts all nodes … leave the numbers")]);
+    lab.does("stop", "2");
+    assert_ne!(place.line("lab restart postgres-replicas --rolling").code, Some(0));
+    assert_eq!(lab.states(), ["running", "stopped"]);
     lab.down();
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, ProgramChange, Servers, Span};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -200,11 +200,8 @@ impl Director<'_> {
     /// again. Returns the changes of programs.
     fn restart_in_turn(&self, program: Option<&Path>) -> Result<Vec<ProgramChange>, TrialError> {
         let servers = self.servers()?;
-        let primary = servers.chosen(NodeChoice::Primary)?;
-        let mut numbers: Vec<usize> = servers.present()?.iter().map(|node| node.number).collect();
-        numbers.sort_by_key(|number| primary == Nodes::One(*number));
         let mut changes = Vec::new();
-        for number in numbers {
+        for number in servers.rolling_order()? {
             changes.extend(self.restart(Nodes::One(number), program)?);
             servers.start(Nodes::All)?;
             self.servers_are_new()?;
