@@ -3,6 +3,7 @@
 //!
 //! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
 
+mod backlog;
 mod course;
 mod repeats;
 
@@ -45,7 +46,7 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
         let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns).map(|other| other.begun_ns);
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
-    spans.iter().map(|span| one(facts, course.as_ref(), span, next_ns(span))).collect()
+    spans.iter().map(|span| one(facts, (first_ns, course.as_ref()), span, next_ns(span))).collect()
 }
 
 /// Returns the beginning of the tick of this time; without ticks, the time.
@@ -59,7 +60,14 @@ fn tick_ns(facts: &PhaseFacts<'_>, at_ns: u64) -> u64 {
     })
 }
 
-fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_ns: Option<u64>) -> FaultView {
+/// Returns a fault of a phase with its effects. The first fault of the phase began at `first_ns`, the next one at
+/// `next_ns`.
+fn one(
+    facts: &PhaseFacts<'_>,
+    (first_ns, course): (u64, Option<&Course>),
+    span: &FaultSpan,
+    next_ns: Option<u64>,
+) -> FaultView {
     let slices = &facts.phase.slices;
     let end_ns = slices.last().map_or(facts.phase.end.end_ns, |slice| slice.end_ns).max(span.begun_ns);
     let planned_end_ns = slices.iter().rfind(|slice| !slice.drain).map_or(end_ns, |slice| slice.end_ns);
@@ -103,6 +111,7 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
         recovered_s,
         recovered_open: recovery == Recovery::Open,
+        backlog: backlog::after(facts, span.begun_ns, first_ns, limit_ns),
         failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
         unknown,
@@ -242,6 +251,7 @@ pub fn sentence(view: &FaultView) -> String {
         }
         None => {}
     }
+    effects.extend(view.backlog.map(backlog::words));
     let counts = [
         (view.unknown, "outcome unknown", "outcomes unknown"),
         (view.rejected, "operation rejected", "operations rejected"),

@@ -45,6 +45,9 @@ pub struct FaultView {
     pub recovered_s: Option<f64>,
     /// Throughput did not come back while effects were observed.
     pub recovered_open: bool,
+    /// Work that was owed to clients after the fault; `null` if it was not more than before the first fault, and in a
+    /// closed loop.
+    pub backlog: Option<BacklogView>,
     /// Failover after the fault beside the formula of its store; `null` if the store has none, or kept its primary.
     pub failover: Option<FailoverView>,
     /// Rejected operations until the fault was healed and throughput was back, or the next fault began.
@@ -91,6 +94,18 @@ impl FaultView {
         let recovered_s = if self.recovered_open { Some(self.observed_s) } else { self.recovered_s };
         self.next_s.filter(|next_s| recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
     }
+}
+
+/// Operations of an open loop that were due and not sent after a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BacklogView {
+    /// Most of them at the end of a slice.
+    pub most: u64,
+    /// Time from the beginning of the fault until they were worked off, to a slice; `null` if they were not.
+    pub gone_s: Option<f64>,
+    /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
+    /// end.
+    pub observed_s: f64,
 }
 
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.

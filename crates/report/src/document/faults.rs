@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::view::{FailoverView, FaultView, FormulaState};
+use plimsoll_analysis::view::{BacklogView, FailoverView, FaultView, FormulaState};
 use plimsoll_analysis::{failover, number};
 use plimsoll_core::TICK_NS;
 
@@ -20,7 +20,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 11] = [
+    let columns: [ColumnOf<'_, FaultView>; 12] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -41,6 +41,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
             }
             (None, None) => NONE.into(),
         }),
+        (numbers("backlog gone").when(view.faults.iter().any(|one| one.backlog.is_some())).spare(4), &backlog),
         (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
             one.failover.as_ref().map_or(NONE.into(), formula)
         }),
@@ -65,6 +66,15 @@ fn noticed(one: &FaultView) -> Cell {
         None if one.is_slower() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
+    }
+}
+
+/// Returns the time until the backlog was worked off; 0 without one.
+fn backlog(one: &FaultView) -> Cell {
+    match one.backlog {
+        None => Tone::Good.text("0").into(),
+        Some(BacklogView { gone_s: Some(gone_s), .. }) => Tone::Strong.text(number::seconds(gone_s)).into(),
+        Some(BacklogView { observed_s, .. }) => Tone::Bad.text(format!("> {}", number::seconds(observed_s))).into(),
     }
 }
 

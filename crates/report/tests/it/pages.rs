@@ -392,6 +392,11 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
     assert_eq!(not_known[2..], ["–", "–", "–", "–", "0", "8", "–"]);
 
+    let mut owing = faulted::killed_primary();
+    owing.trials[0].phases[0].slices[8].due_unsent = 800;
+    let owing = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&owing), false, 160));
+    assert_eq!(owing[4..8], ["1.37 s", "1.37 s", "2.00 s", "0"], "the backlog was gone after two seconds");
+
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
     let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);
