@@ -26,6 +26,10 @@ const LATE_S: f64 = 0.1;
 const HEALED_NS: u64 = 5_000_000_000;
 /// Longest time between a reset and the next attempt of a client to connect.
 const RESET_NS: u64 = 1_000_000_000;
+/// Operations that a fault met had been sent a little before it, in seconds.
+const BEFORE_TIMEOUT_S: f64 = 0.02;
+/// Time after a time-out, in seconds, in which a client connects and has an answer again.
+const AFTER_TIMEOUT_S: f64 = 0.1;
 /// Faults that are named in one sentence.
 const NAMED_MAX: usize = 3;
 
@@ -91,6 +95,8 @@ fn one(
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
+    let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
+    let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
     let mut view = FaultView {
         trial: name::trial(&facts.trial.header),
         phase: facts.phase.header.name.clone(),
@@ -106,9 +112,10 @@ fn one(
         observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_s: next_ns.map(since_s),
-        outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
+        outage_s,
+        outage_is_timeout: !outage_open && unknown > 0 && outage_s.is_some_and(|time_s| is_op_timeout(facts, time_s)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
-        outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
+        outage_open,
         recovered_s,
         recovered_open: recovery == Recovery::Open,
         backlog: backlog::after(facts, span.begun_ns, first_ns, limit_ns),
@@ -124,6 +131,14 @@ fn one(
     };
     view.sentence = sentence(&view);
     view
+}
+
+/// Returns true if a time is as long as the time-out of operations of a phase, after which clients ask again.
+fn is_op_timeout(facts: &PhaseFacts<'_>, time_s: f64) -> bool {
+    let timeout_s = facts.phase.header.op_timeout_ns.map(|timeout_ns| timeout_ns as f64 / 1e9);
+    timeout_s.is_some_and(|timeout_s| {
+        time_s > 0.0 && (timeout_s - BEFORE_TIMEOUT_S..timeout_s + AFTER_TIMEOUT_S).contains(&time_s)
+    })
 }
 
 /// Returns the failover after a fault beside the formula of its store. At `limit_ns` another fault begins, or
@@ -271,7 +286,8 @@ fn no_answer(view: &FaultView, of_several: bool) -> Option<String> {
         (false, true) => "up to ",
         (false, false) => "",
     };
-    Some(format!("no answer for {words}{}", number::seconds(outage_s)))
+    let timeout = if view.outage_is_timeout { " (as long as the time-out of operations)" } else { "" };
+    Some(format!("no answer for {words}{}{timeout}", number::seconds(outage_s)))
 }
 
 /// Returns `1 fault (kill of node 1, the primary)`, and the longest outage in words if it is known.

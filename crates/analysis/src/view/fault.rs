@@ -40,6 +40,9 @@ pub struct FaultView {
     pub outage_at_s: Option<f64>,
     /// The outage lasted until the end of all observations: it was longer.
     pub outage_open: bool,
+    /// The outage lasted as long as the time-out of operations: clients waited for that, and the store may have been back
+    /// earlier.
+    pub outage_is_timeout: bool,
     /// Time until throughput was back for a second: to 95 % of that before the first fault, or to 90 % at least if it
     /// had varied by more than 5 %. 0 if it did not fall; `null` if it did not come back, or was not known before.
     pub recovered_s: Option<f64>,

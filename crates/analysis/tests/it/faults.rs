@@ -582,3 +582,24 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         assert_eq!(view(&run).faults[0].name, name);
     }
 }
+
+#[test]
+fn a_time_as_long_as_the_time_out_of_operations_is_marked_if_outcomes_are_unknown() {
+    // Clients wait for two seconds, and have answers 20 ms later.
+    let run = |failed: u32, timeout_ns: u64| {
+        let mut run = ticked(20, |tick| match tick {
+            1_000 => (0, failed),
+            800..1_002 => (0, 0),
+            _ => (10, 0),
+        });
+        fault(&mut run, PAUSE, 8_000, Some(9_000));
+        run.trials[0].phases[0].header.op_timeout_ns = Some(timeout_ns);
+        only(&run)
+    };
+    let one = run(4, 2 * SECOND_NS);
+    assert!(one.outage_is_timeout, "{one:?}");
+    let words = "no answer for 2.02 s (as long as the time-out of operations)";
+    assert!(one.sentence.contains(words), "{}", one.sentence);
+    assert!(!run(0, 2 * SECOND_NS).outage_is_timeout, "no outcome is unknown");
+    assert!(!run(4, SECOND_NS).outage_is_timeout);
+}

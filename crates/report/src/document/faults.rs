@@ -11,9 +11,14 @@ use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Lists the faults with their effects, and the spread of those that were repeated.
 pub fn faults(view: &RunView) -> Body<'_> {
-    let mut body = Body::noted(
-        "times from the beginning of each fault; >: had not ended when the next fault began or observation ended",
-    );
+    let timeouts = match view.faults.iter().any(|one| one.outage_is_timeout) {
+        true => "; ≤: clients waited for the time-out of operations, and the store may have been back earlier",
+        false => "",
+    };
+    let mut body = Body::noted(format!(
+        "times from the beginning of each fault; >: had not ended when the next fault began or observation ended\
+         {timeouts}"
+    ));
     let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
@@ -29,6 +34,9 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("no answer"), &|one| match (one.outage_s, one.outage_open) {
             (Some(outage_s), true) => Tone::Bad.text(format!("> {}", number::seconds(outage_s))).into(),
             (Some(0.0), false) => Tone::Good.text("0").into(),
+            (Some(outage_s), false) if one.outage_is_timeout => {
+                Tone::Strong.text(format!("≤ {}", number::seconds(outage_s))).into()
+            }
             (Some(outage_s), false) => Tone::Strong.text(number::seconds(outage_s)).into(),
             (None, _) => NONE.into(),
         }),
