@@ -95,7 +95,7 @@ pub enum FaultAction {
     /// Resets the TCP connections to servers.
     Reset(NodeChoice),
     /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, nothing in one direction, or
-    /// nothing of clients.
+    /// nothing of some hosts.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use plimsoll_core::LinkWays;
+use plimsoll_core::{LinkPeers, LinkWays};
 
 use super::*;
 
@@ -137,9 +137,16 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
         assert_eq!(fault(words).what.verb(), "cut");
     }
     let unseen = fault("cut primary from clients at 1s for 2s");
-    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, Link { clients_only: true, ..Link::CUT }));
+    let clients = Link { peers: LinkPeers::Clients, ..Link::CUT };
+    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, clients));
     assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients"));
-    assert!(PlannedFault::parse("cut primary from at 1s").is_err());
+    let pair = fault("cut node 1 from node 3 at 1s for 2s");
+    let from_third = Link { peers: LinkPeers::Node(2), ..Link::CUT };
+    assert_eq!(pair.what, FaultAction::Link(NodeChoice::Number(1), from_third));
+    assert_eq!((pair.what.verb(), pair.name()), ("cut", "cut node 1 from node 3"));
+    for wrong in ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"] {
+        assert!(PlannedFault::parse(&format!("cut node 2 {wrong} at 1s")).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use plimsoll_core::sampler::STORE;
-use plimsoll_core::{Catalogue, NodeChoice, Recipe};
+use plimsoll_core::{Catalogue, Link, LinkPeers, NodeChoice, Recipe};
 use plimsoll_lab::{ServerUser, described, program_version};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
@@ -79,7 +79,7 @@ fn mistake(
 ) -> Option<(String, String)> {
     let label = &trial.store.label;
     let lab = trial.store.url.as_deref().and_then(|url| catalogue.lab(url));
-    let found = match (lab, fault.what.nodes()) {
+    let no_such = |nodes: Option<NodeChoice>| match (lab, nodes) {
         // Nodes of a lab come and go.
         (Some(lab), Some(NodeChoice::Number(number))) if !lab.nodes.contains(&number) => {
             let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
@@ -88,8 +88,14 @@ fn mistake(
         (Some(_), Some(NodeChoice::Number(_))) => None,
         (_, nodes) => nodes.and_then(|nodes| no_such_node(nodes, label, recipe)),
     };
-    if found.is_some() {
-        return found;
+    let peer = match &fault.what {
+        FaultAction::Link(_, Link { peers: LinkPeers::Node(number), .. }) => {
+            Some(NodeChoice::Number(*number as u32 + 1))
+        }
+        _ => None,
+    };
+    if let Some(found) = no_such(fault.what.nodes()).or_else(|| no_such(peer)) {
+        return Some(found);
     }
     if let Some((on, program)) = fault.what.program() {
         let refused = other_program(on, program, recipe).err()?;

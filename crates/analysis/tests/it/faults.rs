@@ -573,6 +573,13 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         (FaultKind::Cut, "node 2", "cut node 2 in at 3s for 1s", "cut of traffic to node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 out at 3s", "cut of traffic from node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 from clients at 3s for 1s", "cut from clients of node 2"),
+        (FaultKind::Cut, "all nodes", "cut all from node 3 at 3s for 1s", "cut between all nodes and node 3"),
+        (
+            FaultKind::Cut,
+            "node 1, the primary",
+            "cut primary from node 3 at 3s",
+            "cut between node 1, the primary, and node 3",
+        ),
         (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 3s for 1s", "wrong clock of node 2"),
         (FaultKind::Storm, "all nodes", "storm all connections=50 at 3s for 1s", "connection storm on all nodes"),
         (FaultKind::Neighbour, "node 2", "neighbour node 2 cpu=2 at 3s", "noisy neighbour (cpu=2) beside node 2"),
