@@ -169,7 +169,7 @@ fn other_program(on: NodeChoice, program: &Path, recipe: &dyn Recipe) -> Result<
     let marks = numbers(on, recipe).map(|number| recipe.version_marks(number)).reduce(Result::or).transpose()?;
     let spec = recipe.spec();
     let user = ServerUser::caller_or(spec.user, spec.package)?;
-    program_version(program, marks.unwrap_or_default(), &user).map(drop)
+    program_version(program, (recipe.version_option(), marks.unwrap_or_default()), &user).map(drop)
 }
 
 /// Returns planned work that servers do one at a time and that may begin before other such work has ended, the reason,

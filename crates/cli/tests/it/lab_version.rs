@@ -58,6 +58,18 @@ fn a_node_keeps_another_program_and_its_data_until_it_gets_its_own_program_again
 }
 
 #[test]
+fn nginx_and_slapd_start_with_another_program_too() {
+    for (store, program) in [("http", "/usr/sbin/nginx"), ("ldap", "/usr/sbin/slapd")] {
+        let (place, base) = (Place::new(), Lab::base());
+        let lab = Lab::up(&place, store, &[]);
+        let copy = copied(Path::new(program), base.path());
+        lab.does("restart", &format!("--with {}", copy.display())).says("node 1 ready again, from ");
+        assert_eq!((runs(&lab), lab.states()), (copy, vec!["running".to_owned()]), "{store}");
+        lab.down();
+    }
+}
+
+#[test]
 fn nodes_restart_one_after_the_other_and_the_primary_last() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
@@ -113,7 +125,11 @@ fn a_program_that_is_no_server_of_the_store_is_refused_before_anything_stops() {
         ),
         (fault("kv --on redis", "/bin/true").as_str(), "/bin/true is not a server of this store: … name the file"),
         (fault("kv --on lab:redis", "/no/such").as_str(), "there is no program /no/such"),
-        (fault("http --on http", "/bin/true").as_str(), "cannot be started with another program … leave `with` out"),
+        (fault("http --on http", "/bin/true").as_str(), "/bin/true is not a server of this store: `-v` prints"),
+        (
+            fault("kv --on postgres-patroni", "/bin/true").as_str(),
+            "Patroni starts its PostgreSQL itself … use postgres",
+        ),
         (fault("kv --on redis", "bin/true").as_str(), "`bin/true` is not the path of a program"),
     ]);
     assert_eq!(process(), before);

@@ -60,16 +60,17 @@ impl Running {
     fn program_changes(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
         let marks_of = |node: &Arc<Node>| self.recipe.version_marks(node.number);
         self.nodes().iter().map(marks_of).reduce(Result::or).transpose()?;
+        let option = self.recipe.version_option();
         let mut changes = Vec::new();
         for number in self.numbers(nodes)? {
             let Ok(marks) = self.recipe.version_marks(number) else { continue };
-            let to = program_version(program, marks, &self.user)?;
+            let to = program_version(program, (option, marks), &self.user)?;
             let other = self.other_programs().get(&number).cloned();
             let (former, from) = match other {
                 Some(OtherProgram { path, version }) => (path, version),
                 None => {
                     let own = self.own_program(number)?;
-                    let version = program_version(&own, marks, &self.user)?;
+                    let version = program_version(&own, (option, marks), &self.user)?;
                     (own, version)
                 }
             };
