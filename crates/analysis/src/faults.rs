@@ -5,12 +5,13 @@
 
 mod backlog;
 mod course;
+mod missed;
 mod repeats;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Run};
+use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Goal, Run};
 
 use crate::failover;
 use crate::name;
@@ -34,12 +35,16 @@ const AFTER_TIMEOUT_S: f64 = 0.1;
 const NAMED_MAX: usize = 3;
 
 /// Returns the faults of a run with their effects, in the order in which they began.
-pub fn faults(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
-    facts.iter().flatten().flat_map(of_phase).collect()
+pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
+    facts.iter().flatten().flat_map(|facts| with_goals(facts, &run.header.goals)).collect()
 }
 
-/// Returns the faults of a phase with their effects.
+/// Returns the faults of a phase with their effects, without those on goals.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
+    with_goals(facts, &[])
+}
+
+fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
     let spans: Vec<&FaultSpan> = facts.trial.faults.iter().filter(|span| span.phase == phase).collect();
     let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
@@ -50,7 +55,7 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
         let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns).map(|other| other.begun_ns);
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
-    spans.iter().map(|span| one(facts, (first_ns, course.as_ref()), span, next_ns(span))).collect()
+    spans.iter().map(|span| one(facts, goals, (first_ns, course.as_ref()), span, next_ns(span))).collect()
 }
 
 /// Returns the beginning of the tick of this time; without ticks, the time.
@@ -68,6 +73,7 @@ fn tick_ns(facts: &PhaseFacts<'_>, at_ns: u64) -> u64 {
 /// `next_ns`.
 fn one(
     facts: &PhaseFacts<'_>,
+    goals: &[Goal],
     (first_ns, course): (u64, Option<&Course>),
     span: &FaultSpan,
     next_ns: Option<u64>,
@@ -118,6 +124,7 @@ fn one(
         outage_open,
         recovered_s,
         recovered_open: recovery == Recovery::Open,
+        missed: missed::goals(facts, goals, (span.begun_ns, first_ns, limit_ns)),
         backlog: backlog::after(facts, span.begun_ns, first_ns, limit_ns),
         failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
@@ -266,6 +273,7 @@ pub fn sentence(view: &FaultView) -> String {
         }
         None => {}
     }
+    effects.extend(view.missed.iter().map(missed::words));
     effects.extend(view.backlog.map(backlog::words));
     let counts = [
         (view.unknown, "outcome unknown", "outcomes unknown"),

@@ -48,6 +48,8 @@ pub struct FaultView {
     pub recovered_s: Option<f64>,
     /// Throughput did not come back while effects were observed.
     pub recovered_open: bool,
+    /// Goals on percentiles of response times that were held before the first fault, and missed after this one.
+    pub missed: Vec<MissedGoalView>,
     /// Work that was owed to clients after the fault; `null` if it was not more than before the first fault, and in a
     /// closed loop.
     pub backlog: Option<BacklogView>,
@@ -80,10 +82,10 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns true if operations were counted, throughput is known not to have fallen, and no client noticed the fault.
-    /// If a thread hangs, its client waits.
+    /// Returns true if operations were counted, throughput is known not to have fallen, no goal was missed, and no client
+    /// noticed the fault. If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower();
+        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty();
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
 
@@ -97,6 +99,18 @@ impl FaultView {
         let recovered_s = if self.recovered_open { Some(self.observed_s) } else { self.recovered_s };
         self.next_s.filter(|next_s| recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
     }
+}
+
+/// A goal that was missed after a fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MissedGoalView {
+    /// Name of the goal: `p99`, `read.p99`.
+    pub goal: String,
+    /// Time from the beginning of the fault from which on all slices held the goal, to a slice; `null` if none did.
+    pub held_s: Option<f64>,
+    /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
+    /// end.
+    pub observed_s: f64,
 }
 
 /// Operations of an open loop that were due and not sent after a fault.

@@ -610,3 +610,27 @@ fn a_time_as_long_as_the_time_out_of_operations_is_marked_if_outcomes_are_unknow
     assert!(!run(0, 2 * SECOND_NS).outage_is_timeout, "no outcome is unknown");
     assert!(!run(4, SECOND_NS).outage_is_timeout);
 }
+
+#[test]
+fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_it_held_again() {
+    let slow = |from: usize, to: usize, of: Option<&str>| {
+        let mut run = ticked(20, |_| (10, 0));
+        fault(&mut run, PAUSE, 8_000, Some(9_000));
+        let what = GoalKind::named("p99").unwrap();
+        run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
+        // One in twenty.
+        for slice in &mut run.trials[0].phases[0].slices[from..to] {
+            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
+        }
+        only(&run)
+    };
+    let one = slow(8, 12, None);
+    let [goal] = one.missed.as_slice() else { panic!("{one:?}") };
+    assert_eq!((goal.goal.as_str(), goal.held_s, goal.observed_s), ("p99", Some(5.0), 12.0));
+    assert!(one.sentence.ends_with(": no operation failed, p99 within its goal after 5.00 s"), "{}", one.sentence);
+    let one = slow(8, 20, None);
+    assert_eq!(one.missed[0].held_s, None);
+    assert!(one.sentence.contains("p99 not within its goal for 12.0 s"), "{}", one.sentence);
+    assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
+    assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
+}

@@ -25,7 +25,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 12] = [
+    let columns: [ColumnOf<'_, FaultView>; 13] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -49,6 +49,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
             }
             (None, None) => NONE.into(),
         }),
+        (numbers("goals held").when(view.faults.iter().any(|one| !one.missed.is_empty())).spare(5), &goals),
         (numbers("backlog gone").when(view.faults.iter().any(|one| one.backlog.is_some())).spare(4), &backlog),
         (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
             one.failover.as_ref().map_or(NONE.into(), formula)
@@ -64,16 +65,27 @@ pub fn faults(view: &RunView) -> Body<'_> {
     body
 }
 
-/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if it is known that nothing
+/// Returns the time until a client noticed; `slower` if only throughput fell or a goal was missed, and `no client` if it is known that nothing
 /// changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
         // The first tick.
         Some(noticed_s) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
         Some(noticed_s) => number::seconds(noticed_s).into(),
-        None if one.is_slower() => "slower".into(),
+        None if one.is_slower() || !one.missed.is_empty() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
+    }
+}
+
+/// Returns the time until all goals that were missed held again; 0 if none was.
+fn goals(one: &FaultView) -> Cell {
+    if let Some(open) = one.missed.iter().find(|goal| goal.held_s.is_none()) {
+        return Tone::Bad.text(format!("> {}", number::seconds(open.observed_s))).into();
+    }
+    match one.missed.iter().filter_map(|goal| goal.held_s).max_by(f64::total_cmp) {
+        None => Tone::Good.text("0").into(),
+        Some(held_s) => Tone::Strong.text(number::seconds(held_s)).into(),
     }
 }
 
