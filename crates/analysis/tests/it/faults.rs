@@ -634,3 +634,17 @@ fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_i
     assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
     assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
 }
+
+#[test]
+fn a_goal_limits_the_operations_whose_outcome_a_fault_left_unknown() {
+    let judged = |limit: f64| {
+        let mut run = killed_primary();
+        run.header.goals =
+            vec![Goal { what: GoalKind::named("unknown").unwrap(), of: None, limit, unit: String::new() }];
+        view(&run).goals.remove(0)
+    };
+    let held = judged(8.0);
+    assert_eq!((held.state, held.got, held.wanted.as_str()), (GoalState::Held, Some(8.0), "≤ 8"));
+    let missed = judged(7.0);
+    assert_eq!((missed.state, missed.text.as_str()), (GoalState::Missed, "operations whose outcome is unknown"));
+}
