@@ -180,8 +180,8 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
     }
 }
 
-/// Returns true for a frame that a link for `peer` does not affect. With a cut in one direction these are ARP's: a look-up needs
-/// both directions, so that otherwise the kernel's cache would decide whether the other direction works.
+/// Returns true for a frame that a link for `peer` does not affect. With a cut in one direction these are ARP's: a
+/// look-up needs both directions, so that otherwise the kernel's cache would decide whether the other direction works.
 fn passes(frame: &[u8], link: &Link, peer: Option<Ipv4Addr>) -> bool {
     peer.is_some_and(|peer| !is_of(frame, peer)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
 }
