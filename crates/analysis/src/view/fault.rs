@@ -138,6 +138,8 @@ pub struct FaultRepeatsView {
     pub fault: String,
     /// Number of faults.
     pub n: u64,
+    /// Times until a client noticed the fault, of those that one did; `null` if these are fewer than two.
+    pub noticed: Option<FaultSpread>,
     /// Outages; `null` if fewer than two are known.
     pub outage: Option<FaultSpread>,
     /// Times to recovery; `null` if fewer than two are known.

@@ -331,7 +331,9 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
     near(outage.most_s, 1.43);
     let times = "1.37 s to 1.43 s, median 1.40 s (95 % interval 1.37 s to 1.43 s)";
     let place = "kill primary at 40%, 7 times in fjall, phase mixed";
-    assert_eq!(one.sentence, format!("{place}: no answer for {times}; throughput back after {times}"));
+    let noticed = "20.0 ms to 20.0 ms, median 20.0 ms (95 % interval 20.0 ms to 20.0 ms)";
+    let effects = format!("no answer for {times}; noticed after {noticed}; throughput back after {times}");
+    assert_eq!(one.sentence, format!("{place}: {effects}"));
     run.trials.truncate(5);
     assert_eq!(view(&run).fault_repeats[0].outage.as_ref().unwrap().interval_s, None);
     assert!(view(&killed_primary()).fault_repeats.is_empty(), "of one there is no spread");
