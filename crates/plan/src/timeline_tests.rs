@@ -160,6 +160,18 @@ fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
 }
 
 #[test]
+fn the_node_that_leaves_is_the_one_that_joined_last() {
+    for text in ["remove node at 20s", "remove at 20s"] {
+        let one = fault(text);
+        assert_eq!((&one.what, one.what.verb(), one.what.nodes()), (&FaultAction::Remove, "remove", None));
+        assert!(one.what.is_brief() && !one.outlasts_phase());
+    }
+    for wrong in ["remove node 4 at 20s", "remove node at 20s for 2s", "remove all at 20s"] {
+        assert!(PlannedFault::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_restart_may_be_with_another_program() {
     let path = std::path::PathBuf::from("/opt/redis-8/bin/redis-server");
     let one = fault("restart  replica with /opt/redis-8/bin/redis-server at 40%");

@@ -23,6 +23,7 @@ const LISTED: usize = 8;
 /// Which store it is, and why.
 pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     for trial in &plan.trials {
+        only_added_nodes_leave(trial)?;
         for (phase, drive) in trial.drives() {
             for fault in &drive.faults {
                 let Some(when) = &fault.when else { continue };
@@ -53,8 +54,8 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             };
             match (&recipe, &fault.what) {
                 // A lab says so itself.
-                (_, FaultAction::Add) if trial.store.lab().is_some() => {}
-                (Some(recipe), FaultAction::Add) => recipe.takes_more()?,
+                (_, FaultAction::Add | FaultAction::Remove) if trial.store.lab().is_some() => {}
+                (Some(recipe), FaultAction::Add | FaultAction::Remove) => recipe.takes_more()?,
                 (Some(recipe), _) => {
                     mistake(fault, trial, &**recipe, catalogue).map_or(Ok(()), |found| Err(refused(found)))?;
                 }
@@ -64,6 +65,24 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
                         .to_owned();
                     return Err(refused((what, next)));
                 }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Fails if a node is removed and no fault before has added one.
+fn only_added_nodes_leave(trial: &PlannedTrial) -> Result<(), TrialError> {
+    let mut has_added = false;
+    for (phase, drive) in trial.drives() {
+        for fault in &drive.faults {
+            match fault.what {
+                FaultAction::Add => has_added = true,
+                FaultAction::Remove if !has_added => {
+                    let what = format!("phase {phase}: {fault}: no node has joined before that could leave");
+                    return Err(TrialError::usage(what).next("write before it, with an earlier time: add node at 10s"));
+                }
+                _ => {}
             }
         }
     }

@@ -46,6 +46,11 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
     match (*verb, rest) {
         ("add", [] | ["node"]) => return Ok(FaultAction::Add),
         ("add", _) => return Err(("`add` adds one node".to_owned(), Some("write \"add node at 10s\"".to_owned()))),
+        ("remove", [] | ["node"]) => return Ok(FaultAction::Remove),
+        ("remove", _) => {
+            let help = Some("write \"remove node at 20s\"".to_owned());
+            return Err(("`remove` removes the node that joined last".to_owned(), help));
+        }
         ("disk", words) => {
             let words = words.join(" ");
             let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
