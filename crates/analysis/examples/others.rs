@@ -176,6 +176,7 @@ fn phase_header() -> PhaseHeader {
         workers: 1,
         rate_per_s: None,
         stages: Vec::new(),
+        op_timeout_ns: None,
         finds_warmup: false,
         start_ns: 0,
     }

@@ -3,13 +3,15 @@
 //!
 //! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
 
+mod backlog;
 mod course;
+mod missed;
 mod repeats;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Run};
+use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Goal, Run};
 
 use crate::failover;
 use crate::name;
@@ -25,16 +27,24 @@ const LATE_S: f64 = 0.1;
 const HEALED_NS: u64 = 5_000_000_000;
 /// Longest time between a reset and the next attempt of a client to connect.
 const RESET_NS: u64 = 1_000_000_000;
+/// Operations that a fault met had been sent a little before it, in seconds.
+const BEFORE_TIMEOUT_S: f64 = 0.02;
+/// Time after a time-out, in seconds, in which a client connects and has an answer again.
+const AFTER_TIMEOUT_S: f64 = 0.1;
 /// Faults that are named in one sentence.
 const NAMED_MAX: usize = 3;
 
 /// Returns the faults of a run with their effects, in the order in which they began.
-pub fn faults(facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
-    facts.iter().flatten().flat_map(of_phase).collect()
+pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
+    facts.iter().flatten().flat_map(|facts| with_goals(facts, &run.header.goals)).collect()
 }
 
-/// Returns the faults of a phase with their effects.
+/// Returns the faults of a phase with their effects, without those on goals.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
+    with_goals(facts, &[])
+}
+
+fn with_goals(facts: &PhaseFacts<'_>, goals: &[Goal]) -> Vec<FaultView> {
     let phase = facts.phase.header.ordinal;
     let spans: Vec<&FaultSpan> = facts.trial.faults.iter().filter(|span| span.phase == phase).collect();
     let Some(first_ns) = spans.iter().map(|span| span.begun_ns).min() else { return Vec::new() };
@@ -45,7 +55,7 @@ pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
         let later = spans.iter().filter(|other| other.planned_ns > span.planned_ns).map(|other| other.begun_ns);
         later.filter(|begun_ns| tick_ns(facts, *begun_ns) > its_tick_ns).min()
     };
-    spans.iter().map(|span| one(facts, course.as_ref(), span, next_ns(span))).collect()
+    spans.iter().map(|span| one(facts, goals, (first_ns, course.as_ref()), span, next_ns(span))).collect()
 }
 
 /// Returns the beginning of the tick of this time; without ticks, the time.
@@ -59,7 +69,15 @@ fn tick_ns(facts: &PhaseFacts<'_>, at_ns: u64) -> u64 {
     })
 }
 
-fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_ns: Option<u64>) -> FaultView {
+/// Returns a fault of a phase with its effects. The first fault of the phase began at `first_ns`, the next one at
+/// `next_ns`.
+fn one(
+    facts: &PhaseFacts<'_>,
+    goals: &[Goal],
+    (first_ns, course): (u64, Option<&Course>),
+    span: &FaultSpan,
+    next_ns: Option<u64>,
+) -> FaultView {
     let slices = &facts.phase.slices;
     let end_ns = slices.last().map_or(facts.phase.end.end_ns, |slice| slice.end_ns).max(span.begun_ns);
     let planned_end_ns = slices.iter().rfind(|slice| !slice.drain).map_or(end_ns, |slice| slice.end_ns);
@@ -83,6 +101,8 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
+    let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
+    let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
     let mut view = FaultView {
         trial: name::trial(&facts.trial.header),
         phase: facts.phase.header.name.clone(),
@@ -98,11 +118,14 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
         observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
         next_s: next_ns.map(since_s),
-        outage_s: outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)),
+        outage_s,
+        outage_is_timeout: !outage_open && unknown > 0 && outage_s.is_some_and(|time_s| is_op_timeout(facts, time_s)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
-        outage_open: outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns()),
+        outage_open,
         recovered_s,
         recovered_open: recovery == Recovery::Open,
+        missed: missed::goals(facts, goals, (span.begun_ns, first_ns, limit_ns)),
+        backlog: backlog::after(facts, span.begun_ns, first_ns, limit_ns),
         failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
         unknown,
@@ -115,6 +138,14 @@ fn one(facts: &PhaseFacts<'_>, course: Option<&Course>, span: &FaultSpan, next_n
     };
     view.sentence = sentence(&view);
     view
+}
+
+/// Returns true if a time is as long as the time-out of operations of a phase, after which clients ask again.
+fn is_op_timeout(facts: &PhaseFacts<'_>, time_s: f64) -> bool {
+    let timeout_s = facts.phase.header.op_timeout_ns.map(|timeout_ns| timeout_ns as f64 / 1e9);
+    timeout_s.is_some_and(|timeout_s| {
+        time_s > 0.0 && (timeout_s - BEFORE_TIMEOUT_S..timeout_s + AFTER_TIMEOUT_S).contains(&time_s)
+    })
 }
 
 /// Returns the failover after a fault beside the formula of its store. At `limit_ns` another fault begins, or
@@ -242,6 +273,8 @@ pub fn sentence(view: &FaultView) -> String {
         }
         None => {}
     }
+    effects.extend(view.missed.iter().map(missed::words));
+    effects.extend(view.backlog.map(backlog::words));
     let counts = [
         (view.unknown, "outcome unknown", "outcomes unknown"),
         (view.rejected, "operation rejected", "operations rejected"),
@@ -261,7 +294,8 @@ fn no_answer(view: &FaultView, of_several: bool) -> Option<String> {
         (false, true) => "up to ",
         (false, false) => "",
     };
-    Some(format!("no answer for {words}{}", number::seconds(outage_s)))
+    let timeout = if view.outage_is_timeout { " (as long as the time-out of operations)" } else { "" };
+    Some(format!("no answer for {words}{}{timeout}", number::seconds(outage_s)))
 }
 
 /// Returns `1 fault (kill of node 1, the primary)`, and the longest outage in words if it is known.

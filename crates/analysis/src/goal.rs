@@ -79,6 +79,7 @@ fn words(goal: &Goal) -> String {
         GoalKind::Wrong => "wrong or missing records in answers and index",
         GoalKind::Errors if goal.of.is_some() => "operations rejected or unknown",
         GoalKind::Errors => "operations rejected, unknown or never sent",
+        GoalKind::Unknown => "operations whose outcome is unknown",
         GoalKind::Status => {
             return format!("operations that failed with {}", goal.of.as_deref().unwrap_or("any code"));
         }

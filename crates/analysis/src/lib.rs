@@ -144,7 +144,7 @@ pub fn view(run: &data::Run) -> RunView {
     let promises = promise::promises(run);
     let broken_with = broken_with::broken_with(run, &trials);
     let disk_faults = disk_fault::disk_faults(run);
-    let faults = faults::faults(&facts);
+    let faults = faults::faults(run, &facts);
     let formulas = failover::formulas(run, &faults);
     let has_findings = ab.is_none() && promises.is_empty();
     let findings = if has_findings { findings::findings(run, &facts) } else { Vec::new() };

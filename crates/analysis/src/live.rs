@@ -199,6 +199,7 @@ impl LiveSums {
             GoalKind::Percentile(percentile) => self.times.percentile(&percentile.name()).ok().map(|ns| ns as f64),
             GoalKind::Mean => (!self.times.is_empty()).then(|| self.times.mean_ns()),
             GoalKind::Errors => self.error_percent(),
+            GoalKind::Unknown => Some(self.unknown as f64),
             GoalKind::Rate => self.rate_per_s(),
             GoalKind::Lost | GoalKind::Wrong | GoalKind::Status | GoalKind::Outage | GoalKind::Recovery => None,
         }

@@ -38,12 +38,7 @@ pub fn place(facts: &PhaseFacts<'_>) -> String {
 pub fn fault(span: &FaultSpan) -> String {
     match span.kind {
         FaultKind::Disk => format!("disk {}", disk_fault(span)),
-        FaultKind::Cut => match fault_name(&span.fault).rsplit(' ').next() {
-            Some("in") => format!("cut of traffic to {}", span.subject),
-            Some("out") => format!("cut of traffic from {}", span.subject),
-            Some("clients") => format!("cut from clients of {}", span.subject),
-            _ => format!("cut of {}", span.subject),
-        },
+        FaultKind::Cut => cut(fault_name(&span.fault), &span.subject),
         FaultKind::Link => format!("link fault of {}", span.subject),
         FaultKind::Reset => format!("reset of connections to {}", span.subject),
         FaultKind::Promote => format!("promotion of {}", span.subject),
@@ -58,6 +53,20 @@ pub fn fault(span: &FaultSpan) -> String {
             format!("noisy neighbour ({resource}) beside {}", span.subject)
         }
         kind => format!("{} of {}", kind.name(), span.subject),
+    }
+}
+
+/// Returns the words of a cut that was planned as `fault`: `cut between node 1, the primary, and node 3`.
+fn cut(fault: &str, subject: &str) -> String {
+    match (fault.split_once(" from "), fault.rsplit(' ').next()) {
+        (Some((_, "clients")), _) => format!("cut from clients of {subject}"),
+        (Some((_, peer)), _) => {
+            let comma = if subject.contains(", ") { "," } else { "" };
+            format!("cut between {subject}{comma} and {peer}")
+        }
+        (None, Some("in")) => format!("cut of traffic to {subject}"),
+        (None, Some("out")) => format!("cut of traffic from {subject}"),
+        (None, _) => format!("cut of {subject}"),
     }
 }
 

@@ -269,6 +269,12 @@ impl<'a> PhaseFacts<'a> {
         (n > 0).then(|| Quantity { value: errors as f64 * 100.0 / n as f64, n })
     }
 
+    /// Operations whose outcome is unknown, but for those in flight when the user wanted an end.
+    fn unknown(&self) -> Quantity {
+        let unknown = self.count(None, |outcome| outcome == Outcome::Unknown).saturating_sub(self.stopped_count());
+        Quantity { value: unknown as f64, n: self.count(None, |_| true) }
+    }
+
     /// Share of the operations that ended and were rejected or unknown, in per cent; `None` when none ended.
     pub fn failed_percent(&self) -> Option<Quantity> {
         let n = self.count(None, |_| true);
@@ -421,6 +427,7 @@ impl<'a> PhaseFacts<'a> {
             }
             "rate" => self.rate(op).ok_or_else(|| none("has no operations in slices")),
             "errors" => self.error_percent(op).ok_or_else(|| none("has no operations in slices")),
+            "unknown" => Ok(self.unknown()),
             "recovery" => faults::recovery(&faults::of_phase(self)).map_err(|why| none(&why)),
             "outage" => Ok(Quantity { value: outage::longest_s(self), n: self.count(None, |_| true) }),
             "wrong" => self.wrong().ok_or_else(|| none("was not checked, or could not be")),

@@ -116,7 +116,7 @@ pub use kv::{Kv, KvCapabilities, KvError, WriteBatch};
 pub use layout::{Collection, Field, Index, IndexMode, Layout, LayoutStatement};
 pub use ldap::{LdapCall, LdapChange, LdapChangeKind, LdapScope};
 pub use limits::{LimitChange, Limits, with_limits};
-pub use link::{Link, LinkWays};
+pub use link::{Link, LinkPeers, LinkWays};
 pub use observer::Observer;
 pub use op::{Access, Answer, Call, KindId, KvCall, Op, OpKind, Outcome, RecordsCall, Ticket};
 pub use owned::OwnedValue;

@@ -22,6 +22,18 @@ pub enum LinkWays {
     Out,
 }
 
+/// Hosts at the other end of the frames that a link affects.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LinkPeers {
+    /// All hosts.
+    #[default]
+    All,
+    /// The load host, where clients run.
+    Clients,
+    /// The host of the node with this number, from 0.
+    Node(usize),
+}
+
 /// Link between a host and the bridge, applied to frames in each direction, or in one. The default changes
 /// nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -45,9 +57,8 @@ pub struct Link {
     pub rate_bits_per_s: Option<u64>,
     /// Direction of the frames that all this applies to; others pass as on the default link.
     pub ways: LinkWays,
-    /// True if all this applies to frames from and to the load host only, where clients run; others pass as on the
-    /// default link.
-    pub clients_only: bool,
+    /// Hosts from and to which frames have all this; others pass as on the default link.
+    pub peers: LinkPeers,
 }
 
 impl fmt::Display for Link {
@@ -74,7 +85,11 @@ impl fmt::Display for Link {
             LinkWays::In => Some("only to the node".to_owned()),
             LinkWays::Out => Some("only from the node".to_owned()),
         });
-        parts.extend(self.clients_only.then(|| "only for clients".to_owned()));
+        parts.extend(match self.peers {
+            LinkPeers::All => None,
+            LinkPeers::Clients => Some("only for clients".to_owned()),
+            LinkPeers::Node(number) => Some(format!("only for node {}", number + 1)),
+        });
         write!(f, "{}", parts.join(", "))
     }
 }
@@ -91,12 +106,12 @@ impl Link {
         close: Duration::ZERO,
         rate_bits_per_s: None,
         ways: LinkWays::Both,
-        clients_only: false,
+        peers: LinkPeers::All,
     };
 
-    /// Returns true for a link that carries nothing, nothing in one direction, or nothing of clients.
+    /// Returns true for a link that carries nothing, nothing in one direction, or nothing of some hosts.
     pub fn is_cut(&self) -> bool {
-        Self { ways: LinkWays::Both, clients_only: false, ..*self } == Self::CUT
+        Self { ways: LinkWays::Both, peers: LinkPeers::All, ..*self } == Self::CUT
     }
 
     /// Checks the numbers of a link.
@@ -152,7 +167,7 @@ pub fn shown_rate(text: &str) -> Option<f64> {
 /// `None` without a limit of all frames in this direction.
 pub fn shown_limit(link: &str, is_to_host: bool) -> Option<f64> {
     let other = if is_to_host { "only from the node" } else { "only to the node" };
-    let is_of_all = link.split(", ").all(|part| part != other && part != "only for clients");
+    let is_of_all = link.split(", ").all(|part| part != other && !part.starts_with("only for "));
     link.split(", ").find_map(shown_rate).filter(|_| is_of_all)
 }
 
@@ -167,7 +182,9 @@ mod tests {
         assert_eq!(both(limited), [Some(2.5e6), Some(2.5e6)]);
         assert_eq!(both(Link { ways: LinkWays::In, ..limited }), [Some(2.5e6), None]);
         assert_eq!(both(Link { ways: LinkWays::Out, ..limited }), [None, Some(2.5e6)]);
-        assert_eq!(both(Link { clients_only: true, ..limited }), [None, None]);
+        for peers in [LinkPeers::Clients, LinkPeers::Node(1)] {
+            assert_eq!(both(Link { peers, ..limited }), [None, None]);
+        }
         assert_eq!(both(Link::default()), [None, None]);
         assert_eq!((bits("2.5Mbit/s"), bits("1kbit"), bits("fast")), (Some(2_500_000), Some(1_000), None));
     }

@@ -29,7 +29,7 @@ pub fn of_phase(kind: PhaseKind) -> Vec<&'static str> {
         PhaseKind::Drive => &[
             PERCENTILES,
             UNDISTURBED,
-            "mean stddev rate errors ops seconds planned_seconds wrong unfinished outage recovery lost_connections ended_connections",
+            "mean stddev rate errors unknown ops seconds planned_seconds wrong unfinished outage recovery lost_connections ended_connections",
             "failed_connects asked_again retries given_up breaker_opened breaker_rejected body_median_bytes body_max_bytes client_seconds think_seconds due connects connect_mean connect_p50 connect_p95 connect_p99 join_seconds lag_p50 lag_p99 lag_max involuntary_switches witness_cpu_seconds",
             DEVICE,
             SIZES,

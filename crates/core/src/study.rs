@@ -124,6 +124,8 @@ pub enum GoalKind {
     Wrong,
     /// Share of operations that were rejected or unknown.
     Errors,
+    /// Operations whose outcome is unknown.
+    Unknown,
     /// Share of operations that failed with one code: an HTTP status, an SQLSTATE.
     Status,
     /// A percentile.
@@ -145,6 +147,7 @@ impl GoalKind {
             GoalKind::Lost => "lost".to_owned(),
             GoalKind::Wrong => "wrong".to_owned(),
             GoalKind::Errors => "errors".to_owned(),
+            GoalKind::Unknown => "unknown".to_owned(),
             GoalKind::Status => "status".to_owned(),
             GoalKind::Percentile(percentile) => percentile.name(),
             GoalKind::Mean => "mean".to_owned(),
@@ -170,6 +173,7 @@ impl GoalKind {
             "lost" => GoalKind::Lost,
             "wrong" => GoalKind::Wrong,
             "errors" => GoalKind::Errors,
+            "unknown" => GoalKind::Unknown,
             "status" => GoalKind::Status,
             "mean" => GoalKind::Mean,
             "rate" => GoalKind::Rate,

@@ -17,7 +17,7 @@ pub(crate) fn room(spec: &DriveSpec, clients: usize, workers: usize) -> usize {
 
 /// Reduces `each`, which lacks nothing that ended before `until_ns`, to the first `most` operations at most. Returns the
 /// time before which it lacks none; `None` if it lacks none at all.
-pub(crate) fn first(each: &mut Vec<OpTime>, mut until_ns: u64, most: usize) -> Option<u64> {
+pub fn first(each: &mut Vec<OpTime>, mut until_ns: u64, most: usize) -> Option<u64> {
     if each.len() > most {
         let (_, next, _) = each.select_nth_unstable_by_key(most, |op| op.end_ns);
         until_ns = until_ns.min(next.end_ns);

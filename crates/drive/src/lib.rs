@@ -60,6 +60,7 @@ pub use board::worker_addresses;
 pub use clock::Clock;
 pub use control::Drive;
 pub use driver::{Driver, RealTime};
+pub use each::first as first_operations;
 pub use plimsoll_core::pace::{
     Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
 };

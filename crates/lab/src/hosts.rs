@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
-use cable::Cable;
+use cable::{Cable, PeerLink};
 pub(crate) use connections::reset_connections;
 use namespace::Namespace;
 pub(crate) use namespace::go_into;
@@ -168,16 +168,28 @@ impl Host {
     /// # Errors
     /// `Usage` if the link is not valid; otherwise errors of the kernel.
     pub fn set_link(&self, link: Link) -> Result<(), StoreError> {
+        self.set(link, None)
+    }
+
+    /// Sets the link between the host and the one at `peer`; frames from and to other hosts pass as on the default link.
+    ///
+    /// # Errors
+    /// As [`Host::set_link`].
+    pub fn set_link_to(&self, link: Link, peer: Ipv4Addr) -> Result<(), StoreError> {
+        self.set(link, Some(peer))
+    }
+
+    fn set(&self, link: Link, peer: Option<Ipv4Addr>) -> Result<(), StoreError> {
         link.check()?;
         let mut connection = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match &connection.cable {
             Some(_) if link == Link::default() => self.plug_in(&mut connection),
             Some(cable) => {
-                cable.set(link);
+                cable.set((link, peer));
                 Ok(())
             }
             None if link == Link::default() => Ok(()),
-            None => self.lay_cable(&mut connection, link).inspect_err(|_| drop(self.plug_in(&mut connection))),
+            None => self.lay_cable(&mut connection, (link, peer)).inspect_err(|_| drop(self.plug_in(&mut connection))),
         };
         connection.link = if done.is_ok() { link } else { Link::default() };
         done.map_err(|error| StoreError::io(format_args!("the link of {}", self.address), &error))
@@ -189,7 +201,7 @@ impl Host {
     }
 
     /// Inserts a cable between the host's port and the bridge.
-    fn lay_cable(&self, connection: &mut Connection, link: Link) -> std::io::Result<()> {
+    fn lay_cable(&self, connection: &mut Connection, link: PeerLink) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
         switch.add_veth(&far, &near, self.network.bridge.file())?;

@@ -203,6 +203,10 @@ impl Recipe for Proxied {
         Ok(Launch::new(HAPROXY.name, self.program.clone(), ["-db", "-f", &file]))
     }
 
+    fn version_option(&self) -> &'static str {
+        self.inner.version_option()
+    }
+
     fn version_marks(&self, node: usize) -> Result<&'static [&'static str], StoreError> {
         match self.is_it(node) {
             true => {

@@ -1,6 +1,8 @@
 //! Versions of server programs, as the programs print them.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -20,18 +22,21 @@ const SAID_BYTES_MAX: u64 = 2048;
 /// Most characters of the output in a message.
 const SHOWN_LETTERS_MAX: usize = 60;
 
-/// Returns the version that a program prints with `--version` behind one of `marks`. It runs as `user`, as the server
-/// would.
+/// Returns the version that a program prints with `option` behind one of `marks`. It runs as `user`, as the server would.
 ///
 /// # Errors
 /// `Usage` if there is no such program, `user` cannot execute it, or it prints no such version.
-pub fn program_version(program: &Path, marks: &[&str], user: &ServerUser) -> Result<String, StoreError> {
+pub fn program_version(
+    program: &Path,
+    (option, marks): (&str, &[&str]),
+    user: &ServerUser,
+) -> Result<String, StoreError> {
     let path = shown::clean(&program.to_string_lossy());
     if !program.is_file() {
         let next = "name the file of the same store's server in another version";
         return Err(StoreError::usage(format!("there is no program {path}")).next(next));
     }
-    let said = said_by(program, user).map_err(|error| {
+    let said = said_by(program, option, user).map_err(|error| {
         let next = "let that user read and execute the file, and enter all directories above it";
         StoreError::usage(format!("the user {} cannot execute {path}: {error}", user.name)).next(next)
     })?;
@@ -39,7 +44,7 @@ pub fn program_version(program: &Path, marks: &[&str], user: &ServerUser) -> Res
         let line: String =
             shown::clean(said.lines().next().unwrap_or_default()).chars().take(SHOWN_LETTERS_MAX).collect();
         let wanted = marks.iter().map(|mark| format!("`{}`", mark.trim())).collect::<Vec<_>>().join(" or ");
-        let what = format!("{path} is not a server of this store: `--version` prints `{line}`, without {wanted}");
+        let what = format!("{path} is not a server of this store: `{option}` prints `{line}`, without {wanted}");
         StoreError::usage(what).next("name the file of the same store's server in another version")
     })
 }
@@ -51,11 +56,11 @@ fn version_in(said: &str, marks: &[&str]) -> Option<String> {
     word.starts_with(|letter: char| letter.is_ascii_digit()).then(|| shown::clean(word))
 }
 
-/// Returns the standard output of a program with `--version`.
-fn said_by(program: &Path, user: &ServerUser) -> io::Result<String> {
+/// Returns standard output and standard error of a program with `option`.
+fn said_by(program: &Path, option: &str, user: &ServerUser) -> io::Result<String> {
     let mut command = Command::new(program);
-    command.arg("--version").env_clear().env("PATH", SYSTEM_PATH).env("LC_ALL", "C").current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.arg(option).env_clear().env("PATH", SYSTEM_PATH).env("LC_ALL", "C").current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if user.is_switched {
         command.uid(user.uid).gid(user.gid);
     }
@@ -66,16 +71,17 @@ fn said_by(program: &Path, user: &ServerUser) -> io::Result<String> {
             // It may have ended just now.
             let _ = child.kill();
             let _ = child.wait();
-            let what = format!("`--version` did not end within {} s", BOUND.as_secs());
+            let what = format!("`{option}` did not end within {} s", BOUND.as_secs());
             return Err(io::Error::new(ErrorKind::TimedOut, what));
         }
         std::thread::sleep(LOOK_INTERVAL);
     }
     let mut said = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
+    let outputs = [child.stdout.take().map(OwnedFd::from), child.stderr.take().map(OwnedFd::from)];
+    for output in outputs.into_iter().flatten() {
         // Processes that the program left may hold the other end. Output that cannot be read is ignored.
-        let _ = rustix::io::ioctl_fionbio(&stdout, true);
-        let _ = stdout.take(SAID_BYTES_MAX).read_to_end(&mut said);
+        let _ = rustix::io::ioctl_fionbio(&output, true);
+        let _ = File::from(output).take(SAID_BYTES_MAX).read_to_end(&mut said);
     }
     Ok(String::from_utf8_lossy(&said).into_owned())
 }
@@ -101,6 +107,8 @@ mod tests {
             ("postgres (PostgreSQL) 17.2\n", "postgres (PostgreSQL) ", Some("17.2")),
             ("postgres (PostgreSQL) next", "postgres (PostgreSQL) ", None),
             ("psql (PostgreSQL) 17.2", "postgres (PostgreSQL) ", None),
+            ("nginx version: nginx/1.22.1\n", "nginx version: nginx/", Some("1.22.1")),
+            ("@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $", "OpenLDAP: slapd ", Some("2.5.13+dfsg-5")),
             ("", "v", None),
         ] {
             assert_eq!(version_in(said, &["no such mark", mark]).as_deref(), wanted, "{said}");
@@ -117,14 +125,16 @@ mod tests {
             path
         };
         let good = make("good", "#!/bin/sh\necho \"store $1: v2.15.1\"\n", 0o755);
-        assert_eq!(program_version(&good, &["store --version: v"], &user).as_deref(), Ok("2.15.1"));
+        assert_eq!(program_version(&good, ("--version", &["store --version: v"]), &user).as_deref(), Ok("2.15.1"));
+        let told = make("told", "#!/bin/sh\necho \"store $1: v1.2\" >&2\nexit 1\n", 0o755);
+        assert_eq!(program_version(&told, ("-v", &["store -v: v"]), &user).as_deref(), Ok("1.2"), "on standard error");
         for (path, what, next) in [
             (directory.path().join("none"), "there is no program /", "name the file"),
             (directory.path().to_owned(), "there is no program /", "name the file"),
             (make("locked", "#!/bin/sh\n", 0o644), "cannot execute /", "let that user read and execute"),
             (make("other", "#!/bin/sh\necho other 3\n", 0o755), "prints `other 3`, without `store`", "name the file"),
         ] {
-            let error = program_version(&path, &["store "], &user).unwrap_err();
+            let error = program_version(&path, ("--version", &["store "]), &user).unwrap_err();
             assert_eq!(error.kind, StoreErrorKind::Usage);
             assert!(error.what.contains(what) && error.next.unwrap().starts_with(next), "{}", error.what);
         }

@@ -267,6 +267,7 @@ keys! {
         lost: Whole(0, u32::MAX as i64), OPTIONAL, "Most acknowledged writes that may be missing";
         wrong: Whole(0, u32::MAX as i64), OPTIONAL, "Most wrong, missing or stale records in answers";
         errors: Share(0.0, 100.0), OPTIONAL, "Highest share of operations that are rejected or get no answer";
+        unknown: Whole(0, u32::MAX as i64), OPTIONAL, "Most operations of a driven phase whose outcome may be unknown";
         p99: PERCENTILE, OPTIONAL, "Upper limit of the 99th percentile of the response times of driven phases; likewise any other: `p50`, `p97.5`, `p99.95`";
         mean: PERCENTILE, OPTIONAL, "Upper limit of the mean response time";
         status: Codes, OPTIONAL, "Highest share of operations that fail with a code: `status.500` or `status.5xx` of HTTP, `status.40001` of SQL; a code that the stores cannot give is refused";

@@ -44,6 +44,7 @@ pub(crate) const VERBS: &[&str] = &[
     "clock",
     "disk",
     "add",
+    "remove",
     "work",
     "storm",
     "neighbour",
@@ -95,7 +96,7 @@ pub enum FaultAction {
     /// Resets the TCP connections to servers.
     Reset(NodeChoice),
     /// Changes the network link of nodes. A [cut](Link::is_cut) link carries nothing, nothing in one direction, or
-    /// nothing of clients.
+    /// nothing of some hosts.
     Link(NodeChoice, Link),
     /// Changes a limit of nodes.
     Limit(NodeChoice, LimitChange),
@@ -105,6 +106,8 @@ pub enum FaultAction {
     Disk(Fault),
     /// Adds a node, until the end of the trial.
     Add,
+    /// Removes the node that joined last.
+    Remove,
     /// Starts planned work of this name on nodes: a backup, a vacuum. Their servers run meanwhile.
     Work(String, NodeChoice),
     /// Opens so many connections to each of the nodes, and sends nothing; closed when the fault is healed.
@@ -157,13 +160,14 @@ impl FaultAction {
             Self::Clock(..) => "clock",
             Self::Disk(_) => "disk",
             Self::Add => "add",
+            Self::Remove => "remove",
             Self::Work(..) => "work",
             Self::Storm(..) => "storm",
             Self::Neighbour(..) => "neighbour",
         }
     }
 
-    /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins.
+    /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins or leaves.
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
             Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on, _) => Some(*on),
@@ -172,7 +176,7 @@ impl FaultAction {
             }
             Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn(_) => Some(NodeChoice::All),
-            Self::Disk(_) | Self::Add => None,
+            Self::Disk(_) | Self::Add | Self::Remove => None,
         }
     }
 
@@ -180,7 +184,7 @@ impl FaultAction {
     pub fn is_brief(&self) -> bool {
         let is_of_server =
             matches!(self, Self::Restart(..) | Self::RestartInTurn(_) | Self::Promote(_) | Self::Reset(_));
-        is_of_server || matches!(self, Self::Add | Self::Work(..))
+        is_of_server || matches!(self, Self::Add | Self::Remove | Self::Work(..))
     }
 
     /// Returns the nodes that restart with another program, and the program.

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use plimsoll_core::LinkWays;
+use plimsoll_core::{LinkPeers, LinkWays};
 
 use super::*;
 
@@ -137,9 +137,16 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
         assert_eq!(fault(words).what.verb(), "cut");
     }
     let unseen = fault("cut primary from clients at 1s for 2s");
-    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, Link { clients_only: true, ..Link::CUT }));
+    let clients = Link { peers: LinkPeers::Clients, ..Link::CUT };
+    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, clients));
     assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients"));
-    assert!(PlannedFault::parse("cut primary from at 1s").is_err());
+    let pair = fault("cut node 1 from node 3 at 1s for 2s");
+    let from_third = Link { peers: LinkPeers::Node(2), ..Link::CUT };
+    assert_eq!(pair.what, FaultAction::Link(NodeChoice::Number(1), from_third));
+    assert_eq!((pair.what.verb(), pair.name()), ("cut", "cut node 1 from node 3"));
+    for wrong in ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"] {
+        assert!(PlannedFault::parse(&format!("cut node 2 {wrong} at 1s")).is_err(), "{wrong}");
+    }
 }
 
 #[test]
@@ -150,6 +157,18 @@ fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
     assert_eq!(fault("work backup  all at 40%").name(), "work backup all");
     assert_eq!(fault("restart all rolling at 1s").what, FaultAction::RestartInTurn(None));
     assert!(PlannedFault::parse("restart all rolling at 1s for 2s").is_err());
+}
+
+#[test]
+fn the_node_that_leaves_is_the_one_that_joined_last() {
+    for text in ["remove node at 20s", "remove at 20s"] {
+        let one = fault(text);
+        assert_eq!((&one.what, one.what.verb(), one.what.nodes()), (&FaultAction::Remove, "remove", None));
+        assert!(one.what.is_brief() && !one.outlasts_phase());
+    }
+    for wrong in ["remove node 4 at 20s", "remove node at 20s for 2s", "remove all at 20s"] {
+        assert!(PlannedFault::parse(wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]

@@ -135,6 +135,9 @@ pub struct PhaseHeader {
     /// The stages of a load that changes: of a rate, or of clients.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<Stage>,
+    /// Time-out of an operation; `None` where nothing is driven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub op_timeout_ns: Option<u64>,
     /// The plan leaves it to be found in the slices what counts for nothing at the start.
     pub finds_warmup: bool,
     /// Start.

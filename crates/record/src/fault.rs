@@ -29,6 +29,8 @@ plimsoll_core::words! {
         Disk = "disk",
         /// Addition of a node to its cluster.
         Join = "join",
+        /// Removal of a node from its cluster.
+        Removal = "removal",
         /// Planned work on a server: a backup, a vacuum.
         Work = "work",
         /// Connections to servers, on which nothing is sent.

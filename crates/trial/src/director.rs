@@ -96,6 +96,12 @@ impl Directed {
         self.failed.get_or_insert(error);
     }
 
+    /// Forgets the node that was added last, which has left.
+    fn remove(&mut self, number: usize) {
+        self.added.retain(|other| *other != number);
+        self.programs.remove(&number);
+    }
+
     fn add(&mut self, number: usize, seconds: f64) {
         self.added.push(number);
         self.join_s = Some(self.join_s.unwrap_or(0.0).max(seconds));
@@ -297,7 +303,7 @@ impl<'a> Director<'a> {
                     return Err(error);
                 }
             };
-            if let Some(node) = &begun.joined {
+            if let Some(node) = &begun.node {
                 span.subject.clone_from(node);
             }
             if let Some(versions) = begun.versions() {
@@ -350,7 +356,8 @@ impl<'a> Director<'a> {
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Clock(..) => Some("clock"),
-            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Add | FaultAction::Work(..) => None,
+            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Work(..) => None,
+            FaultAction::Add | FaultAction::Remove => None,
             FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
         let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
@@ -403,7 +410,7 @@ impl<'a> Director<'a> {
         let has_roles = self.servers.as_ref().is_some_and(|servers| servers.has_primary());
         match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
             (FaultAction::Disk(_), _) => "the disk".to_owned(),
-            (FaultAction::Add, _) => "a node".to_owned(),
+            (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
             (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
             (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
                 format!("node {}, the primary", number + 1)
@@ -487,6 +494,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Clock(..) => FaultKind::Clock,
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
+        FaultAction::Remove => FaultKind::Removal,
         FaultAction::Work(..) => FaultKind::Work,
         FaultAction::Storm(..) => FaultKind::Storm,
         FaultAction::Neighbour(..) => FaultKind::Neighbour,

@@ -132,8 +132,8 @@ impl Servers for Noted {
         self.note("add", Nodes::One(3)).map(|_| 3)
     }
 
-    fn remove(&self, _: usize) -> Result<(), StoreError> {
-        Ok(())
+    fn remove(&self, number: usize) -> Result<(), StoreError> {
+        self.note("remove", Nodes::One(number)).map(drop)
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {

@@ -301,6 +301,17 @@ fn a_node_that_joins_stays_and_is_named() {
 }
 
 #[test]
+fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
+    let done = Directing::of(Noted::default(), &["add node at 20ms", "remove node at 60ms"], None, 200);
+    assert_eq!((done.names(), done.directed.added.len()), (vec!["add 4", "remove 4"], 0));
+    let removal = &done.spans[1];
+    assert_eq!((removal.kind, removal.subject.as_str(), &removal.error), (FaultKind::Removal, "node 4", &None));
+    assert!(removal.healed_ns.is_some() && done.directed.failed.is_none());
+    let alone = Directing::of(Noted::default(), &["remove node at 20ms"], None, 100);
+    assert!(alone.names().is_empty() && alone.directed.failed.is_some());
+}
+
+#[test]
 fn planned_work_delays_no_other_fault_and_is_waited_for() {
     let faults = ["work backup at 100ms", "kill node 2 at 150ms for 50ms"];
     let done = Directing::of(Noted::default(), &faults, Some(250), 250);

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use plimsoll_core::sampler::STORE;
-use plimsoll_core::{Catalogue, NodeChoice, Recipe};
+use plimsoll_core::{Catalogue, Link, LinkPeers, NodeChoice, Recipe};
 use plimsoll_lab::{ServerUser, described, program_version};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
@@ -23,6 +23,7 @@ const LISTED: usize = 8;
 /// Which store it is, and why.
 pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     for trial in &plan.trials {
+        only_added_nodes_leave(trial)?;
         for (phase, drive) in trial.drives() {
             for fault in &drive.faults {
                 let Some(when) = &fault.when else { continue };
@@ -53,8 +54,8 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             };
             match (&recipe, &fault.what) {
                 // A lab says so itself.
-                (_, FaultAction::Add) if trial.store.lab().is_some() => {}
-                (Some(recipe), FaultAction::Add) => recipe.takes_more()?,
+                (_, FaultAction::Add | FaultAction::Remove) if trial.store.lab().is_some() => {}
+                (Some(recipe), FaultAction::Add | FaultAction::Remove) => recipe.takes_more()?,
                 (Some(recipe), _) => {
                     mistake(fault, trial, &**recipe, catalogue).map_or(Ok(()), |found| Err(refused(found)))?;
                 }
@@ -70,6 +71,24 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
     Ok(())
 }
 
+/// Fails if a node is removed and no fault before has added one.
+fn only_added_nodes_leave(trial: &PlannedTrial) -> Result<(), TrialError> {
+    let mut has_added = false;
+    for (phase, drive) in trial.drives() {
+        for fault in &drive.faults {
+            match fault.what {
+                FaultAction::Add => has_added = true,
+                FaultAction::Remove if !has_added => {
+                    let what = format!("phase {phase}: {fault}: no node has joined before that could leave");
+                    return Err(TrialError::usage(what).next("write before it, with an earlier time: add node at 10s"));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the reason that servers of `recipe` cannot have the fault, and advice.
 fn mistake(
     fault: &PlannedFault,
@@ -79,7 +98,7 @@ fn mistake(
 ) -> Option<(String, String)> {
     let label = &trial.store.label;
     let lab = trial.store.url.as_deref().and_then(|url| catalogue.lab(url));
-    let found = match (lab, fault.what.nodes()) {
+    let no_such = |nodes: Option<NodeChoice>| match (lab, nodes) {
         // Nodes of a lab come and go.
         (Some(lab), Some(NodeChoice::Number(number))) if !lab.nodes.contains(&number) => {
             let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
@@ -88,8 +107,14 @@ fn mistake(
         (Some(_), Some(NodeChoice::Number(_))) => None,
         (_, nodes) => nodes.and_then(|nodes| no_such_node(nodes, label, recipe)),
     };
-    if found.is_some() {
-        return found;
+    let peer = match &fault.what {
+        FaultAction::Link(_, Link { peers: LinkPeers::Node(number), .. }) => {
+            Some(NodeChoice::Number(*number as u32 + 1))
+        }
+        _ => None,
+    };
+    if let Some(found) = no_such(fault.what.nodes()).or_else(|| no_such(peer)) {
+        return Some(found);
     }
     if let Some((on, program)) = fault.what.program() {
         let refused = other_program(on, program, recipe).err()?;
@@ -163,7 +188,7 @@ fn other_program(on: NodeChoice, program: &Path, recipe: &dyn Recipe) -> Result<
     let marks = numbers(on, recipe).map(|number| recipe.version_marks(number)).reduce(Result::or).transpose()?;
     let spec = recipe.spec();
     let user = ServerUser::caller_or(spec.user, spec.package)?;
-    program_version(program, marks.unwrap_or_default(), &user).map(drop)
+    program_version(program, (recipe.version_option(), marks.unwrap_or_default()), &user).map(drop)
 }
 
 /// Returns planned work that servers do one at a time and that may begin before other such work has ended, the reason,

@@ -306,6 +306,7 @@ impl Watched<'_> {
             workers: 0,
             rate_per_s: None,
             stages: Vec::new(),
+            op_timeout_ns: None,
             finds_warmup: false,
             start_ns,
         };

@@ -61,6 +61,14 @@ impl Recipe for NginxRecipe {
         Ok(Launch::new("nginx", NGINX.find()?, arguments))
     }
 
+    fn version_option(&self) -> &'static str {
+        "-v"
+    }
+
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        Ok(&["nginx version: nginx/"])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         look(&endpoint(node, self.version), waits).map(drop)
     }

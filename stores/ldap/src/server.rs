@@ -94,6 +94,15 @@ impl Recipe for SlapdRecipe {
         Ok(Launch::new("slapd", SLAPD.find()?, ["-d", "32768", "-h", &urls, "-f", &configuration]))
     }
 
+    fn version_option(&self) -> &'static str {
+        // With a single V it would go on and serve.
+        "-VV"
+    }
+
+    fn version_marks(&self, _: usize) -> Result<&'static [&'static str], StoreError> {
+        Ok(&["OpenLDAP: slapd "])
+    }
+
     fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
         Control::open(&self.endpoint(node), waits).map(drop)
     }

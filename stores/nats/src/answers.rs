@@ -40,6 +40,14 @@ impl Refusal {
         Self { code: NO_RESPONDERS, err_code: 0, description, is_undelivered: true }
     }
 
+    /// Returns the error of a deletion that was refused as late, after which the key has no value. A former leader may
+    /// have refused what its successor did.
+    pub fn perhaps_deleted() -> Self {
+        let description = "wrong last sequence, and then no value: a former leader may have refused this deletion, \
+                           and its successor may have done it";
+        Self { err_code: WRONG_LAST_SEQUENCE, description: description.to_owned(), ..Self::default() }
+    }
+
     /// True if the request had no effect, and will have none. A 503 in JSON says only that a former leader did nothing:
     /// its successor may have received the write, too.
     pub fn is_definite(&self) -> bool {

@@ -117,6 +117,8 @@ pub(crate) struct Info {
     pub jetstream: bool,
     pub tls_required: bool,
     pub tls_available: bool,
+    /// Name of the server's cluster; empty for a server without others.
+    pub cluster: String,
 }
 
 impl Info {

@@ -75,6 +75,8 @@ pub(crate) struct NatsSession {
     /// Number of requests on this connection. A reply's subject ends with the number of its request.
     asked: u64,
     payload_max: usize,
+    /// The server has others, of which a former leader may answer.
+    is_clustered: bool,
     /// Call of each kind, and whether its answer is kept; `None` pings.
     kinds: Vec<(Option<KvCall>, bool)>,
     /// Subject of the key, and value of a put.
@@ -95,6 +97,7 @@ impl NatsSession {
             inbox: String::new(),
             asked: 0,
             payload_max: 0,
+            is_clustered: false,
             kinds: Vec::new(),
             subject: String::new(),
             value: Vec::new(),
@@ -143,14 +146,19 @@ impl NatsSession {
     }
 
     /// Deletes the key, if it has a value, over the revision that was read: of several deletions one succeeds.
-    /// Reads again if another write came in between.
+    /// Reads again if another write came in between. In a cluster the outcome is unknown if that write was a deletion,
+    /// which may be this one.
     async fn delete(&mut self) -> Result<bool, Failure> {
+        let mut is_late = false;
         loop {
-            let Some(revision) = self.read(|_| ()).await? else { return Ok(false) };
+            let Some(revision) = self.read(|_| ()).await? else {
+                return if is_late && self.is_clustered { Err(Refusal::perhaps_deleted().into()) } else { Ok(false) };
+            };
             let headers = format!("KV-Operation: DEL\r\nNats-Expected-Last-Subject-Sequence: {revision}\r\n");
             if self.write(&headers).await? == Written::Yes {
                 return Ok(true);
             }
+            is_late = true;
         }
     }
 
@@ -292,6 +300,7 @@ impl Protocol for NatsSession {
             self.encrypt(server).await?;
         }
         self.payload_max = info.max_payload;
+        self.is_clustered = !info.cluster.is_empty();
         self.inbox = info.inbox();
         greet(self.common.login.as_ref(), &self.inbox, &mut self.out);
         self.send().await?;
@@ -428,5 +437,81 @@ fn moved(frame: Frame, base: usize) -> Frame {
             Frame::Message { subject: on(subject), headers: on(headers), content: on(content) }
         }
         frame => frame,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{SocketAddr, TcpListener};
+
+    use plimsoll_core::{Call, ValueType};
+
+    use super::*;
+
+    /// Starts a server that describes itself as `info`, and replies to requests with `replies` in turn.
+    fn server(info: &'static str, replies: &'static [&'static str]) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let mut answers = listener.accept().unwrap().0;
+            let lines = BufReader::new(answers.try_clone().unwrap()).lines();
+            answers.write_all(format!("INFO {info}\r\n").as_bytes()).unwrap();
+            let mut replies = replies.iter();
+            for line in lines.map_while(Result::ok) {
+                match line.split(' ').collect::<Vec<_>>()[..] {
+                    ["PING"] => answers.write_all(b"PONG\r\n").unwrap(),
+                    ["PUB" | "HPUB", _, inbox, ..] => {
+                        let body = replies.next().unwrap();
+                        answers.write_all(format!("MSG {inbox} 1 {}\r\n{body}\r\n", body.len()).as_bytes()).unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        });
+        address
+    }
+
+    /// Deletes a key at such a server. Returns the outcome of a refusal as its name, and true if it is definite.
+    fn deleted(info: &'static str, replies: &'static [&'static str]) -> Result<bool, (String, bool)> {
+        let address = server(info, replies);
+        let common = Common {
+            login: None,
+            encryption: Encryption::No,
+            tls: None,
+            bucket: Some("b".to_owned()),
+            any_reads: false,
+            place: format!("nats://{address}"),
+        };
+        let mut session = NatsSession::new(&Arc::new(common));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let done = runtime.block_on(async {
+            let socket = SessionSocket::clear(tokio::net::TcpStream::connect(address).await.unwrap());
+            let kinds = [OpKind::new("delete", Call::Kv(KvCall::Delete), &[ValueType::Bytes])];
+            session.connect(socket, &ServerAddresses::only("nats", address), &kinds).await.unwrap();
+            session.address_key(b"k");
+            session.delete().await
+        });
+        done.map_err(|failure| match failure {
+            Failure::Refused(refusal) => (refusal.name(), refusal.is_definite()),
+            Failure::Lost(error) => panic!("{error}"),
+        })
+    }
+
+    #[test]
+    fn a_deletion_that_a_former_leader_refused_and_its_successor_did_is_unknown() {
+        const ALONE: &str = r#"{"version":"2.9.10","headers":true,"client_id":1,"max_payload":1048576}"#;
+        const CLUSTERED: &str =
+            r#"{"version":"2.9.10","headers":true,"client_id":1,"max_payload":1048576,"cluster":"c"}"#;
+        const NOTHING: &str = r#"{"error":{"code":404,"err_code":10037,"description":"no message found"}}"#;
+        const VALUE: &str = r#"{"message":{"subject":"$KV.b.k","seq":1,"data":"djE="}}"#;
+        const GONE: &str = r#"{"message":{"seq":3,"hdrs":"TkFUUy8xLjANCktWLU9wZXJhdGlvbjogREVMDQoNCg=="}}"#;
+        const LATE: &str = r#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"},"seq":0}"#;
+        const DONE: &str = r#"{"stream":"KV_b","seq":4}"#;
+        // The first reply is that to the read of a session's beginning.
+        assert_eq!(deleted(CLUSTERED, &[NOTHING, VALUE, LATE, GONE]), Err(("10071".to_owned(), false)));
+        assert_eq!(deleted(ALONE, &[NOTHING, VALUE, LATE, GONE]), Ok(false), "another client deleted it");
+        assert_eq!(deleted(CLUSTERED, &[NOTHING, GONE]), Ok(false));
+        assert_eq!(deleted(CLUSTERED, &[NOTHING, VALUE, LATE, VALUE, DONE]), Ok(true), "written over meanwhile");
     }
 }

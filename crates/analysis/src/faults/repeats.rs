@@ -1,6 +1,7 @@
 //! Faults that were repeated, with the spread of their effects.
 
 use indexmap::IndexMap;
+use plimsoll_core::TICK_NS;
 use plimsoll_record::data::{FaultKind, Run};
 
 use crate::failover;
@@ -29,6 +30,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             kind,
             fault: fault.to_owned(),
             n: group.len() as u64,
+            noticed: spread(group.iter().filter_map(|one| one.noticed_s).collect()),
             outage: spread(outages.collect()),
             recovered: spread(recovered.collect()),
             inside,
@@ -79,7 +81,17 @@ fn of_repeats(view: &FaultRepeatsView) -> String {
     });
     let inside = (view.decided > 0)
         .then(|| format!("{} of {} inside the formula", number::count(view.inside), number::count(view.decided)));
-    let effects: Vec<String> = outage.into_iter().chain(recovered).chain(inside).collect();
+    let noticed = view.noticed.as_ref().map(|noticed| {
+        let after = match noticed.most_s {
+            Some(most_s) if most_s * 1e9 < TICK_NS as f64 => "within 10 ms".to_owned(),
+            _ => format!("after {}", range(noticed)),
+        };
+        match noticed.n == view.n {
+            true => format!("noticed {after}"),
+            false => format!("noticed {} times, {after}", number::count(noticed.n)),
+        }
+    });
+    let effects: Vec<String> = outage.into_iter().chain(noticed).chain(recovered).chain(inside).collect();
     let effects = match effects.is_empty() {
         true => "effects on clients were not counted".to_owned(),
         false => effects.join("; "),

@@ -40,11 +40,19 @@ pub struct FaultView {
     pub outage_at_s: Option<f64>,
     /// The outage lasted until the end of all observations: it was longer.
     pub outage_open: bool,
+    /// The outage lasted as long as the time-out of operations: clients waited for that, and the store may have been back
+    /// earlier.
+    pub outage_is_timeout: bool,
     /// Time until throughput was back for a second: to 95 % of that before the first fault, or to 90 % at least if it
     /// had varied by more than 5 %. 0 if it did not fall; `null` if it did not come back, or was not known before.
     pub recovered_s: Option<f64>,
     /// Throughput did not come back while effects were observed.
     pub recovered_open: bool,
+    /// Goals on percentiles of response times that were held before the first fault, and missed after this one.
+    pub missed: Vec<MissedGoalView>,
+    /// Work that was owed to clients after the fault; `null` if it was not more than before the first fault, and in a
+    /// closed loop.
+    pub backlog: Option<BacklogView>,
     /// Failover after the fault beside the formula of its store; `null` if the store has none, or kept its primary.
     pub failover: Option<FailoverView>,
     /// Rejected operations until the fault was healed and throughput was back, or the next fault began.
@@ -74,10 +82,10 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns true if operations were counted, throughput is known not to have fallen, and no client noticed the fault.
-    /// If a thread hangs, its client waits.
+    /// Returns true if operations were counted, throughput is known not to have fallen, no goal was missed, and no client
+    /// noticed the fault. If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower();
+        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty();
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
 
@@ -93,6 +101,30 @@ impl FaultView {
     }
 }
 
+/// A goal that was missed after a fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MissedGoalView {
+    /// Name of the goal: `p99`, `read.p99`.
+    pub goal: String,
+    /// Time from the beginning of the fault from which on all slices held the goal, to a slice; `null` if none did.
+    pub held_s: Option<f64>,
+    /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
+    /// end.
+    pub observed_s: f64,
+}
+
+/// Operations of an open loop that were due and not sent after a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BacklogView {
+    /// Most of them at the end of a slice.
+    pub most: u64,
+    /// Time from the beginning of the fault until they were worked off, to a slice; `null` if they were not.
+    pub gone_s: Option<f64>,
+    /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
+    /// end.
+    pub observed_s: f64,
+}
+
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultRepeatsView {
@@ -106,6 +138,8 @@ pub struct FaultRepeatsView {
     pub fault: String,
     /// Number of faults.
     pub n: u64,
+    /// Times until a client noticed the fault, of those that one did; `null` if these are fewer than two.
+    pub noticed: Option<FaultSpread>,
     /// Outages; `null` if fewer than two are known.
     pub outage: Option<FaultSpread>,
     /// Times to recovery; `null` if fewer than two are known.

@@ -331,7 +331,9 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
     near(outage.most_s, 1.43);
     let times = "1.37 s to 1.43 s, median 1.40 s (95 % interval 1.37 s to 1.43 s)";
     let place = "kill primary at 40%, 7 times in fjall, phase mixed";
-    assert_eq!(one.sentence, format!("{place}: no answer for {times}; throughput back after {times}"));
+    let noticed = "20.0 ms to 20.0 ms, median 20.0 ms (95 % interval 20.0 ms to 20.0 ms)";
+    let effects = format!("no answer for {times}; noticed after {noticed}; throughput back after {times}");
+    assert_eq!(one.sentence, format!("{place}: {effects}"));
     run.trials.truncate(5);
     assert_eq!(view(&run).fault_repeats[0].outage.as_ref().unwrap().interval_s, None);
     assert!(view(&killed_primary()).fault_repeats.is_empty(), "of one there is no spread");
@@ -573,6 +575,13 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         (FaultKind::Cut, "node 2", "cut node 2 in at 3s for 1s", "cut of traffic to node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 out at 3s", "cut of traffic from node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 from clients at 3s for 1s", "cut from clients of node 2"),
+        (FaultKind::Cut, "all nodes", "cut all from node 3 at 3s for 1s", "cut between all nodes and node 3"),
+        (
+            FaultKind::Cut,
+            "node 1, the primary",
+            "cut primary from node 3 at 3s",
+            "cut between node 1, the primary, and node 3",
+        ),
         (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 3s for 1s", "wrong clock of node 2"),
         (FaultKind::Storm, "all nodes", "storm all connections=50 at 3s for 1s", "connection storm on all nodes"),
         (FaultKind::Neighbour, "node 2", "neighbour node 2 cpu=2 at 3s", "noisy neighbour (cpu=2) beside node 2"),
@@ -581,4 +590,63 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         fault(&mut run, (kind, subject, words), 3_000, Some(4_000));
         assert_eq!(view(&run).faults[0].name, name);
     }
+}
+
+#[test]
+fn a_time_as_long_as_the_time_out_of_operations_is_marked_if_outcomes_are_unknown() {
+    // Clients wait for two seconds, and have answers 20 ms later.
+    let run = |failed: u32, timeout_ns: u64| {
+        let mut run = ticked(20, |tick| match tick {
+            1_000 => (0, failed),
+            800..1_002 => (0, 0),
+            _ => (10, 0),
+        });
+        fault(&mut run, PAUSE, 8_000, Some(9_000));
+        run.trials[0].phases[0].header.op_timeout_ns = Some(timeout_ns);
+        only(&run)
+    };
+    let one = run(4, 2 * SECOND_NS);
+    assert!(one.outage_is_timeout, "{one:?}");
+    let words = "no answer for 2.02 s (as long as the time-out of operations)";
+    assert!(one.sentence.contains(words), "{}", one.sentence);
+    assert!(!run(0, 2 * SECOND_NS).outage_is_timeout, "no outcome is unknown");
+    assert!(!run(4, SECOND_NS).outage_is_timeout);
+}
+
+#[test]
+fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_it_held_again() {
+    let slow = |from: usize, to: usize, of: Option<&str>| {
+        let mut run = ticked(20, |_| (10, 0));
+        fault(&mut run, PAUSE, 8_000, Some(9_000));
+        let what = GoalKind::named("p99").unwrap();
+        run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
+        // One in twenty.
+        for slice in &mut run.trials[0].phases[0].slices[from..to] {
+            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
+        }
+        only(&run)
+    };
+    let one = slow(8, 12, None);
+    let [goal] = one.missed.as_slice() else { panic!("{one:?}") };
+    assert_eq!((goal.goal.as_str(), goal.held_s, goal.observed_s), ("p99", Some(5.0), 12.0));
+    assert!(one.sentence.ends_with(": no operation failed, p99 within its goal after 5.00 s"), "{}", one.sentence);
+    let one = slow(8, 20, None);
+    assert_eq!(one.missed[0].held_s, None);
+    assert!(one.sentence.contains("p99 not within its goal for 12.0 s"), "{}", one.sentence);
+    assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
+    assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
+}
+
+#[test]
+fn a_goal_limits_the_operations_whose_outcome_a_fault_left_unknown() {
+    let judged = |limit: f64| {
+        let mut run = killed_primary();
+        run.header.goals =
+            vec![Goal { what: GoalKind::named("unknown").unwrap(), of: None, limit, unit: String::new() }];
+        view(&run).goals.remove(0)
+    };
+    let held = judged(8.0);
+    assert_eq!((held.state, held.got, held.wanted.as_str()), (GoalState::Held, Some(8.0), "≤ 8"));
+    let missed = judged(7.0);
+    assert_eq!((missed.state, missed.text.as_str()), (GoalState::Missed, "operations whose outcome is unknown"));
 }

@@ -5,6 +5,7 @@
 
 mod ab;
 mod answer;
+mod backlog;
 mod compare;
 mod compared;
 mod counted;

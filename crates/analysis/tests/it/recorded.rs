@@ -153,6 +153,7 @@ fn rung_phase(rung: &Rung, most: f64, at_ns: u64, dice: &mut Dice, samples: &mut
             workers: 1,
             rate_per_s: rung.rate_per_s,
             stages: Vec::new(),
+            op_timeout_ns: None,
             finds_warmup: false,
             start_ns,
         },

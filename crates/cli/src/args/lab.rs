@@ -60,9 +60,9 @@ pub enum LabAction {
     #[command(mut_arg("at", |at| at.help("The lab, and numbers of nodes; without a number every stopped node")))]
     Start(LabNode),
     /// Stop nodes gracefully and start them again.
-    #[command(
-        after_help = "Example, an upgrade node by node:\n  plimsoll lab restart redis 2 --with /opt/redis-8/bin/redis-server"
-    )]
+    #[command(after_help = "Examples, an upgrade of one node, and of all node by node:\n  \
+            plimsoll lab restart nats 2 --with /opt/nats-2.15/nats-server\n  \
+            plimsoll lab restart nats --rolling --with /opt/nats-2.15/nats-server")]
     Restart {
         /// The lab and the nodes.
         #[command(flatten)]
@@ -70,6 +70,9 @@ pub enum LabAction {
         /// Program to start them with from now on: the same store's server in another version.
         #[arg(long, value_name = "PROGRAM")]
         with: Option<PathBuf>,
+        /// Restart all nodes one after the other, the primary last, each when the others are one cluster again.
+        #[arg(long)]
+        rolling: bool,
     },
     /// Tell nodes to read their settings again, if their servers can.
     Reload(LabNode),

@@ -65,8 +65,9 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
         LabAction::Exec { at, command } => on_host(catalogue, at, command),
         LabAction::Stop(of) => act(of, "stopped", |lab, nodes| lab.stop(nodes)),
         LabAction::Start(of) => act(of, "ready", |lab, nodes| lab.start(nodes)),
-        LabAction::Restart { of, with: None } => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
-        LabAction::Restart { of, with: Some(program) } => restart_with(of, program),
+        LabAction::Restart { of, with, rolling: true } => restart_rolling(of, with.as_deref()),
+        LabAction::Restart { of, with: None, .. } => act(of, "ready again", |lab, nodes| lab.restart(nodes)),
+        LabAction::Restart { of, with: Some(program), .. } => restart_with(of, program),
         LabAction::Kill(of) => act(of, "killed", |lab, nodes| lab.kill(nodes)),
         LabAction::Pause(of) => act(of, "paused", |lab, nodes| lab.pause(nodes)),
         LabAction::Hang(of) => act(of, "hanging", |lab, nodes| lab.hang(nodes)),
@@ -273,17 +274,52 @@ fn act(of: &LabNode, done: &str, act: impl Fn(&Lab, Nodes) -> Result<Span, Store
 
 /// Restarts nodes with another program.
 fn restart_with(of: &LabNode, program: &Path) -> Result<u8, TrialError> {
-    let program = std::path::absolute(program).map_err(|error| io_error(program.display(), &error))?;
+    let program = absolute(program)?;
     let (lab, numbers) = nodes_of(&of.at)?;
     let mut changes: Vec<ProgramChange> = Vec::new();
     let restart = |nodes: &Nodes| lab.restart_with(*nodes, &program).map(|changed| changes.extend(changed));
     in_turn(&each(&numbers), |nodes| place(*nodes), restart)?;
-    for ProgramChange { node, from, to, .. } in &changes {
+    say_changes(&lab, &numbers, &changes);
+    Ok(exit::OK)
+}
+
+fn absolute(program: &Path) -> Result<PathBuf, TrialError> {
+    std::path::absolute(program).map_err(|error| io_error(program.display(), &error))
+}
+
+/// Prints the versions of restarted nodes.
+fn say_changes(lab: &Lab, numbers: &[usize], changes: &[ProgramChange]) {
+    for ProgramChange { node, from, to, .. } in changes {
         crate::say(&format!("lab {}: node {} ready again, from {from} to {to}", lab.name(), node + 1));
     }
     if changes.is_empty() {
-        crate::say(&format!("lab {}: {} ready again with its own program", lab.name(), said(&numbers)));
+        crate::say(&format!("lab {}: {} ready again with its own program", lab.name(), said(numbers)));
     }
+}
+
+/// Restarts all nodes one after the other, with another program if one is given.
+fn restart_rolling(of: &LabNode, program: Option<&Path>) -> Result<u8, TrialError> {
+    let program = program.map(absolute).transpose()?;
+    let (lab, named) = nodes_of(&of.at)?;
+    if !named.is_empty() {
+        let next = format!("leave the numbers out: plimsoll lab restart {} --rolling", lab.name());
+        return Err(TrialError::usage("--rolling restarts all nodes").next(next));
+    }
+    // A node that is down would be started, too.
+    lab.check(Nodes::All)?;
+    let restart = |number: &usize| {
+        let nodes = Nodes::One(*number);
+        match &program {
+            Some(program) => say_changes(&lab, &[*number], &lab.restart_with(nodes, program)?),
+            None => {
+                let took_s = lab.restart(nodes)?.length().as_secs_f64();
+                crate::say(&format!("lab {}: {} ready again after {took_s:.2} s", lab.name(), place(nodes)));
+            }
+        }
+        // Waits until all are one cluster.
+        lab.start(Nodes::All).map(drop)
+    };
+    in_turn(&lab.rolling_order()?, |number| said(&[*number]), restart)?;
     Ok(exit::OK)
 }
 

@@ -200,6 +200,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
+    drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
+    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 cannot be cut from itself");
     drive("postgres", "limit all cpus=1 at 1s", "on the command line --set postgres.cpus=");
     drive("mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
@@ -447,13 +449,21 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
-    let load = ["--think", "2ms", "--for", "9s", "--json", "-q"];
-    let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts].concat()).expect(0).last_json());
+    let between = ["--fault", "cut primary from node 2 at 9s for 1s"];
+    let load = ["--think", "2ms", "--for", "11s", "--json", "-q"];
+    let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["cut of traffic to node 1, the primary", "cut of traffic from node 1, the primary"]);
-    for fault in &found {
+    let wanted = [
+        "cut of traffic to node 1, the primary",
+        "cut of traffic from node 1, the primary",
+        "cut between node 1, the primary, and node 2",
+    ];
+    assert_eq!(names, wanted);
+    for fault in &found[..2] {
         assert!(seconds(fault, "outage_s") >= 0.8 && fault["error"].is_null(), "{found:?}");
     }
+    // Clients reach the primary, which does not wait for its replica.
+    assert!(seconds(&found[2], "outage_s") < 0.8 && found[2]["error"].is_null(), "{found:?}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
 
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 16] = [
+    const FAULTS: [&str; 18] = [
         "kill replica",
         "stop primary",
         "pause all",
@@ -80,12 +80,14 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
         "promote replica",
         "reset primary",
         "cut node 2 in",
+        "cut node 1 from node 2",
         "link all delay=5ms loss=1% close=1s",
         "limit all cpus=0.3",
         "clock all by=-5s drift=500ppm",
         "work backup",
         "storm all connections=50",
         "neighbour all cpu=1",
+        "neighbour all disk",
         "neighbour all network=5Mbit",
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));

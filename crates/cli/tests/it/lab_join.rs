@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_record::data::{Run, Series};
+use plimsoll_record::data::{FaultKind, Run, Series};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Place, servers, wait_for};
@@ -120,6 +120,19 @@ fn a_node_that_has_died_is_started_before_the_one_that_joined_leaves() {
 }
 
 #[test]
+fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
+    let place = Place::new();
+    let plan = PLAN.replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }").replace("repeats = 2\n", "");
+    let faults = "fault = [\"add node at 1s\", \"remove node at 2s\"]";
+    let plan = plan.replace("fault = \"add node at 1s\"", faults).replace("\"4s\"", "\"12s\"");
+    place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans: Vec<_> = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.is_none())).collect();
+    assert_eq!(spans, [(FaultKind::Join, "node 3", true), (FaultKind::Removal, "node 3", true)]);
+    assert!(!events(&place).iter().any(|text| text.contains("node 3 left")), "it had left already");
+}
+
+#[test]
 fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
     let place = Place::new();
     let on = |store: &str| PLAN.replace("STORE", store);
@@ -127,6 +140,7 @@ fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
         (on("\"sqlite\""), "sqlite has no private servers"),
         (on("\"postgres\""), "made alone takes no replicas"),
         (on("\"sqlite\"").replace("add node", "explode"), "unknown fault `explode`"),
+        (on("\"postgres-replicas\"").replace("add node", "remove node"), "no node has joined before that could leave"),
         (on("\"sqlite\"").replace(" at 1s", ""), "the time of the fault is missing"),
         (on("\"sqlite\"").replace("at 1s", "at 1"), "`at 1`: needs a unit"),
     ] {

@@ -51,9 +51,39 @@ fn a_node_keeps_another_program_and_its_data_until_it_gets_its_own_program_again
     let program = &status["nodes"][0]["program"];
     assert_eq!(program["path"].as_str(), copy.to_str());
     place.line("lab status").expect(0).says(&format!("version {}", program["version"].as_str().unwrap()));
-    lab.does("restart", &format!("--with {REDIS}"));
+    lab.does("restart", &format!("--rolling --with {REDIS}")).says("lab redis: node 1 ready again, from ");
     assert_eq!((runs(&lab), redis(&lab, &["GET", "kept"])), (own, "yes".to_owned()));
     assert!(lab.status()["nodes"][0]["program"].is_null());
+    lab.down();
+}
+
+#[test]
+fn nginx_and_slapd_start_with_another_program_too() {
+    for (store, program) in [("http", "/usr/sbin/nginx"), ("ldap", "/usr/sbin/slapd")] {
+        let (place, base) = (Place::new(), Lab::base());
+        let lab = Lab::up(&place, store, &[]);
+        let copy = copied(Path::new(program), base.path());
+        lab.does("restart", &format!("--with {}", copy.display())).says("node 1 ready again, from ");
+        assert_eq!((runs(&lab), lab.states()), (copy, vec!["running".to_owned()]), "{store}");
+        lab.down();
+    }
+}
+
+#[test]
+fn nodes_restart_one_after_the_other_and_the_primary_last() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let processes = || [0, 1].map(|at: usize| lab.status()["nodes"][at]["process"].as_u64().unwrap());
+    let before = processes();
+    let ran = lab.does("restart", "--rolling");
+    let at = |node: u32| ran.err.find(&format!("node {node} ready again after ")).unwrap();
+    assert!(at(2) < at(1), "{}", ran.err);
+    assert!(processes().iter().zip(before).all(|(now, before)| *now != before));
+    assert_eq!(lab.states(), ["running", "running"]);
+    place.refuses(&[("lab restart postgres-replicas 2 --rolling", "--rolling restarts all nodes … leave the numbers")]);
+    lab.does("stop", "2");
+    assert_ne!(place.line("lab restart postgres-replicas --rolling").code, Some(0));
+    assert_eq!(lab.states(), ["running", "stopped"]);
     lab.down();
 }
 
@@ -95,7 +125,11 @@ fn a_program_that_is_no_server_of_the_store_is_refused_before_anything_stops() {
         ),
         (fault("kv --on redis", "/bin/true").as_str(), "/bin/true is not a server of this store: … name the file"),
         (fault("kv --on lab:redis", "/no/such").as_str(), "there is no program /no/such"),
-        (fault("http --on http", "/bin/true").as_str(), "cannot be started with another program … leave `with` out"),
+        (fault("http --on http", "/bin/true").as_str(), "/bin/true is not a server of this store: `-v` prints"),
+        (
+            fault("kv --on postgres-patroni", "/bin/true").as_str(),
+            "Patroni starts its PostgreSQL itself … use postgres",
+        ),
         (fault("kv --on redis", "bin/true").as_str(), "`bin/true` is not the path of a program"),
     ]);
     assert_eq!(process(), before);

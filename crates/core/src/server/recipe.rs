@@ -177,7 +177,13 @@ pub trait Recipe: Send + Sync {
     /// `Missing`, with the line that installs it.
     fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError>;
 
-    /// Returns the words of which one stands before the version in the output of the node's program with `--version`.
+    /// Option with which a server's program prints its version and ends.
+    fn version_option(&self) -> &'static str {
+        "--version"
+    }
+
+    /// Returns the words of which one stands before the version in the output of the node's program with
+    /// [`Recipe::version_option`].
     ///
     /// # Errors
     /// `Usage` if the node cannot be started with another program.

@@ -222,6 +222,17 @@ pub trait Servers: Send + Sync {
         Err(StoreError::usage(format!("these servers do not tell which node is meant by `{choice}`")))
     }
 
+    /// Returns the numbers of the nodes in the order of a rolling restart: the primary last.
+    ///
+    /// # Errors
+    /// As [`Servers::chosen`] and [`Servers::present`].
+    fn rolling_order(&self) -> Result<Vec<usize>, StoreError> {
+        let primary = self.chosen(NodeChoice::Primary)?;
+        let mut numbers: Vec<usize> = self.present()?.iter().map(|node| node.number).collect();
+        numbers.sort_by_key(|number| primary == Nodes::One(*number));
+        Ok(numbers)
+    }
+
     /// Makes a replica the primary. Kills the former primary before, if it runs.
     ///
     /// # Errors

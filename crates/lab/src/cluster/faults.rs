@@ -3,11 +3,13 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, Servers, Span, StoreError, StoreErrorKind};
+use plimsoll_core::{
+    ClockChange, LimitChange, Link, LinkPeers, Node, Nodes, Servers, Span, StoreError, StoreErrorKind,
+};
 
 use super::{Running, locked};
 use crate::hang::Hang;
-use crate::hosts::reset_connections;
+use crate::hosts::{LOAD, reset_connections};
 use crate::limits;
 
 /// Sets a value of nodes, of which `before` has the former values, and returns these. If one node fails, all get those
@@ -37,8 +39,27 @@ pub(super) fn set_each<V>(
 }
 
 impl Running {
+    /// Sets the link of a node's host. A link for a node on the same host leaves it as it is.
     pub(super) fn set_link_of(&self, number: usize, link: Link) -> Result<(), StoreError> {
-        self.own_host(number)?.set_link(link)
+        let host = self.own_host(number)?;
+        match link.peers {
+            LinkPeers::All => host.set_link(link),
+            LinkPeers::Clients => host.set_link_to(link, LOAD),
+            LinkPeers::Node(other) => {
+                let peer = self.own_host(other)?.address();
+                if peer == host.address() { Ok(()) } else { host.set_link_to(link, peer) }
+            }
+        }
+    }
+
+    /// Fails if `nodes` are one node that has no link to the node that a link is for.
+    pub(super) fn peers_must_differ(&self, nodes: Nodes, link: &Link) -> Result<(), StoreError> {
+        let (Nodes::One(number), LinkPeers::Node(other)) = (nodes, link.peers) else { return Ok(()) };
+        if self.own_host(number)?.address() != self.own_host(other)?.address() {
+            return Ok(());
+        }
+        let what = format!("node {} and node {} are on one host, with no link between them", number + 1, other + 1);
+        Err(StoreError::usage(what).next("name two nodes on different hosts: cut node 1 from node 2"))
     }
 
     pub(super) fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {

@@ -25,6 +25,16 @@ impl ClusterHandle {
         self.0.other_programs().get(&number).cloned()
     }
 
+    /// Returns the program with which a node starts; `None` if it cannot start with another one, or there is no such
+    /// node.
+    pub(crate) fn program(&self, number: usize) -> Option<PathBuf> {
+        if let Some(other) = self.other_program(number) {
+            return Some(other.path);
+        }
+        self.0.recipe.version_marks(number).ok()?;
+        self.0.own_program(number).ok()
+    }
+
     /// Fails if the nodes cannot be started with another program.
     ///
     /// # Errors
@@ -50,16 +60,17 @@ impl Running {
     fn program_changes(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {
         let marks_of = |node: &Arc<Node>| self.recipe.version_marks(node.number);
         self.nodes().iter().map(marks_of).reduce(Result::or).transpose()?;
+        let option = self.recipe.version_option();
         let mut changes = Vec::new();
         for number in self.numbers(nodes)? {
             let Ok(marks) = self.recipe.version_marks(number) else { continue };
-            let to = program_version(program, marks, &self.user)?;
+            let to = program_version(program, (option, marks), &self.user)?;
             let other = self.other_programs().get(&number).cloned();
             let (former, from) = match other {
                 Some(OtherProgram { path, version }) => (path, version),
                 None => {
                     let own = self.own_program(number)?;
-                    let version = program_version(&own, marks, &self.user)?;
+                    let version = program_version(&own, (option, marks), &self.user)?;
                     (own, version)
                 }
             };

@@ -192,6 +192,7 @@ impl Servers for Running {
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        self.peers_must_differ(nodes, &link)?;
         let before = |number| Ok((number, self.own_host(number)?.link()));
         let before = self.numbers(nodes)?.into_iter().map(before).collect::<Result<_, StoreError>>()?;
         set_each(before, &link, |number, link| self.set_link_of(number, *link))

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -48,16 +49,19 @@ const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
 const BATCH: usize = 64;
 
+/// Link for frames from and to one address; for all frames without an address.
+pub(super) type PeerLink = (Link, Option<Ipv4Addr>);
+
 /// Thread of a link. It ends with this value.
 pub(super) struct Cable {
-    link: Arc<Mutex<Link>>,
+    link: Arc<Mutex<PeerLink>>,
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Cable {
     /// Starts carrying frames between two interfaces of the network namespace `place`.
-    pub(super) fn lay(place: OwnedFd, ends: [String; 2], link: Link) -> io::Result<Self> {
+    pub(super) fn lay(place: OwnedFd, ends: [String; 2], link: PeerLink) -> io::Result<Self> {
         let link = Arc::new(Mutex::new(link));
         let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (tell, told) = mpsc::channel();
@@ -83,7 +87,7 @@ impl Cable {
     }
 
     /// Sets the link for frames that arrive from now on.
-    pub(super) fn set(&self, link: Link) {
+    pub(super) fn set(&self, link: PeerLink) {
         *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
     }
 }
@@ -133,7 +137,7 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
 }
 
 /// Carries frames until `stop` is signalled, or an interface is gone.
-fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
+fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
     // Otherwise the kernel wakes the thread up to 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let [one, other] = sockets;
@@ -156,14 +160,14 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
         if !asked[2].revents().is_empty() {
             return;
         }
-        let link = *link.lock().unwrap_or_else(PoisonError::into_inner);
+        let (link, peer) = *link.lock().unwrap_or_else(PoisonError::into_inner);
         for (way, from, _, own) in &mut ways {
             let link = if [LinkWays::Both, *own].contains(&link.ways) { link } else { Link::default() };
             for _ in 0..BATCH {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => {
                         let frame = &buffer[..length];
-                        let link = if passes(frame, &link) { Link::default() } else { link };
+                        let link = if passes(frame, &link, peer) { Link::default() } else { link };
                         way.take(frame, &link, Instant::now(), &mut chance);
                     }
                     Err(rustix::io::Errno::AGAIN) => break,
@@ -176,10 +180,10 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<Link>, stop: &OwnedFd) {
     }
 }
 
-/// Returns true for a frame that the link does not affect. With a cut in one direction these are ARP's: a look-up needs
-/// both directions, so that otherwise the kernel's cache would decide whether the other direction works.
-fn passes(frame: &[u8], link: &Link) -> bool {
-    (link.clients_only && !is_of_load(frame)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
+/// Returns true for a frame that a link for `peer` does not affect. With a cut in one direction these are ARP's: a
+/// look-up needs both directions, so that otherwise the kernel's cache would decide whether the other direction works.
+fn passes(frame: &[u8], link: &Link, peer: Option<Ipv4Addr>) -> bool {
+    peer.is_some_and(|peer| !is_of(frame, peer)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
 }
 
 /// Returns the type of a frame.
@@ -188,8 +192,8 @@ fn ethernet_type(frame: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(frame.get(at - 2..at)?.try_into().ok()?))
 }
 
-/// Returns true for a frame from or to the load host, by the addresses of IPv4 or those that ARP looks up.
-fn is_of_load(frame: &[u8]) -> bool {
+/// Returns true for a frame from or to `host`, by the addresses of IPv4 or those that ARP looks up.
+fn is_of(frame: &[u8], host: Ipv4Addr) -> bool {
     let packet = frame.get(OFFLOAD_BYTES..).unwrap_or_default();
     // Places of the two addresses behind the Ethernet header, by its type.
     let places: [usize; 2] = match ethernet_type(frame) {
@@ -199,7 +203,7 @@ fn is_of_load(frame: &[u8]) -> bool {
     };
     places.into_iter().any(|place| {
         let from = ETHERNET_BYTES + place;
-        packet.get(from..from + 4).is_some_and(|address| address == super::LOAD.octets())
+        packet.get(from..from + 4).is_some_and(|address| address == host.octets())
     })
 }
 
@@ -343,12 +347,12 @@ mod tests {
     #[test]
     fn look_ups_of_addresses_pass_a_cut_in_one_direction_and_no_other_cut() {
         let frame = |kind: u16| [&[0_u8; OFFLOAD_BYTES + 12][..], &kind.to_be_bytes(), &[0; 46]].concat();
-        let is_let_through = |kind, ways| passes(&frame(kind), &Link { ways, ..Link::CUT });
+        let is_let_through = |kind, ways| passes(&frame(kind), &Link { ways, ..Link::CUT }, None);
         for ways in [LinkWays::In, LinkWays::Out] {
             assert!(is_let_through(ARP, ways) && !is_let_through(IPV4, ways), "{ways:?}");
         }
         assert!(!is_let_through(ARP, LinkWays::Both));
-        assert!(!passes(&[0; 5], &Link { ways: LinkWays::In, ..Link::CUT }), "a frame without a type");
+        assert!(!passes(&[0; 5], &Link { ways: LinkWays::In, ..Link::CUT }, None), "a frame without a type");
     }
 
     /// Returns the frames in transit after `count` frames of 60 bytes, which begin with their numbers.
@@ -464,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_the_load_host_are_told_from_others_by_their_addresses() {
+    fn frames_of_a_host_are_told_from_others_by_their_addresses() {
         let frame = |kind: u8, place: usize, address: [u8; 4]| {
             let mut frame = [0; OFFLOAD_BYTES + 60];
             frame[OFFLOAD_BYTES + 12..OFFLOAD_BYTES + 14].copy_from_slice(&[0x08, kind]);
@@ -472,12 +476,15 @@ mod tests {
             frame[at..at + 4].copy_from_slice(&address);
             frame
         };
-        let load = crate::hosts::LOAD.octets();
+        let load = crate::hosts::LOAD;
+        let other = Ipv4Addr::new(10, 77, 0, 1);
         for (kind, place) in [(0x00, 12), (0x00, 16), (0x06, 14), (0x06, 24)] {
-            assert!(is_of_load(&frame(kind, place, load)), "{kind} {place}");
-            assert!(!is_of_load(&frame(kind, place, [10, 77, 0, 1])), "{kind} {place}");
+            let of_load = frame(kind, place, load.octets());
+            assert!(is_of(&of_load, load) && !is_of(&of_load, other), "{kind} {place}");
+            let is_passed = |peer| passes(&of_load, &Link::CUT, peer);
+            assert!(is_passed(Some(other)) && !is_passed(Some(load)) && !is_passed(None), "{kind} {place}");
         }
-        assert!(!is_of_load(&frame(0x00, 20, load)) && !is_of_load(&[0; 12]) && !is_of_load(&[]));
+        assert!(!is_of(&frame(0x00, 20, load.octets()), load) && !is_of(&[0; 12], load) && !is_of(&[], load));
     }
 
     #[test]

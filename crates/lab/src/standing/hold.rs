@@ -198,16 +198,18 @@ impl Holder {
         say(&mut socket, &answered.unwrap_or_else(LabReply::Failed));
     }
 
-    /// Refuses a run's change of a link, limit or clock that another run has changed, until that one has set it back.
+    /// Refuses a run's change of a link, limit, clock or program that another run has changed, until that one has set it
+    /// back.
     fn unclaimed(&self, process: u32, request: &LabRequest) -> Result<(), StoreError> {
         let Some((other, number)) = self.leases.clash(process, request) else { return Ok(()) };
         let thing = match request {
             LabRequest::Link { .. } => "link",
             LabRequest::Limit { .. } => "limit",
+            LabRequest::RestartWith { .. } => "program",
             _ => "clock",
         };
         let what = format!("node {} of lab {} has a {thing} of another run (process {other})", number + 1, self.name);
-        Err(StoreError::usage(what).next("begin this fault when that run has healed its own, or name another node"))
+        Err(StoreError::usage(what).next("begin this fault when that run has set back its own, or name another node"))
     }
 
     /// Returns the command of a request that does something to servers, or words in the style of a command.

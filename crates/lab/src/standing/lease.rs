@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub(super) struct Lease {
     links: BTreeMap<usize, Link>,
     clocks: BTreeMap<usize, Option<ClockChange>>,
     limits: BTreeMap<(usize, &'static str), LimitChange>,
+    /// Programs of nodes before the first change. The process itself sets them back; the lab does not.
+    programs: BTreeMap<usize, PathBuf>,
 }
 
 /// Leases by the numbers of their processes.
@@ -42,13 +45,14 @@ impl Leases {
         let no_process = || StoreError::new(StoreErrorKind::Broken, format!("there is no process {process}"));
         let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(no_process)?;
         let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| no_process())?;
-        let (down, links, clocks, limits) = Default::default();
-        self.all().entry(process).or_insert(Lease { process: handle, requests: 0, down, links, clocks, limits });
+        let (down, links, clocks, limits, programs) = Default::default();
+        let lease = Lease { process: handle, requests: 0, down, links, clocks, limits, programs };
+        self.all().entry(process).or_insert(lease);
         Ok(())
     }
 
-    /// Returns a process other than `process` that has to set back a link, limit or clock of the request, and the node.
-    /// Each of the two would set it back to a value of the other.
+    /// Returns a process other than `process` that has to set back a link, limit, clock or program of the request, and
+    /// the node. Each of the two would set it back to a value of the other.
     pub(super) fn clash(&self, process: u32, request: &LabRequest) -> Option<(u32, usize)> {
         let all = self.all();
         all.get(&process)?;
@@ -74,8 +78,20 @@ impl Leases {
             }
             _ => Vec::new(),
         };
+        let programs: Vec<(usize, PathBuf)> = match request {
+            LabRequest::RestartWith { nodes, .. } => {
+                numbers(cluster, *nodes).filter_map(|number| Some((number, cluster.program(number)?))).collect()
+            }
+            _ => Vec::new(),
+        };
         let mut all = self.all();
         let Some(lease) = all.get_mut(&process) else { return };
+        for (number, before) in clocks {
+            lease.clocks.entry(number).or_insert(before);
+        }
+        for (number, before) in programs {
+            lease.programs.entry(number).or_insert(before);
+        }
         match request {
             LabRequest::Act { act: LabAction::Kill | LabAction::Stop | LabAction::Restart, nodes }
             | LabRequest::RestartWith { nodes, .. } => {
@@ -93,11 +109,6 @@ impl Leases {
             LabRequest::Link { nodes, .. } => {
                 for number in numbers(cluster, *nodes) {
                     lease.links.entry(number).or_insert_with(|| cluster.link(number).unwrap_or_default());
-                }
-            }
-            LabRequest::Clock { .. } => {
-                for (number, before) in clocks {
-                    lease.clocks.entry(number).or_insert(before);
                 }
             }
             LabRequest::Limit { nodes, change, .. } => {
@@ -120,9 +131,12 @@ impl Leases {
         lease.requests = lease.requests.saturating_sub(1);
         match request {
             _ if !is_done => {}
-            LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes }
-            | LabRequest::RestartWith { nodes, .. } => {
+            LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes } => {
                 lease.down.retain(|number, _| !nodes.has(*number));
+            }
+            LabRequest::RestartWith { nodes, program } => {
+                lease.down.retain(|number, _| !nodes.has(*number));
+                lease.programs.retain(|number, before| !nodes.has(*number) || before != program);
             }
             LabRequest::Link { nodes, link } => {
                 lease.links.retain(|number, before| !nodes.has(*number) || before != link);
@@ -150,16 +164,17 @@ impl Leases {
 }
 
 impl Lease {
-    /// Returns true if no fault is left.
+    /// Returns true if no fault is left that the lab heals.
     fn is_whole(&self) -> bool {
         self.down.is_empty() && self.links.is_empty() && self.clocks.is_empty() && self.limits.is_empty()
     }
 
-    /// Returns a node whose link, limit or clock the request would change, and the process has changed.
+    /// Returns a node whose link, limit, clock or program the request would change, and the process has changed.
     fn changed(&self, request: &LabRequest) -> Option<usize> {
         match request {
             LabRequest::Link { nodes, .. } => self.links.keys().copied().find(|number| nodes.has(*number)),
             LabRequest::Clock { nodes, .. } => self.clocks.keys().copied().find(|number| nodes.has(*number)),
+            LabRequest::RestartWith { nodes, .. } => self.programs.keys().copied().find(|number| nodes.has(*number)),
             LabRequest::Limit { nodes, change, .. } => {
                 let mut limits = self.limits.keys().copied();
                 limits.find(|(number, name)| nodes.has(*number) && *name == change.name()).map(|(number, _)| number)
@@ -173,6 +188,7 @@ impl Lease {
         self.down.remove(&number);
         self.links.remove(&number);
         self.clocks.remove(&number);
+        self.programs.remove(&number);
         self.limits.retain(|(other, _), _| *other != number);
     }
 
@@ -225,11 +241,13 @@ mod tests {
         let change = |by_ns| Some(ClockChange { by_ns, drift_ppm: 0 });
         let clock = |nodes| LabRequest::Clock { nodes, change: change(7) };
         let limit = |change| LabRequest::Limit { nodes: Nodes::All, change, given: String::new() };
+        let with = |program: &str| LabRequest::RestartWith { nodes: Nodes::One(3), program: program.into() };
         let is_refused = |process, request: LabRequest| leases.clash(process, &request).is_some();
         assert!(!is_refused(second, clock(Nodes::All)));
         if let Some(lease) = leases.all().get_mut(&first) {
             lease.clocks.insert(1, None);
             lease.links.insert(2, Link::default());
+            lease.programs.insert(3, "/former".into());
             lease.limits.insert((0, LimitChange::Memory(None).name()), LimitChange::Memory(None));
         }
         assert_eq!(leases.clash(second, &clock(Nodes::All)), Some((first, 1)));
@@ -238,6 +256,11 @@ mod tests {
         assert!(is_refused(second, LabRequest::Link { nodes: Nodes::One(2), link: Link::CUT }));
         assert!(is_refused(second, limit(LimitChange::Memory(Some(1)))));
         assert!(!is_refused(second, limit(LimitChange::Cpus(None))));
+        assert!(is_refused(second, with("/newer")) && !is_refused(first, with("/newest")));
+        leases.after(first, &with("/newest"), true);
+        assert!(is_refused(second, with("/newer")), "the first process has still to set it back");
+        leases.after(first, &with("/former"), true);
+        assert!(!is_refused(second, with("/newer")));
         // Set back to what it was.
         leases.after(first, &LabRequest::Clock { nodes: Nodes::One(1), change: None }, true);
         assert!(!is_refused(second, clock(Nodes::All)));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Link, LinkWays, StoreErrorKind};
+use plimsoll_core::{Link, LinkPeers, LinkWays, StoreErrorKind};
 use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::{Host, Network};
 
@@ -276,7 +276,7 @@ fn a_host_that_is_cut_from_clients_still_reaches_other_hosts() {
     let mut before = from_load(10_000).unwrap();
     before.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     round_trip(&mut before, 3);
-    two.set_link(Link { clients_only: true, ..Link::CUT }).unwrap();
+    two.set_link_to(Link { peers: LinkPeers::Clients, ..Link::CUT }, network.address()).unwrap();
     assert!(from_load(500).is_err(), "no packet of the load host arrives");
     before.write_all(b"x").unwrap();
     assert!(before.read_exact(&mut [0]).is_err(), "nor one of a connection that was there");
@@ -287,6 +287,24 @@ fn a_host_that_is_cut_from_clients_still_reaches_other_hosts() {
     before.read_exact(&mut [0]).unwrap();
     round_trip(&mut before, 3);
     from_load(10_000).unwrap();
+}
+
+#[test]
+fn two_hosts_that_are_cut_from_each_other_still_reach_a_third() {
+    let ((one, two), (third, _fourth)) = (pair(), pair());
+    let mut before = connect(&one, &two);
+    round_trip(&mut before, 3);
+    two.set_link_to(Link { peers: LinkPeers::Node(0), ..Link::CUT }, one.address()).unwrap();
+    before.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    before.write_all(b"x").unwrap();
+    assert!(before.read_exact(&mut [0]).is_err(), "no packet between the two arrives");
+    for (from, to) in [(&third, &two), (&two, &third), (&one, &third), (&third, &one)] {
+        round_trip(&mut connect(from, to), 3);
+    }
+    two.set_link(Link::default()).unwrap();
+    before.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    before.read_exact(&mut [0]).unwrap();
+    round_trip(&mut before, 3);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::link::bits;
-use plimsoll_core::{LimitChange, Link, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
 
 use super::{FaultAction, FaultTime, Mistake, VERBS};
 use crate::clock::parse_clock;
@@ -46,6 +46,11 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
     match (*verb, rest) {
         ("add", [] | ["node"]) => return Ok(FaultAction::Add),
         ("add", _) => return Err(("`add` adds one node".to_owned(), Some("write \"add node at 10s\"".to_owned()))),
+        ("remove", [] | ["node"]) => return Ok(FaultAction::Remove),
+        ("remove", _) => {
+            let help = Some("write \"remove node at 20s\"".to_owned());
+            return Err(("`remove` removes the node that joined last".to_owned(), help));
+        }
         ("disk", words) => {
             let words = words.join(" ");
             let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
@@ -59,12 +64,9 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         ("restart", rest) => return restart(on, rest),
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
-        ("cut", ["from", "clients"]) => return Ok(FaultAction::Link(on, Link { clients_only: true, ..Link::CUT })),
+        ("cut", ["from", peers @ ..]) => return cut_from(on, peers),
         ("cut", [word, ..]) => {
-            let help = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), or \
-                        \"cut node 2 from clients at 10s\"";
-            let help = Some(help.to_owned());
-            return Err((format!("`{}` has no meaning in `cut`", short(word)), help));
+            return Err((format!("`{}` has no meaning in `cut`", short(word)), Some(CUTS.to_owned())));
         }
         ("link" | "limit" | "clock" | "storm" | "neighbour", _) => {}
         (verb, rest) => no_more(verb, rest)?,
@@ -86,6 +88,30 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             _ => return Err(("a fault changes one limit".to_owned(), Some("write cpus=0.5".to_owned()))),
         },
     })
+}
+
+/// Advice on the words of cuts.
+const CUTS: &str = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), \
+                    \"cut node 2 from clients at 10s\" or \"cut node 2 from node 3 at 10s\"";
+
+/// Parses the other end of a cut: `clients`, or `node 3`.
+fn cut_from(on: NodeChoice, peers: &[&str]) -> Result<FaultAction, Mistake> {
+    let peers = match peers {
+        ["clients"] => LinkPeers::Clients,
+        ["node", number] => match number.parse::<u32>() {
+            Ok(number) if on == NodeChoice::Number(number) => {
+                let help = Some("name two nodes: cut node 1 from node 2".to_owned());
+                return Err((format!("node {number} cannot be cut from itself"), help));
+            }
+            Ok(number) if number > 0 => LinkPeers::Node(number as usize - 1),
+            _ => return Err((format!("`{}` is no number of a node", short(number)), Some(CUTS.to_owned()))),
+        },
+        other => {
+            let given = [&["from"], other].concat().join(" ");
+            return Err((format!("`{}` names neither clients nor a node", short(&given)), Some(CUTS.to_owned())));
+        }
+    };
+    Ok(FaultAction::Link(on, Link { peers, ..Link::CUT }))
 }
 
 /// Parses the words of a restart behind its nodes: `rolling`, `with /opt/newer/bin/server`, both or none.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::view::{FailoverView, FaultView, FormulaState};
+use plimsoll_analysis::view::{BacklogView, FailoverView, FaultView, FormulaState};
 use plimsoll_analysis::{failover, number};
 use plimsoll_core::TICK_NS;
 
@@ -11,16 +11,21 @@ use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
 /// Lists the faults with their effects, and the spread of those that were repeated.
 pub fn faults(view: &RunView) -> Body<'_> {
-    let mut body = Body::noted(
-        "times from the beginning of each fault; >: had not ended when the next fault began or observation ended",
-    );
+    let timeouts = match view.faults.iter().any(|one| one.outage_is_timeout) {
+        true => "; ≤: clients waited for the time-out of operations, and the store may have been back earlier",
+        false => "",
+    };
+    let mut body = Body::noted(format!(
+        "times from the beginning of each fault; >: had not ended when the next fault began or observation ended\
+         {timeouts}"
+    ));
     let places: BTreeSet<(&str, &str)> = view.faults.iter().map(|one| (&*one.trial, &*one.phase)).collect();
     let seconds = |time_s: Option<f64>| -> Cell { or_none(time_s.map(number::seconds)).into() };
     let named = |one: &FaultView| {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 11] = [
+    let columns: [ColumnOf<'_, FaultView>; 13] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -29,6 +34,9 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("no answer"), &|one| match (one.outage_s, one.outage_open) {
             (Some(outage_s), true) => Tone::Bad.text(format!("> {}", number::seconds(outage_s))).into(),
             (Some(0.0), false) => Tone::Good.text("0").into(),
+            (Some(outage_s), false) if one.outage_is_timeout => {
+                Tone::Strong.text(format!("≤ {}", number::seconds(outage_s))).into()
+            }
             (Some(outage_s), false) => Tone::Strong.text(number::seconds(outage_s)).into(),
             (None, _) => NONE.into(),
         }),
@@ -41,6 +49,8 @@ pub fn faults(view: &RunView) -> Body<'_> {
             }
             (None, None) => NONE.into(),
         }),
+        (numbers("goals held").when(view.faults.iter().any(|one| !one.missed.is_empty())).spare(5), &goals),
+        (numbers("backlog gone").when(view.faults.iter().any(|one| one.backlog.is_some())).spare(4), &backlog),
         (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
             one.failover.as_ref().map_or(NONE.into(), formula)
         }),
@@ -55,16 +65,36 @@ pub fn faults(view: &RunView) -> Body<'_> {
     body
 }
 
-/// Returns the time until a client noticed; `slower` if only throughput fell, and `no client` if it is known that nothing
+/// Returns the time until a client noticed; `slower` if only throughput fell or a goal was missed, and `no client` if it is known that nothing
 /// changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
         // The first tick.
         Some(noticed_s) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
         Some(noticed_s) => number::seconds(noticed_s).into(),
-        None if one.is_slower() => "slower".into(),
+        None if one.is_slower() || !one.missed.is_empty() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
+    }
+}
+
+/// Returns the time until all goals that were missed held again; 0 if none was.
+fn goals(one: &FaultView) -> Cell {
+    if let Some(open) = one.missed.iter().find(|goal| goal.held_s.is_none()) {
+        return Tone::Bad.text(format!("> {}", number::seconds(open.observed_s))).into();
+    }
+    match one.missed.iter().filter_map(|goal| goal.held_s).max_by(f64::total_cmp) {
+        None => Tone::Good.text("0").into(),
+        Some(held_s) => Tone::Strong.text(number::seconds(held_s)).into(),
+    }
+}
+
+/// Returns the time until the backlog was worked off; 0 without one.
+fn backlog(one: &FaultView) -> Cell {
+    match one.backlog {
+        None => Tone::Good.text("0").into(),
+        Some(BacklogView { gone_s: Some(gone_s), .. }) => Tone::Strong.text(number::seconds(gone_s)).into(),
+        Some(BacklogView { observed_s, .. }) => Tone::Bad.text(format!("> {}", number::seconds(observed_s))).into(),
     }
 }
 

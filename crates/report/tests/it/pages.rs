@@ -3,7 +3,7 @@
 use base64::Engine;
 use plimsoll_analysis::view::{EventClass, Line, Panel};
 use plimsoll_analysis::{RunView, view};
-use plimsoll_record::data::{AnswerSentence, PhaseKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{AnswerSentence, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run};
 use serde_json::Value;
 
 use crate::{faulted, recorded, study};
@@ -391,6 +391,15 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     (run.trials[0].faults[0].taken_ns, run.trials[0].faults[0].healed_ns) = (None, None);
     let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
     assert_eq!(not_known[2..], ["–", "–", "–", "–", "0", "8", "–"]);
+
+    let mut owing = faulted::killed_primary();
+    owing.trials[0].phases[0].slices[8].due_unsent = 800;
+    let what = GoalKind::named("p99").unwrap();
+    owing.header.goals = vec![Goal { what, of: None, limit: 5e6, unit: "ns".into() }];
+    owing.trials[0].phases[0].slices[9].histograms = vec![study::served(1, study::times([(9_000_000, 900)]))];
+    let owing = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&owing), false, 180));
+    // The goal held after three seconds, and the backlog was gone after two.
+    assert_eq!(owing[4..9], ["1.37 s", "1.37 s", "3.00 s", "2.00 s", "0"]);
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));

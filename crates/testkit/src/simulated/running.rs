@@ -397,6 +397,7 @@ impl Running<'_> {
             schedule.fill(end_ns);
         }
         self.errors.sort_by_key(|error| Reverse(error.count));
+        let each_until_ns = plimsoll_drive::first_operations(&mut self.each, u64::MAX, self.drive.spec.each_max);
         DriveResult {
             start_ns: self.slicing.start_ns,
             measured_from_ns: self.slicing.warmup_end_ns.min(end_ns),
@@ -410,6 +411,7 @@ impl Running<'_> {
             due: self.schedule.map_or(0, |schedule| schedule.counted),
             stop,
             each: self.each,
+            each_until_ns,
             errors: self.errors,
             late: self.model.late,
             ..DriveResult::default()

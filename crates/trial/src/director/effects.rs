@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, NodeChoice, Nodes, ProgramChange, Servers, Span};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -18,8 +18,8 @@ use crate::sink::Told;
 /// Results of the beginning of a fault.
 #[derive(Default)]
 pub(super) struct Begun {
-    /// Name of a node that joined.
-    pub(super) joined: Option<String>,
+    /// Name of a node that joined or left.
+    pub(super) node: Option<String>,
     /// Links, limits and errors of clocks before, by node.
     pub(super) links: Vec<(usize, Link)>,
     pub(super) limits: Vec<(usize, LimitChange)>,
@@ -107,7 +107,18 @@ impl Director<'_> {
                 let (number, took) = self.with_progress(move |number| !known.contains(&number), add)?;
                 self.directed().add(number, took.as_secs_f64());
                 self.servers_are_new()?;
-                begun.joined = Some(format!("node {}", number + 1));
+                begun.node = Some(format!("node {}", number + 1));
+            }
+            FaultAction::Remove => {
+                let last = self.directed().added.last().copied();
+                let number = last.ok_or_else(|| {
+                    TrialError::usage("no node has joined that could leave").next("add one earlier: add node at 10s")
+                })?;
+                (self.tell)(Told::Note(format!("removing node {}", number + 1)))?;
+                self.servers()?.remove(number)?;
+                self.directed().remove(number);
+                self.servers_are_new()?;
+                begun.node = Some(format!("node {}", number + 1));
             }
             FaultAction::Storm(_, connections) => {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
@@ -167,6 +178,7 @@ impl Director<'_> {
             | FaultAction::Promote(_)
             | FaultAction::Reset(_)
             | FaultAction::Add
+            | FaultAction::Remove
             | FaultAction::Work(..) => Ok(()),
             FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
         }
@@ -200,11 +212,8 @@ impl Director<'_> {
     /// again. Returns the changes of programs.
     fn restart_in_turn(&self, program: Option<&Path>) -> Result<Vec<ProgramChange>, TrialError> {
         let servers = self.servers()?;
-        let primary = servers.chosen(NodeChoice::Primary)?;
-        let mut numbers: Vec<usize> = servers.present()?.iter().map(|node| node.number).collect();
-        numbers.sort_by_key(|number| primary == Nodes::One(*number));
         let mut changes = Vec::new();
-        for number in numbers {
+        for number in servers.rolling_order()? {
             changes.extend(self.restart(Nodes::One(number), program)?);
             servers.start(Nodes::All)?;
             self.servers_are_new()?;

@@ -236,6 +236,7 @@ impl Phases {
                 workers: 1,
                 rate_per_s: None,
                 stages: Vec::new(),
+                op_timeout_ns: None,
                 finds_warmup: false,
                 start_ns,
             },
