@@ -79,4 +79,4 @@ pub use queued::{ForkedSink, QueuedSink};
 pub use run::{Ended, RunSpec, remove_data, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;
-pub use watched::{WatchSpec, WatchedLog, watch};
+pub use watched::{WatchSpec, WatchedLog, WatchedServer, watch};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use plimsoll_core::sampler::FINE_INTERVAL;
+use plimsoll_core::sampler::{FINE_INTERVAL, STORE};
 use plimsoll_core::{Probe, Reading, SampleValue, Sampler, StoreErrorKind};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
@@ -65,8 +65,9 @@ impl ReadingRecorder<'_> {
         let mut following = Following { stops: Vec::new(), threads: Vec::new() };
         for group in groups {
             let (stop, stopped) = channel();
+            let is_of_store = group.iter().any(|(name, _)| *name == STORE);
             let thread = std::thread::Builder::new()
-                .name("sampler".to_owned())
+                .name(if is_of_store { "counters" } else { "sampler" }.to_owned())
                 .spawn_scoped(scope, move || self.follow(group, &stopped))
                 .map_err(|error| io_error("a sampling thread", &error))?;
             following.stops.push(stop);

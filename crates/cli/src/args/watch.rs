@@ -15,13 +15,15 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll watch access.log --log-unit us        Apache's %D, a whole number in microseconds
   plimsoll watch access.log --follow --pid $(pgrep -o nginx) --for 10m
   plimsoll watch --cgroup system.slice/postgresql.service --for 60s
+  plimsoll watch --on postgres://me@db1/shop --for 10m          the server's own counters and lock waits
   plimsoll watch postgresql.csv --log-format postgres
 
 Formats of logs: access (common and combined format of Apache, nginx and Varnish, with a response time behind it),
 haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual
 machine), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
 
-Exit codes: 0 all goals held, or there was none; 1 a goal missed or not measured; 2 no log of a known format.";
+Exit codes: 0 all goals held, or there was none; 1 a goal missed or not measured; 2 no log of a known format; 3 a server
+that cannot be reached.";
 
 /// Options of `watch`.
 #[derive(Debug, Args)]
@@ -29,8 +31,8 @@ pub struct WatchArgs {
     /// Logs: files, directories with the files of one log, or `-` for standard input.
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid
-    /// and --cgroup.
+    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid,
+    /// --cgroup and --on.
     #[arg(long, short = 'F', requires = "logs")]
     pub follow: bool,
     /// Watch the machine and this process, with its descendants, until it ends; may be repeated.
@@ -39,6 +41,12 @@ pub struct WatchArgs {
     /// Watch the machine and the processes of a control group: a directory, or a path below /sys/fs/cgroup.
     #[arg(long, value_name = "PATH")]
     pub cgroup: Option<PathBuf>,
+    /// Watch the counters of a running server: a URL. Nothing is changed there.
+    #[arg(long, value_name = "URL")]
+    pub on: Option<String>,
+    /// File whose first line is the password for --on.
+    #[arg(long, value_name = "FILE", requires = "on")]
+    pub password_file: Option<PathBuf>,
     /// Duration of watching live [default: until Ctrl-C].
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,

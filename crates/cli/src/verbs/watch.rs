@@ -1,4 +1,4 @@
-//! `plimsoll watch`: operations from logs and readings of processes, without a load.
+//! `plimsoll watch`: operations from logs, readings of processes and counters of servers, without a load.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use plimsoll_core::{Catalogue, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
 use plimsoll_record::data::Goal;
-use plimsoll_trial::{TrialError, WatchSpec, WatchedLog};
+use plimsoll_trial::{TrialError, WatchSpec, WatchedLog, WatchedServer};
 
 use crate::args::WatchArgs;
+use crate::plans::Passwords;
 use crate::progress::Progress;
 use crate::verbs::drive::{goal_and_limit, goal_parts};
 use crate::verbs::run;
@@ -24,9 +25,10 @@ const NAME_MAX: usize = 200;
 
 /// Watches, and reports as `plimsoll run` does. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
-    if args.logs.is_empty() && args.pid.is_empty() && args.cgroup.is_none() {
-        return Err(TrialError::usage("nothing to watch was named")
-            .next("name a LOG, a process with --pid PID, or a control group with --cgroup PATH"));
+    if args.logs.is_empty() && args.pid.is_empty() && args.cgroup.is_none() && args.on.is_none() {
+        return Err(TrialError::usage("nothing to watch was named").next(
+            "name a LOG, a process with --pid PID, a control group with --cgroup PATH, or a server with --on URL",
+        ));
     }
     if let Some(name) = args.name.as_deref().filter(|name| name.trim().is_empty() || name.chars().count() > NAME_MAX) {
         let what = format!("--name {}", shown::clean(&shown::short(name)));
@@ -37,7 +39,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
     let goals = args.goal.iter().map(|given| goal(given)).collect::<Result<Vec<_>, _>>()?;
-    let is_live = args.follow || !args.pid.is_empty() || args.cgroup.is_some();
+    let is_live = args.follow || !args.pid.is_empty() || args.cgroup.is_some() || args.on.is_some();
     if length.is_some() && !is_live {
         return Err(TrialError::usage("--for is the duration of watching live, and a log that is there is read whole")
             .next("leave --for out, or add --follow"));
@@ -49,7 +51,12 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     let tag = run::tag(output)?;
     let group = args.cgroup.as_deref().map(group);
     let logs = logs(args)?;
-    let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
+    let server = args.on.as_deref().map(|url| server(url, args.password_file.as_deref())).transpose()?;
+    let watched = match server.as_ref().and_then(|server| catalogue.store_of(&server.url)) {
+        Some(kind) if args.pid.is_empty() && group.is_none() => kind.spec().name.to_owned(),
+        _ => processes(&args.pid, group.as_deref()),
+    };
+    let label = args.name.clone().unwrap_or(watched);
     let runs_dir = plimsoll_record::default_runs_dir()?;
     let stop = interrupt::of_command();
     let unit = args.log_unit.as_deref().and_then(TimeUnit::named);
@@ -66,6 +73,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         follow: args.follow,
         pids: &args.pid,
         group: group.as_deref(),
+        server: server.as_ref(),
         label: &label,
         length,
         goals: &goals,
@@ -80,6 +88,15 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }
+}
+
+/// Returns the server with this URL.
+fn server(url: &str, password_file: Option<&Path>) -> Result<WatchedServer, TrialError> {
+    let given = [url.to_owned()];
+    let passwords = Passwords::of_options(password_file, &[&given[..]])?;
+    let url = plimsoll_plan::split_password(url).0;
+    let login = passwords.of(&url);
+    Ok(WatchedServer { url, login })
 }
 
 /// Returns the logs, each with a name of its own.

@@ -1,4 +1,4 @@
-//! `plimsoll watch`: logs that are there, a log that grows, and a process.
+//! `plimsoll watch`: logs that are there, a log that grows, a process, and a running server.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use plimsoll_core::Utc;
 
 use crate::bench::{Guarded, Place, wait_for};
+use crate::servers::Redis;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -169,6 +170,9 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --goal lost=0"), "has no such figure"),
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
+        ("watch --on nowhere".to_owned(), "--on nowhere: this is not the URL of a running server"),
+        ("watch --on postgres".to_owned(), "--on postgres: this is not the URL of a running server"),
+        ("watch --on http://127.0.0.1:1/".to_owned(), "a server of http has no counters … --pid"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
         ("watch --cgroup /etc".to_owned(), "/etc is no control group"),
         (format!("watch {damaged}"), "gzip -t"),
@@ -324,4 +328,22 @@ fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     child.signal(rustix::process::Signal::INT);
     wait_for("the end", Duration::from_secs(20), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.ended().code, Some(0));
+}
+
+#[test]
+fn the_counters_of_a_running_server_are_watched_and_its_data_stays_as_it_is() {
+    let place = Place::new();
+    let server = Redis::start(place.path());
+    server.ask(&["SET", "mine", "1"]);
+    place.recording(&["watch", "--on", &server.url(), "--for", "4s"]).ended().expect(0).says("no goal was set");
+    assert_eq!((server.ask(&["DBSIZE"]), server.ask(&["GET", "mine"])), ("1".to_owned(), "1".to_owned()));
+    let store = place.report()["plots"]["store"].to_string();
+    assert!(store.replace('_', " ").contains("used memory"), "{store}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named_before_anything_is_recorded() {
+    let place = Place::new();
+    place.line("watch --on redis://127.0.0.1:1/").expect(3);
+    assert!(place.all_runs().is_empty(), "nothing was recorded");
 }

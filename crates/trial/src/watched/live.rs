@@ -1,26 +1,26 @@
-//! Watching live: a log that grows, and processes.
+//! Watching live: a log that grows, processes, and the counters of a server.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use plimsoll_analysis::fold::Fold;
-use plimsoll_core::NodeSite;
+use plimsoll_core::sampler::STORE;
+use plimsoll_core::{NodeSite, OpenOptions, Probe, Sampler, Target, Waits, waits};
 use plimsoll_drive::Clock;
 use plimsoll_logs::{LogText, SliceTable, TableSlice};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{EventClass, Level, RunState};
-use plimsoll_sample::{ServerProcesses, start_of};
+use plimsoll_sample::{Named, ServerProcesses, start_of};
 
-use super::{LogTime, SLICE, Samples, WatchSpec, Watched, new_text, notices, unknown};
+use super::{LogTime, SLICE, Samples, WatchSpec, Watched, WatchedServer, new_text, notices, unknown};
 use crate::error::{TrialError, io_error};
 use crate::log_file::{Followed, Grammar, Stoppable, feed, locked};
 use crate::run::{self, Ended, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
-use crate::watch::ReadingRecorder;
+use crate::watch::{Following, ReadingRecorder, StoreCounters};
 
 /// Time after the end of a slice in which lines of its operations may still be written, in microseconds.
 const GRACE_US: i64 = 2_000_000;
@@ -40,6 +40,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
             .or_else(|| Grammar::of_messages(&head, spec.catalogue));
         followed = Some((grammar.ok_or_else(|| unknown(&log.path, &head, spec.catalogue))?, reader, head));
     }
+    let mut probes = spec.server.map(|server| probes(spec, server, sink)).transpose()?.unwrap_or_default();
     let server = ServerProcesses::default();
     let watched_pids: Vec<(u32, Option<u64>)> = spec.pids.iter().map(|pid| (*pid, start_of(*pid))).collect();
     if let Some((pid, _)) = watched_pids.iter().find(|(_, start)| start.is_none()) {
@@ -65,6 +66,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     let place = match (log, spec.group) {
         (Some(log), _) => log.path.display().to_string(),
         (None, Some(group)) => group.display().to_string(),
+        (None, None) if roots.is_empty() => spec.server.map(|server| server.url.clone()).unwrap_or_default(),
         (None, None) => format!("pid {}", roots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
     };
     let grammar = followed.as_ref().map(|(grammar, ..)| *grammar);
@@ -83,15 +85,18 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     if let (Some((_, _, head)), Some(text)) = (&followed, &text) {
         locked(text).learn(head);
     }
+    let counters = counters(spec, &sinks, &mut probes);
     let now_us = || run::wall_ns() / 1_000;
     let (mut ordinal, mut end_ns, mut look_ns) = (0, 0, 0);
     let result = std::thread::scope(|scope| -> Result<(), TrialError> {
-        let (stop, stopped) = channel::<()>();
         let readings = ReadingRecorder { sinks: &sinks, label: "", slice: SLICE };
-        let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        let sampling = thread("sampler")
-            .spawn_scoped(scope, move || readings.follow(samplers, &stopped))
-            .map_err(|error| io_error("the sampling thread", &error))?;
+        let sampling = readings.follow_each(scope, plimsoll_sample::groups(samplers))?;
+        let mut counting = Vec::new();
+        for counters in counters {
+            let of_server = counters.watch;
+            let group: Named<'_> = vec![(STORE, Box::new(counters) as Box<dyn Sampler + '_>)];
+            counting.push(of_server.follow_each(scope, vec![group])?);
+        }
         let reading = match (&mut followed, &text) {
             (Some((grammar, reader, _)), Some(text)) => {
                 let (grammar, over) = (*grammar, &over);
@@ -99,7 +104,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
                     let mut source = Stoppable { source: reader, stop: over };
                     feed(&mut source, grammar, text, Some(&now_us))
                 };
-                let begun = thread("log").spawn_scoped(scope, read);
+                let begun = std::thread::Builder::new().name("log".to_owned()).spawn_scoped(scope, read);
                 Some(begun.map_err(|error| io_error("the thread of the log", &error)).inspect_err(|_| {
                     over.store(true, Ordering::SeqCst);
                 })?)
@@ -144,9 +149,8 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
         };
         let result = seen();
         over.store(true, Ordering::SeqCst);
-        drop(stop);
-        // Threads that panicked have already said so on stderr.
-        let _ = sampling.join();
+        sampling.end();
+        counting.into_iter().for_each(Following::end);
         match reading.map(|reading| reading.join()) {
             None | Some(Ok(Ok(()))) => result,
             Some(Ok(Err(error))) if error.kind() == std::io::ErrorKind::InvalidData => {
@@ -178,6 +182,40 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     sinks.show(&Told::EndRun(state.clone(), end_ns));
     let recording = recorder.finish(state, end_ns)?;
     Ok(Ended { recording, result })
+}
+
+/// Returns the readers of a running server's counters.
+///
+/// # Errors
+/// A URL of no store, a server that cannot be reached, or one without counters.
+fn probes(spec: &WatchSpec<'_>, server: &WatchedServer, sink: &dyn Sink) -> Result<Vec<Probe>, TrialError> {
+    let url = &server.url;
+    let kind = spec.catalogue.store_of(url).filter(|_| url.contains("://")).ok_or_else(|| {
+        TrialError::usage(format!("--on {url}: this is not the URL of a running server"))
+            .next("write it as SCHEME://user@host/database; `plimsoll list stores` shows the schemes")
+    })?;
+    let (name, params) = (kind.spec().name, plimsoll_plan::defaults(kind.spec().params));
+    if kind.counters(&params).is_empty() {
+        return Err(TrialError::usage(format!("--on {url}: a server of {name} has no counters that can be read"))
+            .next("watch its log, or its process with --pid"));
+    }
+    let (address, password) = server.login.clone();
+    let options = OpenOptions {
+        target: Target::Attach { url: address, password },
+        params,
+        run_id: String::new(),
+        waits: Waits::new(waits::ANSWER, waits::WORK, Arc::clone(spec.stop)),
+    };
+    // Nothing is made there, so that nothing has to be removed: the store is not closed.
+    Ok(kind.open(options, &mut |text| sink.take(&Told::Note(text.to_owned())))?.probes())
+}
+
+/// Returns the counters that `probes` read, under the name of the server.
+fn counters<'a>(spec: &WatchSpec<'a>, sinks: &'a Sinks<'a>, probes: &'a mut [Probe]) -> Vec<StoreCounters<'a>> {
+    let kind = spec.server.and_then(|server| spec.catalogue.store_of(&server.url));
+    let watch = ReadingRecorder { sinks, label: kind.map_or("", |kind| kind.spec().name), slice: SLICE };
+    let is_alone = probes.len() == 1;
+    probes.iter_mut().map(|probe| StoreCounters { watch, probe, trial: 0, is_alone, has_failed: false }).collect()
 }
 
 /// Returns the end of the slice that contains the end of the run.
