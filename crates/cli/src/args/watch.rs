@@ -19,8 +19,8 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll watch postgresql.csv --log-format postgres
 
 Formats of logs: access (common and combined format of Apache, nginx and Varnish, with a response time behind it),
-haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (unified log of a Java virtual
-machine), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
+haproxy (option httplog), ldap (389 Directory Server; slapd with the level stats), gc (a Java virtual machine, from
+version 8 on), postgres and mariadb (durations of statements). Without --log-format the first lines decide.
 
 Exit codes: 0 all goals held, or there was none; 1 a goal missed or not measured; 2 no log of a known format; 3 a server
 that cannot be reached.";
