@@ -51,10 +51,7 @@ impl SlowLog {
 
 /// Returns the readings of a slow log: the number of its entries, and the longest time in seconds.
 pub(crate) fn readings(node: &str, count: f64, longest_s: f64) -> Vec<Reading> {
-    vec![
-        Reading::total(node, "slow_commands", "", count),
-        Reading::level(node, "slowest_command", "s", longest_s),
-    ]
+    vec![Reading::total(node, "slow_commands", "", count), Reading::level(node, "slowest_command", "s", longest_s)]
 }
 
 /// Returns the id and the time in microseconds of an entry.
