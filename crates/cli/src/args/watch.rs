@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::args::OutputArgs;
+use crate::args::Telling;
 
 /// End of the help: examples.
 pub const EXAMPLES: &str = "Examples:
@@ -13,6 +13,7 @@ pub const EXAMPLES: &str = "Examples:
   plimsoll watch access.log gc.log               each log is a trial, on one time axis
   zcat old/*.gz | plimsoll watch - --name shop
   plimsoll watch access.log --log-unit us        Apache's %D, a whole number in microseconds
+  plimsoll watch access.log --follow --live      response times, errors and a heat map in the terminal
   plimsoll watch access.log --follow --pid $(pgrep -o nginx) --for 10m
   plimsoll watch --cgroup system.slice/postgresql.service --for 60s
   plimsoll watch --on postgres://me@db1/shop --for 10m          the server's own counters and lock waits
@@ -68,7 +69,7 @@ pub struct WatchArgs {
     /// Goal: p99=20ms, GET.p99.9=1s, mean=5ms, errors=0.1%, status.5xx=0.1%, rate=100/s; may be repeated.
     #[arg(long, value_name = "NAME=LIMIT")]
     pub goal: Vec<String>,
-    /// Progress, output and tag. Displays and servers of figures are not available.
+    /// Progress, output, tag and, while something is watched live, displays.
     #[command(flatten)]
-    pub output: OutputArgs,
+    pub telling: Telling,
 }

@@ -9,9 +9,10 @@ use plimsoll_core::{Catalogue, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
 use plimsoll_record::data::Goal;
-use plimsoll_trial::{TrialError, WatchSpec, WatchedLog, WatchedServer};
+use plimsoll_trial::{Sink, TrialError, WatchSpec, WatchedLog, WatchedServer};
 
 use crate::args::WatchArgs;
+use crate::listen::{self, Listening};
 use crate::plans::Passwords;
 use crate::progress::Progress;
 use crate::verbs::drive::{goal_and_limit, goal_parts};
@@ -34,7 +35,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         let what = format!("--name {}", shown::clean(&shown::short(name)));
         return Err(TrialError::usage(what).next(format!("write a name of 1 to {NAME_MAX} characters")));
     }
-    let output = &args.output;
+    let (telling, output) = (&args.telling, &args.telling.output);
     let every = output.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
     let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
@@ -43,6 +44,14 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     if length.is_some() && !is_live {
         return Err(TrialError::usage("--for is the duration of watching live, and a log that is there is read whole")
             .next("leave --for out, or add --follow"));
+    }
+    let display =
+        [("--live", telling.live), ("--listen", telling.listen.is_some()), ("--gadget", telling.gadget.is_some())];
+    if let Some((option, _)) = display.into_iter().find(|(_, is_given)| *is_given && !is_live) {
+        return Err(TrialError::usage(format!(
+            "{option} shows what goes on now, and a log that is there is read whole"
+        ))
+        .next(format!("leave {option} out, or add --follow")));
     }
     if is_live && args.logs.len() > 1 {
         return Err(TrialError::usage("several logs were named, and one can be followed at a time")
@@ -58,6 +67,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
     };
     let label = args.name.clone().unwrap_or(watched);
     let runs_dir = plimsoll_record::default_runs_dir()?;
+    let listening = listen::start(telling.listen.as_deref())?;
     let stop = interrupt::of_command();
     let unit = args.log_unit.as_deref().and_then(TimeUnit::named);
     let spec = WatchSpec {
@@ -83,8 +93,11 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         tag,
     };
     let progress = Progress::new(output.quiet, every, output.json.then(|| Arc::clone(&stop)));
-    let ended = plimsoll_trial::watch(&spec, &progress)?;
-    match run::conclude(&ended.recording, ended.result, output)? {
+    let work = |sink: &dyn Sink| plimsoll_trial::watch(&spec, sink);
+    let ended = run::displayed(telling, &progress, listening.as_ref(), work)?;
+    let concluded = run::conclude(&ended.recording, ended.result, output);
+    listening.into_iter().for_each(Listening::end);
+    match concluded? {
         (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }

@@ -13,6 +13,7 @@ use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
+use crate::watch::{append, line, now_s};
 
 /// Beginning and end of the alternate screen.
 const ENTER: &str = "\u{1b}[?1049h";
@@ -208,6 +209,25 @@ fn q_leaves_the_display_and_the_run_goes_on_with_progress_lines() {
     pty.press("\u{3}");
     wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_log_that_is_followed_is_shown_while_it_grows() {
+    let (place, pty) = (Place::new(), Pty::new(80, 24));
+    let log = place.path().join("access.log");
+    append(&log, &line(now_s(), "GET /before", 200, 2_000));
+    let mut child = pty.start(&place, TERM, &["watch", log.to_str().unwrap(), "--follow", "--live"]);
+    wait_for("a percentile", LIMIT, || {
+        append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(20));
+        pty.screen().iter().any(|line| line.starts_with("slice") && line.contains(" ms"))
+    });
+    pty.press(" ");
+    wait_for("the pause", LIMIT, || pty.screen().iter().any(|line| line.starts_with("PAUSED · access.log")));
+    child.signal(Signal::INT);
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    wait_for("the report", LIMIT, || pty.text().contains("recording  "));
+    assert!(pty.text().contains(LEAVE) && pty.is_restored());
 }
 
 #[test]

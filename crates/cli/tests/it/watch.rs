@@ -14,7 +14,7 @@ use crate::servers::Redis;
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A line of an access log at so many seconds since 1970, with the response time in microseconds.
-fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
+pub fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
     let month = MONTHS[month as usize - 1];
     let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
@@ -151,9 +151,9 @@ fn what_cannot_be_watched_is_named() {
         ("watch".to_owned(), "--cgroup PATH"),
         ("watch /nonexistent/access.log".to_owned(), "name a log"),
         ("watch /nonexistent/access.log --follow".to_owned(), "name a log"),
-        (format!("watch {log} --live"), "--live"),
+        (format!("watch {log} --live"), "leave --live out, or add --follow"),
         (format!("watch {log} --name {}", "x".repeat(201)), "write a name of 1 to 200 characters"),
-        (format!("watch {log} --listen 0.0.0.0:9999"), "it is an option of run, drive"),
+        (format!("watch {log} --listen"), "leave --listen out, or add --follow"),
         (format!("watch {log} --gadget /dev/nope"), "--gadget"),
         (format!("watch {packed}"), "xzcat"),
         (format!("watch {syslog}"), "written by syslog"),
@@ -248,11 +248,11 @@ fn the_part_of_a_pipe_that_was_read_counts_when_the_user_ends_it() {
     assert_eq!(counts(&place), [Some(2_000)]);
 }
 
-fn now_s() -> i64 {
+pub fn now_s() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64
 }
 
-fn append(path: &Path, text: &str) {
+pub fn append(path: &Path, text: &str) {
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
