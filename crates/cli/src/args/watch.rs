@@ -32,8 +32,8 @@ pub struct WatchArgs {
     /// Logs: files, directories with the files of one log, or `-` for standard input.
     #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
-    /// Follow the log from its end on, also through rotation, until Ctrl-C or for the time of --for. Implied by --pid,
-    /// --cgroup and --on.
+    /// Follow the log from its end on, also through rotation and into new files of a directory, until Ctrl-C or for the
+    /// time of --for. Implied by --pid, --cgroup and --on.
     #[arg(long, short = 'F', requires = "logs")]
     pub follow: bool,
     /// Watch the machine and this process, with its descendants, until it ends; may be repeated.
