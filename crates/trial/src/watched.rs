@@ -57,13 +57,13 @@ pub struct WatchedServer {
 pub struct WatchSpec<'a> {
     /// Stores, which read logs of statements; and samplers.
     pub catalogue: &'a Catalogue,
-    /// The logs. A log that is followed is the only one.
+    /// The logs. Of those that are followed one has operations; the others have pauses.
     pub logs: &'a [WatchedLog],
     /// Format of the logs: `access`, or a store that reads statements. `None`: by their first lines.
     pub format: Option<&'a str>,
     /// Options of reading lines. `newest_us` is ignored.
     pub lines: LineOptions,
-    /// Follows the log as it grows, instead of reading what is there.
+    /// Follows the logs as they grow, instead of reading what is there.
     pub follow: bool,
     /// Processes to watch, with their descendants.
     pub pids: &'a [u32],

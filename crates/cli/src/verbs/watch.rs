@@ -53,10 +53,6 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         ))
         .next(format!("leave {option} out, or add --follow")));
     }
-    if is_live && args.logs.len() > 1 {
-        return Err(TrialError::usage("several logs were named, and one can be followed at a time")
-            .next("start `plimsoll watch` once for each"));
-    }
     let tag = run::tag(output)?;
     let group = args.cgroup.as_deref().map(group);
     let logs = logs(args)?;

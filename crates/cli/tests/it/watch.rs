@@ -139,6 +139,7 @@ fn what_cannot_be_watched_is_named() {
     let empty = written(&place, "empty.log", "");
     let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
     let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    let second = written(&place, "second.log", &line(1_795_968_900, "GET /", 200, 1));
     let begun = written(&place, "begun.log", line(1_795_968_900, "GET /", 200, 1).trim_end());
     let damaged = written(&place, "access.log.gz", "");
     fs::write(&damaged, [0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
@@ -166,7 +167,7 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --log-format apache"), "formats of logs: access, haproxy, ldap, gc"),
         (format!("watch {log} --log-zone CET"), "no distance from UTC"),
         (format!("watch {log} --for 1s"), "add --follow"),
-        (format!("watch {log} {other} --follow"), "one can be followed at a time"),
+        (format!("watch {log} {second} --follow"), "one log with operations can be followed at a time"),
         (format!("watch {log} --goal lost=0"), "has no such figure"),
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
@@ -281,6 +282,30 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     let sources: Vec<&str> =
         report["plots"]["host"].as_array().unwrap().iter().filter_map(|panel| panel["source"].as_str()).collect();
     assert!(sources.contains(&"server") && sources.contains(&"cpu"), "{sources:?}");
+}
+
+#[test]
+fn a_log_of_pauses_is_followed_beside_one_of_operations() {
+    let place = Place::new();
+    let [log, gc] = ["access.log", "gc.log"].map(|name| place.path().join(name));
+    let pause = || {
+        let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(now_s() * 1_000_000);
+        let time = format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000+0000");
+        format!("[{time}][info][gc] GC(1) Pause Young (Normal) 24M->4M(256M) 50.000ms\n")
+    };
+    append(&log, &line(now_s(), "GET /before", 200, 1_000));
+    append(&gc, &pause());
+    let child = place.recording(&["watch", gc.to_str().unwrap(), log.to_str().unwrap(), "--follow", "--for", "6s"]);
+    for _ in 0..10 {
+        append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(5));
+        append(&gc, &pause());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(counts(&place), [Some(50)]);
+    let host = place.report()["plots"]["host"].to_string();
+    assert!(host.contains("stopped"), "{host}");
 }
 
 #[test]
