@@ -144,10 +144,10 @@ fn show(shared: &Shared, mut terminal: LiveTerminal) {
                 return;
             }
         }
-        match (keys.paused, &frozen) {
-            (true, None) => frozen = Some(shared.run().frozen()),
-            (false, Some(_)) => frozen = None,
-            _ => {}
+        if !keys.paused {
+            frozen = None;
+        } else if frozen.is_none() {
+            frozen = Some(shared.run().frozen());
         }
         let changes = shared.run().changes();
         let is_due = drawn.is_none_or(|(at, seen)| {
