@@ -71,6 +71,8 @@ pub struct WatchSpec<'a> {
     pub group: Option<&'a Path>,
     /// Server to watch by its counters.
     pub server: Option<&'a WatchedServer>,
+    /// Names of the samplers to read while something is watched live.
+    pub samplers: &'a [String],
     /// Name of the processes, or of the server, in reports.
     pub label: &'a str,
     /// Time to watch live; `None`: until the user ends it, or all processes have ended.

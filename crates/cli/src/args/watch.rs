@@ -48,6 +48,9 @@ pub struct WatchArgs {
     /// File whose first line is the password for --on.
     #[arg(long, value_name = "FILE", requires = "on")]
     pub password_file: Option<PathBuf>,
+    /// Samplers to read while watching live, by name; `default` for all that do not affect the load.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub samplers: Vec<String>,
     /// Duration of watching live [default: until Ctrl-C].
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,

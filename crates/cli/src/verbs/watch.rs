@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_core::study::GoalKind;
-use plimsoll_core::{Catalogue, log_time, shown};
+use plimsoll_core::{Catalogue, SamplerSpec, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
+use plimsoll_plan::keys::SAMPLERS_DEFAULT;
 use plimsoll_record::data::Goal;
 use plimsoll_trial::{Sink, TrialError, WatchSpec, WatchedLog, WatchedServer};
 
@@ -45,14 +46,17 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         return Err(TrialError::usage("--for is the duration of watching live, and a log that is there is read whole")
             .next("leave --for out, or add --follow"));
     }
-    let display =
-        [("--live", telling.live), ("--listen", telling.listen.is_some()), ("--gadget", telling.gadget.is_some())];
-    if let Some((option, _)) = display.into_iter().find(|(_, is_given)| *is_given && !is_live) {
-        return Err(TrialError::usage(format!(
-            "{option} shows what goes on now, and a log that is there is read whole"
-        ))
-        .next(format!("leave {option} out, or add --follow")));
+    let of_now = [
+        ("--live", telling.live),
+        ("--listen", telling.listen.is_some()),
+        ("--gadget", telling.gadget.is_some()),
+        ("--samplers", !args.samplers.is_empty()),
+    ];
+    if let Some((option, _)) = of_now.into_iter().find(|(_, is_given)| *is_given && !is_live) {
+        return Err(TrialError::usage(format!("{option} is for watching live, and a log that is there is read whole"))
+            .next(format!("leave {option} out, or add --follow")));
     }
+    let samplers = samplers(catalogue, &args.samplers)?;
     let tag = run::tag(output)?;
     let group = args.cgroup.as_deref().map(group);
     let logs = logs(args)?;
@@ -80,6 +84,7 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         pids: &args.pid,
         group: group.as_deref(),
         server: server.as_ref(),
+        samplers: &samplers,
         label: &label,
         length,
         goals: &goals,
@@ -97,6 +102,24 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }
+}
+
+/// Returns the names of samplers, without any given those of `default`.
+fn samplers(catalogue: &Catalogue, given: &[String]) -> Result<Vec<String>, TrialError> {
+    let default = [SAMPLERS_DEFAULT.to_owned()];
+    let mut names: Vec<String> = Vec::new();
+    for given in if given.is_empty() { &default[..] } else { given } {
+        let is_meant = |one: &&SamplerSpec| if given == SAMPLERS_DEFAULT { one.by_default } else { one.name == given };
+        let meant: Vec<&str> = catalogue.samplers.iter().filter(is_meant).map(|one| one.name).collect();
+        if meant.is_empty() {
+            let all: Vec<&str> = catalogue.samplers.iter().map(|one| one.name).collect();
+            return Err(TrialError::usage(format!("--samplers {given}: there is no sampler of this name"))
+                .next(format!("samplers: {SAMPLERS_DEFAULT}, {}", all.join(", "))));
+        }
+        let new: Vec<&str> = meant.into_iter().filter(|name| !names.iter().any(|known| known == name)).collect();
+        names.extend(new.into_iter().map(str::to_owned));
+    }
+    Ok(names)
 }
 
 /// Returns the server with this URL.

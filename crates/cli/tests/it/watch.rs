@@ -171,6 +171,8 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --goal lost=0"), "has no such figure"),
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
+        (format!("watch {log} --samplers cpu"), "leave --samplers out, or add --follow"),
+        ("watch --pid 1 --samplers cpu,nope".to_owned(), "--samplers nope … samplers: default, "),
         ("watch --on nowhere".to_owned(), "--on nowhere: this is not the URL of a running server"),
         ("watch --on postgres".to_owned(), "--on postgres: this is not the URL of a running server"),
         ("watch --on http://127.0.0.1:1/".to_owned(), "a server of http has no counters … --pid"),
@@ -335,6 +337,17 @@ fn a_log_that_cannot_be_read_ends_the_run() {
     assert_eq!(ended.code, Some(2), "{ended:?}");
     ended.says("written by syslog");
     place.run(&["watch", &log, "--log-format", "postgres"]).expect(2).says("written by syslog");
+}
+
+#[test]
+fn the_samplers_that_are_named_are_read() {
+    let place = Place::new();
+    let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = server.0.id().to_string();
+    place.run(&["watch", "--pid", &pid, "--samplers", "cpu", "--for", "3s"]).expect(0);
+    let report = place.report();
+    let panels = report["plots"]["host"].as_array().unwrap();
+    assert!(!panels.is_empty() && panels.iter().all(|panel| panel["source"] == "cpu"), "{panels:?}");
 }
 
 #[test]

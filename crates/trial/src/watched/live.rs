@@ -54,9 +54,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
     };
     let mut roots = roots(spec, &alive())?;
     server.set(sites(&roots));
-    let names: Vec<String> =
-        spec.catalogue.samplers.iter().filter(|one| one.by_default).map(|one| one.name.to_owned()).collect();
-    let (samplers, unavailable) = plimsoll_sample::open(&names, &server);
+    let (samplers, unavailable) = plimsoll_sample::open(spec.samplers, &server);
 
     // Slices are whole seconds of the wall clock, as the times in many logs are.
     let (second_ns, wall_ns) = (SLICE.as_nanos() as i64, wall_ns());
