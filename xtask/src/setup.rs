@@ -20,7 +20,7 @@ struct Need {
 /// Paths of a browser.
 pub const CHROMIUM: &[&str] = &["/usr/bin/chromium", "/usr/bin/chromium-browser"];
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need {
         any_of: &["/usr/sbin/haproxy"],
         package: "haproxy",
@@ -52,6 +52,7 @@ const NEEDS: [Need; 9] = [
         package: "ldap-utils",
         why: "advice on entries that are left is followed",
     },
+    Need { any_of: &["/usr/bin/tmux"], package: "tmux", why: "the live display is looked at in a real terminal" },
     Need { any_of: &["/usr/sbin/mkfs.xfs", "/sbin/mkfs.xfs"], package: "xfsprogs", why: "fault devices have XFS" },
     Need {
         any_of: &["/usr/sbin/mkfs.btrfs", "/sbin/mkfs.btrfs"],

@@ -22,7 +22,7 @@ use crate::slices::{ALL, SliceRow};
 const EVENTS_KEPT: usize = 20;
 
 /// State of a run in progress. It receives events in order.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Live {
     kept: usize,
     goals: Vec<Goal>,
@@ -35,7 +35,7 @@ pub struct Live {
 }
 
 /// Phase that began last.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LivePhase {
     /// Header of the phase.
     pub header: PhaseHeader,
@@ -59,7 +59,7 @@ pub struct LivePhase {
 }
 
 /// Operation type of a phase.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct LiveType {
     /// Sums of the type.
     pub done: LiveSums,
@@ -109,7 +109,7 @@ pub struct LiveGoal {
 }
 
 /// Silence of a phase: time without answers although operations waited for them.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct LiveSilence {
     /// Longest one so far; `None` before a slice that counts.
     longest_ns: Option<u64>,

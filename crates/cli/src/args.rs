@@ -233,7 +233,7 @@ only one lab stands. A node that fails is started again, after a delay, unless -
     /// Watch the use of files: opened, read, written, synced, closed, deleted.
     #[command(after_help = files::EXAMPLES)]
     Files(FilesArgs),
-    /// Watch what runs already: operations from logs, processes, control groups; nothing is driven.
+    /// Watch what runs already: operations from logs, processes, control groups, servers; nothing is driven.
     #[command(after_help = watch::EXAMPLES)]
     Watch(Box<WatchArgs>),
     /// Measure the cost of write + flush on a directory or device, and judge whether its flushes can be real.

@@ -41,12 +41,12 @@ pub(crate) fn method(request: &[u8]) -> KindId {
 /// Returns the outcome of a request with this status, or with 0 if it had no answer. A client that has gone away (499
 /// of nginx) and a server that fails to answer a write leave it unknown.
 pub(crate) fn outcome(kind: KindId, status: u64) -> Outcome {
-    let writes = matches!(KINDS.get(usize::from(kind)), Some(&("POST" | "PUT" | "DELETE" | "PATCH" | "other")));
+    let writes = || matches!(KINDS.get(usize::from(kind)), Some(&("POST" | "PUT" | "DELETE" | "PATCH" | "other")));
     match status {
         0 | 499 => Outcome::Unknown,
         404 | 410 => Outcome::NotFound,
         501 | 505 => Outcome::Rejected,
-        500.. if writes => Outcome::Unknown,
+        500.. if writes() => Outcome::Unknown,
         400.. => Outcome::Rejected,
         _ => Outcome::Ok,
     }

@@ -10,7 +10,7 @@
 //! | `took` | response time behind the common part of access logs |
 //! | `proxy` | HTTP log of HAProxy |
 //! | `directory` | access logs of directory servers |
-//! | `pauses` | pauses in the unified log of a Java virtual machine |
+//! | `pauses` | pauses in the log of a Java virtual machine |
 //! | `scan` | pieces of lines: words, quoted texts, numbers |
 //! | `text` | [`LogText`]: bytes to slices, with counts of what could not be read |
 //! | `table` | [`SliceTable`] |

@@ -20,7 +20,7 @@ plimsoll_core::words! {
         Haproxy = "haproxy",
         /// Access log of 389 Directory Server, or of OpenLDAP's slapd with the level `stats`.
         Ldap = "ldap",
-        /// Unified log of a Java virtual machine, with pauses of its garbage collector.
+        /// Log of a Java virtual machine, with pauses for its garbage collector and at other safepoints.
         Gc = "gc",
         /// Log of statements, which a store reads.
         Statements = "statements",
@@ -134,6 +134,8 @@ pub struct LineReader {
     newest: Option<([u8; TIME_BYTES], i64)>,
     /// Response time of access logs, once lines have decided.
     took: Option<Took>,
+    /// Time of a Java virtual machine in pauses for its garbage collector since its last safepoint, in nanoseconds.
+    pub(crate) collected_ns: u64,
 }
 
 /// Bytes of `29/Nov/2026:16:15:29 +0000`.
@@ -142,7 +144,7 @@ const TIME_BYTES: usize = 26;
 impl LineReader {
     /// Makes a reader of a format.
     pub fn new(format: LogFormat, options: LineOptions) -> Self {
-        Self { format, options, newest: None, took: None }
+        Self { format, options, newest: None, took: None, collected_ns: 0 }
     }
 
     /// The format.

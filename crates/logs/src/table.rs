@@ -1,6 +1,7 @@
 //! Slices of a log: of each operation type and outcome a table of response times and numbers of operations.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::{KindId, Measure, Outcome, SliceHistogram};
@@ -16,7 +17,27 @@ pub(crate) const TOP_NS: u64 = 3_600_000_000_000;
 
 /// Response times in nanoseconds, with the number of operations. A time stands for all that a recording does not tell
 /// apart from it.
-type TimesTable = HashMap<u64, u64>;
+type TimesTable = HashMap<u64, u64, BuildHasherDefault<TimeHasher>>;
+
+/// Hasher of response times. The standard one takes as long as the rest of counting an operation.
+#[derive(Debug, Clone, Copy, Default)]
+struct TimeHasher(u64);
+
+impl Hasher for TimeHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, ns: u64) {
+        // Long times end with zeros, so that the lower half of a product does not tell them apart.
+        let product = u128::from(self.0 ^ ns) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+}
 
 /// Operations of one slice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,7 +102,7 @@ impl TableSlice {
         };
         let key = (op.kind, op.outcome);
         let at = self.ops.iter().position(|(known, _)| *known == key).unwrap_or_else(|| {
-            self.ops.push((key, TimesTable::new()));
+            self.ops.push((key, TimesTable::default()));
             self.ops.len() - 1
         });
         *self.ops[at].1.entry(bucket(took_ns)).or_default() += 1;
@@ -160,29 +181,29 @@ impl SliceTable {
     /// Adds an operation. Returns false if its slice was taken already, or lies too far ahead: then it counts in the
     /// nearest slice that is left, so that slow operations are not missing among the times.
     pub fn add(&mut self, op: &LoggedOp) -> bool {
-        let is_own = self.nearest(op.at_us) == self.index(op.at_us);
-        self.slice(op.at_us).add(op);
+        let (slice, is_own) = self.slice(op.at_us);
+        slice.add(op);
         is_own
     }
 
     /// Adds a pause that ended at `at_us`. Returns as [`SliceTable::add`].
     pub fn add_pause(&mut self, at_us: i64, took_ns: u64) -> bool {
-        let is_own = self.nearest(at_us) == self.index(at_us);
-        let slice = self.slice(at_us);
+        let (slice, is_own) = self.slice(at_us);
         slice.paused_ns = slice.paused_ns.saturating_add(took_ns);
         *slice.pauses.entry(bucket(took_ns)).or_default() += 1;
         is_own
     }
 
-    /// Returns the position of the slice that is left and nearest to a time.
-    fn nearest(&self, at_us: i64) -> i64 {
-        let index = self.index(at_us);
+    /// Returns the position of the slice that is left and nearest to the one at `index`.
+    fn nearest(&self, index: i64) -> i64 {
         if self.grows { index } else { index.clamp(self.next, self.next.saturating_add(SLICES_MAX)) }
     }
 
-    /// Returns the slice that is left and nearest to a time.
-    fn slice(&mut self, at_us: i64) -> &mut TableSlice {
-        let mut index = self.nearest(at_us);
+    /// Returns the slice that is left and nearest to a time, and true if it contains the time.
+    fn slice(&mut self, at_us: i64) -> (&mut TableSlice, bool) {
+        let own = self.index(at_us);
+        let mut index = self.nearest(own);
+        let is_own = index == own;
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.close();
             if self.grows && self.must_grow(index) {
@@ -193,7 +214,7 @@ impl SliceTable {
             let slice = self.slices.remove(&index).unwrap_or_else(|| TableSlice { start_us, ..TableSlice::default() });
             self.open = Some((index, slice));
         }
-        &mut self.open.get_or_insert_with(|| (index, TableSlice::default())).1
+        (&mut self.open.get_or_insert_with(|| (index, TableSlice::default())).1, is_own)
     }
 
     fn index(&self, at_us: i64) -> i64 {
@@ -301,7 +322,7 @@ mod tests {
     #[test]
     fn a_time_is_counted_where_a_histogram_counts_it() {
         for ns in [0, 1, 1_000, 2_047, 2_049, 123_456_789, TOP_NS, u64::MAX] {
-            let (mut table, mut plain) = (SliceTable::growing(), dense(&TimesTable::new(), 3));
+            let (mut table, mut plain) = (SliceTable::growing(), dense(&TimesTable::default(), 3));
             table.add(&op(1, ns));
             plain.saturating_record(ns.min(TOP_NS));
             assert_eq!(table.take_all()[0].histograms()[0].histogram, plain, "{ns}");

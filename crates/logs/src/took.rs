@@ -179,7 +179,7 @@ impl Took {
         let found = match place {
             Place::Label(at) => words(rest).find(|word| word.label == Some(at)),
             Place::Front(at) => words(rest).nth(at),
-            Place::Back(_) => word_at(&words(rest).collect::<Vec<_>>(), place),
+            Place::Back(at) => words(rest).count().checked_sub(at + 1).and_then(|front| words(rest).nth(front)),
         };
         found?.ns(unit)
     }

@@ -19,7 +19,7 @@
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
 //! | `precheck`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
 //! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |
-//! | `watched`, `log_file` | what runs already, watched without a load: logs and processes; files of logs |
+//! | `watched`, `log_file`, `log_directory` | what runs already, watched without a load; files of logs, and directories in which they grow |
 //! | `data` | place of the data of private stores |
 //! | `error` | errors of a run |
 
@@ -47,6 +47,7 @@ pub mod here;
 mod join_progress;
 mod lab_acts;
 mod line;
+mod log_directory;
 mod log_file;
 mod needs;
 mod open;
@@ -79,4 +80,4 @@ pub use queued::{ForkedSink, QueuedSink};
 pub use run::{Ended, RunSpec, remove_data, run};
 pub use sink::{CellsSoFar, Sink, Told};
 pub use sockets::taken as sockets_taken;
-pub use watched::{WatchSpec, WatchedLog, watch};
+pub use watched::{WatchSpec, WatchedLog, WatchedServer, watch};

@@ -1,9 +1,9 @@
 //! Files of logs that are watched: whole ones, also compressed or in a directory, and one that grows.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +18,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::error::{TrialError, io_error};
+use crate::log_directory::{Identity, LogDirectory, identity, regular};
 
 /// Path that stands for standard input.
 pub(crate) const STDIN: &str = "-";
@@ -291,8 +292,10 @@ impl BufRead for Stoppable<'_> {
 /// more, and ends when `over` is set.
 pub(crate) struct Followed<'a> {
     path: PathBuf,
+    /// Directory in which the log may go on in a new file.
+    directory: Option<LogDirectory>,
     file: File,
-    identity: (u64, u64),
+    identity: Identity,
     /// Position in the file.
     at: u64,
     buffer: Vec<u8>,
@@ -303,29 +306,33 @@ pub(crate) struct Followed<'a> {
 }
 
 impl<'a> Followed<'a> {
-    /// Opens a file at its end. Returns its beginning, too.
+    /// Opens a file, or the newest one of a directory, at its end. Returns its beginning, too.
     ///
     /// # Errors
     /// The file cannot be read, or is compressed.
     pub(crate) fn open(path: &Path, over: &'a AtomicBool) -> Result<(Vec<u8>, Self), TrialError> {
-        let failed = |error: &io::Error| unread(path, error);
+        let (directory, path) = match path.is_dir() {
+            true => LogDirectory::open(path).map(|(directory, newest)| (Some(directory), newest))?,
+            false => (None, path.to_owned()),
+        };
+        let failed = |error: &io::Error| unread(&path, error);
         // Opening a pipe would wait for its writer.
         if path == Path::new(STDIN) || !path.metadata().map_err(|error| failed(&error))?.is_file() {
             return Err(TrialError::usage(format!("{} cannot be followed", path.display()))
-                .next("name one file that a server writes"));
+                .next("name one file that a server writes, or its directory"));
         }
-        let mut file = open_file(path).map_err(|error| failed(&error))?;
+        let mut file = open_file(&path).map_err(|error| failed(&error))?;
         let mut head = Vec::new();
         Read::take(&mut file, HEAD).read_to_end(&mut head).map_err(|error| failed(&error))?;
-        must_be_read(path, &head)?;
+        must_be_read(&path, &head)?;
         if head.starts_with(&GZIP) {
             return Err(TrialError::usage(format!("{} is compressed, and cannot be followed", path.display()))
                 .next("leave --follow out"));
         }
         let at = file.seek(SeekFrom::End(0)).map_err(|error| failed(&error))?;
         let identity = identity(&file.metadata().map_err(|error| failed(&error))?);
-        let (path, buffer) = (path.to_owned(), Vec::new());
-        Ok((head, Self { path, file, identity, at, buffer, used: 0, ends_line: true, over }))
+        let buffer = Vec::new();
+        Ok((head, Self { path, directory, file, identity, at, buffer, used: 0, ends_line: true, over }))
     }
 
     /// Reads what is there. Returns false if that is nothing.
@@ -341,10 +348,19 @@ impl<'a> Followed<'a> {
         Ok(length > 0)
     }
 
-    /// Goes to the beginning of the file that stands at the path now, if that is another one or a truncated one.
+    /// Goes to the beginning of the file that stands at the path now, if that is another one or a truncated one, or of a
+    /// new file in the directory.
     fn renew(&mut self) -> io::Result<()> {
+        let mut there = regular(&self.path);
+        // A new file waits until this one was read to its end.
+        let is_at_path = there.as_ref().is_none_or(|there| identity(there) == self.identity);
+        let next = self.directory.as_mut().filter(|_| is_at_path).and_then(|files| files.appeared(&self.path));
+        if let Some(next) = next {
+            there = regular(&next);
+            self.path = next;
+        }
         // While a log is rotated there may be none. A pipe or a directory in its place is none.
-        let Some(there) = self.path.metadata().ok().filter(Metadata::is_file) else { return Ok(()) };
+        let Some(there) = there else { return Ok(()) };
         if identity(&there) != self.identity {
             let Ok(file) = open_file(&self.path) else { return Ok(()) };
             // The server may have written a last line meanwhile.
@@ -365,11 +381,6 @@ impl<'a> Followed<'a> {
         }
         Ok(())
     }
-}
-
-/// Device and number of a file.
-fn identity(file: &Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
 }
 
 impl Read for Followed<'_> {
@@ -454,6 +465,31 @@ mod tests {
         });
         over.store(true, Ordering::SeqCst);
         assert_eq!(next(&mut followed), "");
+    }
+
+    #[test]
+    fn a_directory_is_followed_into_the_files_that_appear_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let file = |name: &str| place.path().join(name);
+        append(&file("log-01.csv"), "old\n");
+        append(&file("log-00.csv.gz"), "packed");
+        let over = AtomicBool::new(false);
+        let (head, mut followed) = Followed::open(place.path(), &over).unwrap();
+        assert_eq!(head, b"old\n");
+        append(&file("log-01.csv"), "one\n");
+        assert_eq!(next(&mut followed), "one\n");
+        // Another log, and the next file of this one.
+        append(&file("log-02.log"), "message\n");
+        append(&file("log-02.csv"), "two\n");
+        assert_eq!(next(&mut followed), "two\n");
+        append(&file("log-02.csv"), "three\n");
+        assert_eq!(next(&mut followed), "three\n");
+        over.store(true, Ordering::SeqCst);
+        fs::remove_file(file("log-01.csv")).unwrap();
+        fs::remove_file(file("log-02.csv")).unwrap();
+        assert!(Followed::open(&file("log-02.log"), &over).is_ok());
+        fs::remove_file(file("log-02.log")).unwrap();
+        assert!(Followed::open(place.path(), &over).is_err(), "a compressed file does not grow");
     }
 
     #[test]

@@ -237,6 +237,8 @@ fn a_slow_source_delays_no_other_and_each_reading_has_its_own_time() {
     let before = times("quick").into_iter().filter(|at_ns| *at_ns <= first_slow_ns).count();
     // The fifth reading may be handed over after the slow source has seen it.
     assert!(before >= 4, "{before} readings of the quick source before the first of the slow one");
+    let is_told = run.events.iter().any(|event| event.text.starts_with("readings of slow took up to "));
+    assert!(is_told, "{:?}", run.events);
 }
 
 /// Source of a counter that grows by one between two readings of slices, and by one between two fine readings.

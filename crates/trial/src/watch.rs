@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use plimsoll_core::sampler::FINE_INTERVAL;
+use plimsoll_analysis::number;
+use plimsoll_core::sampler::{FINE_INTERVAL, STORE};
 use plimsoll_core::{Probe, Reading, SampleValue, Sampler, StoreErrorKind};
 use plimsoll_record::data::{EventClass, Level, Sample};
 use plimsoll_record::{Distribution, RecordError};
@@ -65,8 +66,9 @@ impl ReadingRecorder<'_> {
         let mut following = Following { stops: Vec::new(), threads: Vec::new() };
         for group in groups {
             let (stop, stopped) = channel();
+            let is_of_store = group.iter().any(|(name, _)| *name == STORE);
             let thread = std::thread::Builder::new()
-                .name("sampler".to_owned())
+                .name(if is_of_store { "counters" } else { "sampler" }.to_owned())
                 .spawn_scoped(scope, move || self.follow(group, &stopped))
                 .map_err(|error| io_error("a sampling thread", &error))?;
             following.stops.push(stop);
@@ -75,8 +77,23 @@ impl ReadingRecorder<'_> {
         Ok(following)
     }
 
-    /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent.
-    pub fn follow(&self, mut sources: Named<'_>, stopped: &Receiver<()>) {
+    /// Reads `sources` every slice until `stopped` is, and once more then, unless they were silent. Reports how long
+    /// readings took if their times are uncertain by more than half a slice.
+    pub fn follow(&self, sources: Named<'_>, stopped: &Receiver<()>) {
+        let names = sources.iter().map(|(name, _)| self.subject(name)).collect::<Vec<_>>().join(", ");
+        let longest_ns = self.follow_until(sources, stopped);
+        if u128::from(longest_ns) * 2 > self.slice.as_nanos() {
+            let text = format!(
+                "readings of {names} took up to {}, and are of some moment in that time before theirs",
+                number::nanoseconds(longest_ns)
+            );
+            // A recording that cannot take it says so itself.
+            let _ = self.sinks.event(None, Level::Info, EventClass::Sampler, &names, text);
+        }
+    }
+
+    /// Follows `sources` until `stopped` is. Returns the longest time of a reading, in nanoseconds.
+    fn follow_until(&self, mut sources: Named<'_>, stopped: &Receiver<()>) -> u64 {
         let clock = &self.sinks.clock;
         let slice_ns = self.slice.as_nanos().max(1) as u64;
         // Hardly any time makes no rate.
@@ -84,16 +101,20 @@ impl ReadingRecorder<'_> {
         let new_rounds = || sources.iter().map(|_| Round::default()).collect::<Vec<Round>>();
         let (mut rounds, mut next_ns) = (new_rounds(), clock.now_ns());
         let mut fine = FineRounds { next_ns, rounds: new_rounds(), samples: Vec::new() };
-        let mut is_last = false;
+        let (mut is_last, mut longest_ns) = (false, 0);
         loop {
+            let begun_ns = clock.now_ns();
             let read: Vec<Vec<Reading>> = sources.iter_mut().map(|(_, source)| source.sample()).collect();
             let is_answered = read.iter().any(|readings| !readings.is_empty());
-            let Ok(sample) = self.sample_of(&sources, read, &mut rounds, &elapsed_ns) else { return };
+            if is_answered {
+                longest_ns = clock.now_ns().saturating_sub(begun_ns).max(longest_ns);
+            }
+            let Ok(sample) = self.sample_of(&sources, read, &mut rounds, &elapsed_ns) else { return longest_ns };
             let is_empty = sample.values.is_empty() && sample.distributions.is_empty();
             // A recording that cannot take it says so at the next phase.
             let has_failed = !is_empty && self.sinks.tell(Told::Sample(sample)).is_err();
             if is_last || has_failed {
-                return;
+                return longest_ns;
             }
             // Ticks stand on the grid of the beginning; what was missed is not made up for.
             let now_ns = clock.now_ns();
@@ -104,11 +125,11 @@ impl ReadingRecorder<'_> {
             let waited = self.wait(&mut sources, &mut fine, next_ns, stopped);
             let samples = std::mem::take(&mut fine.samples);
             if !samples.is_empty() && self.sinks.recorder.fine_samples(samples).is_err() {
-                return;
+                return longest_ns;
             }
             match waited {
                 Err(RecvTimeoutError::Timeout) => {}
-                Ok(()) | Err(RecvTimeoutError::Disconnected) if !is_answered => return,
+                Ok(()) | Err(RecvTimeoutError::Disconnected) if !is_answered => return longest_ns,
                 Ok(()) | Err(RecvTimeoutError::Disconnected) => is_last = true,
             }
         }

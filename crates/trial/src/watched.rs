@@ -1,7 +1,8 @@
 //! Watching without a load: operations from logs, and readings of the machine and of processes.
 //!
 //! A log that is there already is read to its end, and its slices have the times of the log (`past`). A log that grows
-//! is followed, and processes are watched, on the run's clock (`live`). Either is a trial with one phase.
+//! is followed, and processes and the counters of a server are watched, on the run's clock (`live`). Either is a trial
+//! with one phase.
 
 mod live;
 mod past;
@@ -44,23 +45,35 @@ pub struct WatchedLog {
     pub path: PathBuf,
 }
 
+/// Running server whose counters are watched.
+pub struct WatchedServer {
+    /// URL without secrets, for messages.
+    pub url: String,
+    /// URL and password to connect with; no password leaves it to the store's own places.
+    pub login: (String, Option<String>),
+}
+
 /// Parameters of watching.
 pub struct WatchSpec<'a> {
     /// Stores, which read logs of statements; and samplers.
     pub catalogue: &'a Catalogue,
-    /// The logs. A log that is followed is the only one.
+    /// The logs. Of those that are followed one has operations; the others have pauses.
     pub logs: &'a [WatchedLog],
     /// Format of the logs: `access`, or a store that reads statements. `None`: by their first lines.
     pub format: Option<&'a str>,
     /// Options of reading lines. `newest_us` is ignored.
     pub lines: LineOptions,
-    /// Follows the log as it grows, instead of reading what is there.
+    /// Follows the logs as they grow, instead of reading what is there.
     pub follow: bool,
     /// Processes to watch, with their descendants.
     pub pids: &'a [u32],
     /// Control group to watch: all processes in it and below it.
     pub group: Option<&'a Path>,
-    /// Name of the processes in reports.
+    /// Server to watch by its counters.
+    pub server: Option<&'a WatchedServer>,
+    /// Names of the samplers to read while something is watched live.
+    pub samplers: &'a [String],
+    /// Name of the processes, or of the server, in reports.
     pub label: &'a str,
     /// Time to watch live; `None`: until the user ends it, or all processes have ended.
     pub length: Option<Duration>,
@@ -118,7 +131,11 @@ impl WatchSpec<'_> {
 /// # Errors
 /// A log or a process that cannot be watched, a log of another format, or a recording that failed.
 pub fn watch(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, TrialError> {
-    if spec.follow || spec.has_processes() { live::live(spec, sink) } else { past::past(spec, sink) }
+    if spec.follow || spec.has_processes() || spec.server.is_some() {
+        live::live(spec, sink)
+    } else {
+        past::past(spec, sink)
+    }
 }
 
 fn new_text(spec: &WatchSpec<'_>, grammar: Grammar<'_>, table: SliceTable) -> LogText {

@@ -81,11 +81,12 @@ fn read_csv(log: impl Read, tell: &mut LogReceiver<'_>) -> std::io::Result<()> {
     let mut reader = csv_reader(log);
     let mut record = csv::ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(Error::other)? {
-        let field = |at| String::from_utf8_lossy(record.get(at).unwrap_or_default()).into_owned();
+        let field = |at: usize| String::from_utf8_lossy(record.get(at).unwrap_or_default());
         match is_entry(&record) {
             true => {
-                duration(time(&field(0)), &field(MESSAGE), tell);
-                message(&field(MESSAGE), &field(DETAIL), FIELDS.contains(&record.len()), tell);
+                let text = field(MESSAGE);
+                duration(time(&field(0)), &text, tell);
+                message(&text, &field(DETAIL), FIELDS.contains(&record.len()), tell);
             }
             // Where quotes do not match, fields are parts of others.
             false => tell(LogEntry::Cut(true)),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Progress, Reading, Setting, StoreError, StoreErrorKind};
 
 use crate::control::Control;
+use crate::slow_log;
 
 /// The settings that can make a figure another one, with the defaults of Redis 7 (redis.conf of 7.0). No others are
 /// read: some hold passwords.
@@ -180,6 +181,7 @@ fn behind(node: &str, bytes: f64) -> Reading {
 /// Returns an example of each counter of servers, of which some may have replicas, or be a cluster.
 pub(crate) fn counter_examples(has_replicas: bool, is_cluster: bool) -> Vec<Reading> {
     let mut all = Info::default().counters("");
+    all.extend(slow_log::readings("", 0.0, 0.0));
     all.extend(["aof_rewrites", "rdb_saves"].map(|name| Reading::cycle("", name, "", 0.0)));
     if has_replicas {
         all.push(behind("", 0.0));

@@ -9,6 +9,7 @@
 //! | `append_only` | how durable a private server's writes are, and making them so |
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
+//! | `slow_log` | commands that a server found slow |
 //! | `readers` | replicas that answer what only reads |
 //! | `removal` | the commands that remove what a run left in an attached server |
 //! | `watched` | servers that Sentinels watch: which of them is the master |
@@ -43,6 +44,7 @@ mod reshard;
 pub mod resp;
 pub mod server;
 pub mod slots;
+mod slow_log;
 mod store;
 mod watched;
 pub mod wire;

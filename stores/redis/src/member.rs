@@ -13,6 +13,7 @@ use crate::endpoint::Endpoint;
 use crate::facts::Info;
 use crate::reply::Node;
 use crate::slots;
+use crate::slow_log::SlowLog;
 
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
 const SCAN_KEYS: &[u8] = b"1000";
@@ -113,7 +114,7 @@ impl Member {
 
     /// Returns a probe of its counters under the name `node`.
     pub fn probe(&self, node: String) -> Probe {
-        let mut rules = None;
+        let (mut rules, mut slow_log) = (None, SlowLog::default());
         self.control.probe(move |control| {
             if rules.is_none() {
                 rules = Some(Rules::read(control)?);
@@ -121,6 +122,7 @@ impl Member {
             let info = Info::read(control)?;
             let mut all = info.counters(&node);
             all.extend(Rules::cycles(rules.as_ref().and_then(Option::as_ref), &info, &node));
+            all.extend(slow_log.read(control, &node)?);
             Ok(all)
         })
     }

@@ -1,8 +1,9 @@
 //! Keys of the display, and the settings that they change.
 
 /// Keys and their effects, as the help shows them.
-pub const HELP: [(&str, &str); 7] = [
+pub const HELP: [(&str, &str); 8] = [
     ("q, Esc", "leave the display; progress lines follow"),
+    ("space", "pause the display, or go on; the run continues meanwhile"),
     ("+", "zoom in: fewer slices to a column of the plots"),
     ("-", "zoom out: more slices to a column"),
     ("p", "show or hide percentiles"),
@@ -25,13 +26,15 @@ pub struct LiveKeys {
     pub percentiles: bool,
     /// Selected operation type, from 1; 0 for all together.
     pub selected: usize,
+    /// True if the display keeps the contents that it had when it was paused.
+    pub paused: bool,
     /// True if the help is shown.
     pub help: bool,
 }
 
 impl Default for LiveKeys {
     fn default() -> Self {
-        Self { zoom: 1, percentiles: true, selected: 0, help: false }
+        Self { zoom: 1, percentiles: true, selected: 0, paused: false, help: false }
     }
 }
 
@@ -40,6 +43,7 @@ impl LiveKeys {
     pub fn press(&mut self, key: char, types: usize) -> bool {
         match key {
             'q' | ESC => return true,
+            ' ' => self.paused = !self.paused,
             // `+` without Shift, as most keyboards have it.
             '+' | '=' => self.zoom = (self.zoom / 2).max(1),
             '-' => self.zoom = (self.zoom * 2).min(ZOOM_MAX),
@@ -75,6 +79,7 @@ mod tests {
         assert_eq!(press("-------").zoom, ZOOM_MAX);
         assert_eq!(press("=").zoom, ZOOM_MAX / 2);
         assert!(!press("p").percentiles && press("p").percentiles);
+        assert!(press(" ").paused && !press(" ").paused);
         assert_eq!(["o", "o", "o"].map(|key| press(key).selected), [1, 2, 0]);
         assert!(press("?").help && !press("?x").help);
     }

@@ -136,12 +136,18 @@ fn show(shared: &Shared, mut terminal: LiveTerminal) {
     let mut reads_keys = std::io::stdin().is_terminal();
     let mut is_pressed = false;
     let mut drawn: Option<(Instant, u64)> = None;
+    let mut frozen: Option<LiveRun> = None;
     while screen::is_on() && !shared.ended.load(Ordering::SeqCst) {
         for key in wait_for_keys(&mut reads_keys) {
             is_pressed = true;
             if keys.press(key, shared.run().type_count()) {
                 return;
             }
+        }
+        if !keys.paused {
+            frozen = None;
+        } else if frozen.is_none() {
+            frozen = Some(shared.run().frozen());
         }
         let changes = shared.run().changes();
         let is_due = drawn.is_none_or(|(at, seen)| {
@@ -155,7 +161,10 @@ fn show(shared: &Shared, mut terminal: LiveTerminal) {
         let remarks = screen::newest(REMARKS);
         let frame = screen::while_on(|| {
             // Writing, which may take long, begins after the state is free again.
-            let drawn = terminal.draw(|frame| view::draw(frame, &shared.run().frame(&keys, &remarks), &keys, colour));
+            let drawn = terminal.draw(|frame| match &frozen {
+                Some(run) => view::draw(frame, &run.frame(&keys, &remarks), &keys, colour),
+                None => view::draw(frame, &shared.run().frame(&keys, &remarks), &keys, colour),
+            });
             drawn.map(|_| ())
         });
         if frame.is_err() {

@@ -17,12 +17,15 @@ const KEPT: usize = 600;
 const UNUSUAL_MAX: usize = 8;
 
 /// Run in progress, as far as the display shows it.
+#[derive(Clone)]
 pub struct LiveRun {
     live: Live,
     unusual: UnusualSeries,
     position: String,
     step: String,
     began: Instant,
+    /// Time since the phase began, of a copy that stands still.
+    stood_at: Option<Duration>,
     loaded: Option<(u64, u64)>,
     cells: Option<CellsSoFar>,
     changes: u64,
@@ -82,10 +85,16 @@ impl LiveRun {
             position: String::new(),
             step: String::new(),
             began: Instant::now(),
+            stood_at: None,
             loaded: None,
             cells: None,
             changes: 0,
         }
+    }
+
+    /// Returns a copy whose time stands still.
+    pub fn frozen(&self) -> Self {
+        Self { stood_at: Some(self.began.elapsed()), ..self.clone() }
     }
 
     /// Takes an event.
@@ -134,7 +143,7 @@ impl LiveRun {
         LiveFrame {
             position: &self.position,
             step: &self.step,
-            elapsed: self.began.elapsed(),
+            elapsed: self.stood_at.unwrap_or_else(|| self.began.elapsed()),
             takes: phase.and_then(|phase| phase.takes),
             loaded: self.loaded,
             cells: self.cells.as_ref(),

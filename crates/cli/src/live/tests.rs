@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use plimsoll_analysis::live::{LiveGoal, LiveSums};
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_record::data::{FaultKind, FaultSpan, PhaseKind};
-use plimsoll_trial::CellsSoFar;
+use plimsoll_trial::{CellsSoFar, Told};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 
 use super::keys::LiveKeys;
-use super::state::LiveFrame;
+use super::state::{LiveFrame, LiveRun};
 use super::{FRAME_MIN, view};
 
 /// Returns slice `at` of a drive, a second long, with these times.
@@ -245,6 +245,20 @@ fn keys_hide_percentiles_zoom_and_show_help() {
     assert!(help.contains("next operation type") && help.contains("end the run") && !help.contains("Throughput"));
     let selected = LiveFrame { selected: Some("read"), ..full.frame() };
     assert!(lines((80, 24), &selected, &LiveKeys::default())[0].ends_with("· only read"));
+}
+
+#[test]
+fn a_paused_display_keeps_what_it_shows() {
+    let mut run = LiveRun::new();
+    run.take(&Told::Note("opening null".to_owned()));
+    let frozen = run.frozen();
+    run.take(&Told::Note("loading".to_owned()));
+    let keys = LiveKeys { paused: true, ..LiveKeys::default() };
+    let (shown, elapsed) = (frozen.frame(&keys, &[]), frozen.frame(&keys, &[]).elapsed);
+    assert_eq!((shown.step, shown.elapsed, run.frame(&keys, &[]).step), ("opening null", elapsed, "loading"));
+    let lines = lines((80, 24), &shown, &keys);
+    assert_eq!(lines[0], "PAUSED · opening null");
+    assert!(lines[23].contains("space pause"), "{}", lines[23]);
 }
 
 #[test]

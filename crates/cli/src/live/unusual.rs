@@ -14,12 +14,12 @@ const DEVIATIONS: f64 = 3.0;
 const STEADY: f64 = 0.02;
 
 /// Series of a run since the phase began, each as a few sums.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct UnusualSeries {
     series: BTreeMap<u32, Course>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Course {
     of: Series,
     count: u32,

@@ -30,7 +30,7 @@ const NARROW: u16 = 60;
 /// Percentiles of the display, by the name that rows and times know.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 /// Keys, in a line.
-const KEYS: &str = "q leave   + - zoom   p percentiles   o operation type   ? help   Ctrl-C end run";
+const KEYS: &str = "q leave  space pause  + - zoom  p percentiles  o type  ? help  Ctrl-C end run";
 
 /// Emphasis of a text.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub fn draw(frame: &mut Frame<'_>, run: &LiveFrame<'_>, keys: &LiveKeys, colour:
     for (panel, rows) in panels {
         let place = Rect { y, height: rows, ..area };
         match panel {
-            LivePanel::Title => canvas.line(y, &title(run), Emphasis::Heading),
+            LivePanel::Title => canvas.line(y, &title(run, keys), Emphasis::Heading),
             LivePanel::Goals => canvas.goals(place, run.goals),
             LivePanel::Throughput => canvas.throughput(place, run, keys),
             LivePanel::Percentiles => canvas.percentiles(y, run),
@@ -71,9 +71,11 @@ pub fn draw(frame: &mut Frame<'_>, run: &LiveFrame<'_>, keys: &LiveKeys, colour:
     }
 }
 
-/// Returns the first line: trial, phase, elapsed and remaining time, and the selected operation type.
-fn title(run: &LiveFrame<'_>) -> String {
-    let mut parts = vec![run.cells.map_or_else(|| run.position.to_owned(), progress::cells_head)];
+/// Returns the first line: a pause of the display, trial, phase, elapsed and remaining time, and the selected operation
+/// type.
+fn title(run: &LiveFrame<'_>, keys: &LiveKeys) -> String {
+    let mut parts: Vec<String> = keys.paused.then(|| "PAUSED".to_owned()).into_iter().collect();
+    parts.push(run.cells.map_or_else(|| run.position.to_owned(), progress::cells_head));
     if run.cells.is_none() {
         if let Some(phase) = run.phase {
             parts.push(phase.to_owned());

@@ -136,17 +136,8 @@ pub fn run_plan(
         environment: Calibration::load(&runs_dir).iter().flat_map(Calibration::lines).collect(),
     };
     let progress = Progress::new(telling.output.quiet, every, telling.output.json.then(|| Arc::clone(&stop)));
-    let queued = listening.as_ref().map(|listening| slice::from_ref(&listening.queued)).unwrap_or_default();
-    let ended = {
-        // At the end of this block the terminal is the report's, also after an error.
-        let display = telling.live.then(|| LiveDisplay::new(&progress));
-        let direct: &dyn Sink = match &display {
-            Some(display) => display,
-            None => &progress,
-        };
-        let gadget = Gadget::open(telling.gadget.as_deref(), direct)?;
-        plimsoll_trial::run(plan, catalogue, &spec, &ForkedSink { direct: &gadget, queued })?
-    };
+    let work = |sink: &dyn Sink| plimsoll_trial::run(plan, catalogue, &spec, sink);
+    let ended = displayed(telling, &progress, listening.as_ref(), work)?;
     let interrupted = stop.load(Ordering::SeqCst);
     let concluded = conclude(&ended.recording, ended.result, &telling.output);
     listening.into_iter().for_each(Listening::end);
@@ -159,6 +150,27 @@ pub fn run_plan(
         }
         (_, Some(error)) => Err(error),
     }
+}
+
+/// Calls `work` with the receivers of a run's events: the displays that `telling` names, and `progress`. On return the
+/// terminal is the report's again, also after an error.
+///
+/// # Errors
+/// A display that cannot be opened, and those of `work`.
+pub(super) fn displayed<T>(
+    telling: &Telling,
+    progress: &Progress,
+    listening: Option<&Listening>,
+    work: impl FnOnce(&dyn Sink) -> Result<T, TrialError>,
+) -> Result<T, TrialError> {
+    let queued = listening.map(|listening| slice::from_ref(&listening.queued)).unwrap_or_default();
+    let display = telling.live.then(|| LiveDisplay::new(progress));
+    let direct: &dyn Sink = match &display {
+        Some(display) => display,
+        None => progress,
+    };
+    let gadget = Gadget::open(telling.gadget.as_deref(), direct)?;
+    work(&ForkedSink { direct: &gadget, queued })
 }
 
 /// Returns the tag of a run; empty without one.

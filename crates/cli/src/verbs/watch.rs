@@ -1,17 +1,20 @@
-//! `plimsoll watch`: operations from logs and readings of processes, without a load.
+//! `plimsoll watch`: operations from logs, readings of processes and counters of servers, without a load.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_core::study::GoalKind;
-use plimsoll_core::{Catalogue, log_time, shown};
+use plimsoll_core::{Catalogue, SamplerSpec, log_time, shown};
 use plimsoll_logs::{LineOptions, TimeUnit};
 use plimsoll_plan::Dimension;
+use plimsoll_plan::keys::SAMPLERS_DEFAULT;
 use plimsoll_record::data::Goal;
-use plimsoll_trial::{TrialError, WatchSpec, WatchedLog};
+use plimsoll_trial::{Sink, TrialError, WatchSpec, WatchedLog, WatchedServer};
 
 use crate::args::WatchArgs;
+use crate::listen::{self, Listening};
+use crate::plans::Passwords;
 use crate::progress::Progress;
 use crate::verbs::drive::{goal_and_limit, goal_parts};
 use crate::verbs::run;
@@ -24,33 +27,47 @@ const NAME_MAX: usize = 200;
 
 /// Watches, and reports as `plimsoll run` does. Returns the exit code: whether every goal held.
 pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
-    if args.logs.is_empty() && args.pid.is_empty() && args.cgroup.is_none() {
-        return Err(TrialError::usage("nothing to watch was named")
-            .next("name a LOG, a process with --pid PID, or a control group with --cgroup PATH"));
+    if args.logs.is_empty() && args.pid.is_empty() && args.cgroup.is_none() && args.on.is_none() {
+        return Err(TrialError::usage("nothing to watch was named").next(
+            "name a LOG, a process with --pid PID, a control group with --cgroup PATH, or a server with --on URL",
+        ));
     }
     if let Some(name) = args.name.as_deref().filter(|name| name.trim().is_empty() || name.chars().count() > NAME_MAX) {
         let what = format!("--name {}", shown::clean(&shown::short(name)));
         return Err(TrialError::usage(what).next(format!("write a name of 1 to {NAME_MAX} characters")));
     }
-    let output = &args.output;
+    let (telling, output) = (&args.telling, &args.telling.output);
     let every = output.progress.as_deref().map(|given| options::time("progress", given)).transpose()?;
     let length = args.duration.as_deref().map(|given| options::time("for", given)).transpose()?;
     let zone = args.log_zone.as_deref().map(zone_s).transpose()?;
     let goals = args.goal.iter().map(|given| goal(given)).collect::<Result<Vec<_>, _>>()?;
-    let is_live = args.follow || !args.pid.is_empty() || args.cgroup.is_some();
+    let is_live = args.follow || !args.pid.is_empty() || args.cgroup.is_some() || args.on.is_some();
     if length.is_some() && !is_live {
         return Err(TrialError::usage("--for is the duration of watching live, and a log that is there is read whole")
             .next("leave --for out, or add --follow"));
     }
-    if is_live && args.logs.len() > 1 {
-        return Err(TrialError::usage("several logs were named, and one can be followed at a time")
-            .next("start `plimsoll watch` once for each"));
+    let of_now = [
+        ("--live", telling.live),
+        ("--listen", telling.listen.is_some()),
+        ("--gadget", telling.gadget.is_some()),
+        ("--samplers", !args.samplers.is_empty()),
+    ];
+    if let Some((option, _)) = of_now.into_iter().find(|(_, is_given)| *is_given && !is_live) {
+        return Err(TrialError::usage(format!("{option} is for watching live, and a log that is there is read whole"))
+            .next(format!("leave {option} out, or add --follow")));
     }
+    let samplers = samplers(catalogue, &args.samplers)?;
     let tag = run::tag(output)?;
     let group = args.cgroup.as_deref().map(group);
     let logs = logs(args)?;
-    let label = args.name.clone().unwrap_or_else(|| processes(&args.pid, group.as_deref()));
+    let server = args.on.as_deref().map(|url| server(url, args.password_file.as_deref())).transpose()?;
+    let watched = match server.as_ref().and_then(|server| catalogue.store_of(&server.url)) {
+        Some(kind) if args.pid.is_empty() && group.is_none() => kind.spec().name.to_owned(),
+        _ => processes(&args.pid, group.as_deref()),
+    };
+    let label = args.name.clone().unwrap_or(watched);
     let runs_dir = plimsoll_record::default_runs_dir()?;
+    let listening = listen::start(telling.listen.as_deref())?;
     let stop = interrupt::of_command();
     let unit = args.log_unit.as_deref().and_then(TimeUnit::named);
     let spec = WatchSpec {
@@ -66,6 +83,8 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         follow: args.follow,
         pids: &args.pid,
         group: group.as_deref(),
+        server: server.as_ref(),
+        samplers: &samplers,
         label: &label,
         length,
         goals: &goals,
@@ -75,11 +94,41 @@ pub fn run(catalogue: &Catalogue, args: &WatchArgs) -> Result<u8, TrialError> {
         tag,
     };
     let progress = Progress::new(output.quiet, every, output.json.then(|| Arc::clone(&stop)));
-    let ended = plimsoll_trial::watch(&spec, &progress)?;
-    match run::conclude(&ended.recording, ended.result, output)? {
+    let work = |sink: &dyn Sink| plimsoll_trial::watch(&spec, sink);
+    let ended = run::displayed(telling, &progress, listening.as_ref(), work)?;
+    let concluded = run::conclude(&ended.recording, ended.result, output);
+    listening.into_iter().for_each(Listening::end);
+    match concluded? {
         (state, None) => Ok(run::code_of(state, !is_live && stop.load(Ordering::SeqCst))),
         (_, Some(error)) => Err(error),
     }
+}
+
+/// Returns the names of samplers, without any given those of `default`.
+fn samplers(catalogue: &Catalogue, given: &[String]) -> Result<Vec<String>, TrialError> {
+    let default = [SAMPLERS_DEFAULT.to_owned()];
+    let mut names: Vec<String> = Vec::new();
+    for given in if given.is_empty() { &default[..] } else { given } {
+        let is_meant = |one: &&SamplerSpec| if given == SAMPLERS_DEFAULT { one.by_default } else { one.name == given };
+        let meant: Vec<&str> = catalogue.samplers.iter().filter(is_meant).map(|one| one.name).collect();
+        if meant.is_empty() {
+            let all: Vec<&str> = catalogue.samplers.iter().map(|one| one.name).collect();
+            return Err(TrialError::usage(format!("--samplers {given}: there is no sampler of this name"))
+                .next(format!("samplers: {SAMPLERS_DEFAULT}, {}", all.join(", "))));
+        }
+        let new: Vec<&str> = meant.into_iter().filter(|name| !names.iter().any(|known| known == name)).collect();
+        names.extend(new.into_iter().map(str::to_owned));
+    }
+    Ok(names)
+}
+
+/// Returns the server with this URL.
+fn server(url: &str, password_file: Option<&Path>) -> Result<WatchedServer, TrialError> {
+    let given = [url.to_owned()];
+    let passwords = Passwords::of_options(password_file, &[&given[..]])?;
+    let url = plimsoll_plan::split_password(url).0;
+    let login = passwords.of(&url);
+    Ok(WatchedServer { url, login })
 }
 
 /// Returns the logs, each with a name of its own.

@@ -13,6 +13,7 @@ use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
+use crate::watch::{append, line, now_s};
 
 /// Beginning and end of the alternate screen.
 const ENTER: &str = "\u{1b}[?1049h";
@@ -140,6 +141,31 @@ fn cpu_of(process: u32, name: &str) -> Duration {
     Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
 }
 
+/// Server of tmux with one window, in which a program runs.
+struct Tmux<'p> {
+    place: &'p Place,
+}
+
+impl Tmux<'_> {
+    fn ask(&self, args: &[&str]) -> String {
+        let mut tmux = self.place.program("tmux");
+        tmux.args(["-u", "-f"]).arg(self.place.path().join("tmux.conf"));
+        tmux.arg("-S").arg(self.place.path().join("tmux")).args(args);
+        let output = tmux.output().expect("tmux is not installed: apt-get install tmux (or run `cargo xtask test`)");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn screen(&self) -> String {
+        self.ask(&["capture-pane", "-p"])
+    }
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        self.ask(&["kill-server"]);
+    }
+}
+
 /// Drive without data, shown live.
 const DRIVE: [&str; 8] = ["drive", "nothing", "--on", "null", "--no-load", "--rate", "1000/s", "--live"];
 
@@ -165,6 +191,32 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
     let (shown, after) = text.split_once(LEAVE).expect("it leaves its screen");
     assert!(shown.contains(ENTER) && after.contains("PASS") && after.contains("page       "), "{after}");
     assert!(pty.is_restored());
+}
+
+#[test]
+fn tmux_shows_the_display_at_three_sizes() {
+    for (columns, rows, last) in
+        [(80, 24, "q leave"), (40, 12, "40 × 12: all panels need 80 × 24"), (200, 60, "q leave")]
+    {
+        let place = Place::new();
+        std::fs::write(place.path().join("tmux.conf"), "set -g status off\nset -g remain-on-exit on\n").unwrap();
+        let tmux = Tmux { place: &place };
+        let (width, height) = (columns.to_string(), rows.to_string());
+        let window = ["new-session", "-d", "-x", &width, "-y", &height, env!("CARGO_BIN_EXE_plimsoll")];
+        tmux.ask(&[&window[..], &DRIVE, &["--for", "60s"]].concat());
+        let mut screen = String::new();
+        wait_for("a percentile", LIMIT, || {
+            screen = tmux.screen();
+            let is_unit = |word: &str| ["ns", "µs", "ms", "s"].contains(&word);
+            screen.lines().any(|line| line.starts_with("slice") && line.split_whitespace().any(is_unit))
+        });
+        assert!(screen.lines().any(|line| line.starts_with(last)), "{screen}");
+        assert_eq!(screen.contains(" a column"), rows > 12, "{screen}");
+        assert!(screen.lines().all(|line| line.chars().count() <= columns), "{screen}");
+        tmux.ask(&["send-keys", "C-c"]);
+        wait_for("the end", LIMIT, || tmux.ask(&["display-message", "-p", "#{pane_dead}"]).trim() == "1");
+        assert!(tmux.screen().contains("recording"), "{}", tmux.screen());
+    }
 }
 
 #[test]
@@ -208,6 +260,25 @@ fn q_leaves_the_display_and_the_run_goes_on_with_progress_lines() {
     pty.press("\u{3}");
     wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_log_that_is_followed_is_shown_while_it_grows() {
+    let (place, pty) = (Place::new(), Pty::new(80, 24));
+    let log = place.path().join("access.log");
+    append(&log, &line(now_s(), "GET /before", 200, 2_000));
+    let mut child = pty.start(&place, TERM, &["watch", log.to_str().unwrap(), "--follow", "--live"]);
+    wait_for("a percentile", LIMIT, || {
+        append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(20));
+        pty.screen().iter().any(|line| line.starts_with("slice") && line.contains(" ms"))
+    });
+    pty.press(" ");
+    wait_for("the pause", LIMIT, || pty.screen().iter().any(|line| line.starts_with("PAUSED · access.log")));
+    child.signal(Signal::INT);
+    wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
+    wait_for("the report", LIMIT, || pty.text().contains("recording  "));
+    assert!(pty.text().contains(LEAVE) && pty.is_restored());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `plimsoll watch`: logs that are there, a log that grows, and a process.
+//! `plimsoll watch`: logs that are there, a log that grows, a process, and a running server.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime};
 use plimsoll_core::Utc;
 
 use crate::bench::{Guarded, Place, wait_for};
+use crate::servers::Redis;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A line of an access log at so many seconds since 1970, with the response time in microseconds.
-fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
+pub fn line(at_s: i64, request: &str, status: u32, took_us: u64) -> String {
     let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(at_s * 1_000_000);
     let month = MONTHS[month as usize - 1];
     let time = format!("{day:02}/{month}/{year}:{hour:02}:{minute:02}:{second:02} +0000");
@@ -138,6 +139,7 @@ fn what_cannot_be_watched_is_named() {
     let empty = written(&place, "empty.log", "");
     let other = written(&place, "other.log", "nothing\nof\nthe kind\n");
     let log = written(&place, "access.log", &line(1_795_968_900, "GET /", 200, 1));
+    let second = written(&place, "second.log", &line(1_795_968_900, "GET /", 200, 1));
     let begun = written(&place, "begun.log", line(1_795_968_900, "GET /", 200, 1).trim_end());
     let damaged = written(&place, "access.log.gz", "");
     fs::write(&damaged, [0x1f, 0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
@@ -150,9 +152,9 @@ fn what_cannot_be_watched_is_named() {
         ("watch".to_owned(), "--cgroup PATH"),
         ("watch /nonexistent/access.log".to_owned(), "name a log"),
         ("watch /nonexistent/access.log --follow".to_owned(), "name a log"),
-        (format!("watch {log} --live"), "--live"),
+        (format!("watch {log} --live"), "leave --live out, or add --follow"),
         (format!("watch {log} --name {}", "x".repeat(201)), "write a name of 1 to 200 characters"),
-        (format!("watch {log} --listen 0.0.0.0:9999"), "it is an option of run, drive"),
+        (format!("watch {log} --listen"), "leave --listen out, or add --follow"),
         (format!("watch {log} --gadget /dev/nope"), "--gadget"),
         (format!("watch {packed}"), "xzcat"),
         (format!("watch {syslog}"), "written by syslog"),
@@ -165,10 +167,15 @@ fn what_cannot_be_watched_is_named() {
         (format!("watch {log} --log-format apache"), "formats of logs: access, haproxy, ldap, gc"),
         (format!("watch {log} --log-zone CET"), "no distance from UTC"),
         (format!("watch {log} --for 1s"), "add --follow"),
-        (format!("watch {log} {other} --follow"), "one can be followed at a time"),
+        (format!("watch {log} {second} --follow"), "one log with operations can be followed at a time"),
         (format!("watch {log} --goal lost=0"), "has no such figure"),
         (format!("watch {log} {log}"), "was named twice"),
         ("watch --pid 4194305".to_owned(), "there is no process 4194305"),
+        (format!("watch {log} --samplers cpu"), "leave --samplers out, or add --follow"),
+        ("watch --pid 1 --samplers cpu,nope".to_owned(), "--samplers nope … samplers: default, "),
+        ("watch --on nowhere".to_owned(), "--on nowhere: this is not the URL of a running server"),
+        ("watch --on postgres".to_owned(), "--on postgres: this is not the URL of a running server"),
+        ("watch --on http://127.0.0.1:1/".to_owned(), "a server of http has no counters … --pid"),
         ("watch --cgroup /nonexistent".to_owned(), "/sys/fs/cgroup"),
         ("watch --cgroup /etc".to_owned(), "/etc is no control group"),
         (format!("watch {damaged}"), "gzip -t"),
@@ -244,11 +251,11 @@ fn the_part_of_a_pipe_that_was_read_counts_when_the_user_ends_it() {
     assert_eq!(counts(&place), [Some(2_000)]);
 }
 
-fn now_s() -> i64 {
+pub fn now_s() -> i64 {
     SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as i64
 }
 
-fn append(path: &Path, text: &str) {
+pub fn append(path: &Path, text: &str) {
     let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
     file.write_all(text.as_bytes()).unwrap();
 }
@@ -277,6 +284,30 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     let sources: Vec<&str> =
         report["plots"]["host"].as_array().unwrap().iter().filter_map(|panel| panel["source"].as_str()).collect();
     assert!(sources.contains(&"server") && sources.contains(&"cpu"), "{sources:?}");
+}
+
+#[test]
+fn a_log_of_pauses_is_followed_beside_one_of_operations() {
+    let place = Place::new();
+    let [log, gc] = ["access.log", "gc.log"].map(|name| place.path().join(name));
+    let pause = || {
+        let Utc { year, month, day, hour, minute, second, .. } = Utc::of_us(now_s() * 1_000_000);
+        let time = format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.000+0000");
+        format!("[{time}][info][gc] GC(1) Pause Young (Normal) 24M->4M(256M) 50.000ms\n")
+    };
+    append(&log, &line(now_s(), "GET /before", 200, 1_000));
+    append(&gc, &pause());
+    let child = place.recording(&["watch", gc.to_str().unwrap(), log.to_str().unwrap(), "--follow", "--for", "6s"]);
+    for _ in 0..10 {
+        append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(5));
+        append(&gc, &pause());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let ended = child.ended();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(counts(&place), [Some(50)]);
+    let host = place.report()["plots"]["host"].to_string();
+    assert!(host.contains("stopped"), "{host}");
 }
 
 #[test]
@@ -309,6 +340,17 @@ fn a_log_that_cannot_be_read_ends_the_run() {
 }
 
 #[test]
+fn the_samplers_that_are_named_are_read() {
+    let place = Place::new();
+    let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
+    let pid = server.0.id().to_string();
+    place.run(&["watch", "--pid", &pid, "--samplers", "cpu", "--for", "3s"]).expect(0);
+    let report = place.report();
+    let panels = report["plots"]["host"].as_array().unwrap();
+    assert!(!panels.is_empty() && panels.iter().all(|panel| panel["source"] == "cpu"), "{panels:?}");
+}
+
+#[test]
 fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     let place = Place::new();
     let mut server = Command::new("sleep").arg("3").spawn().unwrap();
@@ -324,4 +366,22 @@ fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     child.signal(rustix::process::Signal::INT);
     wait_for("the end", Duration::from_secs(20), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.ended().code, Some(0));
+}
+
+#[test]
+fn the_counters_of_a_running_server_are_watched_and_its_data_stays_as_it_is() {
+    let place = Place::new();
+    let server = Redis::start(place.path());
+    server.ask(&["SET", "mine", "1"]);
+    place.recording(&["watch", "--on", &server.url(), "--for", "4s"]).ended().expect(0).says("no goal was set");
+    assert_eq!((server.ask(&["DBSIZE"]), server.ask(&["GET", "mine"])), ("1".to_owned(), "1".to_owned()));
+    let store = place.report()["plots"]["store"].to_string();
+    assert!(store.replace('_', " ").contains("used memory"), "{store}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_named_before_anything_is_recorded() {
+    let place = Place::new();
+    place.line("watch --on redis://127.0.0.1:1/").expect(3);
+    assert!(place.all_runs().is_empty(), "nothing was recorded");
 }

@@ -146,6 +146,74 @@ fn a_virtual_machine_has_pauses_and_other_lines() {
     assert_eq!(line(LogFormat::Gc, "[0.123s][info][gc] GC(0) Pause Full 1.0ms"), LogLine::Broken, "without a time");
 }
 
+/// Lengths of the pauses in lines of one log, in microseconds, each with its end after [`AT_US`].
+fn pauses(lines: &[&str]) -> Vec<(u64, i64)> {
+    let mut reader = LineReader::new(LogFormat::Gc, OPTIONS);
+    let read = lines.iter().filter_map(|text| match reader.line(text.as_bytes()) {
+        LogLine::Pause { at_us, took_ns } => Some((took_ns / 1_000, at_us - AT_US)),
+        LogLine::Ignored => None,
+        other => panic!("{text}: {other:?}"),
+    });
+    read.collect()
+}
+
+#[test]
+fn a_virtual_machine_of_version_8_has_pauses_that_begin_at_their_times() {
+    let at = "2026-11-29T16:15:29.000+0000: 1.234: ";
+    let new = format!(
+        "{at}[GC (Allocation Failure) {at}[ParNew: 153344K->17023K(153344K), 0.0123456 secs] \
+         153344K->17023K(494592K), 0.0124000 secs] [Times: user=0.04 sys=0.01, real=0.01 secs] "
+    );
+    let full = format!(
+        "{at}[Full GC (Ergonomics) [PSYoungGen: 1K->0K(7K)] [ParOldGen: 1K->2K(9K)] 10K->9K(25K), [Metaspace: \
+         2K->2K(10K)], 0.1000000 secs] [Times: user=0.3 sys=0.0, real=0.10 secs]"
+    );
+    let g1 = format!("{at}[GC pause (G1 Evacuation Pause) (young), 0.0069000 secs]");
+    let others = [
+        "OpenJDK 64-Bit Server VM (25.392-b08) for linux-amd64 JRE (1.8.0_392-b08), built on Oct 18 2023",
+        "Memory: 4k page, physical 8048692k(6112256k free), swap 0k(0k free)",
+        "CommandLine flags: -XX:+PrintGC -XX:+PrintGCDateStamps",
+        "   [Parallel Time: 4.5 ms, GC Workers: 4]",
+        " [Times: user=0.02 sys=0.00, real=0.01 secs]",
+        &format!("{at}[GC concurrent-root-region-scan-end, 0.0012000 secs]"),
+        &format!("{at}[CMS-concurrent-mark: 0.011/0.011 secs] [Times: user=0.01 sys=0.00, real=0.01 secs]"),
+        &format!("{at}Application time: 1.0000000 seconds"),
+    ];
+    let lines = [&[new.as_str(), full.as_str(), g1.as_str()][..], &others].concat();
+    assert_eq!(pauses(&lines), [(12_400, 12_400), (100_000, 100_000), (6_900, 6_900)]);
+    assert_eq!(recognise(format!("{}\n", lines.join("\n")).as_bytes()), Some(LogFormat::Gc));
+    assert_eq!(line(LogFormat::Gc, "1.234: [GC (System.gc()) 1K->1K(7K), 0.1 secs]"), LogLine::Broken, "no time");
+}
+
+#[test]
+fn a_safepoint_is_a_pause_without_the_collections_in_it() {
+    let at = "[2026-11-29T16:15:29.000+0000][info]";
+    let safepoint = |reaching_ns: u64, total_ns: u64| {
+        format!(
+            "{at}[safepoint] Safepoint \"G1CollectForAllocation\", Time since last: 1009284021 ns, Reaching \
+             safepoint: {reaching_ns} ns, At safepoint: 3 ns, Total: {total_ns} ns"
+        )
+    };
+    let collection = format!("{at}[gc] GC(12) Pause Young (Normal) (G1 Evacuation Pause) 24M->4M(256M) 3.456ms");
+    let stopped = format!(
+        "{at}[safepoint] Total time for which application threads were stopped: 0.0021500 seconds, Stopping threads \
+         took: 0.0000123 seconds"
+    );
+    let of_8 = stopped.replace(&format!("{at}[safepoint]"), "2026-11-29T16:15:29.000+0000: 1.234:");
+    let lines = [
+        collection.as_str(),
+        // The collection, and the time to stop for it.
+        &safepoint(20_000, 3_500_000),
+        &safepoint(100_000, 250_000),
+        &collection,
+        // Some thread was slow to stop.
+        &safepoint(80_000_000, 83_456_000),
+        &stopped,
+        &of_8,
+    ];
+    assert_eq!(pauses(&lines), [(3_456, 0), (250, 0), (3_456, 0), (80_000, 0), (2_150, 0), (2_150, 0)]);
+}
+
 #[test]
 fn a_format_is_recognised_by_most_of_the_first_lines() {
     let of_389 = "\t389-Directory/2.4.5 B2024.1\n\n[29/Nov/2026:16:15:29 +0000] conn=1 fd=64 slot=64 connection\n";
@@ -299,7 +367,7 @@ fn a_time_above_an_hour_is_counted_as_one() {
 proptest! {
     #[test]
     fn any_bytes_are_read_in_pieces_as_whole(
-        text in r#"(127\.0\.0\.1 - - \[|29/Nov/2026:16:15:29 \+0000|\] |"GET / HTTP/1\.1"|"|\\| 200 12| 0\.5| rt=|\[|GC\(|Pause |ms|conn=1| RESULT | tag=101| err=| etime=0\.1|-|9{1,25}|/|\t|\r|\n|é|a){0,40}"#,
+        text in r#"(127\.0\.0\.1 - - \[|29/Nov/2026:16:15:29 \+0000|\] |"GET / HTTP/1\.1"|"|\\| 200 12| 0\.5| rt=|\[|GC\(|Pause |ms|: 1\.2: \[GC | secs\]|Safepoint "| Total: | stopped: |conn=1| RESULT | tag=101| err=| etime=0\.1|-|9{1,25}|/|\t|\r|\n|é|a){0,40}"#,
         piece in 1usize..50,
     ) {
         let [pieces, whole] = [piece, 1 << 20].map(|piece| read(text.as_bytes(), piece));
