@@ -124,7 +124,7 @@ pub(super) fn live(spec: &WatchSpec<'_>, sink: &dyn Sink) -> Result<Ended, Trial
                     // The last slice is as long as it was watched.
                     let until_us = if is_over { end_us(base_us, end_ns) } else { now_us() - GRACE_US };
                     let time = if is_over { LogTime { end_ns, ..time } } else { time };
-                    let of_log = Watched { label: *label, grammar: Some(*grammar), time, ..watched };
+                    let of_log = Watched { label, grammar: Some(*grammar), time, ..watched };
                     let (slices, has_times) = take(text, until_us, is_over);
                     for slice in slices {
                         let mut samples = Samples::default();
