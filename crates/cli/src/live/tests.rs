@@ -204,7 +204,7 @@ fn everything_fits_a_terminal_of_80_by_24() {
     );
     assert!(lines[23].starts_with("q leave") && lines[23].ends_with("Ctrl-C end run"), "{}", lines[23]);
     assert!(lines.iter().all(|line| !line.contains('…')), "something is cut off:\n{}", lines.join("\n"));
-    assert!(lines.iter().all(|line| !line.contains("pause")), "a healed fault is over");
+    assert!(lines[..23].iter().all(|line| !line.contains("pause")), "a healed fault is over");
 }
 
 #[test]
