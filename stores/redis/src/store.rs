@@ -372,7 +372,8 @@ impl Store for RedisStore {
         let mut limit_bytes = Some(0);
         for member in self.current() {
             // In INFO also where CONFIG may not be asked. One node without a limit: the whole has none.
-            let own = Info::read(member.control.get()?)?.number("maxmemory");
+            let Some(info) = Info::read_if_permitted(member.control.get()?)? else { return Ok(None) };
+            let own = info.number("maxmemory");
             limit_bytes = limit_bytes.filter(|_| own > 0).map(|sum| sum + own);
         }
         Ok(Some(CacheSize::InMemory { setting: "maxmemory", limit_bytes }))
