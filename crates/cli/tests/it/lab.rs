@@ -211,7 +211,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     of_lab.ended().expect(130);
     for place in [&place, &elsewhere] {
         let counts = counts(place);
-        assert!(counts.len() == 2 && counts.iter().all(|(_, count)| *count > 100), "{counts:?}");
+        assert!(counts.len() == 2 && counts.iter().all(|(_, count)| *count > 10), "{counts:?}");
     }
     assert_eq!(counts(&place)[0].0, "redis-sentinel node 1");
     let found = roles();
