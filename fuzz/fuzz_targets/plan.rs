@@ -12,6 +12,7 @@ static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| Catalogue {
     stores: plimsoll_stores::kinds(),
     workloads: plimsoll_workload::all(),
     samplers: Vec::new(),
+    labs: Vec::new(),
 });
 
 fuzz_target!(|text: &str| {

@@ -47,7 +47,7 @@ fuzz_target!(|text: &str| {
                 }
             }
             Step::Gather => panic!("a pipeline ends with a statement"),
-            Step::Sleep(_) => {}
+            Step::Sleep(_) | Step::Sync => {}
             Step::End { .. } => return,
         }
     }
