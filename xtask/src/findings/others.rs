@@ -13,7 +13,6 @@
 //! | `table` | tables of the results, and CSV |
 
 use std::fmt::Display;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -87,22 +86,15 @@ fn asked(file: String, text: &str) -> Result<(Judged, String)> {
 
 /// Returns the answers of the analysis, in the order of the questions.
 fn answers(program: &Path, questions: &[String]) -> Result<Vec<Value>> {
-    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
-    let mut command = Command::new(program);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    let mut child = command.spawn().map_err(failed)?;
-    let mut input = child.stdin.take().ok_or("the program has no input")?;
-    // It answers while it reads.
-    let (written, done) = std::thread::scope(|scope| {
-        let writer = scope.spawn(move || questions.iter().try_for_each(|one| writeln!(input, "{one}")));
-        let done = child.wait_with_output();
-        (writer.join(), done)
-    });
-    let done = done.map_err(failed)?;
+    let input = program.with_extension("jsonl");
+    let failed = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::write(&input, questions.join("\n")).map_err(|error| failed(&input, error))?;
+    let questions_file = std::fs::File::open(&input).map_err(|error| failed(&input, error))?;
+    let done = Command::new(program).stdin(questions_file).stderr(Stdio::inherit()).output();
+    let done = done.map_err(|error| failed(program, error))?;
     if !done.status.success() {
         return Err(format!("{}: {}", program.display(), done.status));
     }
-    written.map_err(|_| "the questions could not be written".to_owned())?.map_err(failed)?;
     let text = String::from_utf8_lossy(&done.stdout);
     let lines = text.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("an answer: {error}")));
     let lines = lines.collect::<Result<Vec<Value>>>()?;

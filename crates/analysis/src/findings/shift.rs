@@ -16,7 +16,7 @@
 //! cause the probability of a name stays that of one test. The test of two does not tell which of them is a cause: the first
 //! is named only if each explains moments of its own, and together most of them.
 //!
-//! What the first cause leaves is judged on its own, in a time without the moments that it explains ([`Moments::alone`]):
+//! Moments that the first cause leaves are judged on their own, in a time without those that it explains ([`Moments::alone`]):
 //! shifts never put moments on these, where the first cause and all that rises with it are high. A further test is only
 //! made after a name, and after a right one a false one is at most half of the names. So the false discovery rate is at most
 //! about one and a half times the level of each test.
