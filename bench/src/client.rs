@@ -103,7 +103,7 @@ pub fn be(spec: &str) -> Result {
         wake: spec.wake,
         io: spec.io,
         pin: spec.pin.into_iter().collect(),
-        keep_each: spec.has_times,
+        each_max: if spec.has_times { 1 << 20 } else { 0 },
         seed: 1,
         ..DriveSpec::default()
     };

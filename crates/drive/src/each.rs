@@ -4,9 +4,6 @@ use crate::spec::{DriveSpec, Limit, OpTime};
 
 /// Returns the number of operations whose times a worker with so many `clients` can keep.
 pub(crate) fn room(spec: &DriveSpec, clients: usize, workers: usize) -> usize {
-    if !spec.keep_each {
-        return 0;
-    }
     // Workers are not equally fast: each has room for twice its share.
     let share = spec.each_max.div_ceil(workers.max(1)).saturating_mul(2).min(spec.each_max);
     match spec.limit {
@@ -71,10 +68,10 @@ mod tests {
 
     #[test]
     fn workers_have_room_for_twice_their_share_and_no_more_than_they_can_need() {
-        let spec = |limit| DriveSpec { limit, keep_each: true, each_max: 1_000, ..DriveSpec::default() };
+        let spec = |limit| DriveSpec { limit, each_max: 1_000, ..DriveSpec::default() };
         let timed = spec(Limit::Duration(Duration::from_secs(1)));
         assert_eq!([1, 2, 4, 3_000].map(|workers| room(&timed, 8, workers)), [1_000, 1_000, 500, 2]);
         assert_eq!([10, 1_000].map(|ops| room(&spec(Limit::Ops(ops)), 8, 4)), [80, 500]);
-        assert_eq!(room(&DriveSpec { keep_each: false, ..timed }, 8, 1), 0, "they are not wanted");
+        assert_eq!(room(&DriveSpec { each_max: 0, ..timed }, 8, 1), 0, "they are not wanted");
     }
 }

@@ -73,10 +73,8 @@ pub struct DriveSpec {
     pub workers: u32,
     /// Most bytes that a wire session keeps of one answer: [`plimsoll_core::WireSession::limit_answers`].
     pub answer_max: usize,
-    /// Keep the times of each operation that ends after the warm-up ([`DriveResult::each`]); room for them is taken
-    /// beforehand.
-    pub keep_each: bool,
-    /// Most operations whose times are kept: the first ones.
+    /// Most operations whose times are kept ([`DriveResult::each`]): the first ones after the warm-up; 0 for none. Room
+    /// for them is taken beforehand.
     pub each_max: usize,
     /// Number of each client's first operation. Phases of one trial that write want numbers of their own: the
     /// same client and number is the same write again, and a store that lost all of the second phase would hold
@@ -159,8 +157,7 @@ impl Default for DriveSpec {
             depth: 1,
             workers: 1,
             answer_max: ANSWER_BYTES_MAX,
-            keep_each: false,
-            each_max: 1 << 20,
+            each_max: 0,
             first_cycle: 0,
             backlog: Duration::from_secs(10),
             wake: WakeMode::Precise,
@@ -350,7 +347,7 @@ pub struct DriveResult {
     pub due: u64,
     /// Reason that the phase ended.
     pub stop: StopReason,
-    /// Times of each operation, in no order, with [`DriveSpec::keep_each`]; without those in `hung`, and without all
+    /// Times of each operation, in no order, with [`DriveSpec::each_max`]; without those in `hung`, and without all
     /// others of their clients.
     pub each: Vec<OpTime>,
     /// Time before which an operation must have ended to be in `each`, if there was no room for all.

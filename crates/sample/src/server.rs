@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use plimsoll_core::{NodeSite, Reading, SampleValue, Sampler, Unavailable};
-use plimsoll_trace::with_descendants;
+use plimsoll_trace::{TraceError, with_descendants};
 
 use crate::proc_file::ProcFile;
 use crate::threads::Threads;
@@ -38,6 +38,35 @@ impl ServerProcesses {
     pub(crate) fn since(&self, change: u64) -> Option<Sites> {
         let now = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
         (now.change != change).then(|| now.clone())
+    }
+}
+
+/// Trace of the servers' processes, which begins anew with each change of them.
+pub(crate) struct ServerTrace<T> {
+    processes: ServerProcesses,
+    pids: Vec<u32>,
+    /// Change that the processes are of.
+    pub(crate) change: u64,
+    tracer: Option<T>,
+}
+
+impl<T> ServerTrace<T> {
+    pub(crate) fn of(processes: ServerProcesses) -> Self {
+        Self { processes, pids: Vec::new(), change: 0, tracer: None }
+    }
+
+    /// Returns the tracer, which `start` begins; `None` without a server, or if that fails.
+    pub(crate) fn now(&mut self, start: impl FnOnce(&[u32]) -> Result<T, TraceError>) -> Option<&mut T> {
+        if let Some(sites) = self.processes.since(self.change) {
+            self.change = sites.change;
+            self.pids = sites.all.iter().map(|site| site.pid).collect();
+            self.tracer = None;
+        }
+        if self.tracer.is_none() && !self.pids.is_empty() {
+            // A server that is being started or stopped is looked for again at the next slice.
+            self.tracer = start(&self.pids).ok();
+        }
+        self.tracer.as_mut()
     }
 }
 

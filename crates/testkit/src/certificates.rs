@@ -39,7 +39,7 @@ impl Authority {
         Self::changed(name, |_| {})
     }
 
-    /// Makes an authority whose root certificate is valid from the begin of one year to that of another.
+    /// Makes an authority whose root certificate is valid from the beginning of one year to that of another.
     ///
     /// # Panics
     /// When there is no room for its files.

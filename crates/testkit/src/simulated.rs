@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn as_many_single_operations_are_kept_as_a_real_drive_keeps() {
-        let spec = |each_max| DriveSpec { keep_each: true, each_max, ..timed(10, Pace::Closed) };
+        let spec = |each_max| DriveSpec { each_max, ..timed(10, Pace::Closed) };
         let (all, _) = driven(&spec(2_000), 4, &StoreModel::default());
         assert_eq!((all.each.len() as u64, all.each_until_ns), (all.ops, None));
         let (first, _) = driven(&spec(100), 4, &StoreModel::default());

@@ -94,12 +94,12 @@ impl BlockTracer {
             }
         };
         self.maps.times.each::<8, 8>(add).map_err(failed())?;
-        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(failed())?;
+        let lost = self.maps.lost.read_number().map_err(failed())?;
         let nothing = Times::default();
         let new = all.iter().map(|(key, times)| (*key, times.since(self.before.get(key).unwrap_or(&nothing))));
         let new = new.filter(|(_, times)| !times.is_empty()).collect();
         self.before = all;
-        Ok(BlocksSeen { new, lost: u64::from_ne_bytes(lost) + self.attached.misses() })
+        Ok(BlocksSeen { new, lost: lost + self.attached.misses() })
     }
 }
 
@@ -128,7 +128,7 @@ impl Maps {
             Ok(Self {
                 issued: Map::new(MapKind::RecentHash, 16, 8, REQUESTS_MAX)?,
                 times: Map::new(MapKind::Hash, 8, 8, BUCKETS_MAX)?,
-                lost: Map::new(MapKind::Array, 4, 8, 1)?,
+                lost: Map::number()?,
             })
         };
         made().map_err(TraceError::of("bpf(2), to make a map"))

@@ -193,10 +193,10 @@ impl Source for Bpf {
             })
             .map_err(failed())?;
         seen.unfinished = unfinished.iter().map(|call| call.slow(call.given.path())).collect();
-        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(failed())?;
+        let lost = self.maps.lost.read_number().map_err(failed())?;
         let mut listed = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         seen.slow = std::mem::take(&mut listed.slow);
-        seen.lost = u64::from_ne_bytes(lost) + listed.lost + self.attached.misses();
+        seen.lost = lost + listed.lost + self.attached.misses();
         for slow in seen.slow.iter_mut().filter(|slow| slow.name.is_empty()) {
             slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();
         }

@@ -133,9 +133,9 @@ impl FileTracer {
     /// # Errors
     /// The kernel's own, which are not expected.
     pub fn read(&self) -> Result<FilesSeen, TraceError> {
-        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(TraceError::of("bpf(2), to read a map"))?;
+        let lost = self.maps.lost.read_number().map_err(TraceError::of("bpf(2), to read a map"))?;
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(FilesSeen { lost: seen.lost + u64::from_ne_bytes(lost) + self.attached.misses(), ..seen })
+        Ok(FilesSeen { lost: seen.lost + lost + self.attached.misses(), ..seen })
     }
 }
 

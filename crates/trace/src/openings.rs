@@ -103,7 +103,7 @@ impl Maps {
                 processes: Map::new(MapKind::Hash, 4, 1, programs::PROCESSES_MAX)?,
                 threads: Map::new(MapKind::Hash, 4, programs::ENTRY_BYTES as u32, programs::PROCESSES_MAX)?,
                 ring: Map::new(MapKind::Ring, 0, 0, RING_BYTES as u32)?,
-                lost: Map::new(MapKind::Array, 4, 8, 1)?,
+                lost: Map::number()?,
             })
         };
         made().map_err(TraceError::of("bpf(2), to make a map"))

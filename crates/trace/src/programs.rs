@@ -92,7 +92,7 @@ impl Maps {
                 times: hash(8, 8, BUCKETS_MAX)?,
                 names: hash(4, 16, PROCESSES_MAX)?,
                 ring: Map::new(MapKind::Ring, 0, 0, ring_bytes)?,
-                lost: Map::new(MapKind::Array, 4, 8, 1)?,
+                lost: Map::number()?,
             })
         };
         made().map_err(TraceError::of("bpf(2), to make a map"))

@@ -77,6 +77,19 @@ impl Map {
         Ok(Self { fd, key_bytes: key_bytes as usize, value_bytes: value_bytes as usize })
     }
 
+    /// Makes a map with one number.
+    pub(crate) fn number() -> io::Result<Self> {
+        Self::new(MapKind::Array, 4, 8, 1)
+    }
+
+    /// Returns the number of such a map.
+    pub(crate) fn read_number(&self) -> io::Result<u64> {
+        assert!(self.value_bytes == size_of::<u64>(), "length of the map's values");
+        let mut number = [0u8; size_of::<u64>()];
+        self.keyed(Bpf::MapLookup, &0u32.to_ne_bytes(), number.as_mut_ptr() as u64)?;
+        Ok(u64::from_ne_bytes(number))
+    }
+
     /// Does `command` with `key`, and the value at the address `value`.
     fn keyed(&self, command: Bpf, key: &[u8], value: u64) -> io::Result<()> {
         assert!(key.len() == self.key_bytes, "length of the map's keys");
@@ -91,13 +104,6 @@ impl Map {
     pub(crate) fn set(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         assert!(value.len() == self.value_bytes, "length of the map's values");
         self.keyed(Bpf::MapUpdate, key, value.as_ptr() as u64)
-    }
-
-    /// The value of `key`.
-    pub(crate) fn get<const V: usize>(&self, key: &[u8]) -> io::Result<[u8; V]> {
-        assert!(V == self.value_bytes, "length of the map's values");
-        let mut value = [0u8; V];
-        self.keyed(Bpf::MapLookup, key, value.as_mut_ptr() as u64).map(|()| value)
     }
 
     /// Removes `key`.

@@ -76,11 +76,11 @@ impl WaitTracer {
             }
         };
         self.maps.times.each::<4, 8>(add).map_err(failed())?;
-        let lost = self.maps.lost.get::<8>(&0u32.to_ne_bytes()).map_err(failed())?;
+        let lost = self.maps.lost.read_number().map_err(failed())?;
         forget_ended(&self.maps.processes)?;
         let new = times.since(&self.before);
         self.before = times.clone();
-        Ok(WaitsSeen { times, new, lost: u64::from_ne_bytes(lost) + self.attached.misses() })
+        Ok(WaitsSeen { times, new, lost: lost + self.attached.misses() })
     }
 }
 
@@ -102,7 +102,7 @@ impl Maps {
                 processes: Map::new(MapKind::Hash, 4, 1, PROCESSES_MAX)?,
                 began: Map::new(MapKind::RecentHash, 4, 8, THREADS_MAX)?,
                 times: Map::new(MapKind::Hash, 4, 8, BUCKETS_MAX)?,
-                lost: Map::new(MapKind::Array, 4, 8, 1)?,
+                lost: Map::number()?,
             })
         };
         made().map_err(TraceError::of("bpf(2), to make a map"))

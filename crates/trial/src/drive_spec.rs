@@ -34,8 +34,7 @@ pub fn of(drive: &model::Drive, seed: u64, context: &DriveSpec) -> DriveSpec {
         wake: drive.wake,
         io: if drive.io == model::Io::Auto { context.io } else { drive.io },
         pin: drive.pin.clone(),
-        keep_each: drive.keep_operations.is_some(),
-        each_max: drive.keep_operations.map_or(context.each_max, |most| most as usize),
+        each_max: drive.keep_operations.map_or(0, |most| most as usize),
         workers: drive.workers,
         ..context.clone()
     }

@@ -19,7 +19,7 @@
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
 //! | `precheck`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
 //! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |
-//! | `watched`, `log_file`, `log_directory` | what runs already, watched without a load; files of logs, and directories in which they grow |
+//! | `watched`, `log_file`, `log_directory`, `log_grammar` | what runs already, watched without a load; files of logs, directories in which they grow, and their grammars |
 //! | `data` | place of the data of private stores |
 //! | `error` | errors of a run |
 
@@ -49,6 +49,7 @@ mod lab_acts;
 mod line;
 mod log_directory;
 mod log_file;
+mod log_grammar;
 mod needs;
 mod open;
 mod operations;

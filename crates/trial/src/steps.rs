@@ -168,7 +168,7 @@ impl TrialRun<'_, '_> {
         let spec = DriveSpec {
             limit: Limit::Ops(u64::from(count)),
             op_timeout: Duration::from_nanos(op_timeout_ns),
-            keep_each: true,
+            each_max: count as usize,
             ..self.spec()
         };
         let result = self.driven(Driven::measured(ordinal, 1, Durability::AsConfigured, &stream, spec))?;

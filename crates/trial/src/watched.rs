@@ -22,7 +22,7 @@ use plimsoll_record::data::{
 use plimsoll_record::{Distribution, RecordError};
 
 use crate::error::TrialError;
-use crate::log_file::{self, Grammar};
+use crate::log_grammar::{self, Grammar};
 use crate::run::{Ended, random, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
 
@@ -145,7 +145,7 @@ fn new_text(spec: &WatchSpec<'_>, grammar: Grammar<'_>, table: SliceTable) -> Lo
 
 /// Error of a log whose format is not recognised.
 fn unknown(file: &Path, head: &[u8], catalogue: &Catalogue) -> TrialError {
-    if let Some(why) = log_file::refusal(head, catalogue) {
+    if let Some(why) = log_grammar::refusal(head, catalogue) {
         return TrialError::usage(format!("{}: {why}", file.display()))
             .next("name another log, or its format with --log-format");
     }

@@ -87,7 +87,7 @@ fn every_client_asks_its_own_operations_in_order_and_the_same_ones_again() {
 
 #[test]
 fn an_open_loop_deals_one_schedule_to_all_threads() {
-    let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, ..for_ms(500) };
+    let spec = DriveSpec { pace: Pace::even(400.0), each_max: 1 << 20, ..for_ms(500) };
     let (driven, log) = drive(&spec, taking(MS * 2, 3), endless());
     log.check_cycles(1);
     assert_eq!(driven.result.ops + driven.result.unfinished, 200);
@@ -107,7 +107,7 @@ fn an_open_loop_deals_one_schedule_to_all_threads() {
 
 #[test]
 fn the_first_operations_are_kept_up_to_a_moment_before_which_none_is_missing() {
-    let spec = DriveSpec { pace: Pace::even(400.0), keep_each: true, each_max: 60, ..for_ms(500) };
+    let spec = DriveSpec { pace: Pace::even(400.0), each_max: 60, ..for_ms(500) };
     let (driven, _) = drive(&spec, taking(MS * 2, 3), endless());
     let DriveResult { each, each_until_ns, ops, .. } = &driven.result;
     assert!((30..=60).contains(&each.len()) && *ops > 60, "{} of {ops}", each.len());
@@ -298,7 +298,7 @@ fn a_worker_runs_on_the_processor_it_is_bound_to_and_on_no_other() {
 fn spinning_sends_nothing_before_its_time_and_keeps_the_schedule() {
     for wake in [WakeMode::Spin, WakeMode::Coarse] {
         let pace = Pace::even(500.0);
-        let spec = DriveSpec { pace, wake, keep_each: true, ..for_ms(400) };
+        let spec = DriveSpec { pace, wake, each_max: 1 << 20, ..for_ms(400) };
         let (driven, _) = drive(&spec, sessions(2, |_, _| Outcome::Ok), endless());
         let result = &driven.result;
         assert_eq!(result.ops + result.unfinished, 200);
@@ -341,7 +341,7 @@ fn sessions_that_never_wait_share_threads_and_little_memory() {
 fn groups_of_sessions_share_schedules_of_their_own() {
     let group = |sessions, pace| Group { sessions, workers: 1, pace, think: None };
     let groups = vec![group(2, Pace::even(100.0)), group(2, Pace::even(50.0)), group(1, Pace::Closed)];
-    let spec = DriveSpec { groups, keep_each: true, ..for_ms(1_000) };
+    let spec = DriveSpec { groups, each_max: 1 << 20, ..for_ms(1_000) };
     let (driven, log) = drive(&spec, taking(MS, 5), endless());
     log.check_cycles(1);
     let result = &driven.result;

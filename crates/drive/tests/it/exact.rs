@@ -191,7 +191,7 @@ fn open(rate_per_s: f64, length: Duration) -> DriveSpec {
         pace: Pace::even(rate_per_s),
         limit: Limit::Duration(length),
         slice: MS * 500,
-        keep_each: true,
+        each_max: 1 << 20,
         ..DriveSpec::default()
     }
 }

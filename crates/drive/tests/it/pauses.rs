@@ -131,7 +131,7 @@ fn a_pause_is_seen_with_its_length_and_disturbs_what_waited_for_its_end_and_noth
         limit: Limit::Duration(MS * 1_500),
         slice: MS * 250,
         pace: Pace::even(2_000.0),
-        keep_each: true,
+        each_max: 1 << 20,
         witness: Some(witness),
         ..DriveSpec::default()
     };

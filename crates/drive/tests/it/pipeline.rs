@@ -130,7 +130,7 @@ fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up(io: Io) {
 
 fn an_open_loop_spreads_few_operations_over_sessions(io: Io) {
     let server = Server::unix(|_, _, _| Act::AnswerAfter(MS));
-    let spec = DriveSpec { pace: Pace::even(200.0), keep_each: true, ..deep(io, Limit::Duration(MS * 500)) };
+    let spec = DriveSpec { pace: Pace::even(200.0), each_max: 1 << 20, ..deep(io, Limit::Duration(MS * 500)) };
     let (driven, _) = drive(&spec, server.clients_of_depth(4, DEPTH as usize), endless());
     let result = &driven.result;
     assert_eq!(result.ops + result.unfinished, 100);

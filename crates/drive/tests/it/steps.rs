@@ -216,7 +216,7 @@ fn ops(count: u64) -> DriveSpec {
 }
 
 fn ops_over(io: Io, count: u64) -> DriveSpec {
-    DriveSpec { limit: Limit::Ops(count), keep_each: true, ticks: true, io, ..DriveSpec::default() }
+    DriveSpec { limit: Limit::Ops(count), each_max: 1 << 20, ticks: true, io, ..DriveSpec::default() }
 }
 
 over_both! {

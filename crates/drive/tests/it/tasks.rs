@@ -191,7 +191,7 @@ fn plain(count: usize, manner: fn(i64) -> Option<bool>) -> Sessions {
 #[test]
 fn clients_that_never_wait_all_have_their_turns() {
     let spec =
-        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), keep_each: true, ..DriveSpec::default() };
+        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), each_max: 1 << 20, ..DriveSpec::default() };
     let (driven, log) = drive(&spec, plain(3, |_| Some(true)), endless());
     log.check_cycles(1);
     for client in 0..3 {
@@ -276,7 +276,7 @@ impl AsyncSession for Unsteady {
 #[test]
 fn a_connection_that_ends_while_others_are_opened_is_opened_again_and_the_phase_begins() {
     let spec =
-        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), keep_each: true, ..DriveSpec::default() };
+        DriveSpec { limit: Limit::Duration(Duration::from_millis(200)), each_max: 1 << 20, ..DriveSpec::default() };
     let client = |is_slow| Box::new(Unsteady { is_slow, opened: 0 }) as Box<dyn AsyncSession>;
     let (driven, log) = drive(&spec, Sessions::Async(vec![client(false), client(true)]), endless());
     log.check_cycles(1);

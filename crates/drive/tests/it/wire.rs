@@ -128,7 +128,7 @@ fn an_answer_in_single_bytes_is_one_answer(io: Io) {
 fn an_open_loop_keeps_its_schedule_over_workers(io: Io) {
     for workers in [1, 2] {
         let server = Server::unix(|_, _, _| Act::Answer);
-        let spec = DriveSpec { pace: Pace::even(1_000.0), keep_each: true, workers, ..for_ms(io, 500) };
+        let spec = DriveSpec { pace: Pace::even(1_000.0), each_max: 1 << 20, workers, ..for_ms(io, 500) };
         let (driven, _) = drive(&spec, server.clients(4), endless());
         let result = &driven.result;
         assert_eq!(result.ops + result.unfinished, 500);
@@ -150,7 +150,7 @@ fn groups_of_sessions_keep_paces_of_their_own(io: Io) {
     let group = |sessions, workers, pace| Group { sessions, workers, pace, think: None };
     let quick = Group { think: Some(ThinkTime::Constant(5_000_000)), ..group(3, 2, Pace::Closed) };
     let groups = vec![quick, group(2, 1, Pace::even(100.0)), group(1, 1, Pace::poisson(200.0))];
-    let spec = DriveSpec { groups, seed: 7, keep_each: true, ..for_ms(io, 1_000) };
+    let spec = DriveSpec { groups, seed: 7, each_max: 1 << 20, ..for_ms(io, 1_000) };
     let (driven, log) = drive(&spec, server.clients(6), endless());
     assert_eq!(driven.result.stop, StopReason::Limit);
     log.check_cycles(1);
@@ -181,7 +181,7 @@ fn the_oldest_due_operation_goes_to_whichever_session_is_idle(io: Io) {
         (0, 5) => Act::AnswerAfter(MS * 300),
         _ => Act::Answer,
     });
-    let spec = DriveSpec { pace: Pace::even(500.0), keep_each: true, ..for_ms(io, 500) };
+    let spec = DriveSpec { pace: Pace::even(500.0), each_max: 1 << 20, ..for_ms(io, 500) };
     let (driven, _) = drive(&spec, server.clients(2), endless());
     let each = &driven.result.each;
     let slow = each.iter().max_by_key(|op| op.end_ns - op.sent_ns).unwrap();
@@ -224,14 +224,14 @@ fn a_stop_flag_ends_the_phase(io: Io) {
 
 fn an_operation_allocates_nothing(io: Io) {
     // The times of single operations are wanted too, and there is soon no room for more.
-    for (pace, keep_each) in [(Pace::Closed, false), (Pace::even(5_000.0), false), (Pace::Closed, true)] {
+    for (pace, each_max) in [(Pace::Closed, 0), (Pace::even(5_000.0), 0), (Pace::Closed, 1_000)] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(200, 2_000);
-        let spec = DriveSpec { pace: pace.clone(), keep_each, each_max: 1_000, ..for_ms(io, 1_500) };
+        let spec = DriveSpec { pace: pace.clone(), each_max, ..for_ms(io, 1_500) };
         let stop = Arc::<AtomicBool>::default();
         let mut on_slice = stop_when(&found, &stop);
         let driven = drive_with(&spec, server.clients(4), endless(), vec![watch], &stop, &mut on_slice);
         assert!(driven.unwrap().result.ops >= 2_000);
-        assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}, {keep_each}");
+        assert_eq!(found.load(SeqCst), 0, "allocations in 1,800 operations, {pace:?}, {each_max}");
     }
 }

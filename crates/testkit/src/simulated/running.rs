@@ -298,7 +298,7 @@ impl Running<'_> {
         self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, outcome: outcome as usize });
         self.last_end_ns = self.last_end_ns.max(end_ns);
         let is_counted = end_ns >= self.slicing.warmup_end_ns;
-        if self.drive.spec.keep_each && is_counted {
+        if self.drive.spec.each_max > 0 && is_counted {
             let rows = answer.rows;
             self.each.push(OpTime { client, cycle, kind, outcome, scheduled_ns: due_ns, sent_ns, end_ns, rows });
         }

@@ -17,7 +17,8 @@ use plimsoll_sample::{Named, ServerProcesses, start_of};
 
 use super::{LogTime, SLICE, Samples, WatchSpec, Watched, WatchedLog, WatchedServer, new_text, notices, unknown};
 use crate::error::{TrialError, io_error};
-use crate::log_file::{Followed, Grammar, Stoppable, feed, locked};
+use crate::log_file::{Followed, Stoppable, feed, locked};
+use crate::log_grammar::Grammar;
 use crate::run::{self, Ended, wall_ns};
 use crate::sink::{Sink, Sinks, Told};
 use crate::watch::{Following, ReadingRecorder, StoreCounters};

@@ -14,7 +14,8 @@ use plimsoll_record::data::RunState;
 
 use super::{LogTime, Samples, WatchSpec, Watched, WatchedLog, new_text, notices, unended, unknown};
 use crate::error::TrialError;
-use crate::log_file::{self, Grammar, feed, locked};
+use crate::log_file::{self, feed, locked};
+use crate::log_grammar::Grammar;
 use crate::run::Ended;
 use crate::sink::{Sink, Sinks, Told};
 

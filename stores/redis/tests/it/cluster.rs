@@ -228,7 +228,7 @@ pub fn drive(store: &mut dyn Store, depth: u32, io: Io, pace: Pace, meanwhile: i
         io,
         pace,
         op_timeout: Duration::from_secs(20),
-        keep_each: true,
+        each_max: 1 << 20,
         ..DriveSpec::default()
     };
     let clock = Clock::start();
