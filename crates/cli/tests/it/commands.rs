@@ -61,6 +61,10 @@ fn commands_of_every_sort_do_what_they_say() {
     drive(&place, &[&own], &url, "--allow-writes --no-load").expect(0);
     assert_eq!(ask(&["GET", "app:n"]), "100");
     place.line(&format!("drive kv --on {url} --set records=10 --ops 1")).expect(8).says("NOPERM … ~plimsoll:*");
+    // Nor do they need INFO, or anything else that they do not ask for.
+    ask(&["ACL", "SETUSER", "app", "-@all", "+incr"]);
+    drive(&place, &[&own], &url, "--allow-writes --no-load").expect(0);
+    assert_eq!(ask(&["GET", "app:n"]), "150");
 }
 
 #[test]
