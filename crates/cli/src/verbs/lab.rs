@@ -306,7 +306,15 @@ fn restart_rolling(of: &LabNode, program: Option<&Path>) -> Result<u8, TrialErro
         return Err(TrialError::usage("--rolling restarts all nodes").next(next));
     }
     // A node that is down would be started, too.
-    lab.check(Nodes::All)?;
+    let order = lab.rolling_order()?;
+    order.iter().try_for_each(|number| {
+        let start = format!("start it first: plimsoll lab start {} {}", lab.name(), number + 1);
+        let at = |error: StoreError| {
+            let what = format!("{}: {}", said(&[*number]), error.what);
+            StoreError { what, ..error }.or_next(start)
+        };
+        lab.check(Nodes::One(*number)).map_err(at)
+    })?;
     let restart = |number: &usize| {
         let nodes = Nodes::One(*number);
         match &program {
@@ -319,7 +327,7 @@ fn restart_rolling(of: &LabNode, program: Option<&Path>) -> Result<u8, TrialErro
         // Waits until all are one cluster.
         lab.start(Nodes::All).map(drop)
     };
-    in_turn(&lab.rolling_order()?, |number| said(&[*number]), restart)?;
+    in_turn(&order, |number| said(&[*number]), restart)?;
     Ok(exit::OK)
 }
 

@@ -82,7 +82,10 @@ fn nodes_restart_one_after_the_other_and_the_primary_last() {
     assert_eq!(lab.states(), ["running", "running"]);
     place.refuses(&[("lab restart postgres-replicas 2 --rolling", "--rolling restarts all nodes … leave the numbers")]);
     lab.does("stop", "2");
-    assert_ne!(place.line("lab restart postgres-replicas --rolling").code, Some(0));
+    place
+        .line("lab restart postgres-replicas --rolling")
+        .expect(3)
+        .says("node 2: the server is stopped … start it first: plimsoll lab start postgres-replicas 2");
     assert_eq!(lab.states(), ["running", "stopped"]);
     lab.down();
 }
@@ -144,7 +147,7 @@ fn a_fault_restarts_servers_with_another_program_until_the_end_of_the_trial() {
     let copy = copied(Path::new(REDIS), base.path());
     let fault = format!("restart all rolling with {} at 300ms", copy.display());
     let load = ["drive", "kv", "--set", "records=200", "--on", "lab:redis", "--clients", "2", "--think", "2ms", "-q"];
-    place.run(&[&load[..], &["--for", "3s", "--fault", &fault]].concat());
+    place.run(&[&load[..], &["--for", "3s", "--fault", &fault]].concat()).expect(0);
     let run = Run::load(&place.all_runs()[0]).unwrap();
     let span = run.faults().next().unwrap();
     assert!(span.subject.starts_with("the server, from ") && span.subject.contains(" to "), "{}", span.subject);
