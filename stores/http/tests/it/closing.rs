@@ -58,8 +58,9 @@ fn a_server_that_ends_connections_after_100_requests_loses_none() {
         // 1,000 requests a session are ten full connections.
         assert_eq!(result.ended_connections, 80);
     }
-    // In a pipeline, what was asked behind the last answer is not answered, and asked again on the next connection. Where
-    // the client is slower than the server, that is often nothing.
+    // In a pipeline, what was asked behind the last answer is not answered, and asked again on the next connection. A slow
+    // client always asks four at once: of 100 requests nothing would be behind the last one.
+    let server = Server::start("keepalive_requests 99;");
     let result = driven(server.port, 4, Pace::Closed);
     assert!(result.ended_connections >= 60 && result.lost_connections == 0, "{result:?}");
     assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
@@ -68,7 +69,7 @@ fn a_server_that_ends_connections_after_100_requests_loses_none() {
 
 #[test]
 fn requests_behind_the_end_of_a_connection_to_one_of_several_servers_are_sent_again() {
-    let [first, second] = [(); 2].map(|()| Server::start("keepalive_requests 100;"));
+    let [first, second] = [(); 2].map(|()| Server::start("keepalive_requests 99;"));
     let result = driven_at(&format!("{},127.0.0.1:{}", first.url(), second.port), 4, Pace::Closed);
     assert_eq!((result.kinds[usize::from(LOOK)], result.errors.len()), ([8_000, 0, 0, 0], 0), "{:?}", result.errors);
     assert!(result.ended_connections >= 60 && result.lost_connections == 0, "{result:?}");
