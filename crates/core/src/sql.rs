@@ -105,8 +105,8 @@ pub fn changes_names(text: &str) -> bool {
     tokens(text).is_some_and(|tokens| tokens.first().is_some_and(|token| token.is_one_of("create set use")))
 }
 
-/// Returns true for a statement that may run others, such as CALL: an error in one of them may follow work of another. Text
-/// that cannot be read gives true.
+/// Returns true for a statement that may run others, such as CALL: an error in one of them may follow work of another.
+/// Text that cannot be read gives true.
 pub fn runs_others(text: &str) -> bool {
     const RUNS: &str = "begin call execute for if loop repeat while";
     tokens(text).is_none_or(|tokens| tokens.first().is_none_or(|token| token.is_one_of(RUNS)))

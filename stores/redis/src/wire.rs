@@ -197,8 +197,8 @@ impl RedisSession {
         own.zip(known.list()).try_for_each(|(kind, known)| kind.command.must_be(known, &self.login.place))
     }
 
-    /// Returns true if the server has refused to begin a command, for as long as it loads its data, lacks its master or runs
-    /// a script, and the command will be sent again. The errors of scripts may follow work that was done.
+    /// Returns true if the server has refused to begin a command, for as long as it loads its data, lacks its master or
+    /// runs a script, and the command will be sent again. The errors of scripts may follow work that was done.
     #[cold]
     fn is_put_off(&self, ticket: Ticket, kind: u16, words: &[u8], done: &mut dyn CompletionSink) -> bool {
         let Prepared { what, command, .. } = &self.kinds[usize::from(kind)];
