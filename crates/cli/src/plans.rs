@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_core::files::without_mark;
 use plimsoll_core::nearest::nearest;
-use plimsoll_core::{Catalogue, StoreErrorKind};
+use plimsoll_core::{Catalogue, Password, StoreErrorKind};
 use plimsoll_plan::model::{Plan, StoreUse};
 use plimsoll_plan::{Overrides, PlanError, Problem};
 use plimsoll_trial::{TrialError, io_error};
@@ -24,19 +24,19 @@ pub const PLAN_BYTES_MAX: u64 = 1 << 20;
 const FILE_BYTES_MAX: u64 = 256 << 20;
 
 /// URL with a token, and password, of an attached store.
-type Login = (String, Option<String>);
+type Login = (String, Option<Password>);
 
 /// Passwords and tokens of attached stores, by their URL without it. Nothing shows them.
 #[derive(Default)]
 pub struct Passwords {
     by_url: BTreeMap<String, Login>,
-    default: Option<String>,
+    default: Option<Password>,
 }
 
 impl Passwords {
     /// Returns the password in `file`, for URLs without one, and the passwords of the URLs in `stores`.
     pub fn of_options(file: Option<&Path>, stores: &[&[String]]) -> Result<Self, TrialError> {
-        let default = file.map(secrets::read_password_file).transpose()?;
+        let default = file.map(secrets::password_of_file).transpose()?;
         let mut passwords = Self { default, ..Self::default() };
         stores.iter().for_each(|stores| drop(passwords.taken_from(stores)));
         Ok(passwords)
@@ -48,7 +48,7 @@ impl Passwords {
         for store in whole_urls(stores) {
             let (url, password) = plimsoll_plan::split_password(&store);
             if url != store {
-                let login = if password.is_some() { (url.clone(), password) } else { (store, None) };
+                let login = if password.is_some() { (url.clone(), password.map(Password::new)) } else { (store, None) };
                 self.by_url.insert(url.clone(), login);
             }
             taken.push(url);

@@ -6,15 +6,25 @@ use std::fs;
 use std::path::Path;
 
 use plimsoll_core::files::text_at_most;
-use plimsoll_core::{Catalogue, StoreErrorKind};
+use plimsoll_core::{Catalogue, Password, StoreErrorKind};
 use plimsoll_plan::{is_unclear, password_places, password_ranges, secret_ranges, without_secrets};
 use plimsoll_trial::TrialError;
 
 /// Most bytes of a password file.
 const PASSWORD_FILE_MAX: u64 = 64 << 10;
 
+/// Returns the password in a file, which is read again for each connection. A pipe is read once.
+pub fn password_of_file(path: &Path) -> Result<Password, TrialError> {
+    let first = read_password_file(path)?;
+    let path = path.to_owned();
+    Ok(Password::renewed(first, move || {
+        let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+        is_file.then(|| read_password_file(&path).ok()).flatten()
+    }))
+}
+
 /// The first line of a password file.
-pub fn read_password_file(path: &Path) -> Result<String, TrialError> {
+fn read_password_file(path: &Path) -> Result<String, TrialError> {
     let text = text_at_most(path, PASSWORD_FILE_MAX).map_err(|error| {
         let what = format!("password file {}: {error}", path.display());
         let kind = match error.kind() {
@@ -94,7 +104,7 @@ fn overwrite_argv_secrets() {
 mod tests {
     use plimsoll_plan::without_secrets;
 
-    use super::better_places;
+    use super::{better_places, password_of_file};
 
     #[test]
     fn each_url_is_told_where_its_password_belongs() {
@@ -116,6 +126,31 @@ mod tests {
         ] {
             assert_eq!(places(url), wanted, "{url}");
         }
+    }
+
+    #[test]
+    fn a_password_file_is_read_again_and_a_pipe_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, pipe) = (dir.path().join("file"), dir.path().join("pipe"));
+        std::fs::write(&file, "first\nno password\n").unwrap();
+        let password = password_of_file(&file).unwrap();
+        assert_eq!(password.text(), "first");
+        std::fs::write(&file, "second\n").unwrap();
+        assert_eq!(password.text(), "second");
+        // While it is written.
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(password.text(), "second");
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(password.text(), "second");
+
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::write(pipe, "once\n")
+        });
+        let password = password_of_file(&pipe).unwrap();
+        writer.join().unwrap().unwrap();
+        assert_eq!((password.text(), password.text()), ("once".into(), "once".into()));
     }
 
     #[test]

@@ -98,6 +98,12 @@ pub trait CompletionSink {
     fn not_begun(&mut self, _ticket: Ticket) -> bool {
         false
     }
+
+    /// Reports that the server has not begun the operation of `ticket`, and continues the connection. Returns true if it
+    /// will be started again after a wait; otherwise its end has to be reported.
+    fn put_off(&mut self, _ticket: Ticket) -> bool {
+        false
+    }
 }
 
 /// Default limit of the bytes that a session keeps of one answer.

@@ -100,9 +100,20 @@ pub fn stays_in_schema(text: &str, dialect: Option<Dialect>) -> bool {
         && !(0..tokens.len()).any(|at| is_qualified(&tokens, at))
 }
 
-/// Returns true for a statement that may change what names mean in later ones of its session: CREATE, SET, USE.
+/// Returns true for a statement that may change what names mean in later ones of its session: CREATE, USE, and SET of the
+/// schemas or the role.
 pub fn changes_names(text: &str) -> bool {
-    tokens(text).is_some_and(|tokens| tokens.first().is_some_and(|token| token.is_one_of("create set use")))
+    let Some(tokens) = tokens(text) else { return false };
+    let first = |words: &str| tokens.first().is_some_and(|token| token.is_one_of(words));
+    let sets_names = || tokens.iter().any(|token| token.is_one_of("search_path schema role authorization"));
+    first("create use") || first("set") && sets_names()
+}
+
+/// Returns true for a statement that may run others, such as CALL: an error in one of them may follow work of another.
+/// Text that cannot be read gives true.
+pub fn runs_others(text: &str) -> bool {
+    const RUNS: &str = "begin call execute for if loop repeat while";
+    tokens(text).is_none_or(|tokens| tokens.first().is_none_or(|token| token.is_one_of(RUNS)))
 }
 
 /// True if the statement may change rows of an object that is named with its schema.

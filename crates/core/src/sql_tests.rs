@@ -198,13 +198,24 @@ fn what_stays_in_its_schema_names_no_other_where_it_changes_something() {
 }
 
 #[test]
+fn a_statement_runs_others_by_its_first_word() {
+    for text in ["CALL p(1)", "/* x */ begin not atomic select 1; end", "EXECUTE IMMEDIATE 'SELECT 1'", "", "'"] {
+        assert!(runs_others(text), "{text}");
+    }
+    for text in ["SELECT `call` FROM t", "INSERT INTO t VALUES (?)", "UPDATE t SET a = 1"] {
+        assert!(!runs_others(text), "{text}");
+    }
+}
+
+#[test]
 fn a_statement_changes_names_by_its_first_word() {
     for text in
         ["CREATE TABLE t (a int)", " -- x\n create temporary table t (a int)", "SET search_path = s", "use shop"]
     {
         assert!(changes_names(text), "{text}");
     }
-    for text in ["SELECT a FROM \"create\"", "ALTER TABLE t ADD created int", ""] {
+    for text in ["SELECT a FROM \"create\"", "ALTER TABLE t ADD created int", "SET LOCAL synchronous_commit = off", ""]
+    {
         assert!(!changes_names(text), "{text}");
     }
 }

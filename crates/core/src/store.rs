@@ -12,6 +12,7 @@ use crate::catalogue::Params;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::layout::Layout;
 use crate::op::{KindId, OpKind};
+use crate::password::Password;
 use crate::production::{LogReceiver, Production};
 use crate::sampler::Reading;
 use crate::server::{Recipe, ServerDescription, Servers};
@@ -112,7 +113,7 @@ pub enum Target {
         /// The URL, without password.
         url: String,
         /// The password, if one is known. Must never be shown, recorded or passed to a child process.
-        password: Option<String>,
+        password: Option<Password>,
     },
 }
 
@@ -133,9 +134,9 @@ impl Target {
     ///
     /// # Errors
     /// `Usage` if the target is not an attached one.
-    pub fn url(&self) -> Result<(&str, Option<&str>), StoreError> {
+    pub fn url(&self) -> Result<(&str, Option<&Password>), StoreError> {
         match self {
-            Target::Attach { url, password } => Ok((url, password.as_deref())),
+            Target::Attach { url, password } => Ok((url, password.as_ref())),
             _ => Err(StoreError::new(StoreErrorKind::Usage, "attaching to the store needs a URL")),
         }
     }

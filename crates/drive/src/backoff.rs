@@ -40,6 +40,11 @@ impl Attempts {
         self.next_ns = first_ns;
     }
 
+    /// Returns the longest time that the next wait may take.
+    pub fn longest_ns(&self) -> u64 {
+        self.next_ns
+    }
+
     /// Returns the wait before the next attempt.
     pub fn wait_ns(&mut self) -> u64 {
         let longest_ns = self.next_ns;

@@ -10,7 +10,7 @@
 //! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
-//! | `worker/setup`, `worker/not_begun` | its parts, settings and report; operations that are sent again over another connection |
+//! | `worker/setup`, `worker/not_begun` | its parts, settings and report; operations that are sent again, over another connection or after a wait |
 //! | `worker/retries`, `worker/breaker` | failed operations that are sent again; circuit breakers of clients |
 //! | `worker/steps` | the same for operations of several steps: transactions, scripts, pipelines within them |
 //! | `asynchronous` | executor: many sessions on one thread, clients of others on a tokio runtime (feature `async`) |

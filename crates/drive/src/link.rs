@@ -159,6 +159,10 @@ pub(crate) struct SessionLink {
     queues_since_ns: Option<u64>,
     /// Operations that this connection is still to do, where another is to follow it then.
     pub left: u32,
+    /// Time at which operations are sent again that the server has put off.
+    pub again_ns: Option<u64>,
+    /// The server has put operations off, and answered none since.
+    pub is_putting_off: bool,
 }
 
 /// A connection on which sending failed.
@@ -180,7 +184,25 @@ impl SessionLink {
             hung_up: None,
             queues_since_ns: None,
             left: 0,
+            again_ns: None,
+            is_putting_off: false,
         }
+    }
+
+    /// Notes that the server has put operations off. Returns the time at which they are sent again, after a wait as
+    /// between connections.
+    #[cold]
+    pub fn put_off(&mut self, now_ns: u64) -> u64 {
+        self.is_putting_off = true;
+        let attempts = &mut self.connection.attempts;
+        *self.again_ns.get_or_insert_with(|| now_ns + attempts.wait_ns())
+    }
+
+    /// Notes that the server begins operations again.
+    #[cold]
+    pub fn takes_again(&mut self) {
+        self.is_putting_off = false;
+        self.connection.attempts.succeeded();
     }
 
     /// Begins a connection.
@@ -226,6 +248,7 @@ impl SessionLink {
         self.out.clear();
         self.hung_up = None;
         self.queues_since_ns = None;
+        self.again_ns = None;
     }
 
     /// Passes the input to the session.

@@ -47,6 +47,8 @@ pub(crate) struct WireWorker<R> {
     io: IoUsed,
     /// Time before which no operation in flight is overdue.
     deadline_ns: u64,
+    /// Time before which no operation is sent again that a server has put off.
+    again_ns: u64,
     /// Sessions that are not ready.
     not_ready: usize,
     /// True before the phase's start, when the first lost connection ends it.
@@ -124,6 +126,10 @@ struct Completions<'a> {
     server: Option<usize>,
     /// False if the session has other connections, which go on when this one ends.
     is_only: bool,
+    /// Longest wait of an operation that the server puts off; `None` if none is sent again.
+    wait_max_ns: Option<u64>,
+    /// Operations that the server has put off.
+    put_off: u32,
     /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
     kept: u32,
@@ -134,7 +140,9 @@ struct Completions<'a> {
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        Self { core, lanes, releases, now_ns, server: None, is_only: true, finished: 0, kept: 0, stepped: None }
+        let (server, is_only, wait_max_ns, put_off) = (None, true, None, 0);
+        let (finished, kept, stepped) = (0, 0, None);
+        Self { core, lanes, releases, now_ns, server, is_only, wait_max_ns, put_off, finished, kept, stepped }
     }
 }
 
@@ -171,6 +179,18 @@ impl CompletionSink for Completions<'_> {
         let lane = ticket.0 as usize;
         self.is_only && self.lanes.contains(&lane) && self.core.wait_for_connection(lane)
     }
+
+    /// Until the wait would outlast the operation's time-out.
+    #[cold]
+    fn put_off(&mut self, ticket: Ticket) -> bool {
+        let lane = ticket.0 as usize;
+        let Some(wait_max_ns) = self.wait_max_ns.filter(|_| self.lanes.contains(&lane)) else { return false };
+        let again_ns = self.now_ns.saturating_add(wait_max_ns).saturating_add(2 * CHECK_NS);
+        let is_in_time = self.core.deadline_ns(lane).is_some_and(|deadline_ns| again_ns < deadline_ns);
+        let waits = is_in_time && self.core.wait_for_connection(lane);
+        self.put_off += u32::from(waits);
+        waits
+    }
 }
 
 impl Wire {
@@ -195,6 +215,7 @@ impl Wire {
             reactor,
             io,
             deadline_ns: u64::MAX,
+            again_ns: u64::MAX,
             starting: true,
             first_error: None,
             lost_answer: Answer::default(),
@@ -379,9 +400,16 @@ impl<R: Reactor> WireWorker<R> {
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
         let releases = link.hung_up.is_none() && link.left != 1;
-        let mut done = Completions::new(&mut self.core, self.lanes.of(slot), releases, now_ns);
+        let wait_max_ns = (!self.core.has_ended()).then(|| link.connection.attempts.longest_ns());
+        let done = Completions::new(&mut self.core, self.lanes.of(slot), releases, now_ns);
+        let mut done = Completions { wait_max_ns, ..done };
         link.feed(self.reactor.arrived(), &mut done);
-        let (finished, kept, stepped) = (done.finished, done.kept, done.stepped);
+        let (finished, kept, stepped, put_off) = (done.finished, done.kept, done.stepped, done.put_off);
+        if put_off > 0 {
+            self.again_ns = self.again_ns.min(link.put_off(now_ns));
+        } else if link.is_putting_off && (finished + kept > 0 || stepped.is_some()) {
+            link.takes_again();
+        }
         link.left -= finished.min(link.left);
         match link.session.state() {
             WireState::Ready if link.connection.stage == Stage::Ready => {}
@@ -432,7 +460,7 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Starts what the server had not begun on the connection before.
+    /// Starts what the server had not begun, on the connection before or on this one.
     #[cold]
     fn ask_again(&mut self, slot: usize) {
         let lanes = self.lanes.of(slot);
@@ -446,6 +474,26 @@ impl<R: Reactor> WireWorker<R> {
         if has_begun && more {
             let link = &mut self.links[slot];
             link.session.flush(&mut link.out);
+        }
+    }
+
+    /// Starts what servers have put off, after the waits for it.
+    #[cold]
+    fn send_put_off(&mut self, now_ns: u64) {
+        self.again_ns = u64::MAX;
+        for slot in 0..self.links.len() {
+            let link = &mut self.links[slot];
+            match link.again_ns {
+                Some(again_ns) if again_ns > now_ns => self.again_ns = self.again_ns.min(again_ns),
+                Some(_) => {
+                    link.again_ns = None;
+                    if link.hung_up.is_none() {
+                        self.ask_again(slot);
+                        self.send(slot, now_ns);
+                    }
+                }
+                None => {}
+            }
         }
     }
 
@@ -473,6 +521,9 @@ impl<R: Reactor> WireWorker<R> {
             }
         }
         self.tend_branches(now_ns);
+        if now_ns >= self.again_ns {
+            self.send_put_off(now_ns);
+        }
         if self.not_ready == 0 {
             return;
         }

@@ -7,7 +7,6 @@
 //! | `url` | [`Url`]: a URL's parts, hosts and ports |
 //! | `name` | the message about an unknown parameter |
 //! | `environment` | [`Environment`]: variables, and who we are to the operating system |
-//! | `password` | [`Password`] |
 //! | `tls` | TLS, or its absence; the files that a URL names for it |
 //! | `connect` | [`connect()`]: a socket to a server |
 //! | `socket` | [`SessionSocket`]: a connection of an asynchronous client, in clear or inside TLS |
@@ -28,7 +27,6 @@ pub mod equals;
 mod instances;
 mod link;
 mod name;
-mod password;
 mod reader;
 mod socket;
 pub mod tls;
@@ -42,7 +40,7 @@ pub use environment::Environment;
 pub use instances::{INSTANCES, Instances};
 pub use link::{Connected, Link};
 pub use name::unknown;
-pub use password::Password;
+pub use plimsoll_core::Password;
 pub use reader::Reader;
 pub use socket::{Cause, Encrypted, SessionSocket, Socket};
 pub use tls::{Endpoint, TlsFiles};

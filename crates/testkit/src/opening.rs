@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::{OpenOptions, ParamValue, Params, StoreError, StoreKind, Target, Waits};
+use plimsoll_core::{OpenOptions, ParamValue, Params, Password, StoreError, StoreKind, Target, Waits};
 use plimsoll_lab::OpenStore;
 
 /// Run id unless another is set.
@@ -18,7 +18,7 @@ pub struct Opening {
 impl Opening {
     /// Options for the server at `url`.
     pub fn attached(kind: fn() -> Box<dyn StoreKind>, url: &str, password: Option<&str>) -> Self {
-        Self::of(kind, Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) })
+        Self::of(kind, Target::Attach { url: url.to_owned(), password: password.map(Password::new) })
     }
 
     /// Options for a private store with its files in `data` under `dir`, and its logs in `dir`.

@@ -38,6 +38,26 @@ impl CompletionSink for Seen {
     }
 }
 
+/// Puts off the operations that a server does not begin, and keeps their tickets; and the outcomes of the others.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PuttingOff {
+    /// Tickets of operations that are to be sent again.
+    pub put_off: Vec<u32>,
+    /// Tickets and outcomes of the others.
+    pub finished: Vec<(u32, Outcome)>,
+}
+
+impl CompletionSink for PuttingOff {
+    fn push(&mut self, ticket: Ticket, outcome: Outcome, _: &Answer) {
+        self.finished.push((ticket.0, outcome));
+    }
+
+    fn put_off(&mut self, ticket: Ticket) -> bool {
+        self.put_off.push(ticket.0);
+        true
+    }
+}
+
 /// Counts finished operations by outcome, and keeps nothing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Counted(pub [u64; 4]);

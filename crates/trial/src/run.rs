@@ -8,7 +8,7 @@ use std::time::Duration;
 use plimsoll_analysis::ab::AbSpec;
 use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::until::RepeatsFold;
-use plimsoll_core::Catalogue;
+use plimsoll_core::{Catalogue, Password};
 use plimsoll_drive::{Driver, Io};
 use plimsoll_plan::model::{Plan, PlannedTrial, Start};
 use plimsoll_record::Recorder;
@@ -42,7 +42,7 @@ pub struct RunSpec<'a> {
     /// Run of the same plan that is continued.
     pub before: Option<&'a Run>,
     /// The URL with its token, and the password, for a store's URL; no password leaves it to the store's own places.
-    pub login_of: &'a (dyn Fn(&str) -> (String, Option<String>) + Sync),
+    pub login_of: &'a (dyn Fn(&str) -> (String, Option<Password>) + Sync),
     /// A phase in which the generator was late is void.
     pub strict: bool,
     /// Set when the user wants an end.
@@ -78,7 +78,7 @@ impl<'a> RunSpec<'a> {
 }
 
 /// Returns a store's URL without a login for it.
-fn as_given(url: &str) -> (String, Option<String>) {
+fn as_given(url: &str) -> (String, Option<Password>) {
     (url.to_owned(), None)
 }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use plimsoll_core::{Call, Catalogue, OpKind, Series, SeriesKind, Slice, shown};
+use plimsoll_core::{Call, Catalogue, OpKind, Password, Series, SeriesKind, Slice, shown};
 use plimsoll_logs::{LineOptions, LineReader, LogCounts, LogFormat, LogText, SliceTable, TableSlice};
 use plimsoll_record::data::{
     Goal, Outline, PhaseEnd, PhaseHeader, PhaseKind, PhaseResult, PhaseState, ResultName, RunHeader, Sample,
@@ -50,7 +50,7 @@ pub struct WatchedServer {
     /// URL without secrets, for messages.
     pub url: String,
     /// URL and password to connect with; no password leaves it to the store's own places.
-    pub login: (String, Option<String>),
+    pub login: (String, Option<Password>),
 }
 
 /// Parameters of watching.

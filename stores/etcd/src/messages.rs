@@ -3,15 +3,15 @@
 
 use bytes::{BufMut, BytesMut};
 use http::header::HeaderValue;
-use plimsoll_endpoint::Reader;
 use plimsoll_endpoint::equals::Login;
+use plimsoll_endpoint::{Password, Reader};
 
 /// Bytes before a message: the flag of compression, and the length.
 pub(crate) const HEAD_BYTES: usize = 5;
 
 /// Writes an AuthenticateRequest. Its answer has the token in field 2.
 pub(crate) fn login(login: &Login, message: &mut Writer<'_>) {
-    let password = login.password.as_ref().map_or("", |password| password.text());
+    let password = login.password.as_ref().map(Password::text).unwrap_or_default();
     message.bytes(1, login.user.text().as_bytes(), &[]).bytes(2, password.as_bytes(), &[]);
 }
 

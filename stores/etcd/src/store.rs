@@ -37,11 +37,12 @@ fn removal(addresses: &Addresses, prefix: &str) -> Option<Removal> {
     let (clear, encrypted) = (hosts.join(","), format!("https://{}", hosts.join(",https://")));
     let hosts = if addresses.tls.is_some() { &encrypted } else { &clear };
     let files = addresses.tls.as_ref().map(etcdctl_files).unwrap_or_default();
+    let user = addresses.login.as_ref().map(|login| login.user.text());
     let mut words = vec!["etcdctl", "--endpoints", hosts];
     words.extend(files.iter().map(String::as_str));
-    if let Some(login) = &addresses.login {
+    if let Some(user) = &user {
         // etcdctl asks for the password.
-        words.extend(["--user", login.user.text()]);
+        words.extend(["--user", &**user]);
     }
     words.extend(["del", "--prefix", prefix]);
     Removal::new(&words, hosts, prefix)

@@ -80,7 +80,12 @@ pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles, version: Version) -> Result<Endpoint, StoreError> {
+pub fn resolve(
+    url: &str,
+    password: Option<&Password>,
+    files: TlsFiles,
+    version: Version,
+) -> Result<Endpoint, StoreError> {
     let url = Url::split(url, &["http", "https", "http+unix"], FORM)?;
     let (is_tls, is_unix) = (url.scheme == "https", url.scheme == "http+unix");
     let path = url.path.map(|path| format!("/{path}")).unwrap_or_default();
@@ -120,7 +125,7 @@ pub fn resolve(url: &str, password: Option<&str>, files: TlsFiles, version: Vers
     let known = |text: String| (!text.is_empty()).then_some(text);
     let user = known(decode(url.user.unwrap_or_default())?);
     let in_url = known(decode(url.password.unwrap_or_default())?);
-    let password = password.map(str::to_owned).or(in_url).map(Password::new);
+    let password = password.cloned().or(in_url.map(Password::new));
     if password.is_some() && user.is_none() {
         return Err(usage("there is a password and no user", "Write the user into the URL: http://user@host"));
     }
@@ -156,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
+    fn resolve(url: &str, password: Option<&Password>) -> Result<Endpoint, StoreError> {
         super::resolve(url, password, TlsFiles::default(), Version::Http2)
     }
 
@@ -214,7 +219,7 @@ mod tests {
             "http://h\r\nX: y/",
             "http://h/a b",
         ] {
-            let error = resolve(url, Some("secret")).unwrap_err();
+            let error = resolve(url, Some(&Password::new("secret"))).unwrap_err();
             assert_eq!(error.kind, StoreErrorKind::Usage, "{url}");
             assert!(error.next.is_some(), "{url}");
             assert!(!format!("{error:?}").contains("cret"), "{url}: {error:?}");

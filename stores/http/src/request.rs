@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use plimsoll_core::{Call, HttpCall, OpKind, StoreError, Template, TemplatePiece, Values};
+use plimsoll_endpoint::Password;
 
 use crate::cookies::Cookies;
 use crate::endpoint::{Login, Version};
@@ -280,7 +281,7 @@ fn fields(login: &Login, own: Vec<(String, Vec<Part>)>) -> (Vec<Part>, Vec<(Stri
         all.push(("User-Agent".to_owned(), bytes("plimsoll".to_owned())));
     }
     if let Some(user) = login.user.as_ref().filter(|_| !has("authorization")) {
-        let password = login.password.as_ref().map_or("", |password| password.text());
+        let password = login.password.as_ref().map(Password::text).unwrap_or_default();
         let secret = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
         all.push(("Authorization".to_owned(), bytes(format!("Basic {secret}"))));
     }

@@ -67,7 +67,7 @@ pub type Endpoint = plimsoll_endpoint::Endpoint<Login>;
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError> {
+pub fn resolve(url: &str, password: Option<&Password>) -> Result<Endpoint, StoreError> {
     let url = Url::split(url, &["ldap", "ldaps", "ldapi"], FORM)?;
     let (mut files, mut files_given, mut starts_tls, mut external) = (TlsFiles::default(), false, false, false);
     for (name, value) in url.parameters()? {
@@ -116,12 +116,12 @@ pub fn resolve(url: &str, password: Option<&str>) -> Result<Endpoint, StoreError
     };
     let dn = decode(url.user.unwrap_or_default())?;
     let in_url = decode(url.password.unwrap_or_default())?;
-    let password = password.map(str::to_owned).or((!in_url.is_empty()).then_some(in_url));
+    let password = password.cloned().or((!in_url.is_empty()).then(|| Password::new(in_url)));
     let identity = identity(external, dn, password)?;
     Ok(Endpoint { address, tls, login: Login { identity, base, starts_tls, place } })
 }
 
-fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result<Identity, StoreError> {
+fn identity(external: bool, bind_dn: String, password: Option<Password>) -> Result<Identity, StoreError> {
     if external {
         return match bind_dn.is_empty() {
             true => Ok(Identity::External),
@@ -134,12 +134,12 @@ fn identity(external: bool, bind_dn: String, password: Option<String>) -> Result
         let next = "Write the DN to bind as: ldap://cn=admin,dc=example,dc=com@host. Commas may be %2C, `/` is %2F.";
         return Err(usage("the URL's user is not a DN", next));
     }
-    match (bind_dn.is_empty(), password.filter(|password| !password.is_empty())) {
+    match (bind_dn.is_empty(), password.filter(|password| !password.text().is_empty())) {
         (true, None) => Ok(Identity::Anonymous),
         (true, Some(_)) => {
             Err(usage("there is a password and no user", "Write the DN into the URL: ldap://cn=admin,dc=example@host"))
         }
-        (false, Some(password)) => Ok(Identity::Simple { dn: bind_dn, password: Password::new(password) }),
+        (false, Some(password)) => Ok(Identity::Simple { dn: bind_dn, password }),
         (false, None) => {
             let what = "there is a user and no password, and a bind without one is anonymous";
             Err(usage(what, "Use --password-file, or leave the user out to bind anonymously."))
@@ -188,7 +188,7 @@ mod tests {
     fn whoever_binds_stands_before_the_host() {
         let admin = |password: &str| Identity::Simple { dn: "cn=a,dc=b".into(), password: Password::new(password) };
         assert_eq!(at("ldap://cn=a,dc=b:in%40url@h/dc=b").login.identity, admin("in@url"));
-        let given = resolve("ldap://cn=a%2Cdc=b:in-url@h", Some("given")).unwrap();
+        let given = resolve("ldap://cn=a%2Cdc=b:in-url@h", Some(&Password::new("given"))).unwrap();
         assert_eq!(given.login.identity, admin("given"));
         assert!(!format!("{given:?}").contains("given"));
         assert_eq!(at("ldap://h").login.identity, Identity::Anonymous);
@@ -215,7 +215,7 @@ mod tests {
             "ldap://cn=a:%zz@h",
             "ldap://cn=a@h?auth=external",
         ] {
-            let error = resolve(url, Some("secret")).unwrap_err();
+            let error = resolve(url, Some(&Password::new("secret"))).unwrap_err();
             assert_eq!(error.kind, StoreErrorKind::Usage, "{url}");
             assert!(error.next.is_some(), "{url}");
             assert!(!format!("{error:?}").contains("cret"), "{url}: {error:?}");

@@ -184,7 +184,7 @@ fn message(operation: Node) -> Template {
 pub(crate) fn bind(id: u8, login: &Login, out: &mut Vec<u8>) {
     let (dn, proof) = match &login.identity {
         Identity::Anonymous => ("", Node::leaf(0x80, "")),
-        Identity::Simple { dn, password } => (dn.as_str(), Node::leaf(0x80, password.text())),
+        Identity::Simple { dn, password } => (dn.as_str(), Node::leaf(0x80, password.text().into_owned())),
         Identity::External => ("", Node::Group(0xa3, vec![Node::octets("EXTERNAL"), Node::octets("")])),
     };
     let operation = Node::Group(tag::BIND, vec![Node::byte(INTEGER, 3), Node::octets(dn), proof]);

@@ -1,5 +1,6 @@
 //! Protocol of NATS' clients: lines that end with CR LF, and messages whose length the line before them gives.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -140,11 +141,11 @@ struct Connect<'a> {
     version: &'static str,
     name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
+    user: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pass: Option<&'a str>,
+    pass: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    auth_token: Option<&'a str>,
+    auth_token: Option<Cow<'a, str>>,
 }
 
 /// Appends the greeting: login, subscription to the replies under `inbox`, and a PING, whose PONG says that both were taken.

@@ -72,7 +72,11 @@ pub struct Found {
 ///
 /// # Errors
 /// `Usage`, when the URL is none of these.
-pub fn resolve(url: &str, password: Option<&str>, var: &dyn Fn(&str) -> Option<String>) -> Result<Found, StoreError> {
+pub fn resolve(
+    url: &str,
+    password: Option<&Password>,
+    var: &dyn Fn(&str) -> Option<String>,
+) -> Result<Found, StoreError> {
     let url = Url::split(url, &SCHEMES, FORM)?;
     let server = if url.scheme.starts_with("valkey") { "valkey" } else { "redis" };
     let is_tls = matches!(url.scheme, "rediss" | "valkeys");
@@ -129,11 +133,11 @@ pub fn resolve(url: &str, password: Option<&str>, var: &dyn Fn(&str) -> Option<S
     };
     let known = |text: String| (!text.is_empty()).then_some(text);
     let password = password
-        .map(str::to_owned)
-        .or(known(decode(url.password.unwrap_or_default())?))
-        .or_else(|| PASSWORD_VARIABLES.iter().find_map(|name| var(name).and_then(known)));
+        .cloned()
+        .or(known(decode(url.password.unwrap_or_default())?).map(Password::new))
+        .or_else(|| PASSWORD_VARIABLES.iter().find_map(|name| var(name).and_then(known)).map(Password::new));
     let user = known(decode(url.user.unwrap_or_default())?);
-    let login = Login { user, password: password.map(Password::new), database, place };
+    let login = Login { user, password, database, place };
     let tls = if is_tls { Some(files.options()?) } else { None };
     let endpoint = Endpoint { address, tls, login };
     Ok(Found { endpoint, addresses, master: is_sentinel.then(|| master.unwrap_or_else(|| MASTER.to_owned())) })
@@ -234,7 +238,8 @@ mod tests {
     fn a_password_is_taken_from_the_first_place_that_has_one() {
         let env = |name: &str| (name == "REDISCLI_AUTH").then(|| "from env".to_owned());
         let password = |url: &str, given: Option<&str>| {
-            let login = resolve(url, given, &env).unwrap().endpoint.login;
+            let given = given.map(Password::new);
+            let login = resolve(url, given.as_ref(), &env).unwrap().endpoint.login;
             (login.user, login.password)
         };
         let is = |user: Option<&str>, word: &str| (user.map(str::to_owned), Some(Password::new(word)));
@@ -266,7 +271,7 @@ mod tests {
             "redis://u:%zz@h",
             "redis://[::1",
         ] {
-            let error = resolve(url, Some("secret"), &nowhere).unwrap_err();
+            let error = resolve(url, Some(&Password::new("secret")), &nowhere).unwrap_err();
             assert_eq!(error.kind, StoreErrorKind::Usage, "{url}");
             assert!(error.next.is_some(), "{url}");
             assert!(!format!("{error:?}").contains("cret"), "{url}: {error:?}");

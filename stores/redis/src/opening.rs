@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
-use crate::endpoint::Login;
+use crate::endpoint::{Login, Password};
 use crate::resp::command;
 use crate::wire::Protocol;
 
@@ -29,7 +29,8 @@ pub(crate) enum Opening {
 /// Appends what the server is asked before it is asked operations, and says what that is.
 pub(crate) fn greeting(login: &Login, protocol: Protocol, out: &mut Vec<u8>) -> VecDeque<Opening> {
     let mut asked = VecDeque::new();
-    let password = login.password.as_ref().map(|password| password.text().as_bytes());
+    let password = login.password.as_ref().map(Password::text);
+    let password = password.as_ref().map(|password| password.as_bytes());
     // HELLO is not for those who have not said who they are: that comes first.
     match (&login.user, password) {
         (None, None) => {}

@@ -120,6 +120,7 @@ impl RedisSession {
             }
             // What it says no to, it says to the key that follows too.
             (What::Asking, Reply::Simple(_) | Reply::Error(_)) => {}
+            (_, Reply::Error(words)) if self.is_put_off(ticket, kind, words, done) => {}
             (_, Reply::Error(words)) => self.reject(ticket, words, done),
             (What::Exec, Reply::Null) => {
                 let words = "a key that is watched has changed: nothing was done";
@@ -194,6 +195,19 @@ impl RedisSession {
         let Some(known) = reply::node(bytes) else { return Ok(()) };
         let own = self.kinds.iter().filter(|kind| kind.what.is_own());
         own.zip(known.list()).try_for_each(|(kind, known)| kind.command.must_be(known, &self.login.place))
+    }
+
+    /// Returns true if the server has refused to begin a command, for as long as it loads its data, lacks its master or
+    /// runs a script, and the command will be sent again. The errors of scripts may follow work that was done.
+    #[cold]
+    fn is_put_off(&self, ticket: Ticket, kind: u16, words: &[u8], done: &mut dyn CompletionSink) -> bool {
+        let Prepared { what, command, .. } = &self.kinds[usize::from(kind)];
+        let is_script = command.name().starts_with("EVAL") || command.name().starts_with("FCALL");
+        let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
+        matches!(code, b"LOADING" | b"MASTERDOWN" | b"BUSY")
+            && matches!(what, What::Get | What::Put | What::Delete | What::Command | What::Read)
+            && !is_script
+            && done.put_off(ticket)
     }
 
     /// An error answers its operation, which has not been done: Redis refuses before it changes anything.

@@ -1,4 +1,4 @@
-//! Operations that a server has not begun, and that are sent again over another connection.
+//! Operations that a server has not begun, and that are sent again over another connection, or after a wait.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use plimsoll_core::KindId;
 use super::{Busy, Lane, WorkerCore};
 
 impl WorkerCore {
-    /// The operation of `lane` waits for another connection, and its time goes on. Returns false if it cannot be sent again:
-    /// steps before it may have changed what it depends on.
+    /// Notes that the operation of `lane` waits for another connection, or for a time, until it is sent again. Returns
+    /// false if it cannot be: steps before it may have changed what it depends on.
     #[cold]
     pub fn wait_for_connection(&mut self, lane: usize) -> bool {
         let waits = self.busy(lane) == Busy::Op;

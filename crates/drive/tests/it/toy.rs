@@ -2,7 +2,7 @@
 //!
 //! Greeting: `HELLO`, answered by `READY` or `NEVER`. Request: length (4 bytes, little-endian; its highest bit says
 //! that answers may wait for the next request's), then a number (8 bytes) and as many more bytes as the length says.
-//! Answer: the number, and the sum of the request's bytes, or [`REFUSED`].
+//! Answer: the number, and the sum of the request's bytes, or [`REFUSED`], or [`NOT_NOW`].
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -27,6 +27,8 @@ use plimsoll_core::{
 const LAST_WORDS: i64 = i64::MIN;
 /// Value in place of a sum: the server refuses.
 const REFUSED: u64 = u64::MAX;
+/// Value in place of a sum: the server has not begun the request.
+const NOT_NOW: u64 = u64::MAX - 1;
 /// Flag in a request's length: the answer may wait.
 const MORE: u32 = 1 << 31;
 
@@ -97,7 +99,13 @@ impl WireSession for ToySession {
                 return bytes.len();
             }
             self.answer.clear();
-            let outcome = if sum == REFUSED {
+            if sum == NOT_NOW && done.put_off(ticket) {
+                used += 16;
+                continue;
+            }
+            let outcome = if sum == NOT_NOW {
+                self.answer.fail(Outcome::Rejected, "not now", "is not ready")
+            } else if sum == REFUSED {
                 assert_eq!(number, wanted_number, "the refusal is of this request");
                 self.answer.fail(Outcome::Rejected, "40001", "would not")
             } else {
@@ -146,6 +154,8 @@ pub enum Act {
     Ignore,
     /// Would not.
     Refuse,
+    /// Does not begin it, and goes on.
+    NotNow,
 }
 
 /// Reaction of the server, by the connection's number, the request's number within it, and the number asked.
@@ -357,11 +367,13 @@ fn converse(
         let number = i64::from_le_bytes(bytes[..8].try_into().unwrap());
         let mut answer = answer_to(&bytes);
         let act = script(connection, request, number);
-        if act == Act::Refuse {
-            answer[8..].copy_from_slice(&REFUSED.to_le_bytes());
+        match act {
+            Act::Refuse => answer[8..].copy_from_slice(&REFUSED.to_le_bytes()),
+            Act::NotNow => answer[8..].copy_from_slice(&NOT_NOW.to_le_bytes()),
+            _ => {}
         }
         match act {
-            Act::Answer | Act::Refuse | Act::AnswerAfter(_) => {
+            Act::Answer | Act::Refuse | Act::NotNow | Act::AnswerAfter(_) => {
                 if let Act::AnswerAfter(delay) = act {
                     std::thread::sleep(delay);
                 }

@@ -30,6 +30,8 @@ over_both! {
     a_client_that_cannot_connect_rejects_what_is_due_at_once,
     ;
     what_a_server_said_before_it_hung_up_is_the_error,
+    an_operation_that_a_server_puts_off_is_sent_again_after_growing_waits,
+    an_operation_that_is_put_off_until_its_time_out_is_rejected_by_the_servers_word,
     where_nobody_listens_the_error_says_where_and_what_to_do,
 }
 
@@ -253,6 +255,33 @@ fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
     assert!(quarter_ns < 20_000_000, "{quarter_ns} ns");
     assert!(server.manner.answered.load(SeqCst) >= answered + 40, "{result:?}");
     assert_eq!(result.stop, StopReason::Limit);
+}
+
+fn an_operation_that_a_server_puts_off_is_sent_again_after_growing_waits(io: Io) {
+    // Three of four requests are put off: each operation waits 10, 20 and 40 ms.
+    let server = Server::unix(|_, request, _| if request % 4 == 3 { Act::Answer } else { Act::NotNow });
+    for pace in [Pace::Closed, Pace::even(5.0)] {
+        let spec = DriveSpec { limit: Limit::Ops(5), pace, ..spec(io) };
+        let (driven, log) = drive(&spec, server.clients(1), endless());
+        let result = &driven.result;
+        assert_eq!((result.kinds[0], result.asked_again), ([5, 0, 0, 0], 15), "{result:?}");
+        assert_eq!((result.lost_connections, result.failed_connects, log.check_cycles(1).len()), (0, 0, 5));
+        let histograms = driven.slices.iter().flat_map(|slice| &slice.histograms);
+        let least_ns = histograms.filter(|one| one.measure == Measure::Service).map(|one| one.histogram.min()).min();
+        assert!(least_ns.is_some_and(|least_ns| least_ns >= 69_000_000), "its time goes on: {least_ns:?} ns");
+    }
+}
+
+fn an_operation_that_is_put_off_until_its_time_out_is_rejected_by_the_servers_word(io: Io) {
+    let server = Server::unix(|_, _, _| Act::NotNow);
+    let spec = DriveSpec { limit: Limit::Ops(3), op_timeout: MS * 500, ..spec(io) };
+    let (driven, _) = drive(&spec, server.clients(1), endless());
+    let result = &driven.result;
+    assert_eq!((error_count(&driven, "not now"), result.lost_connections), (3, 0), "{result:?}");
+    assert_eq!(result.kinds[0][Outcome::Rejected as usize], 3);
+    // Waits of 10 to 160 ms are within the first operation's time-out; one of 320 ms is not.
+    let asked = server.manner.answered.load(SeqCst);
+    assert!(result.asked_again >= 4 && asked <= 25, "{asked} requests, {result:?}");
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {

@@ -102,7 +102,7 @@ impl Addresses {
     pub fn resolve(
         spec: &ClusterSpec,
         url: &str,
-        password: Option<&str>,
+        password: Option<&Password>,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, StoreError> {
         let url = Url::split(url, &spec.schemes, spec.form)?;
@@ -117,17 +117,16 @@ impl Addresses {
         };
         let hosts = url.hosts.split(',').map(host).collect::<Result<Vec<_>, StoreError>>()?;
         let known = |text: String| (!text.is_empty()).then_some(text);
-        let token =
-            password.filter(|_| spec.takes_tokens).map(|token| Login { user: Password::new(token), password: None });
+        let token = password.filter(|_| spec.takes_tokens).map(|token| Login { user: token.clone(), password: None });
         // `user:@` is a user, even if no password is known.
-        let no_password = || url.password.filter(|_| spec.takes_tokens).map(|_| String::new());
+        let no_password = || url.password.filter(|_| spec.takes_tokens).map(|_| Password::new(""));
         let password = password
-            .map(str::to_owned)
-            .or(known(decode(url.password.unwrap_or_default())?))
-            .or_else(|| var(spec.password).and_then(known))
+            .cloned()
+            .or(known(decode(url.password.unwrap_or_default())?).map(Password::new))
+            .or_else(|| var(spec.password).and_then(known).map(Password::new))
             .or_else(no_password);
         let login = known(decode(url.user.unwrap_or_default())?)
-            .map(|user| Login { user: Password::new(user), password: password.map(Password::new) })
+            .map(|user| Login { user: Password::new(user), password })
             .or(token);
         let path = known(decode(url.path.unwrap_or_default())?);
         let addresses = Self { place: place(scheme, &hosts), scheme, hosts, login, path, tls, switches };
@@ -255,7 +254,8 @@ mod tests {
     };
 
     fn at(url: &str, password: Option<&str>) -> Result<Addresses, StoreError> {
-        Addresses::resolve(&SPEC, url, password, &|name| (name == "EQ_PASSWORD").then(|| "word".to_owned()))
+        let password = password.map(Password::new);
+        Addresses::resolve(&SPEC, url, password.as_ref(), &|name| (name == "EQ_PASSWORD").then(|| "word".to_owned()))
     }
 
     #[test]
@@ -268,16 +268,18 @@ mod tests {
             [("eq://me@", None, "word"), ("eq://me:ab%41@h", None, "abA"), ("eq://me:abc@h", Some("file"), "file")]
         {
             let login = at(url, given).unwrap().login.unwrap();
-            assert_eq!((login.user.text(), login.password.unwrap().text()), ("me", wanted), "{url}");
+            let wanted = Login { user: Password::new("me"), password: Some(Password::new(wanted)) };
+            assert_eq!(login, wanted, "{url}");
         }
         for (url, file) in [("eq://secret@h", None), ("eq://h", Some("secret"))] {
-            let token = Addresses::resolve(&SPEC, url, file, &|_| None).unwrap();
-            let login = token.login.unwrap();
-            assert_eq!((login.user.text(), login.password, &*token.place), ("secret", None, "eq://h:42"), "{url}");
+            let file = file.map(Password::new);
+            let token = Addresses::resolve(&SPEC, url, file.as_ref(), &|_| None).unwrap();
+            let wanted = Login { user: Password::new("secret"), password: None };
+            assert_eq!((token.login, &*token.place), (Some(wanted), "eq://h:42"), "{url}");
         }
         assert_eq!(at("eq://h", None).unwrap().login, None, "a variable's password belongs to a user");
         let user = Addresses::resolve(&SPEC, "eq://me:@h", None, &|_| None).unwrap().login.unwrap();
-        assert_eq!((user.user.text(), user.password.unwrap().text()), ("me", ""));
+        assert_eq!(user, Login { user: Password::new("me"), password: Some(Password::new("")) });
     }
 
     #[test]

@@ -29,7 +29,7 @@ use std::fmt;
 use std::path::Path;
 
 use plimsoll_core::{
-    Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, Reading, StoreKind, StoreSpec, Target,
+    Durability, IndexMode, Interface, OpenOptions, ParamValue, Params, Password, Reading, StoreKind, StoreSpec, Target,
 };
 use plimsoll_lab::OpenStore;
 
@@ -129,7 +129,7 @@ pub fn run_attached_with(
     password: Option<&str>,
     params: &[(&str, ParamValue)],
 ) -> Report {
-    let target = Target::Attach { url: url.to_owned(), password: password.map(str::to_owned) };
+    let target = Target::Attach { url: url.to_owned(), password: password.map(Password::new) };
     insist(kind.spec(), check(kind, target, &params_of(kind, params)))
 }
 

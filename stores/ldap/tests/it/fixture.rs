@@ -10,7 +10,7 @@ use plimsoll_core::{
     Call, Layout, LdapCall, LdapScope, OpKind, Outcome, StoreError, Value, ValueType, WireSession, WireState,
 };
 use plimsoll_lab::OpenStore;
-use plimsoll_store_ldap::endpoint::resolve;
+use plimsoll_store_ldap::endpoint::{Password, resolve};
 use plimsoll_store_ldap::server::SLAPD;
 use plimsoll_store_ldap::wire::LdapSession;
 use plimsoll_store_ldap::{Control, kind};
@@ -76,7 +76,7 @@ impl Server {
 
     pub fn control(&self) -> Control {
         // With TLS demanded the tests' own questions go through it.
-        Control::open(&resolve(&self.url(), Some(PASSWORD)).unwrap(), TIMEOUT).unwrap()
+        Control::open(&resolve(&self.url(), Some(&Password::new(PASSWORD))).unwrap(), TIMEOUT).unwrap()
     }
 
     /// DNs of all entries.

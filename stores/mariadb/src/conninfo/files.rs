@@ -30,6 +30,12 @@ pub(super) fn options(file: &Path) -> Result<Vec<(&'static str, String)>, String
     Ok(options_in(&text))
 }
 
+/// Returns the password of a file, if there is one.
+pub(super) fn password(file: &Path) -> Option<String> {
+    let options = fs::metadata(file).ok()?.is_file().then(|| options(file).ok())??;
+    options.into_iter().find_map(|(name, value)| (name == "password" && !value.is_empty()).then_some(value))
+}
+
 /// A later line wins over an earlier one.
 fn options_in(text: &str) -> Vec<(&'static str, String)> {
     let mut found: Vec<(&'static str, String)> = Vec::new();

@@ -58,15 +58,19 @@ pub struct ConnInfo {
 type Parameters = BTreeMap<&'static str, String>;
 
 /// Finds out where a URL leads. `password`, where it is known already, wins over every other.
-pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
+pub fn resolve(url: &str, password: Option<&Password>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
     let (mut parameters, others) = url::parse(url)?;
     parameters.retain(|_, value| !value.is_empty());
     // A place that is named stays that place: a socket of the option file must not take the place of a host.
     let named = parameters.contains_key("host") || parameters.contains_key("socket");
-    let mut no_password_because = None;
+    let (mut no_password_because, mut password_file) = (None, None);
+    let in_url = parameters.contains_key("password");
     if let Some(file) = environment.home().map(|home| home.join(".my.cnf")) {
         match files::options(&file) {
-            Ok(options) => add(&mut parameters, options, named),
+            Ok(options) => {
+                add(&mut parameters, options, named);
+                password_file = (!in_url && parameters.contains_key("password")).then_some(file);
+            }
             Err(why) => no_password_because = Some(why),
         }
     }
@@ -98,11 +102,17 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         Address::Unix(path) => format!("mysql:///{shown}?socket={}", path.display()),
         Address::Tcp(host, port) => format!("mysql://{}:{port}/{shown}", shown_host(host)),
     };
-    let password = password.map(str::to_owned).or_else(|| parameters.remove("password"));
+    let password = password.cloned().or_else(|| {
+        let text = parameters.remove("password")?;
+        Some(match password_file {
+            Some(file) => Password::renewed(text, move || files::password(&file)),
+            None => Password::new(text),
+        })
+    });
     let login = Login {
         user,
         database,
-        password: password.map(Password::new),
+        password,
         no_password_because,
         program_name: parameters.remove("program-name").unwrap_or_else(|| PROGRAM_NAME.to_owned()),
         private_way: matches!(address, Address::Unix(_)),

@@ -4,6 +4,8 @@
 //! What was not encrypted on its way could be read, and a server could be anybody: a password goes in clear only over
 //! what cannot be listened to (a Unix socket, TLS), and never to a server that asks for it in clear.
 
+use std::borrow::Cow;
+
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_endpoint::Password;
 use plimsoll_endpoint::tls::TlsClient;
@@ -51,8 +53,8 @@ pub struct Login {
 }
 
 impl Login {
-    fn password(&self) -> &[u8] {
-        self.password.as_ref().map_or(&[], |password| password.text().as_bytes())
+    fn password(&self) -> Cow<'_, str> {
+        self.password.as_ref().map(Password::text).unwrap_or_default()
     }
 }
 
@@ -147,7 +149,7 @@ impl Auth {
 
     /// The proof that goes with the login.
     pub(crate) fn proof(&self, login: &Login) -> Vec<u8> {
-        self.method.proof(login.password(), &self.nonce)
+        self.method.proof(login.password().as_bytes(), &self.nonce)
     }
 
     /// Takes what the server says after the login.
@@ -180,7 +182,7 @@ impl Auth {
         match payload {
             [0x03] => Ok(Reply::Wait),
             [0x04] if self.private_way => {
-                let mut password = login.password().to_vec();
+                let mut password = login.password().into_owned().into_bytes();
                 password.push(0);
                 Ok(Reply::Send(password))
             }
@@ -189,7 +191,7 @@ impl Auth {
                 Ok(Reply::Send(vec![0x02]))
             }
             key if self.key_asked => {
-                let mut hidden = login.password().to_vec();
+                let mut hidden = login.password().into_owned().into_bytes();
                 hidden.push(0);
                 if self.nonce.is_empty() {
                     return Err(unexpected(payload, "during authentication"));

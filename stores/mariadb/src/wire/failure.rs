@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use plimsoll_core::tables::Shape;
 use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind};
 
 use super::calls::Transaction;
-use super::packet::{self, COM_QUERY, ServerError, broken, unexpected};
-use super::session::{Expect, MySession};
+use super::packet::{self, COM_QUERY, NOT_PREPARED, ServerError, broken, unexpected};
+use super::session::{Expect, InFlight, MySession, What};
 
 impl MySession {
     #[cold]
@@ -19,6 +20,11 @@ impl MySession {
         let error = ServerError::parse(payload).ok_or_else(|| unexpected(payload, "in an answer"))?;
         if self.transaction == Transaction::RollingBack {
             return Err(broken(format!("{} would not roll back", self.login.place)).detail(error.number_and_words()));
+        }
+        if error.number == NOT_PREPARED && self.is_put_off(done) {
+            self.in_flight = None;
+            self.reset_answer();
+            return Ok(());
         }
         let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
         self.outcome = self.answer.fail(outcome, "", &error.words());
@@ -37,6 +43,18 @@ impl MySession {
             self.finish(current, done);
         }
         Ok(())
+    }
+
+    /// The server has refused to begin the operation. Returns true if it will be sent again. An error within a
+    /// procedure may follow work that was done.
+    #[cold]
+    fn is_put_off(&self, done: &mut dyn CompletionSink) -> bool {
+        let Some(InFlight { ticket, what: What::Statement(kind, position) }) = self.in_flight else { return false };
+        let prepared = &self.kinds[kind];
+        self.transaction == Transaction::None
+            && prepared.shape != Shape::Text
+            && !plimsoll_core::sql::runs_others(&prepared.statements[position].text.sql)
+            && done.put_off(ticket)
     }
 
     /// Returns the error of a connection that an error ended, or that had one outside of operations.

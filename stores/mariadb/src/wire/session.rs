@@ -27,7 +27,7 @@ const COLUMNS_MAX: usize = 4_096;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InFlight {
     pub(super) ticket: Ticket,
-    what: What,
+    pub(super) what: What,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -304,7 +304,7 @@ impl MySession {
     }
 
     #[inline]
-    fn reset_answer(&mut self) {
+    pub(super) fn reset_answer(&mut self) {
         self.answer.clear();
         self.outcome = Outcome::Ok;
         self.kept_bytes = 0;

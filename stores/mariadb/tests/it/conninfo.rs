@@ -67,7 +67,10 @@ fn what_the_url_leaves_out_comes_from_the_option_file_then_from_the_environment(
     let env = [("HOME", home), ("MYSQL_PWD", "of the environment"), ("MYSQL_HOST", "elsewhere")];
     let info = found("mysql://", &env);
     assert_eq!((&info.address, info.login.user.as_str()), (&Address::Unix(socket), "filed"));
-    open_login(&info.address, info.login).expect("with the password of the file");
+    open_login(&info.address, info.login.clone()).expect("with the password of the file");
+    control.simple("ALTER USER filed@`%` IDENTIFIED BY 'rotated'").expect("another password");
+    write(&file, &text.replace("of the file", "rotated"), 0o600);
+    open_login(&info.address, info.login).expect("with the newest password of the file");
     let named = found("mysql://me@there/", &env);
     assert_eq!((named.address, named.login.user.as_str()), (tcp("there", 3306), "me"), "a host is not a socket");
 

@@ -1,8 +1,8 @@
 //! Bytes in pieces have the effect of the whole, and no bytes can hurt.
 
-use plimsoll_core::{Op, Ticket, ValueBuf, WireSession};
+use plimsoll_core::{Op, Ticket, ValueBuf, WireSession, WireState};
 use plimsoll_store_mariadb::wire::MySession;
-use plimsoll_testkit::pieces::{Seen, failure};
+use plimsoll_testkit::pieces::{PuttingOff, Seen, failure, start};
 use plimsoll_testkit::records::{ALL, COUNT};
 use plimsoll_testkit::sql::{Recorded, bytes_are_taken_in_pieces, refuses_a_larger_answer};
 
@@ -19,6 +19,7 @@ fn what_a_server_says_in_no_conversation() {
     let recorded = Recorded::of(&server);
     a_row_nobody_wants_is_not_held_until_it_is_complete(&server, &recorded);
     a_row_beyond_all_bounds_is_an_error(&server, &recorded);
+    what_a_node_without_a_majority_does_not_begin_is_put_off(&server, &recorded);
     for length in [2_000, 0xff_ffff] {
         let head = [&[2, 0, 0, 1, 6, 0][..], &row_header(length, 2), &[0; 9]].concat();
         refuses_a_larger_answer(&server, &recorded, &head, length);
@@ -54,6 +55,24 @@ fn a_row_nobody_wants_is_not_held_until_it_is_complete(server: &Server, recorded
     }
     let done = feed(&mut session, &[7, 0, 0, 5, 0xfe, 0, 0, 2, 0, 0, 0]);
     assert!(done.as_ref().is_some_and(|text| text.starts_with("Ok 1 ")), "{done:?}");
+}
+
+fn what_a_node_without_a_majority_does_not_begin_is_put_off(server: &Server, recorded: &Recorded) {
+    let mut session = recorded.opened(server);
+    let words = b"\xff\x17\x04#08S01WSREP has not yet prepared node for application use";
+    let refusal = [&row_header(words.len(), 1)[..], words].concat();
+    let mut seen = PuttingOff::default();
+    for _ in 0..2 {
+        start(&mut session, &[COUNT], &[]);
+        assert_eq!(session.feed(&refusal, &mut Vec::new(), &mut seen), refusal.len());
+        assert_eq!(session.state(), &WireState::Ready);
+    }
+    assert_eq!(seen, PuttingOff { put_off: vec![0, 0], finished: Vec::new() });
+    // For a receiver that sends nothing again.
+    let mut seen = Seen::default();
+    start(&mut session, &[COUNT], &[]);
+    session.feed(&refusal, &mut Vec::new(), &mut seen);
+    assert!(seen.0[&0].starts_with("Rejected 0 1047 08S01: WSREP"), "{}", seen.0[&0]);
 }
 
 fn a_row_beyond_all_bounds_is_an_error(server: &Server, recorded: &Recorded) {

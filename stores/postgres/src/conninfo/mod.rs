@@ -90,7 +90,7 @@ type Parameters = BTreeMap<&'static str, String>;
 ///
 /// # Errors
 /// `Usage`, with what is wrong in which place.
-pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
+pub fn resolve(url: &str, password: Option<&Password>, environment: &Environment<'_>) -> Result<ConnInfo, StoreError> {
     let mut parameters = match words::of(url) {
         Some(words) => words::parse(words)?,
         None => url::parse(url)?,
@@ -133,7 +133,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
         "channel_binding",
         &[("prefer", Binding::Prefer), ("disable", Binding::Disable), ("require", Binding::Require)],
     )?;
-    let known = password.map(str::to_owned).or_else(|| parameters.remove("password"));
+    let known = password.cloned().or_else(|| parameters.remove("password").map(Password::new));
     let file = parameters.remove("passfile").map(PathBuf::from).or_else(|| Some(environment.home()?.join(".pgpass")));
     let passwords = Passwords { known, file };
     let application_name = parameters.remove("application_name");
@@ -152,12 +152,7 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
     let mut hosts = Vec::new();
     for place in hosts::of(&parameters)? {
         let (password, no_password_because) = passwords.for_host(&place, &login);
-        let login = Login {
-            password: password.map(Password::new),
-            no_password_because,
-            place: place.shown(&login.database),
-            ..login.clone()
-        };
+        let login = Login { password, no_password_because, place: place.shown(&login.database), ..login.clone() };
         let attempts = security.attempts(&place)?;
         hosts.push(Host { address: place.address(), login, attempts });
     }
@@ -166,21 +161,23 @@ pub fn resolve(url: &str, password: Option<&str>, environment: &Environment<'_>)
 
 /// Sources of passwords.
 struct Passwords {
-    known: Option<String>,
+    known: Option<Password>,
     file: Option<PathBuf>,
 }
 
 impl Passwords {
     /// The password for a host, and why there is none, where there is a reason.
-    fn for_host(&self, place: &hosts::Place, login: &Login) -> (Option<String>, Option<String>) {
+    fn for_host(&self, place: &hosts::Place, login: &Login) -> (Option<Password>, Option<String>) {
         if self.known.is_some() {
             return (self.known.clone(), None);
         }
         // As libpq: a socket in the usual directory is `localhost` in a password file.
         let host = if SOCKET_DIRS.contains(&place.host.as_str()) { "localhost" } else { &place.host };
-        let wanted = [host, &place.port.to_string(), &login.database, &login.user];
-        match self.file.as_deref().map_or(Ok(None), |file| files::password(file, wanted)) {
-            Ok(found) => (found, None),
+        let wanted = [host.to_owned(), place.port.to_string(), login.database.clone(), login.user.clone()];
+        let Some(file) = self.file.clone() else { return (None, None) };
+        let read = move || files::password(&file, wanted.each_ref().map(String::as_str));
+        match read() {
+            Ok(found) => (found.map(|first| Password::renewed(first, move || read().ok().flatten())), None),
             Err(reason) => (None, Some(reason)),
         }
     }

@@ -1,5 +1,7 @@
 //! Authentication: trust, cleartext, MD5, SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
 
+use std::borrow::Cow;
+
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_endpoint::Password;
 use postgres_protocol::authentication::md5_hash;
@@ -95,7 +97,7 @@ impl Auth {
             }
             (3, Auth::Asked) => {
                 let password = password(login)?;
-                frame(out, b'p', |out| cstr(out, password));
+                frame(out, b'p', |out| cstr(out, &password));
             }
             (5, Auth::Asked) => {
                 let salt: [u8; 4] = reader.0.try_into().map_err(|_| malformed())?;
@@ -178,7 +180,7 @@ fn not_bound(login: &Login, why: &str) -> StoreError {
         .next("Use scram-sha-256 over TLS on the server, or channel_binding=prefer.")
 }
 
-fn password(login: &Login) -> Result<&str, StoreError> {
+fn password(login: &Login) -> Result<Cow<'_, str>, StoreError> {
     login.password.as_ref().map(Password::text).ok_or_else(|| {
         let error = StoreError::new(
             StoreErrorKind::Authentication,

@@ -80,6 +80,14 @@ pub(crate) fn parse_and_describe(out: &mut Vec<u8>, name: &str, text: &str) {
     });
 }
 
+/// Appends a Close of the statement `name`.
+pub(crate) fn close(out: &mut Vec<u8>, name: &str) {
+    frame(out, b'C', |out| {
+        out.push(b'S');
+        cstr(out, name);
+    });
+}
+
 /// Fields of an ErrorResponse that are of use.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ServerError<'a> {

@@ -6,7 +6,6 @@ use super::auth::{Auth, refusal};
 use super::given_up::BackendKey;
 use super::message::{self, Reader, SYNC, ServerError, broken, cstr, frame, unexpected};
 use super::session::PgSession;
-use super::statement::Prepared;
 use super::value::Format;
 
 /// Settings that fix the form of values as text, whatever the server or the role has set.
@@ -76,7 +75,8 @@ impl PgSession {
             },
             ConnectionPhase::Preparing(next) => {
                 let position = *next;
-                let statement = self.kinds.iter_mut().flat_map(|kind| &mut kind.statements).nth(position);
+                let statements = self.kinds.iter_mut().flat_map(|kind| &mut kind.statements);
+                let statement = statements.filter(|statement| !statement.is_late).nth(position);
                 let taken = match (tag, statement) {
                     (b'1', Some(_)) => true,
                     (b't', Some(statement)) => statement.describe_params(body),
@@ -115,7 +115,8 @@ impl PgSession {
             }
             cstr(out, &self.settings);
         });
-        for statement in self.kinds.iter().flat_map(|kind| &kind.statements) {
+        let statements = self.kinds.iter().flat_map(|kind| &kind.statements);
+        for statement in statements.filter(|statement| !statement.is_late) {
             message::parse_and_describe(out, &statement.name, &statement.text);
         }
         out.extend_from_slice(&SYNC);
@@ -148,10 +149,6 @@ impl PgSession {
                 "Give a parameter its type, as in :n::int, or have values written into the text, as pgbench does without \
                  -M: --set substitute=text.",
             ),
-            b"42P01" if self.kinds.iter().any(Prepared::changes_names) => refused.next(format!(
-                "If the script itself makes or finds the table: --set postgres.protocol=simple, which prepares nothing. \
-                 Else: {LOAD_FIRST}"
-            )),
             b"42P01" => refused.next(LOAD_FIRST),
             _ => refused,
         }

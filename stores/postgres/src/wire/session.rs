@@ -28,7 +28,7 @@ pub const PIPELINE_ABORTED: &str = "pipeline aborted";
 /// Protocol of statements: pgbench's `-M`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// Parsed once, when a session opens; then bound and executed by name.
+    /// Parsed once, when a session opens or a script first comes to it; then bound and executed by name.
     #[default]
     Prepared,
     /// Parsed, described, bound and executed each time.
@@ -223,8 +223,14 @@ impl PgSession {
             b'E' => self.take_error(current, body, done),
             b'I' => self.take_completion(current, done),
             b'T' => self.take_columns(current, body),
-            // Parsed again.
-            b'1' | b'n' if self.parses_again => Ok(()),
+            // Parsed again, or for the first time.
+            b'1' if self.parses_again => {
+                if let What::Kind(kind) = current.what {
+                    self.kinds[usize::from(kind)].parsed();
+                }
+                Ok(())
+            }
+            b'3' | b'n' if self.parses_again => Ok(()),
             b'G' | b'H' | b'W' => Err(StoreError::usage(format!(
                 "{} begins a COPY, which Plimsoll does not speak",
                 self.describe(current)
@@ -388,6 +394,9 @@ impl WireSession for PgSession {
                 Ok(compiled) => self.kinds.push(Prepared::new(position, kind, compiled, self.protocol)),
                 Err(error) => refused = Some(error),
             }
+        }
+        if self.kinds.iter().any(Prepared::changes_names) {
+            self.kinds.iter_mut().for_each(Prepared::prepare_late);
         }
         let given = self.kinds.iter().any(|kind| kind.format == Format::Text);
         self.parses_again = given || self.protocol != Protocol::Prepared;

@@ -3,7 +3,7 @@
 use plimsoll_core::tables::{Shape, SqlOperation};
 use plimsoll_core::{Call, Dialect, KvCall, OpKind, RecordsCall, StoreError, Value, ValueBuf, Values, sql};
 
-use super::message::{EXECUTE, Reader, cstr, frame, parse, patch_length};
+use super::message::{self, EXECUTE, Reader, cstr, frame, parse, patch_length};
 use super::session::Protocol;
 use super::text::{Text, plain};
 use super::text_value;
@@ -31,6 +31,10 @@ pub(crate) struct Statement {
     column_formats: Vec<u8>,
     /// True if the statement is parsed each time, and then described too, as libpq does.
     parsed_each_time: bool,
+    /// True if the statement is prepared when it is first executed, with values as text both ways.
+    pub(crate) is_late: bool,
+    /// True if the server has prepared a late statement.
+    is_known: bool,
     columns: Vec<Code>,
 }
 
@@ -79,9 +83,26 @@ impl Statement {
         true
     }
 
+    /// Leaves the statement, with this many parameters, to its first execution.
+    fn leave_to_execution(&mut self, param_count: usize) {
+        self.params = vec![Code::Other; param_count];
+        self.describe_columns(&[]);
+        self.is_late = true;
+    }
+
+    /// Appends Close and Parse. Closing an unknown statement is no error, and several executions may be in flight.
+    #[cold]
+    fn prepare(&self, out: &mut Vec<u8>) {
+        message::close(out, &self.name);
+        parse(out, &self.name, &self.text);
+    }
+
     /// Appends what executes it with the values of `params`, from Bind (or Parse) to Execute.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) {
+        if self.is_late && !self.is_known && !self.parsed_each_time {
+            self.prepare(out);
+        }
         let at = out.len();
         out.extend_from_slice(&self.head);
         for (position, code) in self.params.iter().enumerate() {
@@ -93,7 +114,7 @@ impl Statement {
         let length_at = at + self.length_at;
         let length = out.len() - length_at;
         patch_length(out, length_at, length);
-        if self.parsed_each_time {
+        if self.parsed_each_time || self.is_late {
             out.extend_from_slice(&DESCRIBE_PORTAL);
         }
         out.extend_from_slice(&EXECUTE);
@@ -235,6 +256,23 @@ impl Prepared {
         self.is_step && self.statements.iter().any(|statement| sql::changes_names(&statement.text))
     }
 
+    /// Leaves the statement of a step to its first execution: an earlier step may make what it names.
+    pub(crate) fn prepare_late(&mut self) {
+        if let [statement] = &mut self.statements[..]
+            && self.is_step
+            && self.shape == Shape::One
+        {
+            statement.leave_to_execution(self.param_count);
+            self.format = Format::Text;
+        }
+    }
+
+    /// Notes that the server has parsed the statement.
+    #[cold]
+    pub(crate) fn parsed(&mut self) {
+        self.statements.iter_mut().for_each(|statement| statement.is_known = true);
+    }
+
     /// Types of the answer's columns.
     #[inline]
     pub(crate) fn columns(&self) -> &[Code] {
@@ -267,7 +305,7 @@ impl Prepared {
     /// Appends what executes each statement of an operation, without a Sync; returns how many.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
-        if self.format == Format::Text {
+        if self.protocol == Protocol::Simple || self.shape == Shape::Text {
             return self.execute_text(params, out);
         }
         self.each(params, |which, params| self.statements[which].execute(params, out))
@@ -337,7 +375,6 @@ mod tests {
     use postgres_protocol::message::frontend;
 
     use super::*;
-    use crate::wire::message;
 
     /// (int8, text, bytea) -> (int4, numeric)
     fn described(name: &str) -> Statement {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_core::{Address, StoreError, StoreErrorKind};
+use plimsoll_core::{Address, Password, StoreError, StoreErrorKind};
 use plimsoll_store_postgres::conninfo::{ConnInfo, Environment, Host, Wanted, resolve};
 use plimsoll_store_postgres::wire::TlsEnd;
 
@@ -119,7 +119,13 @@ fn a_password_file_is_used_only_when_it_is_private() {
     assert!(password_is(&found("postgres://u@h/d", &[("PGPASSFILE", &path)]), "any"));
     assert!(password_is(&found("postgres://u@h/d", &[("PGPASSFILE", &path), ("PGPASSWORD", "env")]), "env"));
 
+    // Each connection reads it again, as long as it can be used.
+    let lasting = found("postgres://u@h/d", &[("HOME", home)]);
+    write(&dir.path().join(".pgpass"), "h:*:*:*:rotated\n", 0o600);
+    assert!(password_is(&lasting, "rotated"));
+
     write(&dir.path().join(".pgpass"), text, 0o640);
+    assert!(password_is(&lasting, "rotated"));
     let info = found("postgres://u@h/d", &[("HOME", home)]);
     assert!(info.login.password.is_none());
     assert!(info.login.no_password_because.as_ref().is_some_and(|reason| reason.contains("chmod 600")));
@@ -130,7 +136,8 @@ fn a_password_is_never_shown() {
     let info = found("postgres://me:hush%20now@h/d", &[]);
     assert!(password_is(&info, "hush now"));
     assert!(!format!("{info:?}").contains("hush"));
-    let given = resolve("postgres://me:hush@h/d", Some("given"), &Environment::of_process()).expect("resolved");
+    let given =
+        resolve("postgres://me:hush@h/d", Some(&Password::new("given")), &Environment::of_process()).expect("resolved");
     assert!(password_is(&given.hosts[0], "given"));
     // Errors about URLs in which a password was not encoded show nothing of it.
     for url in [

@@ -40,6 +40,7 @@ fn every_protocol() {
         a_pipeline_is_answered_in_order_and_an_error_skips_the_rest,
         independent_operations_in_flight_fail_on_their_own,
         a_failed_transaction_is_over_when_it_is_rolled_back,
+        a_step_on_a_table_of_an_earlier_step_is_prepared_once_when_it_is_reached,
         a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol,
     );
 }
@@ -174,6 +175,35 @@ fn a_failed_transaction_is_over_when_it_is_rolled_back() {
             let (_, answer) = wire.ask(kind, params);
             assert_eq!(answer.code, code, "{protocol}");
         }
+    }
+}
+
+fn a_step_on_a_table_of_an_earlier_step_is_prepared_once_when_it_is_reached() {
+    let step = |name: &str, text: &str, params: &[ValueType]| OpKind { step_of: Some(0), ..sql(name, text, params) };
+    let kinds = [
+        OpKind { call: Call::Steps, ..sql("script", "", &[]) },
+        step("make", "CREATE TEMPORARY TABLE own (n int)", &[]),
+        step("add", "INSERT INTO own VALUES ($1)", &[ValueType::Int]),
+        step("read", "SELECT n, 'x' FROM own WHERE n = $1", &[ValueType::Int]),
+        step("drop", "DROP TABLE own", &[]),
+        sql("named", "SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql", &[]),
+    ];
+    let server = Server::start();
+    for (protocol, named) in PROTOCOLS.into_iter().zip([5, 0, 0]) {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        let (outcome, answer) = wire.ask(3, &[Value::Int(7)]);
+        assert_eq!((outcome, answer.code.as_str()), (Outcome::Rejected, "42P01"), "{protocol}");
+        for number in [7, 8] {
+            let n = [Value::Int(number)];
+            let more = protocol != "simple";
+            let answers = wire.pipeline(&[(1, &[], more), (2, &n, more), (3, &n, more), (4, &[], false)]);
+            for (_, outcome, answer) in &answers {
+                assert_eq!(*outcome, Outcome::Ok, "{protocol}: {}: {}", answer.code, answer.message);
+            }
+            let row: Vec<Value<'_>> = answers[2].2.values.values().iter().collect();
+            assert_eq!(row, [Value::Int(number), Value::Text("x")], "{protocol}");
+        }
+        assert_eq!(wire.ask(5, &[]).1.values.values().get(0), Value::Int(named), "{protocol}");
     }
 }
 

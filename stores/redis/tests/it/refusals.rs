@@ -1,10 +1,13 @@
 //! Refused logins and commands.
 
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
-use plimsoll_core::{Durability, Layout, Outcome, StoreError, StoreErrorKind, Value};
+use plimsoll_core::{Durability, Layout, Outcome, Password, StoreError, StoreErrorKind, Target, Value};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
+use plimsoll_store_redis::kind;
 use plimsoll_testkit::ask::{Reply, Script, ask};
+use plimsoll_testkit::opening::Opening;
 
 use crate::fixture::{GET, PUT, Server, kinds, open};
 
@@ -31,6 +34,23 @@ fn nobody_gets_in_without_the_right_password() {
     assert_eq!(open(&with_user("ada"), &[], Some("hunter2")).err().unwrap().kind, StoreErrorKind::Authentication);
     let mut store = open(&with_user("ada"), &[("protocol", "3")], Some("lovelace")).unwrap();
     store.create(&Layout::default()).unwrap();
+    assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Ok);
+}
+
+#[test]
+fn a_password_that_is_rotated_is_that_of_new_connections() {
+    let server = Server::start(&["--requirepass", "hunter2"]);
+    let newest = Arc::new(Mutex::new("hunter2".to_owned()));
+    let source = Arc::clone(&newest);
+    let password = Password::renewed("hunter2".to_owned(), move || source.lock().ok().map(|text| text.clone()));
+    let mut opening = Opening::attached(kind, &server.url(), None).run("test-1");
+    opening.options.target = Target::Attach { url: server.url(), password: Some(password) };
+    let mut store = opening.open().unwrap();
+    store.create(&Layout::default()).unwrap();
+    server.ask(&["CONFIG", "SET", "requirepass", "hunter3"]);
+    "hunter3".clone_into(&mut newest.lock().unwrap());
+    let mut script = Script::new();
+    script.op(PUT, [Value::Bytes(b"k"), Value::Bytes(b"v")]);
     assert_eq!(ask(&mut *store, &kinds(), Durability::AtEnd, &script).unwrap()[0].outcome, Outcome::Ok);
 }
 

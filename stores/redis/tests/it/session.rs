@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Op, Outcome, StoreErrorKind, Ticket, Value, WireSession, WireState};
 use plimsoll_store_redis::wire::Protocol;
-use plimsoll_testkit::pieces::{self, Kept, failure, fed};
+use plimsoll_testkit::pieces::{self, Kept, PuttingOff, failure, fed};
 use plimsoll_testkit::wire::values;
 use proptest::prelude::*;
 
@@ -149,6 +149,31 @@ fn a_server_that_has_become_a_clusters_says_so() {
             "{message}"
         );
     }
+}
+
+#[test]
+fn what_a_server_does_not_begin_for_now_is_put_off_and_other_errors_are_not() {
+    let mut session = ready_for_own();
+    let kinds = [GET, PUT, DELETE, OWN, GET, PUT, OWN];
+    for (ticket, kind) in (0..).zip(kinds) {
+        start(&mut session, ticket, kind, &[Value::Int(1), Value::Text("v")]);
+    }
+    let replies = b"-LOADING Redis is loading the dataset in memory\r\n\
+        -MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n\
+        -BUSY Redis is busy running a script.\r\n-LOADING x\r\n-WRONGTYPE x\r\n+OK\r\n-BUSYGROUP x\r\n";
+    let mut seen = PuttingOff::default();
+    assert_eq!(session.feed(replies, &mut Vec::new(), &mut seen), replies.len());
+    assert_eq!(seen.put_off, [0, 1, 2, 3]);
+    assert_eq!(seen.finished, [(4, Outcome::Rejected), (5, Outcome::Ok), (6, Outcome::Rejected)]);
+    // They are asked again over the same connection.
+    start(&mut session, 0, GET, &[Value::Int(1)]);
+    session.feed(b"$-1\r\n", &mut Vec::new(), &mut seen);
+    assert_eq!(seen.finished.last(), Some(&(0, Outcome::NotFound)));
+    // For a receiver that sends nothing again.
+    let mut kept = keeper();
+    start(&mut session, 0, GET, &[Value::Int(1)]);
+    session.feed(b"-LOADING x\r\n", &mut Vec::new(), &mut kept);
+    assert_eq!(kept.all, [(0, Outcome::Rejected, None, "LOADING".to_owned())]);
 }
 
 #[test]
