@@ -33,8 +33,8 @@ fn driven(place: &Place, statements: usize) -> String {
     driven_with(place, statements, &[])
 }
 
-/// As `driven`, with options of the run. The statements have one weight, so that few operations have all of them: those
-/// of an earlier drive are counted by the server, too.
+/// Drives as `driven` does, with options of the run. The statements have one weight, so that a few operations contain all
+/// of them: the server also counts those of an earlier drive.
 fn driven_with(place: &Place, statements: usize, more: &[&str]) -> String {
     let path = place.path().join("captured.toml");
     let plan = fs::read_to_string(&path).unwrap().replace("for = \"60s\"", "ops = 50");
