@@ -180,8 +180,12 @@ fn next_step(error: &clap::Error, arguments: &[OsString]) -> Option<TrialError> 
         let has = |verb: &&clap::Command| verb.get_arguments().any(|argument| argument.get_long() == Some(name));
         let others: Vec<&str> = command.get_subcommands().filter(has).map(clap::Command::get_name).collect();
         if !others.is_empty() {
-            let next =
-                format!("`plimsoll {}` does not have it; it is an option of {}", verb.get_name(), others.join(", "));
+            let next = match (verb.get_name(), name) {
+                ("run" | "check", "print-plan") => {
+                    "`plimsoll check STUDY --print` prints the plan of a study or a file".to_owned()
+                }
+                (verb, _) => format!("`plimsoll {verb}` does not have it; it is an option of {}", others.join(", ")),
+            };
             return Some(TrialError::usage(format!("unexpected argument '{option}'")).next(next));
         }
     }

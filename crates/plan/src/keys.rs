@@ -174,6 +174,8 @@ const fn key(name: &'static str, takes: KeyType, unless: KeyDefault, help: &'sta
 
 /// Word that stands for all default samplers in a list of samplers.
 pub const SAMPLERS_DEFAULT: &str = "default";
+/// Most operations of a phase that a plan can have recorded one by one.
+pub const KEEP_OPERATIONS_MAX: u32 = 1_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Limits of the number of clients or workers; below, of the records per operation and the repetitions of a question.
@@ -421,7 +423,7 @@ keys! {
         for: LENGTH, Else("this, or `ops`"), "Duration; `drive` without a plan: 30s without this and --ops", swept, option;
         ops: Whole(1, i64::MAX), Else("this, or `for`"), "Operations of each client after the warm-up, instead of a duration", swept, option;
         op_timeout: LENGTH, Is("\"10s\""), "Time-out for an operation", swept, option_as = "op-timeout";
-        keep_operations: Whole(1, 1_000_000), NONE, "Most operations to record one by one, with their due, sending and end times: the first ones after the warm-up",
+        keep_operations: Whole(1, KEEP_OPERATIONS_MAX as i64), NONE, "Most operations to record one by one, with their due, sending and end times: the first ones after the warm-up",
             option_as = "keep-operations", see = "exports.md#every-operation";
         power_cut: Cut, NONE, "Flush or write of the phase at which the disk loses power, which ends the phase: `\"flush 200\"`; needs the store's parameter `disk`",
             swept, see = "promises.md";

@@ -1,14 +1,12 @@
 //! Operations of a driven phase that the plan wants to have one by one.
 
 use plimsoll_drive::{DriveResult, OpTime};
+use plimsoll_plan::keys::KEEP_OPERATIONS_MAX;
 use plimsoll_plan::model;
 use plimsoll_record::data::{EventClass, Level, Operation, Operations};
 
 use crate::error::TrialError;
 use crate::phase::TrialRun;
-
-/// Most operations that a plan can have recorded one by one.
-const KEEP_MAX: u32 = 1_000_000;
 
 impl TrialRun<'_, '_> {
     /// Records the operations of phase `ordinal` one by one if the plan wants that, and reports if some are missing.
@@ -52,7 +50,7 @@ fn missing(operations: &Operations, hung: usize, wanted: u32) -> Option<String> 
     let kept = format!("{} operations were recorded one by one", operations.each.len());
     match operations.until_ns {
         Some(until_ns) => {
-            let next = match wanted < KEEP_MAX {
+            let next = match wanted < KEEP_OPERATIONS_MAX {
                 true => "a larger keep_operations records more",
                 false => "a shorter phase, or a lower rate, has fewer",
             };
@@ -94,7 +92,7 @@ mod tests {
         assert!(cut.ends_with("those that ended before 1.234 s; a larger keep_operations records more"), "{cut}");
         let hung = told(None, 1).unwrap();
         assert!(hung.contains("did not return; a longer op_timeout"), "{hung}");
-        let most = missing(&in_order(&[op(0, 9)], &[], Some(5)), 0, KEEP_MAX).unwrap();
+        let most = missing(&in_order(&[op(0, 9)], &[], Some(5)), 0, KEEP_OPERATIONS_MAX).unwrap();
         assert!(most.ends_with("; a shorter phase, or a lower rate, has fewer"), "{most}");
     }
 }

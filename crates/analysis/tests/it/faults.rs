@@ -1,25 +1,24 @@
-//! Faults of a plan: what clients noticed of each, and what the verdict makes of them.
+//! Faults of a plan: effects of each that clients noticed.
 
-use plimsoll_analysis::line::{LineFold, LineSpec, Purpose};
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::{FaultView, GoalState, RunView, RungState, VerdictState};
+use plimsoll_analysis::view::{FaultView, VerdictState};
+use plimsoll_core::Measure;
 use plimsoll_core::pace::Stage;
-use plimsoll_core::{Measure, Outcome};
-use plimsoll_record::data::{About, EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{About, FaultKind, Run};
 
 use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked};
 use crate::stall::act;
-use crate::study::{SECOND_NS, event, served, times};
+use crate::study::SECOND_NS;
 
 #[track_caller]
-fn only(run: &Run) -> FaultView {
+pub fn only(run: &Run) -> FaultView {
     let faults = view(run).faults;
     let [one] = faults.as_slice() else { panic!("one fault: {faults:?}") };
     one.clone()
 }
 
 #[track_caller]
-fn near(got: Option<f64>, wanted: f64) {
+pub fn near(got: Option<f64>, wanted: f64) {
     assert!(got.is_some_and(|got| (got - wanted).abs() < 1e-6), "{got:?}, wanted {wanted}");
 }
 
@@ -144,7 +143,7 @@ fn a_fault_before_which_throughput_is_not_known_is_not_said_to_be_unnoticed() {
 }
 
 /// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
-fn without_end() -> Run {
+pub fn without_end() -> Run {
     let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });
     run.trials[0].phases[0].slices[19].drain = true;
     fault(&mut run, KILL, 8_000, None);
@@ -339,78 +338,6 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
     assert!(view(&killed_primary()).fault_repeats.is_empty(), "of one there is no spread");
 }
 
-/// Adds `n` operations with `outcome` to a slice.
-fn failing(run: &mut Run, slice: usize, n: u64, outcome: Outcome) {
-    let mut failed = served(1, times([(1_000_000, n)]));
-    failed.outcome = outcome;
-    run.trials[0].phases[0].slices[slice].histograms.push(failed);
-}
-
-fn judged(run: &Run) -> (VerdictState, String) {
-    let RunView { verdict, .. } = view(run);
-    (verdict.state, verdict.sentence)
-}
-
-#[test]
-fn operations_that_fail_while_a_fault_is_in_effect_do_not_fail_the_run_and_all_others_do() {
-    let mut run = killed_primary();
-    failing(&mut run, 9, 600, Outcome::Rejected);
-    assert_eq!(judged(&run).0, VerdictState::Measured);
-    assert_eq!(view(&run).faults[0].rejected, 600);
-    failing(&mut run, 15, 600, Outcome::Rejected);
-    let (state, sentence) = judged(&run);
-    assert_eq!(state, VerdictState::Fail);
-    let words = "600 of 19,838 operations failed in phase mixed of fjall while no fault was in effect, 3.02 %";
-    assert!(sentence.starts_with(words), "{sentence}");
-    // Goals count all of them.
-    let mut run = killed_primary();
-    failing(&mut run, 9, 600, Outcome::Rejected);
-    run.header.goals = vec![Goal { what: GoalKind::Errors, of: None, limit: 1.0, unit: "%".into() }];
-    assert_eq!(judged(&run).0, VerdictState::Fail);
-}
-
-#[test]
-fn a_server_that_does_not_come_back_after_its_fault_is_not_said_to_be_gone() {
-    let mut run = without_end();
-    let connects = PhaseResult { name: ResultName::FailedConnects, subject: String::new(), value: 7.0, n: 1 };
-    run.trials[0].phases[0].end.results.push(connects);
-    assert_eq!(judged(&run).0, VerdictState::Measured);
-    run.trials[0].faults.clear();
-    let (state, sentence) = judged(&run);
-    assert!(state == VerdictState::Fail && sentence.contains("connections could not be opened again"), "{sentence}");
-}
-
-#[test]
-fn a_goal_on_outages_is_judged_by_ticks_and_also_during_faults() {
-    let mut run = killed_primary();
-    for (limit_s, state) in [(1.3, GoalState::Missed), (1.4, GoalState::Held)] {
-        let limit = limit_s * 1e9;
-        run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit, unit: "ns".into() }];
-        let goal = &view(&run).goals[0];
-        assert_eq!((goal.state, goal.got_text.as_str()), (state, "1.37 s"));
-    }
-}
-
-#[test]
-fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
-    let mut run = without_end();
-    for (limit_s, state) in [(11.0, GoalState::Missed), (13.0, GoalState::NotMeasured)] {
-        run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
-        assert_eq!(view(&run).goals[0].state, state);
-    }
-    let (state, sentence) = judged(&run);
-    assert_eq!(state, VerdictState::Incomplete);
-    assert!(sentence.contains("had no answer for 12.0 s when observation ended"), "{sentence}");
-    // An answer in the drain ends it.
-    run.trials[0].phases[0].slices[19].ticks[99].answered = 1;
-    assert_eq!(view(&run).goals[0].state, GoalState::Held);
-    // Without ticks.
-    let mut run = without_end();
-    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
-    run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 13e9, unit: "ns".into() }];
-    assert_eq!(view(&run).goals[0].state, GoalState::NotMeasured);
-}
-
 #[test]
 fn silences_and_failures_long_after_a_healing_are_not_of_the_fault() {
     let mut run = ticked(30, |tick| if (1_840..1_852).contains(&tick) { (0, 0) } else { (10, 0) });
@@ -423,81 +350,6 @@ fn silences_and_failures_long_after_a_healing_are_not_of_the_fault() {
 }
 
 #[test]
-fn errors_of_a_fault_may_go_on_for_some_seconds_after_it() {
-    let mut run = killed_primary();
-    failing(&mut run, 12, 600, Outcome::Rejected);
-    let mut code = event(at_ns(8_100), Some(0), EventClass::ErrorCode, "600 × rejected CLUSTERDOWN");
-    code.subject = "CLUSTERDOWN".into();
-    run.events.push(code);
-    assert_eq!(judged(&run).0, VerdictState::Measured);
-    // A code that the fault did not have.
-    run.events.last_mut().unwrap().from_ns = at_ns(12_000);
-    assert_eq!(judged(&run).0, VerdictState::Fail);
-}
-
-#[test]
-fn errors_behind_a_breaker_are_named_before_it() {
-    let mut run = ticked(20, |_| (10, 0));
-    failing(&mut run, 9, 900, Outcome::Rejected);
-    for (subject, value) in [("breaker", 786.0), ("TIMEOUT", 40.0)] {
-        let result = PhaseResult { name: ResultName::ErrorCode, subject: subject.into(), value, n: 1 };
-        run.trials[0].phases[0].end.results.push(result);
-        let mut code = event(at_ns(9_100), Some(0), EventClass::ErrorCode, &format!("{value} × rejected {subject}"));
-        code.subject = subject.into();
-        run.events.push(code);
-    }
-    let (state, sentence) = judged(&run);
-    assert!(state == VerdictState::Fail && sentence.contains("40 × rejected TIMEOUT"), "{sentence}");
-}
-
-#[test]
-fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mended() {
-    let disk = (FaultKind::Disk, "disk", "disk eio write once at 3s");
-    let mut run = ticked(20, |_| (10, 0));
-    let mut later = run.trials[0].phases[0].clone();
-    later.header.ordinal = 1;
-    later.header.name = "later".into();
-    later.header.start_ns += 30 * SECOND_NS;
-    later.end.end_ns += 30 * SECOND_NS;
-    for slice in &mut later.slices {
-        (slice.start_ns, slice.end_ns) = (slice.start_ns + 30 * SECOND_NS, slice.end_ns + 30 * SECOND_NS);
-    }
-    let mut failed = served(1, times([(1_000_000, 9_000)]));
-    failed.outcome = Outcome::Rejected;
-    later.slices[3].histograms.push(failed);
-    run.trials[0].phases.push(later);
-    // Before the fault and all through its phase.
-    failing(&mut run, 0, 9_000, Outcome::Rejected);
-    assert_eq!(judged(&run).0, VerdictState::Fail);
-    fault(&mut run, disk, 3_000, None);
-    assert_eq!(judged(&run).0, VerdictState::Measured);
-    let found = view(&run);
-    assert_eq!(found.disk_faults[0].faults, ["eio write once"]);
-    assert_eq!(found.faults[0].name, "disk eio write once");
-    run.trials[0].faults[0].healed_ns = Some(at_ns(21_000));
-    let (state, sentence) = judged(&run);
-    assert!(state == VerdictState::Fail && sentence.contains("in phase later"), "{sentence}");
-    fault(&mut run, (FaultKind::Disk, "disk", "disk full at 4s for 17s"), 4_000, Some(21_000));
-    assert_eq!(view(&run).disk_faults[0].faults, ["eio write once", "full", "mended"]);
-}
-
-#[test]
-fn attempts_to_connect_are_no_errors_of_operations_after_a_disk_fault() {
-    let mut run = ticked(20, |_| (10, 0));
-    fault(&mut run, (FaultKind::Disk, "disk", "disk eio write once at 3s"), 3_000, None);
-    let mut coded = |code: &str, value: f64| {
-        let result = PhaseResult { name: ResultName::ErrorCode, subject: code.into(), value, n: 1 };
-        run.trials[0].phases[0].end.results.push(result);
-        let one = view(&run).disk_faults.remove(0);
-        (one.errors, one.noticed_by())
-    };
-    // A server that takes no connections has noticed the fault.
-    assert_eq!(coded("connect", 13.0), (0, "store".to_owned()));
-    assert_eq!(coded("58030", 1.0), (1, "store".to_owned()));
-    assert_eq!(coded("connection", 3.0), (4, "store".to_owned()));
-}
-
-#[test]
 fn faults_stand_among_the_actions_of_a_lab_in_time_order() {
     let mut run = killed_primary();
     act(&mut run, "lab pause a 2", 7_500, 7_510);
@@ -506,41 +358,6 @@ fn faults_stand_among_the_actions_of_a_lab_in_time_order() {
     assert_eq!(acts, ["lab pause a 2", "kill of node 1, the primary", "lab resume a 2"]);
     run.trials[0].faults[0].healed_ns = None;
     assert_eq!(view(&run).plots.acts[1].end_s, 120.0, "the end of its phase");
-}
-
-#[test]
-fn a_load_step_is_judged_without_its_faults_and_by_what_they_cost() {
-    let goal =
-        |what: &str, limit: f64| Goal { what: GoalKind::named(what).unwrap(), of: None, limit, unit: "ns".to_owned() };
-    let judged = |run: &Run, outage_ns: f64, recovery_ns: f64| {
-        let goals = vec![goal("p90", 5e6), goal("outage", outage_ns), goal("recovery", recovery_ns)];
-        let spec = LineSpec { goals, faults: vec!["kill primary".to_owned()], ..LineSpec::default() };
-        let mut run = run.clone();
-        let trial = &mut run.trials[0];
-        let header = &mut trial.phases[0].header;
-        (header.rung, header.rate_per_s) = (Some(Purpose::Decide), Some(1_000.0));
-        let mut fold = LineFold::new(&spec, &trial.header.store_label);
-        fold.take(trial, &[], &[]);
-        fold.rungs()[0].clone()
-    };
-    let run = killed_primary();
-    let step = judged(&run, 2e9, 3e9);
-    assert_eq!((step.state, step.goals.len()), (RungState::Held, 3), "{step:?}");
-    near(step.goals[1].value.map(|ns| ns / 1e9), 1.37);
-    near(step.goals[2].value.map(|ns| ns / 1e9), 1.37);
-    assert_eq!(judged(&run, 1e9, 3e9).state, RungState::Failed, "it was longer");
-    assert_eq!(judged(&run, 2e9, 1e9).state, RungState::Failed, "it came back later");
-    // Throughput stays at a half afterwards.
-    let mut half = run.clone();
-    for slice in half.trials[0].phases[0].slices.iter_mut().skip(10) {
-        slice.ticks.iter_mut().for_each(|tick| tick.answered /= 2);
-    }
-    let step = judged(&half, 2e9, 60e9);
-    assert_eq!(step.state, RungState::Failed, "{step:?}");
-    // A load step whose faults did not take place shows nothing about them.
-    let mut without = run;
-    without.trials[0].faults.clear();
-    assert_eq!(judged(&without, 2e9, 3e9).state, RungState::NotMeasured);
 }
 
 #[test]
@@ -611,42 +428,4 @@ fn a_time_as_long_as_the_time_out_of_operations_is_marked_if_outcomes_are_unknow
     assert!(one.sentence.contains(words), "{}", one.sentence);
     assert!(!run(0, 2 * SECOND_NS).outage_is_timeout, "no outcome is unknown");
     assert!(!run(4, SECOND_NS).outage_is_timeout);
-}
-
-#[test]
-fn a_goal_that_slices_missed_after_a_fault_is_told_with_the_time_from_which_on_it_held_again() {
-    let slow = |from: usize, to: usize, of: Option<&str>| {
-        let mut run = ticked(20, |_| (10, 0));
-        fault(&mut run, PAUSE, 8_000, Some(9_000));
-        let what = GoalKind::named("p99").unwrap();
-        run.header.goals = vec![Goal { what, of: of.map(str::to_owned), limit: 5e6, unit: "ns".into() }];
-        // One in twenty.
-        for slice in &mut run.trials[0].phases[0].slices[from..to] {
-            slice.histograms = vec![served(1, times([(1_000_000, 950), (20_000_000, 50)]))];
-        }
-        only(&run)
-    };
-    let one = slow(8, 12, None);
-    let [goal] = one.missed.as_slice() else { panic!("{one:?}") };
-    assert_eq!((goal.goal.as_str(), goal.held_s, goal.observed_s), ("p99", Some(5.0), 12.0));
-    assert!(one.sentence.ends_with(": no operation failed, p99 within its goal after 5.00 s"), "{}", one.sentence);
-    let one = slow(8, 20, None);
-    assert_eq!(one.missed[0].held_s, None);
-    assert!(one.sentence.contains("p99 not within its goal for 12.0 s"), "{}", one.sentence);
-    assert!(slow(0, 12, None).missed.is_empty(), "most slices missed it before the fault");
-    assert!(slow(8, 8, None).missed.is_empty() && slow(8, 12, Some("unheard")).missed.is_empty());
-}
-
-#[test]
-fn a_goal_limits_the_operations_whose_outcome_a_fault_left_unknown() {
-    let judged = |limit: f64| {
-        let mut run = killed_primary();
-        run.header.goals =
-            vec![Goal { what: GoalKind::named("unknown").unwrap(), of: None, limit, unit: String::new() }];
-        view(&run).goals.remove(0)
-    };
-    let held = judged(8.0);
-    assert_eq!((held.state, held.got, held.wanted.as_str()), (GoalState::Held, Some(8.0), "≤ 8"));
-    let missed = judged(7.0);
-    assert_eq!((missed.state, missed.text.as_str()), (GoalState::Missed, "operations whose outcome is unknown"));
 }

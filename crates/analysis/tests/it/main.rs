@@ -13,6 +13,7 @@ mod driven;
 mod failovers;
 mod faulted;
 mod faults;
+mod faults_judged;
 mod findings;
 mod findings_bound;
 mod findings_faults;

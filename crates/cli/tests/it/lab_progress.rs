@@ -98,19 +98,35 @@ fn held_recovery(place: &Place, lab: &Lab<'_>) -> Option<Value> {
     let mut held = None;
     while held.is_none() && start.0.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
-        held = recovering(lab.base.path()).filter(|pid| kill_process(*pid, Signal::STOP).is_ok());
+        held = recovering(lab.base.path()).and_then(Stopped::new);
     }
     let mut found = None;
-    if let Some(pid) = held {
+    if held.is_some() {
         // A status may show a look of half a second ago.
         let began = Instant::now();
         while found.is_none() && began.elapsed() < Duration::from_secs(10) {
             found = seen(lab, 1, "recovery").filter(|long| long["left"].as_u64() > Some(0));
         }
-        kill_process(pid, Signal::CONT).unwrap();
     }
+    drop(held);
     start.ended().expect(0);
     found
+}
+
+/// A process that is stopped until this is dropped, also by a test that fails.
+struct Stopped(Pid);
+
+impl Stopped {
+    /// Stops a process; `None` if it has ended.
+    fn new(pid: Pid) -> Option<Self> {
+        kill_process(pid, Signal::STOP).is_ok().then_some(Self(pid))
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        let _ = kill_process(self.0, Signal::CONT);
+    }
 }
 
 /// Returns the process of a PostgreSQL below `base` that reads the log after a crash: its title says so.

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_record::data::Run;
+use serde_json::Value;
 
 use crate::bench::Place;
 use crate::lab::Lab;
@@ -33,6 +34,27 @@ fn redis(lab: &Lab<'_>, words: &[&str]) -> String {
     let status = lab.status();
     let socket = format!("{}/redis.sock", status["nodes"][0]["socket_dir"].as_str().unwrap());
     lab.exec("1", &[&["redis-cli", "-s", &socket], words].concat()).expect(0).out.trim().to_owned()
+}
+
+/// Script of bash that sends a message to a NATS, in its protocol of text lines, and prints the reply.
+const ASK_NATS: &str = r#"
+at=${NATS_URL##*/}
+exec 3<>"/dev/tcp/${at%:*}/${at##*:}"
+printf 'CONNECT {"verbose":false,"user":"%s","pass":"%s"}\r\nSUB reply 1\r\n' "$NATS_USER" "$NATS_PASSWORD" >&3
+printf 'PUB %s reply %d\r\n%s\r\n' "$1" "${#2}" "$2" >&3
+while read -r -t 10 line <&3; do
+  case $line in
+    MSG*) read -r -t 10 line <&3; printf '%s\n' "$line"; exit ;;
+    -ERR*) printf '%s\n' "$line" >&2; exit 1 ;;
+  esac
+done
+exit 1
+"#;
+
+/// Publishes `text` on a subject of the first node, a NATS, and returns the reply.
+fn nats(lab: &Lab<'_>, subject: &str, text: &str) -> Value {
+    let ran = lab.exec("1", &["bash", "-c", ASK_NATS, "bash", subject, text]).expect(0);
+    serde_json::from_str(ran.out.trim()).unwrap()
 }
 
 #[test]
@@ -159,15 +181,21 @@ fn a_fault_restarts_servers_with_another_program_until_the_end_of_the_trial() {
 }
 
 #[test]
-fn a_server_of_nats_is_upgraded_to_another_version() {
+fn a_server_of_nats_is_upgraded_to_another_version_and_keeps_its_data() {
     let path = std::env::var_os(NATS);
     let newer = PathBuf::from(path.expect("a newer NATS is missing: `cargo xtask test` fetches it"));
     let (place, base) = (Place::new(), Lab::base());
     let lab = Lab::up(&place, "nats", &[]);
+    let bucket = r#"{"name":"KV_b","subjects":["$KV.b.>"],"storage":"file"}"#;
+    assert_eq!(nats(&lab, "$JS.API.STREAM.CREATE.KV_b", bucket)["config"]["name"], "KV_b");
+    assert_eq!(nats(&lab, "$KV.b.kept", "yes")["seq"], 1);
     let copy = copied(&newer, base.path());
     let ran = lab.does("restart", &format!("--with {}", copy.display()));
     let versions = ran.err.lines().find_map(|line| line.split_once("ready again, from ")).unwrap().1.split_once(" to ");
     assert!(versions.is_some_and(|(from, to)| from != to.trim()), "{versions:?}");
     assert_eq!((runs(&lab), lab.states()), (copy, vec!["running".to_owned()]));
+    let kept = nats(&lab, "$JS.API.STREAM.MSG.GET.KV_b", r#"{"last_by_subj":"$KV.b.kept"}"#);
+    // The text, in base64.
+    assert_eq!(kept["message"]["data"], "eWVz", "{kept}");
     lab.down();
 }

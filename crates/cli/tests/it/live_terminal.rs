@@ -113,12 +113,10 @@ impl Pty {
     /// Waits for a percentile of the newest slice, and returns the screen with it.
     #[track_caller]
     fn wait_for_a_percentile(&self) -> Vec<String> {
-        let is_unit = |word: &str| ["ns", "µs", "ms", "s"].contains(&word);
-        let has_one = |line: &String| line.starts_with("slice") && line.split_whitespace().any(is_unit);
         let mut screen = Vec::new();
         wait_for("a percentile", LIMIT, || {
             screen = self.screen();
-            screen.iter().any(has_one)
+            screen.iter().any(|line| has_percentile(line))
         });
         screen
     }
@@ -127,6 +125,13 @@ impl Pty {
     fn is_restored(&self) -> bool {
         tcgetattr(&self.terminal).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
+}
+
+/// Returns true if a line of the display has a time of the newest slice: a number and its unit.
+fn has_percentile(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_time = |pair: &[&str]| pair[0].parse::<f64>().is_ok() && ["ns", "µs", "ms", "s"].contains(&pair[1]);
+    words.first() == Some(&"slice") && words.windows(2).any(is_time)
 }
 
 /// Processor time of a thread called `name` of a process.
@@ -207,10 +212,10 @@ fn tmux_shows_the_display_at_three_sizes() {
         let mut screen = String::new();
         wait_for("a percentile", LIMIT, || {
             screen = tmux.screen();
-            let is_unit = |word: &str| ["ns", "µs", "ms", "s"].contains(&word);
-            screen.lines().any(|line| line.starts_with("slice") && line.split_whitespace().any(is_unit))
+            screen.lines().any(has_percentile)
         });
-        assert!(screen.lines().any(|line| line.starts_with(last)), "{screen}");
+        let bottom = screen.lines().nth(rows - 1);
+        assert!(bottom.is_some_and(|line| line.starts_with(last)), "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= columns), "{screen}");
         tmux.ask(&["send-keys", "C-c"]);
         wait_for("the end", LIMIT, || tmux.ask(&["display-message", "-p", "#{pane_dead}"]).trim() == "1");

@@ -16,15 +16,19 @@ fn a_hundred_thousand_clients_of_a_store_that_never_waits_run_within_three_gigab
     // Every address counts here, not only memory that is used.
     // On a machine of many processors the allocator would set gigabytes of them aside.
     let limits = "ulimit -v 3000000; export MALLOC_ARENA_MAX=4";
-    limited(&Place::new(), limits, &kv("null", 100_000)).expect(0).says("MEASURED");
+    let place = Place::new();
+    limited(&place, limits, &kv("null", 100_000)).expect(0).says("MEASURED");
+    assert_eq!(place.driven()["ops"]["count"], 200_000);
 }
 
 #[test]
 fn a_server_of_our_own_takes_as_many_clients_as_are_asked_for() {
     let place = Place::new();
-    // More than each takes by default.
-    place.line(&kv("redis", 10_000)).expect(0).says("PASS");
-    place.line(&kv("postgres", 150)).expect(0);
+    // More than each takes by default. All sessions are open before the first operation.
+    for (store, clients) in [("redis", 10_000), ("postgres", 150)] {
+        place.line(&kv(store, clients)).expect(0);
+        assert_eq!(place.driven()["ops"]["count"], 2 * clients, "{store}");
+    }
 }
 
 #[test]

@@ -275,6 +275,7 @@ fn drive_writes_its_options_down_as_a_plan() {
     place.refuses(&[
         ("drive select --on sqlite --rate 0/s --print-plan", "`rate` must be "),
         ("promise sqlite --survivors some --print-plan", "there are: none, all, random, torn"),
+        ("run coupons --print-plan", "argument '--print-plan' … `plimsoll check STUDY --print` prints the plan"),
         // Nor are options that a plan file leaves no room for ignored.
         ("line none.toml --nodes 2", "--nodes was given beside the plan file none.toml"),
         ("line none.toml --csv users.csv", "--csv was given beside the plan file none.toml"),

@@ -132,7 +132,7 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
                 [] => "the program is missing".to_owned(),
                 other => format!("`{}` is not the path of a program", short(&other.join(" "))),
             };
-            let help = "write it from the root on, without blanks: restart all rolling with /opt/newer/bin/server";
+            let help = "write an absolute path without spaces: restart all rolling with /opt/newer/bin/server";
             return Err((what, Some(help.to_owned())));
         }
         [word, ..] => {

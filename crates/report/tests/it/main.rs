@@ -25,4 +25,5 @@ mod exports;
 mod figures;
 mod forms;
 mod page;
+mod page_compared;
 mod pages;
