@@ -326,7 +326,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         child.kill();
         for disk in disks.iter().map(PathBuf::as_path).chain([place.path()]) {
             let mut still = Vec::new();
-            wait_for(&format!("the end of {}", disk.display()), Duration::from_secs(30), || {
+            wait_for(&format!("the end of {}", disk.display()), Duration::from_secs(100), || {
                 still = left_below(disk);
                 still.is_empty()
             });
@@ -334,7 +334,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         let is_left = |(id, maker): &(String, String)| {
             workers.contains(maker) && !segments_before.contains(&(id.clone(), maker.clone()))
         };
-        wait_for("the end of shared memory", Duration::from_secs(10), || !segments().iter().any(is_left));
+        wait_for("the end of shared memory", Duration::from_secs(100), || !segments().iter().any(is_left));
     }
     assert!(met > kills / 3, "only {met} of {kills} kills met several disks");
     // Files go with the next start.
