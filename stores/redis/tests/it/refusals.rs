@@ -1,10 +1,9 @@
 //! Refused logins and commands.
 
-use std::net::TcpListener;
-
 use plimsoll_core::{Durability, Layout, Outcome, StoreError, StoreErrorKind, Value};
 use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_testkit::ask::{Reply, Script, ask};
+use plimsoll_testkit::process::free_port;
 
 use crate::fixture::{GET, PUT, Server, kinds, open};
 
@@ -92,9 +91,9 @@ fn what_the_server_refuses_is_rejected_with_its_word() {
 
 #[test]
 fn a_cluster_that_lacks_slots_is_refused_and_one_server_with_all_is_driven() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port().to_string();
     // The bus listens on this port, and not on one that may be beyond all.
-    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let bus = free_port().to_string();
     let arguments = ["--port", &port, "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", &bus];
     let server = Server::start(&arguments);
     server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
