@@ -110,8 +110,7 @@ fn the_first_operations_are_kept_up_to_a_moment_before_which_none_is_missing() {
     let spec = DriveSpec { pace: Pace::even(400.0), each_max: 60, limit: Limit::Ops(60), ..for_ms(500) };
     let (driven, _) = drive(&spec, taking(MS * 2, 3), endless());
     let DriveResult { each, each_until_ns, ops, .. } = &driven.result;
-    // Each of the three has room for twenty; where one is far behind, the moment is that of the first.
-    assert!((20..=60).contains(&each.len()) && *ops == 180, "{} of {ops}", each.len());
+    assert!((30..=60).contains(&each.len()) && *ops == 180, "{} of {ops}", each.len());
     let until_ns = each_until_ns.expect("there was no room for all");
     assert!(each.iter().all(|op| op.end_ns < until_ns && op.end_ns >= op.sent_ns));
     // Each operation that ended before has a place in the schedule that no other one has.
