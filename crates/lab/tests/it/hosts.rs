@@ -487,7 +487,7 @@ fn nobody_makes_hosts_and_nothing_of_them_outlives_a_kill() {
         let is_own = *own != fs::read_link("/proc/self/ns/user").unwrap().to_string_lossy();
         // CAP_NET_ADMIN, CAP_NET_RAW and CAP_SYS_ADMIN.
         assert!(user.is_none() || (is_own && *ambient == "0000000000203000"), "{line}");
-        assert!((20_000..40_000).contains(&took.parse::<u32>().unwrap()), "{line}");
+        assert!((20_000..400_000).contains(&took.parse::<u32>().unwrap()), "{line}");
         assert_eq!(networks.len(), 3, "{line}");
         let used = || networks.iter().flat_map(|network| users_of(network)).collect::<BTreeSet<_>>();
         let before = used();
