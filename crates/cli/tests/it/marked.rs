@@ -82,10 +82,10 @@ fn a_server_that_goes_away_for_good_does_not_pass() {
     let place = Place::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    // It answers for two seconds from the first client on. Then it is gone, with all its connections.
-    let mut until = std::time::Instant::now() + Duration::from_secs(60);
     listener.set_nonblocking(true).unwrap();
     let server = std::thread::spawn(move || {
+        // It answers for two seconds from the first client on. Then it is gone, with all its connections.
+        let mut until = std::time::Instant::now() + Duration::from_secs(60);
         let mut all: Vec<TcpStream> = Vec::new();
         while std::time::Instant::now() < until {
             if let Ok((socket, _)) = listener.accept() {

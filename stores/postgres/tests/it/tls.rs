@@ -173,7 +173,7 @@ fn the_first_host_that_will_do_is_taken(Encrypted { server, ours, .. }: &Encrypt
     server.encrypt(ours, TRUST);
     let nobody = plimsoll_testkit::process::free_port();
     let two = |parameters: &str| {
-        format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?{parameters}", nobody, server.port)
+        format!("postgres://postgres@127.0.0.1:{nobody},127.0.0.1:{}/postgres?{parameters}", server.port)
     };
     let taken = opened(&two("target_session_attrs=read-write"));
     assert!(taken.starts_with(&format!("postgres://127.0.0.1:{}/postgres", server.port)), "{taken}");
