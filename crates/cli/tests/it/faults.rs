@@ -356,8 +356,10 @@ fn planned_work_follows_the_roles_after_a_promotion() {
 #[test]
 fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let place = Place::new();
-    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "8s", "-q"];
-    let works = ["--fault", "work vacuum at 3s", "--fault", "work reindex at 4s", "--fault", "work backup at 5s"];
+    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "9s", "-q"];
+    // Far enough from each other for several looks on a busy machine.
+    let works =
+        ["--fault", "work vacuum at 2500ms", "--fault", "work reindex at 5s", "--fault", "work backup at 6500ms"];
     let mut run = place.started(&[&line[..], &["--think", "2ms"], &works].concat(), 1);
     // Each table and each index has its file until it is written anew.
     let files = |kind: &str| {
