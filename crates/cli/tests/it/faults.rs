@@ -66,7 +66,7 @@ fn gap_seen(run: &mut Guarded) -> Duration {
 #[test]
 fn an_outage_is_as_long_as_an_independent_client_sees_it() {
     // Sessions wait for up to a second between two attempts to connect, and that client does not.
-    let cases = [("pause all at 1500ms for 1500ms", "4s", 1.5, 0.4), ("kill all at 1500ms for 500ms", "5s", 0.5, 1.4)];
+    let cases = [("pause all at 1800ms for 1500ms", "4s", 1.5, 0.4), ("kill all at 1800ms for 500ms", "5s", 0.5, 1.4)];
     for (fault, length, at_least, later_s) in cases {
         let place = Place::new();
         let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", length];

@@ -365,7 +365,8 @@ fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_in_silence_on_mariad
     a_load_of_statements_ends(&mariadb(&Place::new(), PLAN));
 }
 
-/// A run that has begun is over within `limit` of a signal that comes `after` its begin. What it has done may have to be removed, which takes the disk what it takes.
+/// A run that has begun is over within `limit` of a signal that comes `after` its begin. What it has done may have to be
+/// removed, which takes the disk what it takes.
 fn ends_at_a_signal(command: &str, after: Duration, limit: Duration) -> Place {
     let place = Place::new();
     let child = Guarded(place.command(&command.split(' ').collect::<Vec<_>>()).spawn().unwrap());
