@@ -184,7 +184,7 @@ fn leaving_in_the_midst_of_it_takes_no_time(mut reactor: impl Reactor) {
     reactor.close(2);
     let begin = Instant::now();
     drop(reactor);
-    assert!(begin.elapsed() < Duration::from_millis(500), "took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(5), "took {:?}", begin.elapsed());
     // A connection that was being read from when it was closed may be reset instead of ended.
     peers[3].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     assert_eq!(peers[3].read(&mut [0]).unwrap(), 0, "all connections are closed");

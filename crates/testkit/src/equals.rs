@@ -45,14 +45,14 @@ impl Server {
     /// # Panics
     /// If the store does not open.
     pub fn open(&self, run_id: &str, said: &mut Vec<String>) -> Box<dyn Store> {
-        let opened = (self.kind)().open(attach(self.kind, &self.url, run_id), &mut |words| said.push(words.to_owned()));
-        opened.expect("an attached store")
+        let options = attach(self.kind, &self.url, run_id, Duration::from_secs(20));
+        (self.kind)().open(options, &mut |words| said.push(words.to_owned())).expect("an attached store")
     }
 }
 
-fn attach(kind: fn() -> Box<dyn StoreKind>, url: &str, run_id: &str) -> OpenOptions {
+fn attach(kind: fn() -> Box<dyn StoreKind>, url: &str, run_id: &str, answer: Duration) -> OpenOptions {
     let (target, params) = (Target::Attach { url: url.to_owned(), password: None }, defaults(kind().spec().params));
-    OpenOptions { target, params, run_id: run_id.to_owned(), waits: Waits::from(Duration::from_secs(1)) }
+    OpenOptions { target, params, run_id: run_id.to_owned(), waits: Waits::from(answer) }
 }
 
 impl Suite {
@@ -146,12 +146,13 @@ impl Suite {
     /// # Panics
     /// If it is not.
     pub fn refuses(&self, url: &str, what: &str) {
-        let error = (self.kind)().announce(&attach(self.kind, url, "refused")).expect_err("an error");
+        let options = attach(self.kind, url, "refused", Duration::from_secs(1));
+        let error = (self.kind)().announce(&options).expect_err("an error");
         assert!(error.what.starts_with(what) && error.next.is_some(), "{url}: {error}");
     }
 
     /// Attaches to a listener that sends `first` to each client, and `again` until the client leaves.
-    /// Returns the error, which names a next step and comes within 8 s.
+    /// Returns the error, which names a next step and comes within 30 s.
     ///
     /// # Panics
     /// If the store takes it for a server, or takes too long.
@@ -165,21 +166,22 @@ impl Suite {
                     let _ = socket.write_all(first.as_bytes());
                     while !again.is_empty() && socket.write_all(again).is_ok() {}
                     // Silent until the other side has given up.
-                    std::thread::sleep(Duration::from_secs(10));
+                    std::thread::sleep(Duration::from_secs(60));
                 });
             }
         });
         self.error_at(&url).to_string()
     }
 
-    /// Attaches to `url`, which fails. Returns the error, which names a next step and comes within 8 s.
+    /// Attaches to `url`, which fails. Returns the error, which names a next step and comes within 30 s.
     ///
     /// # Panics
     /// If it opens, or takes too long.
     pub fn error_at(&self, url: &str) -> StoreError {
         let began = Instant::now();
-        let error = (self.kind)().open(attach(self.kind, url, "hostile"), &mut |_| {}).err().expect("an error");
-        assert!(began.elapsed() < Duration::from_secs(8), "{:?}: {error}", began.elapsed());
+        let options = attach(self.kind, url, "hostile", Duration::from_secs(1));
+        let error = (self.kind)().open(options, &mut |_| {}).err().expect("an error");
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}: {error}", began.elapsed());
         assert!(error.next.is_some(), "{error}");
         error
     }

@@ -12,8 +12,8 @@ use plimsoll_core::{Nodes, StoreError, StoreErrorKind};
 use plimsoll_lab::Cluster;
 use rustix::process::{Pid, Signal, kill_process};
 
-const NOTICED_MAX: Duration = Duration::from_secs(10);
-const GONE_MAX: Duration = Duration::from_secs(5);
+const NOTICED_MAX: Duration = Duration::from_secs(100);
+const GONE_MAX: Duration = Duration::from_secs(60);
 /// Variable with the base of the process that owns a server for another test.
 const OWNER_BASE: &str = "PLIMSOLL_TEST_OWNER_BASE";
 

@@ -283,6 +283,17 @@ impl Guarded {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 
+    /// Waits until it has a handler of Ctrl-C: it installs one first of all.
+    pub fn until_it_handles_signals(&self) {
+        let status = format!("/proc/{}/status", self.0.id());
+        wait_for("a handler of signals", Duration::from_secs(60), || {
+            let status = std::fs::read_to_string(&status).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let bits = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+            bits & (1 << (Signal::INT.as_raw() - 1)) != 0
+        });
+    }
+
     /// Kills it by `kill -9`, and waits for its end.
     pub fn kill(&mut self) {
         self.0.kill().unwrap();

@@ -156,7 +156,7 @@ fn what_a_mariadb_counted_and_logged_is_driven() {
                 text.matches("INSERT INTO visits").count() == 2
                     && text.lines().next_back().is_some_and(|line| line.contains(last))
             };
-            wait_for(name, Duration::from_secs(10), || has_ended(fs::read_to_string(&log).unwrap()));
+            wait_for(name, Duration::from_secs(100), || has_ended(fs::read_to_string(&log).unwrap()));
             copied(&place, &log)
         });
     capture(&place, &url, &[]).expect(0).says("5 statements with 10 of");

@@ -71,7 +71,7 @@ fn a_lab_of_a_described_server_is_driven_reloaded_killed_and_started_again() {
     let changed = std::fs::read_to_string(&path).unwrap().replace("first", "second");
     std::fs::write(&path, changed).unwrap();
     place.run(&["lab", "reload", "mine"]).expect(0);
-    wait_for("its settings", Duration::from_secs(10), || answer(&port).ends_with("second"));
+    wait_for("its settings", Duration::from_secs(100), || answer(&port).ends_with("second"));
     place.run(&["drive", "http", "--on", "lab:mine", "--think", "2ms", "--for", "1s"]).expect(0).says("MEASURED");
     place.run(&["lab", "kill", "mine"]).expect(0);
     place.run(&["lab", "start", "mine"]).expect(0);

@@ -6,10 +6,12 @@ use crate::bench::Place;
 
 /// A plan that loads and updates, has the disk do something wrong, and goes on as `then` says.
 fn plan(place: &Place, store: &str, fault: &str, then: &str) -> String {
+    // Whoever is to notice an error needs time for it on a busy machine.
+    let length = if fault.starts_with("eio") { "1500ms" } else { "800ms" };
     place.plan(&format!(
         "stores = [{store}]\n[workload]\nname = \"kv\"\nrecords = 2000\nfield_length = 100\n\
          [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
-         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"800ms\"\nmix = {{ update = 1 }}\ndurability = \"durable\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 4\nfor = \"{length}\"\nmix = {{ update = 1 }}\ndurability = \"durable\"\n\
          op_timeout = \"5s\"\nfault = \"disk {fault}\"\n{then}"
     ))
 }

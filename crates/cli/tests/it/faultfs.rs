@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use crate::bench::{Guarded, Place, left_below, wait_for};
 
 /// Longest wait for anything.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(100);
 
 /// A device or files in the directory `lying` of a place, mounted by the program until this is dropped.
 struct Mounted {

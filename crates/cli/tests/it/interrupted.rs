@@ -49,9 +49,9 @@ fn a_second_signal_ends_a_run_at_once_whose_disk_delays_a_flush_and_nothing_stay
     std::thread::sleep(Duration::from_millis(100));
     child.signal(Signal::INT);
     // A thread that waits for a flush cannot be killed: the process would stay for the minute that the flush takes.
-    wait_for("the end", Duration::from_secs(4), || child.0.try_wait().unwrap().is_some());
+    wait_for("the end", Duration::from_secs(30), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.0.wait().unwrap().code(), Some(130));
-    wait_for("the disk's end", Duration::from_secs(10), || left_below(place.path()).is_empty());
+    wait_for("the disk's end", Duration::from_secs(100), || left_below(place.path()).is_empty());
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn counting_the_data_of_others_has_the_time_of_work_and_no_more_and_is_interrupt
     let drive = format!("drive select --no-load --ops 1 --on {}", server.url());
     let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
     let child = Guarded(place.command(&drive.split(' ').collect::<Vec<_>>()).spawn().unwrap());
-    wait_for("the count", Duration::from_secs(20), || server.sql(sleeping) != "0");
+    wait_for("the count", Duration::from_secs(100), || server.sql(sleeping) != "0");
     child.signal(Signal::INT);
     child.ended().expect(130);
 

@@ -23,7 +23,7 @@ fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
     // Something is recorded every slice of 100 ms: samples always, operations while a phase drives them. The
     // rest is room for a busy machine.
     let recorded = report["run"]["seconds"].as_f64().unwrap();
-    assert!(recorded + 1.0 > lived.as_secs_f64(), "recorded up to {recorded} s, killed at {lived:?}");
+    assert!(recorded + 1.5 > lived.as_secs_f64(), "recorded up to {recorded} s, killed at {lived:?}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_sta
         let moment = Duration::from_millis(draw.below(3_500));
         kill(&place, on, moment, |pid| directories = server_directories(&place, pid));
         servers += usize::from(!directories.is_empty());
-        wait_for("the private server's end", Duration::from_secs(10), || {
+        wait_for("the private server's end", Duration::from_secs(100), || {
             directories.iter().all(|directory| !directory.exists() && left_below(directory).is_empty())
         });
         let data = place.all_runs().pop().unwrap().join("data");

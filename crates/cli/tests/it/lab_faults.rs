@@ -56,7 +56,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     assert_eq!(found.len(), 4, "{report}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let seen = || each(&lab, ["state", "link", "limits"]);
-    wait_for("all nodes to run", Duration::from_secs(20), || lab.states() == ["running"; 2]);
+    wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 2]);
     let whole = seen();
     let mut run = breaking(&place, &lab, &["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
     let taken = || spans(&place).iter().filter(|span| span.taken_ns.is_some()).count() == 3;
@@ -166,7 +166,7 @@ fn work_stops(store: &'static str, work: &str, client: &[&str], statements: [&st
         wait_for("the work", SEEN, || sql(works) == "1");
         run.signal(signal);
         assert_eq!(run.0.wait().unwrap().code(), (signal == Signal::INT).then_some(130));
-        wait_for("the work's end", Duration::from_secs(10), || sql(works) == "0");
+        wait_for("the work's end", SEEN, || sql(works) == "0");
     }
     other.signal(Signal::INT);
     other.ended();

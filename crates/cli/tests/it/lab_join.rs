@@ -66,9 +66,9 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
     let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"60s\"");
     let mut run = place.started(&["run", &place.plan(&plan), "-q"], 1);
     let left = || lab.status()["nodes"][2]["is_left"].clone();
-    wait_for("the node", Duration::from_secs(20), || left() == false);
+    wait_for("the node", Duration::from_secs(50), || left() == false);
     run.kill();
-    wait_for("that it is known", Duration::from_secs(30), || left() == true);
+    wait_for("that it is known", Duration::from_secs(60), || left() == true);
     let command = "plimsoll lab remove postgres-replicas 3";
     place.line("lab status").expect(0).says(&format!("left by a run that was killed: {command}"));
     place.line(command.strip_prefix("plimsoll ").unwrap()).expect(0).says("node 3 has left");

@@ -39,7 +39,7 @@ fn no_request_fails(place: &Place, name: &str) {
     }
     driven.ended().expect(0);
     let ops = &place.driven()["ops"];
-    assert!(ops["count"].as_u64().unwrap() > 1_000 && ops["rejected"] == 0 && ops["unknown"] == 0, "{ops}");
+    assert!(ops["count"].as_u64().unwrap() > 200 && ops["rejected"] == 0 && ops["unknown"] == 0, "{ops}");
 }
 
 /// Ids of the processes that a process has begun.

@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_record::data::Run;
 use plimsoll_testkit::draw::{Draw, repeats};
 use serde_json::Value;
 
@@ -247,14 +248,15 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     let options = ["sqlite", "--durability", "durable", "--survivors", "none,torn", "--cuts", "2", "--for", "15s"];
     let args = [&["promise", "--json", "--jobs", "1"][..], &options].concat();
     let mut child = Guarded(place.command(&args).spawn().unwrap());
-    let lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let done = |line: &String| {
         let line: Value = serde_json::from_str(line).unwrap();
         line["type"] == "cells" && line["done"].as_u64().unwrap() >= 1
     };
-    assert!(lines.into_iter().any(|line| done(&line)), "it ended by itself");
-    // It was said that something is done before it was recorded, at most a moment.
-    std::thread::sleep(Duration::from_millis(300));
+    assert!(lines.any(|line| done(&line)), "it ended by itself");
+    // It was said that something is done before it was recorded.
+    let is_recorded = |run: Run| run.trials.iter().any(|trial| trial.end_ns.is_some());
+    wait_for("the record", Duration::from_secs(60), || Run::load(&place.only_run()).is_ok_and(is_recorded));
     child.kill();
     // A run with other options is not resumed; the message names the run's own command.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
@@ -326,7 +328,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         child.kill();
         for disk in disks.iter().map(PathBuf::as_path).chain([place.path()]) {
             let mut still = Vec::new();
-            wait_for(&format!("the end of {}", disk.display()), Duration::from_secs(30), || {
+            wait_for(&format!("the end of {}", disk.display()), Duration::from_secs(100), || {
                 still = left_below(disk);
                 still.is_empty()
             });
@@ -334,7 +336,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         let is_left = |(id, maker): &(String, String)| {
             workers.contains(maker) && !segments_before.contains(&(id.clone(), maker.clone()))
         };
-        wait_for("the end of shared memory", Duration::from_secs(10), || !segments().iter().any(is_left));
+        wait_for("the end of shared memory", Duration::from_secs(100), || !segments().iter().any(is_left));
     }
     assert!(met > kills / 3, "only {met} of {kills} kills met several disks");
     // Files go with the next start.

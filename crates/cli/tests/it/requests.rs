@@ -1,11 +1,12 @@
 //! Requests of the user's own: steps, values out of answers, cookies, statuses, and secrets that go nowhere else.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
 use plimsoll_testkit::certificates::Authority;
+use plimsoll_testkit::process::free_port;
 
 use crate::bench::{Guarded, Place, Ran, wait_for};
 
@@ -21,8 +22,7 @@ pub struct Shop {
 
 impl Shop {
     pub fn new(place: &Place) -> Self {
-        let free = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-        let [port, tls_port] = free.map(|listener| listener.local_addr().unwrap().port());
+        let [port, tls_port] = [free_port(), free_port()];
         let authority = Authority::default();
         let pair = authority.sign("127.0.0.1");
         std::fs::copy(authority.root(), place.path().join("ca.pem")).unwrap();
@@ -45,7 +45,7 @@ impl Shop {
         let mut command = place.program("nginx");
         command.arg("-e").arg("stderr").arg("-c").arg(&config).stdout(Stdio::null()).stderr(Stdio::null());
         let server = Guarded(command.spawn().expect("nginx is needed: apt-get install nginx-light"));
-        wait_for("nginx", Duration::from_secs(20), || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        wait_for("nginx", Duration::from_secs(100), || TcpStream::connect(("127.0.0.1", port)).is_ok());
         let (url, tls_url) = (format!("http://127.0.0.1:{port}"), format!("https://127.0.0.1:{tls_port}"));
         Self { url, tls_url, log: place.path().join("access.log"), _authority: authority, _server: server }
     }

@@ -30,10 +30,10 @@ do = "check"
 lost = 0
 "#;
 
-/// Starts the plan, and waits until two of its trials have ended.
+/// Starts the plan, and waits until one of its trials has ended: a busy machine kills it some trials later.
 fn begun(place: &Place, args: &[&str]) -> Guarded {
     let child = place.recording(args);
-    wait_for("two trials", Duration::from_secs(30), || ended(&place.only_run()) >= 2);
+    wait_for("a trial", Duration::from_secs(60), || ended(&place.only_run()) >= 1);
     child
 }
 

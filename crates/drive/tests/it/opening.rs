@@ -69,15 +69,15 @@ fn sessions(path: &Path, count: usize) -> Sessions {
 fn a_thousand_sessions_open_quickly_and_not_all_at_once() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
-    let opening = greeter(&path, MS * 5);
+    let opening = greeter(&path, MS * 20);
     let spec = DriveSpec { limit: Limit::Ops(2), ..DriveSpec::default() };
     let begin = Instant::now();
     let (driven, _) = drive(&spec, sessions(&path, 1_000), endless());
     assert_eq!(driven.result.kinds, [[2_000, 0, 0, 0]]);
     let most = opening.most.load(SeqCst);
     assert!((2..=64).contains(&most), "{most} at the same time");
-    // One after the other they would take 5 s.
-    assert!(begin.elapsed() < MS * 4_000, "took {:?}", begin.elapsed());
+    // One after the other they would take 20 s.
+    assert!(begin.elapsed() < MS * 15_000, "took {:?}", begin.elapsed());
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_phase_can_be_cancelled_while_its_sessions_open() {
     let opening = canceller.join().unwrap();
     assert_eq!((driven.result.stop.clone(), driven.result.ops, slices), (StopReason::Cancelled, 0, 0));
     assert_eq!(driven.result.end_ns, driven.result.start_ns);
-    assert!(begin.elapsed() < MS * 2_000, "took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < MS * 8_000, "took {:?}", begin.elapsed());
     opening.answers.store(true, SeqCst);
 }
 

@@ -119,8 +119,8 @@ fn a_lost_connection_leaves_its_whole_pipeline_unknown(io: Io) {
 }
 
 fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up(io: Io) {
-    let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 500) } else { Act::Answer });
-    let spec = DriveSpec { op_timeout: MS * 100, ..deep(io, Limit::Ops(5)) };
+    let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 1_200) } else { Act::Answer });
+    let spec = DriveSpec { op_timeout: MS * 400, ..deep(io, Limit::Ops(5)) };
     let (driven, _) = drive(&spec, server.clients_of_depth(1, DEPTH as usize), endless());
     let result = &driven.result;
     assert_eq!((result.ops, result.lost_connections), (80, 1));
@@ -162,7 +162,7 @@ fn an_operation_in_a_pipeline_allocates_nothing(io: Io) {
     for (pace, most) in [(Pace::Closed, 0), (Pace::even(20_000.0), 9)] {
         let server = Server::unix(|_, _, _| Act::Answer);
         let (watch, found) = AllocationWatch::between(1_000, 10_000);
-        let spec = DriveSpec { pace, ..deep(io, Limit::Duration(MS * 1_500)) };
+        let spec = DriveSpec { pace, ..deep(io, Limit::Duration(MS * 30_000)) };
         let sessions = server.clients_of_depth(3, DEPTH as usize);
         let stop = Arc::<AtomicBool>::default();
         let mut on_slice = stop_when(&found, &stop);

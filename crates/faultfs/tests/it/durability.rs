@@ -18,7 +18,7 @@ fn a_synced_file_survives_and_one_that_was_only_written_does_not() {
         write(&fixture.path("synced"), &contents, true);
         write(&fixture.path("written"), &contents, false);
         fixture.device.control().arm(CutMoment::Now).unwrap();
-        let cut = fixture.device.control().wait_for_cut(Duration::from_secs(1)).unwrap().unwrap();
+        let cut = fixture.device.control().wait_for_cut(Duration::from_secs(60)).unwrap().unwrap();
         assert_eq!(fixture.device.power_cycle(&Survivors::None).unwrap(), cut.at_risk, "{file_system:?}");
         assert!(fs::read(fixture.path("synced")).unwrap() == contents, "{file_system:?}");
         let written = fs::read(fixture.path("written")).unwrap_or_default();
@@ -116,7 +116,7 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
     write(&both[0].path("late"), b"late", false);
     // The flush that comes with the cut, and later ones, promise nothing.
     File::open(both[0].path("late")).unwrap().sync_all().unwrap_err();
-    let told = second.wait_for_cut(Duration::from_secs(10)).unwrap().expect("it was told");
+    let told = second.wait_for_cut(Duration::from_secs(60)).unwrap().expect("it was told");
     let cut = first.cut().unwrap().expect("a flush came");
     assert!(cut.at_ns < told.at_ns && cut.at_risk.writes > 0 && told.flushes_seen == 0, "{cut:?} {told:?}");
     File::create(both[1].path("later")).and_then(|file| file.sync_all()).unwrap_err();
@@ -128,7 +128,7 @@ fn a_device_that_halts_fails_flushes_and_has_those_halt_that_it_was_to_tell() {
         write(&fixture.path("again"), b"again", true);
     }
     // Nor by a word that comes late.
-    second.ask("told", Duration::from_secs(10)).unwrap();
+    second.ask("told", Duration::from_secs(60)).unwrap();
     assert_eq!((first.cut().unwrap(), second.cut().unwrap()), (None, None));
     both.into_iter().for_each(Fixture::close);
 }

@@ -197,7 +197,7 @@ fn bits_rot_where_they_are_read_and_are_whole_again_when_that_is_cleared() {
 
 #[test]
 fn flushes_that_are_late_make_fsync_late_and_hold_up_no_read_and_a_cut_ends_the_wait() {
-    const DELAY: Duration = Duration::from_millis(500);
+    const DELAY: Duration = Duration::from_millis(1_000);
     let mut fixture = Fixture::new(FileSystem::Ext4);
     let control = fixture.device.control();
     write(&fixture.path("other"), &[1; 1 << 20], true);

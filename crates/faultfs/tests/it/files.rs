@@ -197,7 +197,7 @@ fn a_hole_that_is_cut_off_costs_nothing_and_comes_back_with_what_was_around_it()
     // Page by page it would take hours, and the disk's room.
     let began = Instant::now();
     file.set_len(0).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
     drop(file);
     fixture.device.control().arm(CutMoment::Now).unwrap();
     fixture.device.power_cycle(&Survivors::None).unwrap();
@@ -236,13 +236,13 @@ fn a_slow_flush_that_was_done_before_a_freeze_is_answered_at_once_and_fails_only
     let path = fixture.path("file");
     for halts in [false, true] {
         let control = fixture.device.control();
-        let (median, jitter) = (Duration::from_secs(30), Duration::ZERO);
+        let (median, jitter) = (Duration::from_secs(60), Duration::ZERO);
         control.set(Fault::Delay { on: RequestKind::Flush, median, jitter, seed: 1 }).unwrap();
         let (started, flushes) = (Instant::now(), control.counters().unwrap().flushes);
         let file = open(&path);
         let flush = std::thread::spawn(move || file.sync_all());
         while control.counters().unwrap().flushes == flushes {
-            assert!(started.elapsed() < Duration::from_secs(10), "no flush comes");
+            assert!(started.elapsed() < Duration::from_secs(30), "no flush comes");
             std::thread::sleep(Duration::from_millis(1));
         }
         if halts { control.halt(CutMoment::Now) } else { control.freeze(CutMoment::Now) }.unwrap();

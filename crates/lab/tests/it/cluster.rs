@@ -227,7 +227,7 @@ fn one_node_or_all_are_stopped_killed_and_started_from_any_thread() {
     }
     assert_eq!(cluster.start(Nodes::One(0)).unwrap_err().kind, StoreErrorKind::Usage, "it runs");
     cluster.stop(Nodes::One(0)).unwrap();
-    cluster.run(0, &Launch::new("sh", "/bin/sh".into(), ["-c", "echo >ran"]), Duration::from_secs(10)).unwrap();
+    cluster.run(0, &Launch::new("sh", "/bin/sh".into(), ["-c", "echo >ran"]), Duration::from_secs(100)).unwrap();
     assert!(cluster.first().data_dir.join("ran").exists());
 }
 

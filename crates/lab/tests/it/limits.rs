@@ -48,7 +48,7 @@ fn until_has(pid: u32, share: f64) {
         if processor_s(pid) - before >= share * since.elapsed().as_secs_f64() {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(40), "it never had {share} processors");
+        assert!(begun.elapsed() < Duration::from_secs(100), "it never had {share} processors");
     }
 }
 
@@ -105,7 +105,7 @@ fn more_memory_than_a_server_may_have_ends_it_and_the_reason_is_said() {
     let limits = Limits { memory_bytes: Some(16 << 20), ..Limits::default() };
     let script = "echo >\"$0/socket\"; sleep 0.3; x=0123456789; while :; do x=$x$x; done";
     let cluster = start(base.path(), &limits, script).unwrap();
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(100);
     let error = loop {
         match cluster.check(Nodes::All) {
             Err(error) => break error,
@@ -128,7 +128,7 @@ fn a_disk_is_written_at_the_rate_that_a_server_may() {
     let since = Instant::now();
     let cluster = start(base.path(), &limits, script).unwrap();
     while !cluster.first().data_dir.join("done").exists() {
-        assert!(since.elapsed() < Duration::from_secs(30), "it is not done");
+        assert!(since.elapsed() < Duration::from_secs(100), "it is not done");
         std::thread::sleep(Duration::from_millis(5));
     }
     let seconds = since.elapsed().as_secs_f64();

@@ -100,7 +100,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     assert!(switch.cut().unwrap().is_none(), "another disk was flushed");
     // A flush that did nothing must not be acknowledged.
     late[1].sync_all().unwrap_err();
-    let cut = switch.wait_for_cut(Duration::from_secs(10)).unwrap().unwrap();
+    let cut = switch.wait_for_cut(Duration::from_secs(60)).unwrap().unwrap();
     assert!(cut.at_risk_writes > 0 && cut.apart_ns == 0, "{cut:?}");
     drop(late);
     switch.kill_servers().unwrap();
@@ -117,7 +117,7 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     later[2].sync_all().unwrap_err();
     drop(later);
     let is_cut = || store.power_switch().unwrap().cut().unwrap().is_some();
-    wait_for("the cut", Duration::from_secs(10), is_cut);
+    wait_for("the cut", Duration::from_secs(60), is_cut);
     let on = store.power_cycle(Survivors::None).unwrap();
     on.came_back.unwrap();
     println!("apart: {} us", on.cut.apart_ns / 1_000);

@@ -64,10 +64,14 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
     let server = ServerProcesses::default();
     server.set(vec![crate::site(0, std::process::id())]);
     for mut read in open(&names, &server).0.into_iter().map(Read::new) {
-        let source = read.name;
+        let (source, mut since) = (read.name, Instant::now());
         for reading_number in 0..3 {
             let elapsed = burn(Duration::from_millis(60));
+            let began = Instant::now();
             let found = read.next(elapsed);
+            // A busy machine may stop this test on its way to a reading, which is then of a longer time.
+            let longer = since.elapsed().as_secs_f64() / elapsed.as_secs_f64();
+            since = began;
             let subjects: BTreeSet<_> = found.iter().map(|(series, _)| (&series.subject, &series.name)).collect();
             assert_eq!(subjects.len(), found.len(), "{source}: two of one name");
             assert!(reading_number == 0 || !found.is_empty(), "{source} reads nothing");
@@ -76,7 +80,7 @@ fn every_reading_is_of_a_series_of_its_own_and_no_share_is_more_than_all() {
                 if series.unit == "%" && !matches!(source, "generator" | "server" | "cgroup" | "offcpu") {
                     // A clock that ticks every 4 ms has seen two of them too many in 60 ms, and pressure is added up later.
                     let most = if source == "pressure" { 200.0 } else { 115.0 };
-                    assert!(value <= most, "{series:?}: {value}");
+                    assert!(value <= most * longer, "{series:?}: {value}");
                 }
             }
         }

@@ -94,7 +94,7 @@ fn an_operation_that_was_given_up_does_not_keep_the_holder<S: SqlServer>() {
     drop(given_up);
     let began = Instant::now();
     store.close().expect("closed");
-    assert!(began.elapsed() < Duration::from_secs(5), "took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "took {:?}", began.elapsed());
     assert!(!has(&server, "given-up"));
 }
 

@@ -387,7 +387,7 @@ fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
     assert_eq!((error, &run.state), (None, &RunState::Complete));
     let drive = phase(&run, "drive");
     let (ops, rejected) = (value(drive, ResultName::Ops), value(drive, ResultName::BreakerRejected));
-    assert!(ops > 30.0 && rejected == ops - 3.0, "three were sent: {ops}, {rejected}");
+    assert!(ops > 5.0 && rejected == ops - 3.0, "three were sent: {ops}, {rejected}");
     assert_eq!(value(drive, ResultName::BreakerOpened), 1.0);
     assert_eq!(promises(&run), [plimsoll_analysis::view::GoalState::Held; 2]);
 }
@@ -395,7 +395,7 @@ fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
 #[test]
 fn operations_are_recorded_one_by_one_if_the_plan_wants_that_and_a_cut_is_an_event() {
     let simulation = Simulation::new();
-    let drive = "drive; clients = 1; for = \"300ms\"; rate = \"200/s\"; mix = { update = 1 }";
+    let drive = "drive; clients = 1; ops = 60; rate = \"200/s\"; mix = { update = 1 }";
     let (all, first) = (format!("{drive}; keep_operations = 1000"), format!("{drive}; keep_operations = 10"));
     let text = plan(TOY, &["load", drive, &all, &first]);
     let (error, run) = simulation.run(&simulation.plan(&text), &Sort::default(), &Heard::default(), &RealTime);

@@ -92,7 +92,7 @@ fn a_server_that_answers_get_is_measured_and_nothing_else_is_asked() {
 #[test]
 fn a_silent_server_is_asked_once() {
     let (port, asked) = odd("silent");
-    let waits = Waits::from(Duration::from_millis(300));
+    let waits = Waits::from(Duration::from_millis(1_000));
     let mut opening = Opening::attached(kind, &format!("http://127.0.0.1:{port}"), None);
     opening.options.waits = waits;
     let error = opening.open().err().unwrap();

@@ -122,7 +122,7 @@ fn the_shared_memory_of_one_that_was_killed_goes_with_its_data() {
     kill(&pid);
     let killed = Instant::now();
     while !processes_of(base.path()).is_empty() {
-        assert!(killed.elapsed() < Duration::from_secs(10), "it goes on");
+        assert!(killed.elapsed() < Duration::from_secs(100), "it goes on");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(segments_of(&pid) == 1 && posix.iter().all(|path| path.exists()), "it is left");
@@ -130,7 +130,7 @@ fn the_shared_memory_of_one_that_was_killed_goes_with_its_data() {
     fs::remove_file(postgres.first().data_dir.join("postmaster.pid")).unwrap();
     // Its supervisor may learn of its end a moment later.
     while postgres.check(Nodes::All).is_ok() {
-        assert!(killed.elapsed() < Duration::from_secs(10), "its end is not noticed");
+        assert!(killed.elapsed() < Duration::from_secs(100), "its end is not noticed");
         std::thread::sleep(Duration::from_millis(5));
     }
     postgres.close().unwrap();
@@ -150,7 +150,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
     // A parallel worker, and with it a segment of its own.
     let mark = fs::read_to_string(root.join("supervisor")).unwrap();
     let sockets = mark.lines().find_map(|line| line.strip_prefix("sockets ")).unwrap().to_owned();
-    let sleep = "set force_parallel_mode = on; select pg_sleep(60)";
+    let sleep = "set force_parallel_mode = on; select pg_sleep(200)";
     let mut client = Command::new(POSTGRES.find().unwrap().with_file_name("psql"))
         .args(["-X", "-U", "postgres", "-d", "postgres", "-h", &sockets, "-c", sleep])
         .stdout(Stdio::null())
@@ -163,7 +163,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
         if posix.len() >= 2 {
             break posix;
         }
-        assert!(started.elapsed() < Duration::from_secs(30), "no worker: {posix:?}");
+        assert!(started.elapsed() < Duration::from_secs(100), "no worker: {posix:?}");
         std::thread::sleep(Duration::from_millis(20));
     };
     // The supervisor with all others while their owner waits, then the owner: no process is left to remove anything.
@@ -176,7 +176,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
     let killed = Instant::now();
     while !processes_of(base.path()).is_empty() {
         processes_of(base.path()).iter().for_each(|pid| kill(pid));
-        assert!(killed.elapsed() < Duration::from_secs(10), "{:?}", processes_of(base.path()));
+        assert!(killed.elapsed() < Duration::from_secs(100), "{:?}", processes_of(base.path()));
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(segments_of(pid) == 1 && posix.iter().any(|path| path.exists()), "{posix:?}");
@@ -185,7 +185,7 @@ fn where_all_are_killed_at_once_the_next_sweep_removes_their_shared_memory() {
     // The supervisor's lock goes with the supervisor, which is none of those processes.
     let swept = loop {
         let swept = plimsoll_lab::sweep_orphans(base.path()).unwrap();
-        if !swept.is_empty() || killed.elapsed() > Duration::from_secs(10) {
+        if !swept.is_empty() || killed.elapsed() > Duration::from_secs(100) {
             break swept;
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -171,9 +171,9 @@ fn a_login_is_bound_to_its_connection_where_that_is_asked(Encrypted { server, ou
 
 fn the_first_host_that_will_do_is_taken(Encrypted { server, ours, .. }: &Encrypted) {
     server.encrypt(ours, TRUST);
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let nobody = plimsoll_testkit::process::free_port();
     let two = |parameters: &str| {
-        format!("postgres://postgres@127.0.0.1:{},127.0.0.1:{}/postgres?{parameters}", nobody.port(), server.port)
+        format!("postgres://postgres@127.0.0.1:{nobody},127.0.0.1:{}/postgres?{parameters}", server.port)
     };
     let taken = opened(&two("target_session_attrs=read-write"));
     assert!(taken.starts_with(&format!("postgres://127.0.0.1:{}/postgres", server.port)), "{taken}");

@@ -10,9 +10,9 @@ use plimsoll_testkit::certificates::Authority;
 use crate::cluster::{CLIENTS, Cluster, KEYS, PREFIX, counter, drive, filled, key, until};
 use crate::fixture::open;
 
-/// Two thousand operations a second, whatever is answered.
+/// Five hundred operations a second, whatever is answered: few enough to work off on a busy machine what an outage leaves.
 fn open_loop() -> Pace {
-    Pace::even(2_000.0)
+    Pace::even(500.0)
 }
 
 /// Errors of this outcome, by their codes.
@@ -61,7 +61,7 @@ fn a_node_that_dies_is_an_outage_for_its_keys_only() {
     assert!(result.each.iter().filter(waited).count() >= 8);
     let last_ns = result.each.iter().map(|op| op.scheduled_ns).max().unwrap();
     let good = |op: &&plimsoll_drive::OpTime| op.outcome == Outcome::Ok && last_ns - op.scheduled_ns < 200_000_000;
-    assert!(result.each.iter().filter(good).count() > 100, "it goes on afterwards");
+    assert!(result.each.iter().filter(good).count() > 25, "it goes on afterwards");
     cluster.until_all_know(3);
     store.close().unwrap();
     assert_eq!(cluster.sizes(), [0, 0, 0]);
@@ -97,7 +97,7 @@ fn a_replica_that_takes_over_ends_the_outage_and_hands_back_by_moved() {
     let at_last = |op: &&OpTime| last_ns - op.scheduled_ns < 300_000_000 && home(op) == 1;
     let (good, bad): (Vec<&OpTime>, Vec<_>) =
         result.each.iter().filter(at_last).partition(|op| op.outcome == Outcome::Ok || op.outcome == Outcome::NotFound);
-    assert!(good.len() > 50 && bad.is_empty(), "{} good, {bad:?}", good.len());
+    assert!(good.len() > 10 && bad.is_empty(), "{} good, {bad:?}", good.len());
 
     // The old master comes back as a replica and is made master again, which loses no operation.
     cluster.nodes[1].server.start_again();

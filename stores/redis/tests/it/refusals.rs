@@ -1,6 +1,5 @@
 //! Refused logins and commands.
 
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use plimsoll_core::{Durability, Layout, Outcome, Password, StoreError, StoreErrorKind, Target, Value};
@@ -8,6 +7,7 @@ use plimsoll_drive::{Clock, Drive, DriveSpec, Limit};
 use plimsoll_store_redis::kind;
 use plimsoll_testkit::ask::{Reply, Script, ask};
 use plimsoll_testkit::opening::Opening;
+use plimsoll_testkit::process::free_port;
 
 use crate::fixture::{GET, PUT, Server, kinds, open};
 
@@ -112,9 +112,9 @@ fn what_the_server_refuses_is_rejected_with_its_word() {
 
 #[test]
 fn a_cluster_that_lacks_slots_is_refused_and_one_server_with_all_is_driven() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let port = free_port().to_string();
     // The bus listens on this port, and not on one that may be beyond all.
-    let bus = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let bus = free_port().to_string();
     let arguments = ["--port", &port, "--bind", "127.0.0.1", "--cluster-enabled", "yes", "--cluster-port", &bus];
     let server = Server::start(&arguments);
     server.ask(&["CLUSTER", "ADDSLOTSRANGE", "0", "8191"]);
