@@ -1,7 +1,7 @@
 //! Slow moments of a phase in progress: neighbouring slices whose percentile or throughput is far from the usual one,
 //! and the series that rose meanwhile.
 //!
-//! Only the slices before one decide, so the report, which knows the whole phase, may find more of them, or fewer. No
+//! Earlier slices alone decide, so the report, which knows the whole phase, may find more moments, or fewer. No
 //! cause is named: a series that rose may have done so by chance, and the report tests that.
 
 use std::collections::VecDeque;
