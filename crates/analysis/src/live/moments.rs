@@ -11,7 +11,7 @@ use crate::findings::{cause_name, robust};
 use crate::slices::SliceRow;
 use crate::{number, stat};
 
-/// Slices before one that tell the usual values.
+/// Earlier slices that tell the usual values.
 const WINDOW: usize = 60;
 /// Fewest of them.
 const KNOWN: usize = 8;
