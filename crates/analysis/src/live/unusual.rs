@@ -198,10 +198,10 @@ mod tests {
     #[test]
     fn the_first_value_after_zeros_is_unusual() {
         let mut seen = UnusualSeries::default();
-        seen.series(0, &series(STORE, "redis", "longest_fork", "s"));
+        seen.series(0, &series(STORE, "null", "longest_fork", "s"));
         (0..10).for_each(|_| seen.sample(&at(&[(0, 0.0)])));
         assert!(seen.lines(4).is_empty());
         seen.sample(&at(&[(0, 0.04)]));
-        assert_eq!(seen.lines(4), ["redis longest fork 40.0 ms, usually 0 s"]);
+        assert_eq!(seen.lines(4), ["null longest fork 40.0 ms, usually 0 s"]);
     }
 }
