@@ -1,8 +1,11 @@
 //! Figures of a run in progress, in bounded memory: sums and newest slices of the running phase, its goals and
-//! faults, the newest value of each series.
+//! faults, its slow moments (`moments`), the newest value of each series, and those that are unusual (`unusual`).
 //!
 //! The sums are those of the report, which alone knows a warm-up that is found afterwards
 //! ([`PhaseHeader::finds_warmup`]): until then its slices count.
+
+mod moments;
+mod unusual;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,15 +14,21 @@ use plimsoll_core::Measure;
 use plimsoll_core::study::{is_of_operation, is_of_step};
 use plimsoll_record::data::{
     Event, FaultSpan, Goal, GoalKind, PhaseEnd, PhaseHeader, PhaseKind, PhaseState, ResultName, RunHeader, Sample,
-    Series, TrialHeader,
+    Series, TrialHeader, fault_name,
 };
 
+pub use moments::LiveMoment;
+pub use unusual::{UnusualSeries, UnusualValue};
+
+use self::moments::LiveMoments;
 use crate::latency::Times;
 use crate::phase::is_overload;
 use crate::slices::{ALL, SliceRow};
 
 /// Number of newest events that are kept.
 const EVENTS_KEPT: usize = 20;
+/// Slices after the end of a fault in which a moment is still in its effect.
+const AFTERMATH: f64 = 2.0;
 
 /// State of a run in progress. It receives events in order.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +40,7 @@ pub struct Live {
     trial: Option<TrialHeader>,
     phase: Option<LivePhase>,
     series: BTreeMap<u32, (Series, Option<f64>)>,
+    unusual: UnusualSeries,
     events: VecDeque<Event>,
 }
 
@@ -56,6 +66,7 @@ pub struct LivePhase {
     /// Name of the phase that the goals are of.
     pub goals_phase: String,
     silence: LiveSilence,
+    moments: LiveMoments,
 }
 
 /// Operation type of a phase.
@@ -231,6 +242,37 @@ impl LiveGoal {
 }
 
 impl LivePhase {
+    /// Iterates over the newest slow moments, oldest first: of a drive with a steady load that is no load step.
+    pub fn moments(&self) -> impl DoubleEndedIterator<Item = &LiveMoment> {
+        self.moments.newest()
+    }
+
+    /// Returns what went on during a slow moment: the faults in effect, else a pause of the machine if the moment is
+    /// usual without it, else the series that rose.
+    pub fn meanwhile(&self, moment: &LiveMoment) -> Vec<String> {
+        let slice_s = self.newest.back().map_or(0.0, |row| row.end_s - row.start_s);
+        let is_in_effect = |span: &&FaultSpan| {
+            let until_s = span.healed_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9 + AFTERMATH * slice_s);
+            (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s
+        };
+        let faults = self.faults.iter().filter(is_in_effect);
+        let faults: Vec<String> = faults.map(|span| format!("{}, {}", fault_name(&span.fault), span.subject)).collect();
+        match (faults.is_empty(), moment.paused) {
+            (false, _) => faults,
+            (true, true) => vec!["a pause of the machine".to_owned()],
+            (true, false) => moment.changes.iter().map(UnusualValue::text).collect(),
+        }
+    }
+
+    /// Compares a slice of all operation types together with those before, as far as the report does.
+    fn compare(&mut self, row: &SliceRow) {
+        let header = &self.header;
+        let is_compared = header.kind == PhaseKind::Drive && header.rung.is_none() && header.stages.is_empty();
+        if is_compared && !row.warmup && !row.drain {
+            self.moments.slice(row, header.rate_per_s);
+        }
+    }
+
     /// Sums of the operation types that `of` names: a type, a scenario, or that type in any scenario. `None` before one
     /// of their operations has ended.
     fn sums_of(&self, of: &str) -> Option<LiveSums> {
@@ -299,9 +341,11 @@ impl Live {
             goals,
             goals_phase,
             silence: LiveSilence::of(header),
+            moments: LiveMoments::default(),
         };
         phase.judge(&self.goals, &self.steps);
         self.phase = Some(phase);
+        self.unusual.forget();
     }
 
     /// The clients of the phase rest between operations: they think.
@@ -332,6 +376,7 @@ impl Live {
             done.add(row);
             if row.op == ALL {
                 phase.silence.add(row);
+                phase.compare(row);
             }
             phase.judge(&self.goals, &self.steps);
         }
@@ -360,6 +405,7 @@ impl Live {
     /// Takes a series and the position by which samples name it.
     pub fn series(&mut self, position: u32, series: &Series) {
         self.series.entry(position).or_insert_with(|| (series.clone(), None));
+        self.unusual.series(position, series);
     }
 
     /// Takes the values of a sample. A value that is not a number changes nothing.
@@ -368,6 +414,10 @@ impl Live {
             if let Some((_, newest)) = self.series.get_mut(position) {
                 *newest = Some(*value);
             }
+        }
+        self.unusual.sample(sample);
+        if let Some(phase) = &mut self.phase {
+            self.unusual.unusual(sample).for_each(|one| phase.moments.unusual(one));
         }
     }
 
@@ -401,6 +451,11 @@ impl Live {
     /// Iterates over the series that have a value in this trial, with the newest.
     pub fn values(&self) -> impl Iterator<Item = (&Series, f64)> {
         self.series.values().filter_map(|(series, value)| Some((series, (*value)?)))
+    }
+
+    /// Returns the series of the phase whose newest value is unusual.
+    pub fn unusual(&self) -> &UnusualSeries {
+        &self.unusual
     }
 
     /// Iterates over the newest events, oldest first.

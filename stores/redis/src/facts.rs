@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_core::{Progress, Reading, Setting, StoreError, StoreErrorKind};
 
 use crate::control::Control;
-use crate::slow_log;
+use crate::{latency_events, slow_log};
 
 /// The settings that can make a figure another one, with the defaults of Redis 7 (redis.conf of 7.0). No others are
 /// read: some hold passwords.
@@ -182,6 +182,7 @@ fn behind(node: &str, bytes: f64) -> Reading {
 pub(crate) fn counter_examples(has_replicas: bool, is_cluster: bool) -> Vec<Reading> {
     let mut all = Info::default().counters("");
     all.extend(slow_log::readings("", 0.0, 0.0));
+    all.extend(latency_events::examples());
     all.extend(["aof_rewrites", "rdb_saves"].map(|name| Reading::cycle("", name, "", 0.0)));
     if has_replicas {
         all.push(behind("", 0.0));
@@ -199,11 +200,12 @@ pub(crate) fn config(control: &mut Control, name: &str) -> Result<Option<String>
 }
 
 /// Settings of a private server that Plimsoll makes, and what they are where durabilities differ in them.
-const OURS: [(&str, Option<&str>); 6] = [
+const OURS: [(&str, Option<&str>); 7] = [
     ("appendfsync", Some("always for durable, no for buffered")),
     ("appendonly", Some("yes for durable and buffered, no for at-end until its sync")),
     ("auto-aof-rewrite-min-size", None),
     ("io-threads", None),
+    (latency_events::THRESHOLD, None),
     ("maxmemory", None),
     ("save", None),
 ];

@@ -147,7 +147,8 @@ impl StoreKind for Redis {
         Ok(vec![
             format!("attaches to {}", endpoint.login.place),
             format!("writes keys that begin with {prefix} there, finds them by SCAN and unlinks them afterwards"),
-            "notes the run in the set plimsoll:runs meanwhile; changes no setting".to_owned(),
+            "notes the run in the set plimsoll:runs meanwhile".to_owned(),
+            "changes no setting; latency events are read only if latency-monitor-threshold is above 0".to_owned(),
             "asks for a BGREWRITEAOF, or a BGSAVE where appendonly is off, when a load without syncs ends".to_owned(),
         ])
     }

@@ -10,6 +10,7 @@
 //! | `background` | rewrites and snapshots that a server does by itself, and how often they come |
 //! | `facts` | what a server says of itself: INFO, CONFIG GET |
 //! | `slow_log` | commands that a server found slow |
+//! | `latency_events` | work of its own that a server found slow |
 //! | `readers` | replicas that answer what only reads |
 //! | `removal` | the commands that remove what a run left in an attached server |
 //! | `watched` | servers that Sentinels watch: which of them is the master |
@@ -34,6 +35,7 @@ mod failover;
 mod flights;
 mod formation;
 mod kind;
+mod latency_events;
 mod member;
 mod opening;
 mod prepared;

@@ -11,6 +11,7 @@ use crate::background::{Background, Rules};
 use crate::control::Control;
 use crate::endpoint::Endpoint;
 use crate::facts::Info;
+use crate::latency_events::LatencyEvents;
 use crate::reply::Node;
 use crate::slots;
 use crate::slow_log::SlowLog;
@@ -114,7 +115,7 @@ impl Member {
 
     /// Returns a probe of its counters under the name `node`.
     pub fn probe(&self, node: String) -> Probe {
-        let (mut rules, mut slow_log) = (None, SlowLog::default());
+        let (mut rules, mut slow_log, mut latency_events) = (None, SlowLog::default(), LatencyEvents::default());
         self.control.probe(move |control| {
             if rules.is_none() {
                 rules = Some(Rules::read(control)?);
@@ -123,6 +124,7 @@ impl Member {
             let mut all = info.counters(&node);
             all.extend(Rules::cycles(rules.as_ref().and_then(Option::as_ref), &info, &node));
             all.extend(slow_log.read(control, &node)?);
+            all.extend(latency_events.read(control, &node)?);
             Ok(all)
         })
     }

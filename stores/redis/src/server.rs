@@ -3,7 +3,8 @@
 //! The server listens on a Unix socket only, in a directory that only its user and root can enter, without a
 //! password. The node of a cluster listens on the loopback interface besides, where nodes find one another, and asks for a
 //! password. Snapshots are off: the append-only file keeps the data, and the durability says how that file is synced.
-//! Every setting that the caller does not set has the server's default.
+//! The server watches its own slow work (`latency_events`). Every setting that the caller does not set has the server's
+//! default.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::endpoint::{Endpoint, Login, Password};
 use crate::facts::Info;
 use crate::failover;
 use crate::formation;
+use crate::latency_events;
 use crate::reshard::{self, RESHARD, Reshards};
 use crate::works;
 
@@ -317,6 +319,7 @@ impl Recipe for RedisRecipe {
             ("save", ""),
             ("appendonly", "yes"),
             ("appendfsync", "always"),
+            (latency_events::THRESHOLD, latency_events::THRESHOLD_MS),
         ];
         let bound = Some(("bind", address.as_str())).filter(|_| !self.shape.is_alone());
         // Redis itself waits 5 s for more replicas before it copies to the first.

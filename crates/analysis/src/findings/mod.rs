@@ -24,7 +24,7 @@ mod levels;
 mod moments;
 mod network;
 mod raised;
-mod robust;
+pub(crate) mod robust;
 mod search;
 mod sentence;
 mod series;
@@ -35,6 +35,7 @@ use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+pub(crate) use self::series::name as cause_name;
 pub use self::told::told;
 
 use self::moments::{Known, SlowPhase};

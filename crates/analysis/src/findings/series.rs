@@ -216,7 +216,7 @@ fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<
 }
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.
-fn name(series: &Series) -> Option<String> {
+pub fn name(series: &Series) -> Option<String> {
     match series.kind {
         _ if NO_CAUSES.contains(&series.source.as_str()) => None,
         _ if FREE.contains(&(series.source.as_str(), series.name.as_str())) => None,

@@ -76,6 +76,15 @@ fn peaks_of_latency_are_slow_moments_as_well() {
 }
 
 #[test]
+fn a_rare_event_that_the_store_timed_is_a_cause() {
+    let mut run = stalled(SECONDS, &SLOW);
+    sampled(&mut run, STORE, "redis", "longest_fork", "s", &values(SECONDS, 0.0, 0.04, &SLOW));
+    let finding = only(&run, "cause");
+    assert_eq!(finding.evidence[0].series, "redis: longest fork");
+    assert!(finding.sentence.contains("a rise of redis: longest fork to 40.0 ms"), "{}", finding.sentence);
+}
+
+#[test]
 fn a_cycle_of_the_store_that_ended_a_second_before_is_named_with_its_lead() {
     let before: Vec<usize> = SLOW.iter().map(|second| second - 1).collect();
     let mut run = stalled(SECONDS, &SLOW);

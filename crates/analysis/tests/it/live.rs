@@ -4,11 +4,12 @@ use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::live::Live;
 use plimsoll_analysis::view;
 use plimsoll_core::{Outcome, Slice};
-use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
+use plimsoll_record::data::{FaultKind, FaultSpan, Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
 
 use crate::driven::{driven, sampled};
 use crate::faulted::killed_primary;
 use crate::recorded;
+use crate::study::{SECOND_NS, served, times};
 
 /// Tells of the run's first trial up to the phase at `last`.
 fn told(run: &Run, last: usize, kept: usize) -> Live {
@@ -185,4 +186,99 @@ fn what_is_not_measured_and_a_warm_up_are_shown_and_in_no_sum() {
     assert_eq!(values, [("user", 50.0)]);
     live.begin_trial(&run.trials[0].header);
     assert_eq!(live.values().count(), 0, "a store of the trial before has no newest value");
+}
+
+/// Tells of a driven run as it happens: each slice, and then the sample that was read at its end.
+fn watched(run: &Run, fault: Option<&FaultSpan>) -> Live {
+    let (mut fold, mut live) = (Fold::new(false), Live::default());
+    let (trial, phase) = (&run.trials[0], &run.trials[0].phases[0]);
+    live.begin_run(&run.header);
+    fold.begin_trial(trial.header.clone());
+    live.begin_trial(&trial.header);
+    (0..).zip(&run.series).for_each(|(position, series)| live.series(position, series));
+    fold.begin_phase(phase.header.clone());
+    live.begin_phase(&phase.header, None);
+    fault.into_iter().for_each(|span| live.fault(span));
+    for slice in &phase.slices {
+        live.slice(&fold.slice(slice.clone(), true).unwrap().0, true);
+        run.samples.iter().filter(|sample| sample.at_ns == slice.end_ns).for_each(|sample| live.sample(sample));
+    }
+    live
+}
+
+/// Returns a driven run of 30 s with times of 1 ms, in two of whose slices they were 40 ms while the machine waited for
+/// disks and less memory was available.
+fn slow_twice() -> Run {
+    let mut run = driven(&[2_000; 30]);
+    let slices = &mut run.trials[0].phases[0].slices;
+    slices[20..22].iter_mut().for_each(|slice| slice.histograms = vec![served(1, times([(40_000_000, 2_000)]))]);
+    let mut iowait: Vec<f64> = (0..30).map(|second| 2.0 + f64::from(second % 2)).collect();
+    let mut free = vec![8e9; 30];
+    iowait[20..22].copy_from_slice(&[41.0, 38.0]);
+    free[20..22].copy_from_slice(&[1e9, 1e9]);
+    sampled(&mut run, "cpu", "", "iowait", "%", &iowait);
+    sampled(&mut run, "memory", "", "available", "B", &free);
+    run
+}
+
+#[test]
+fn a_slow_moment_is_one_with_the_series_that_rose_at_the_same_time() {
+    let live = watched(&slow_twice(), None);
+    let phase = live.phase().unwrap();
+    let moments: Vec<_> = phase.moments().collect();
+    let [moment] = moments[..] else { panic!("{moments:?}") };
+    assert_eq!((moment.start_s, moment.end_s), (120.0, 122.0));
+    assert_eq!(moment.text(), "p99 40.0 ms, usually 1.00 ms");
+    // A fall, of the memory that is available, explains nothing.
+    assert_eq!(phase.meanwhile(moment), ["cpu iowait 41.0 %, usually 2.50 %"]);
+}
+
+#[test]
+fn a_slow_moment_in_the_effect_of_a_fault_names_the_fault_alone() {
+    let fault = FaultSpan {
+        trial: 0,
+        phase: 0,
+        ordinal: 0,
+        kind: FaultKind::Pause,
+        subject: "node 1, the primary".to_owned(),
+        fault: "pause primary at 20s".to_owned(),
+        planned_ns: 120 * SECOND_NS,
+        begun_ns: 120 * SECOND_NS,
+        taken_ns: None,
+        healing_ns: None,
+        healed_ns: None,
+        error: None,
+    };
+    let meanwhile = |fault: &FaultSpan| {
+        let live = watched(&slow_twice(), Some(fault));
+        let phase = live.phase().unwrap();
+        phase.meanwhile(phase.moments().next().unwrap())
+    };
+    assert_eq!(meanwhile(&fault), ["pause primary, node 1, the primary"]);
+    let long_ago = FaultSpan { begun_ns: 105 * SECOND_NS, healed_ns: Some(106 * SECOND_NS), ..fault };
+    assert!(meanwhile(&long_ago)[0].starts_with("cpu iowait"));
+}
+
+#[test]
+fn silence_is_a_slow_moment_and_neither_first_slices_nor_a_warm_up_have_any() {
+    let mut rates = [2_000; 40];
+    rates[3] = 0;
+    rates[30..33].fill(0);
+    let mut run = driven(&rates);
+    let found = |run: &Run| {
+        let live = watched(run, None);
+        let moments = live.phase().unwrap().moments();
+        moments.map(|moment| (moment.start_s, moment.end_s, moment.text())).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&run), [(130.0, 133.0, "throughput 0/s, usually 2,000/s".to_owned())]);
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.warmup = true);
+    assert!(found(&run).is_empty(), "a warm-up");
+}
+
+#[test]
+fn the_slow_moments_that_are_kept_are_few_and_the_newest() {
+    let rates: Vec<u64> = (0..400).map(|second| if second % 20 == 19 { 0 } else { 2_000 }).collect();
+    let live = watched(&driven(&rates), None);
+    let starts: Vec<f64> = live.phase().unwrap().moments().map(|moment| moment.start_s).collect();
+    assert_eq!(starts, (0..8).map(|at| 100.0 + f64::from(259 + at * 20)).collect::<Vec<f64>>());
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use plimsoll_analysis::Times;
-use plimsoll_analysis::live::{LiveGoal, LivePhase, LiveSums};
+use plimsoll_analysis::live::{LiveGoal, LiveMoment, LivePhase, LiveSums};
 use plimsoll_analysis::slices::ALL;
 use plimsoll_record::data::{FaultSpan, PhaseState, RunState};
 use serde_json::{Value, json};
@@ -77,6 +77,7 @@ fn phase(phase: &LivePhase) -> Value {
     let newest = phase.newest.back();
     let start_s = phase.header.start_ns as f64 / 1e9;
     let types = phase.types.iter().map(|(name, of_type)| with_sums(json!({"op": name}), &of_type.done));
+    let moments = phase.moments().map(|slow| moment(phase, slow));
     json!({
         "name": phase.header.name,
         "kind": phase.header.kind.name(),
@@ -92,6 +93,14 @@ fn phase(phase: &LivePhase) -> Value {
         "goals_phase": phase.goals_phase,
         "goals": phase.goals.iter().map(goal).collect::<Vec<_>>(),
         "faults": phase.faults.iter().map(fault).collect::<Vec<_>>(),
+        "moments": moments.collect::<Vec<_>>(),
+    })
+}
+
+fn moment(phase: &LivePhase, slow: &LiveMoment) -> Value {
+    json!({
+        "start_s": slow.start_s, "end_s": slow.end_s, "quantity": slow.quantity, "unit": slow.unit,
+        "value": slow.value, "usual": slow.usual, "text": slow.text(), "meanwhile": phase.meanwhile(slow),
     })
 }
 
@@ -167,7 +176,53 @@ fn escape(out: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_record::data::{PhaseHeader, PhaseKind, Sample, Series, SeriesKind};
+    use plimsoll_trial::{Sink, Told};
+
     use super::*;
+    use crate::listen::watched::Watched;
+    use crate::live::tests::slice;
+
+    /// Returns the header of a drive in a closed loop.
+    fn drive() -> PhaseHeader {
+        PhaseHeader {
+            trial: 0,
+            ordinal: 0,
+            name: "drive".to_owned(),
+            kind: PhaseKind::Drive,
+            rung: None,
+            durability: None,
+            clients: 8,
+            workers: 1,
+            rate_per_s: None,
+            stages: Vec::new(),
+            op_timeout_ns: None,
+            finds_warmup: false,
+            start_ns: 0,
+        }
+    }
+
+    #[test]
+    fn a_slow_moment_has_its_time_its_figure_and_the_series_that_rose() {
+        let watched = Watched::default();
+        let (source, subject, name, unit) = ("cpu".to_owned(), String::new(), "iowait".to_owned(), "%".to_owned());
+        let series = Series { source, subject, name, unit, kind: SeriesKind::Level };
+        watched.take(&Told::Series(0, series));
+        watched.take(&Told::BeginPhase(drive(), None));
+        for at in 0..20 {
+            let (ns, value) = if at == 15 { (480_000_000, 41.0) } else { (12_000_000, 2.0) };
+            let row = Box::new(slice(at, &[(ns, 2_000)]));
+            watched.take(&Told::Slice { row, types: Vec::new(), measured: true });
+            let at_ns = u64::from(at + 1) * 1_000_000_000 + 3_000_000;
+            watched.take(&Told::Sample(Sample { at_ns, values: vec![(0, value)], ..Sample::default() }));
+        }
+        let moments = tree(&watched.read())["phase"]["moments"].clone();
+        let wanted = json!([{
+            "start_s": 15.0, "end_s": 16.0, "quantity": "p99", "unit": "ns", "value": 480e6, "usual": 12e6,
+            "text": "p99 480 ms, usually 12.0 ms", "meanwhile": ["cpu iowait 41.0 %, usually 2.00 %"],
+        }]);
+        assert_eq!(moments, wanted);
+    }
 
     #[test]
     fn a_tree_in_xml_has_every_value_of_the_tree() {

@@ -9,7 +9,6 @@
 //! | `keys` | keys, and the settings that they change |
 //! | `panels`, `view` | rows of each panel; drawing, a pure function of contents and settings |
 //! | `heat` | plots over time |
-//! | `unusual` | series whose newest value is unusual, and the answers of each server |
 //! | `screen` | the terminal: taken, given back; text that waits meanwhile |
 
 mod heat;
@@ -17,7 +16,6 @@ mod keys;
 mod panels;
 mod screen;
 mod state;
-mod unusual;
 mod view;
 
 use std::io::IsTerminal;

@@ -23,6 +23,8 @@ pub enum LivePanel {
     Faults,
     /// Heat map of response times over time.
     Heat,
+    /// Slow moments of the phase so far.
+    Moments,
     /// Answers of each of several servers.
     Servers,
     /// Unusual series.
@@ -38,7 +40,7 @@ pub enum LivePanel {
 }
 
 /// Panels in the order in which they get their first rows.
-const BY_WEIGHT: [LivePanel; 13] = [
+const BY_WEIGHT: [LivePanel; 14] = [
     LivePanel::Title,
     LivePanel::Help,
     LivePanel::Goals,
@@ -49,6 +51,7 @@ const BY_WEIGHT: [LivePanel; 13] = [
     LivePanel::Faults,
     LivePanel::Cells,
     LivePanel::Remarks,
+    LivePanel::Moments,
     LivePanel::Heat,
     LivePanel::Unusual,
     LivePanel::Servers,
@@ -99,6 +102,7 @@ fn wants(panel: LivePanel, frame: &LiveFrame<'_>, keys: &LiveKeys, height: u16) 
         LivePanel::Errors => if_so(has_slices, (1, 1)),
         LivePanel::Faults => lines(frame.faults.iter().filter(|span| span.healed_ns.is_none()).count(), 4),
         LivePanel::Heat => if_so(has_slices, (5, 5)),
+        LivePanel::Moments => list(frame.moments.len(), height / 12),
         LivePanel::Servers => list(frame.servers.len(), height / 4),
         LivePanel::Unusual => list(frame.unusual.len(), height / 12),
         LivePanel::Cells => lines(frame.cells.map_or(0, |cells| cells.now.len()), height / 2),

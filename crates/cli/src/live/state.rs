@@ -3,24 +3,24 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use plimsoll_analysis::live::{Live, LiveGoal, LivePhase, LiveSums};
+use plimsoll_analysis::live::{Live, LiveGoal, LiveMoment, LivePhase, LiveSums};
 use plimsoll_analysis::slices::SliceRow;
 use plimsoll_record::data::{FaultSpan, PhaseKind};
 use plimsoll_trial::{CellsSoFar, Told};
 
 use super::keys::LiveKeys;
-use super::unusual::UnusualSeries;
 
 /// Newest slices that are kept: ten minutes of slices of a second.
 const KEPT: usize = 600;
 /// Most lines of unusual series.
 const UNUSUAL_MAX: usize = 8;
+/// Most series, or faults, of a slow moment.
+const MEANWHILE_MAX: usize = 2;
 
 /// Run in progress, as far as the display shows it.
 #[derive(Clone)]
 pub struct LiveRun {
     live: Live,
-    unusual: UnusualSeries,
     position: String,
     step: String,
     began: Instant,
@@ -61,6 +61,8 @@ pub struct LiveFrame<'a> {
     pub goals: &'a [LiveGoal],
     /// Faults of the phase.
     pub faults: &'a [FaultSpan],
+    /// A line for each slow moment of the phase, the newest first.
+    pub moments: Vec<String>,
     /// A line for each unusual series.
     pub unusual: Vec<String>,
     /// A line for each of several servers.
@@ -81,7 +83,6 @@ impl LiveRun {
     pub fn new() -> Self {
         Self {
             live: Live::new(KEPT),
-            unusual: UnusualSeries::default(),
             position: String::new(),
             step: String::new(),
             began: Instant::now(),
@@ -107,7 +108,6 @@ impl LiveRun {
                 self.step.clear();
             }
             Told::BeginPhase(..) => {
-                self.unusual.forget();
                 self.step.clear();
                 (self.began, self.loaded) = (Instant::now(), None);
             }
@@ -117,8 +117,6 @@ impl LiveRun {
                 }
             }
             Told::Loading(done, of) => self.loaded = Some((*done, *of)),
-            Told::Series(position, series) => self.unusual.series(*position, series),
-            Told::Sample(sample) => self.unusual.sample(sample),
             Told::Cells(cells) => self.cells = Some(cells.clone()),
             Told::Note(text) => text.clone_into(&mut self.step),
             _ => {}
@@ -155,9 +153,21 @@ impl LiveRun {
             slice: phase.and_then(|phase| phase.newest.back()).map_or(0, |row| row.slice),
             goals: phase.map(|phase| phase.goals.as_slice()).unwrap_or_default(),
             faults: phase.map(|phase| phase.faults.as_slice()).unwrap_or_default(),
-            unusual: self.unusual.lines(UNUSUAL_MAX),
-            servers: self.unusual.servers(),
+            moments: phase.map(moments).unwrap_or_default(),
+            unusual: self.live.unusual().lines(UNUSUAL_MAX),
+            servers: self.live.unusual().servers(),
             remarks,
         }
     }
+}
+
+/// Returns a line for each slow moment of the phase, the newest first: `37.0 s · p99 480 ms, usually 12.0 ms · cpu iowait
+/// 41.0 %, usually 2.50 %`.
+fn moments(phase: &LivePhase) -> Vec<String> {
+    let line = |moment: &LiveMoment| {
+        let mut parts = vec![format!("{:.1} s", moment.start_s), moment.text()];
+        parts.extend(phase.meanwhile(moment).into_iter().take(MEANWHILE_MAX));
+        parts.join(" · ")
+    };
+    phase.moments().rev().map(line).collect()
 }

@@ -60,6 +60,7 @@ pub fn draw(frame: &mut Frame<'_>, run: &LiveFrame<'_>, keys: &LiveKeys, colour:
             LivePanel::Errors => canvas.errors(y, run),
             LivePanel::Faults => canvas.faults(place, run.faults),
             LivePanel::Heat => canvas.heat(place, run, keys),
+            LivePanel::Moments => canvas.list(place, "Slow moments so far", &run.moments),
             LivePanel::Servers => canvas.list(place, "Servers", &run.servers),
             LivePanel::Unusual => canvas.list(place, "Unusual now", &run.unusual),
             LivePanel::Cells => canvas.cells(place, run),

@@ -25,8 +25,13 @@ impl Listening {
     fn start(place: &Place, more: &str) -> Self {
         let drive = "drive kv --on null --mix read=1,update=1 --durability buffered --warmup 0s --clients 2 --quiet";
         let line = format!("{drive} {more}");
-        let mut command = place.command(&line.split_whitespace().collect::<Vec<_>>());
-        let mut child = Guarded(command.env("PLIMSOLL_LISTEN_TOKEN", token_of(more)).spawn().unwrap());
+        Self::begin(place, &line.split_whitespace().collect::<Vec<_>>(), token_of(more))
+    }
+
+    /// Starts the program with these words, one of which is `--listen`, and a token.
+    fn begin(place: &Place, words: &[&str], token: &str) -> Self {
+        let mut command = place.command(words);
+        let mut child = Guarded(command.env("PLIMSOLL_LISTEN_TOKEN", token).spawn().unwrap());
         let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
         let mut said = String::new();
         let address = loop {
@@ -256,6 +261,22 @@ fn a_page_and_figures_for_programs_are_at_their_paths_and_nothing_is_changed() {
     assert_eq!(names, ["read", "update"]);
     let goals = &last["phase"];
     assert_eq!((&goals["goals_phase"], &goals["goals"][0]["holds"]), (&json!("drive"), &json!(true)), "{last}");
+}
+
+#[test]
+fn a_pause_of_the_server_is_a_slow_moment_in_the_figures_while_the_run_goes_on() {
+    let place = Place::new();
+    let drive = "drive kv --on redis --mix read=1 --set records=1000 --warmup 0s --clients 2 --slice 100ms --for 8s \
+                 --quiet --listen 127.0.0.1:0 --fault";
+    let words: Vec<&str> = drive.split_whitespace().chain(["pause all at 3s for 500ms"]).collect();
+    let run = Listening::begin(&place, &words, "");
+    let is_named = |moment: &Value| moment["meanwhile"][0].as_str().is_some_and(|text| text.starts_with("pause all"));
+    wait_for("a slow moment", Duration::from_secs(60), || {
+        let figures = run.get("/figures.json").and_then(|(_, text)| serde_json::from_str::<Value>(&text).ok());
+        let moments = figures.and_then(|figures| figures["phase"]["moments"].as_array().cloned());
+        moments.is_some_and(|moments| moments.iter().any(is_named))
+    });
+    assert_eq!(run.code(), Some(0));
 }
 
 #[test]

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    CacheSize, Durability, Layout, OpenOptions, Outcome, SeriesKind, Store, StoreErrorKind, Target, Value, Waits,
+    CacheSize, Durability, Layout, OpenOptions, Outcome, Probe, Reading, SeriesKind, Store, StoreErrorKind, Target,
+    Value, Waits, read_probes,
 };
 use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::advice::{command, follow, of_error};
@@ -295,6 +296,31 @@ fn a_rewrite_that_the_server_begins_by_itself_is_its_cycle() {
     put(&mut *store, 200, &body);
     until("a rewrite", || cycles(&mut *store, "aof_rewrites") > before);
     store.close().unwrap();
+}
+
+/// The longest removal of expired keys among these counters; `None` if latency events are not read.
+fn longest_expiry(probes: &mut [Probe]) -> Option<f64> {
+    let counters = read_probes(probes).unwrap();
+    counters.iter().find(|counter| counter.name == "longest_expiry").map(Reading::number)
+}
+
+#[test]
+fn latency_events_are_read_if_the_server_watches_them_and_the_user_may() {
+    let server = Server::start(&["--latency-monitor-threshold", "1"]);
+    let mut store = server.open(&[], None).unwrap();
+    let mut probes = store.probes();
+    assert_eq!(longest_expiry(&mut probes), Some(0.0));
+    // Keys that expire all at once keep the server busy.
+    server.ask(&["EVAL", "for i = 1, 200000 do redis.call('SET', 'k' .. i, 'v', 'PX', 50) end", "0"]);
+    until("a removal of expired keys", || longest_expiry(&mut probes).is_some_and(|seconds| seconds >= 0.001));
+    server.ask(&["ACL", "SETUSER", "default", "-latency|latest"]);
+    assert_eq!(longest_expiry(&mut store.probes()), None);
+    let server = Server::start(&[]);
+    let mut store = server.open(&[], None).unwrap();
+    assert_eq!(longest_expiry(&mut store.probes()), None);
+    assert_eq!(server.ask(&["CONFIG", "GET", "latency-monitor-threshold"]).list()[1].text(), "0", "the setting stays");
+    server.ask(&["ACL", "SETUSER", "default", "-config|get"]);
+    assert_eq!(longest_expiry(&mut store.probes()), None);
 }
 
 #[test]

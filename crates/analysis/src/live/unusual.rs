@@ -1,10 +1,11 @@
-//! Series whose newest value is far from their usual one, and the answers of each server.
+//! Series of a run in progress whose newest value is far from their usual one, and the answers of each server.
 
 use std::collections::BTreeMap;
 
-use plimsoll_analysis::number;
 use plimsoll_core::sampler::{ANSWERS, STORE};
 use plimsoll_record::data::{Sample, Series};
+
+use crate::number;
 
 /// Fewest earlier values of a series that has a usual one.
 const KNOWN: u32 = 8;
@@ -12,6 +13,30 @@ const KNOWN: u32 = 8;
 const DEVIATIONS: f64 = 3.0;
 /// Least standard deviation, as a share of the mean: a series that never moved has none.
 const STEADY: f64 = 0.02;
+/// Distance of the first value that is not 0, in standard deviations.
+const FIRST: f64 = 6.0;
+
+/// Value of a series far from its usual one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnusualValue {
+    /// The series.
+    pub series: Series,
+    /// Time of the reading on the run's clock.
+    pub at_ns: u64,
+    /// The value, in the unit of the series.
+    pub value: f64,
+    /// Mean of the values before it.
+    pub usual: f64,
+    /// Distance from that mean in standard deviations.
+    pub distance: f64,
+}
+
+impl UnusualValue {
+    /// Returns the value as a clause: `cpu iowait 41.0 %, usually 2.50 %`.
+    pub fn text(&self) -> String {
+        text(&self.series, self.value, self.usual)
+    }
+}
 
 /// Series of a run since the phase began, each as a few sums.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +80,20 @@ impl UnusualSeries {
         }
     }
 
+    /// Returns the unusual values among those of a moment that was taken last.
+    pub fn unusual<'a>(&'a self, sample: &'a Sample) -> impl Iterator<Item = UnusualValue> + 'a {
+        sample.values.iter().filter_map(move |(position, value)| {
+            let course = self.series.get(position).filter(|course| course.is_unusual() && value.is_finite())?;
+            Some(UnusualValue {
+                series: course.of.clone(),
+                at_ns: sample.at_ns,
+                value: *value,
+                usual: course.usual,
+                distance: course.distance,
+            })
+        })
+    }
+
     /// Forgets all values: a phase begins.
     pub fn forget(&mut self) {
         for course in self.series.values_mut() {
@@ -66,14 +105,9 @@ impl UnusualSeries {
     /// Returns up to `most` series whose newest value is unusual, the most unusual first: `cpu iowait 41 %, usually
     /// 2 %`.
     pub fn lines(&self, most: usize) -> Vec<String> {
-        let is_unusual = |course: &&Course| course.of.source != ANSWERS && course.distance >= DEVIATIONS;
-        let mut unusual: Vec<&Course> = self.series.values().filter(is_unusual).collect();
+        let mut unusual: Vec<&Course> = self.series.values().filter(|course| course.is_unusual()).collect();
         unusual.sort_by(|a, b| b.distance.total_cmp(&a.distance));
-        let line = |course: &&Course| {
-            let unit = &course.of.unit;
-            let usual = number::with_unit(course.usual, unit);
-            Some(format!("{} {}, usually {usual}", course.name(), number::with_unit(course.newest?, unit)))
-        };
+        let line = |course: &&Course| Some(text(&course.of, course.newest?, course.usual));
         unusual.iter().filter_map(line).take(most).collect()
     }
 
@@ -94,7 +128,11 @@ impl Course {
         self.distance = 0.0;
         if self.count >= KNOWN {
             let deviation = (self.squares / f64::from(self.count)).sqrt().max(self.mean.abs() * STEADY);
-            self.distance = if deviation > 0.0 { (value - self.mean).abs() / deviation } else { 0.0 };
+            self.distance = match deviation > 0.0 {
+                true => (value - self.mean).abs() / deviation,
+                false if value == 0.0 => 0.0,
+                false => FIRST,
+            };
         }
         self.usual = self.mean;
         self.newest = Some(value);
@@ -104,13 +142,20 @@ impl Course {
         self.squares += before * (value - self.mean);
     }
 
-    /// Returns the source, unless it is the store, the subject and the name of the series.
-    fn name(&self) -> String {
-        let Series { source, subject, .. } = &self.of;
-        let (source, name) = (if source == STORE { "" } else { source.as_str() }, self.of.spoken());
-        let parts = [source, subject.as_str(), name.as_str()].into_iter().filter(|part| !part.is_empty());
-        parts.collect::<Vec<_>>().join(" ")
+    /// Returns true if the newest value is far from the usual one. Answers of servers are shown apart.
+    fn is_unusual(&self) -> bool {
+        self.of.source != ANSWERS && self.distance >= DEVIATIONS
     }
+}
+
+/// Returns the source, unless it is the store, the subject and the name of a series, with a value and the usual one.
+fn text(series: &Series, value: f64, usual: f64) -> String {
+    let source = if series.source == STORE { "" } else { series.source.as_str() };
+    let name = series.spoken();
+    let parts = [source, series.subject.as_str(), name.as_str()].into_iter().filter(|part| !part.is_empty());
+    let name = parts.collect::<Vec<_>>().join(" ");
+    let [value, usual] = [value, usual].map(|value| number::with_unit(value, &series.unit));
+    format!("{name} {value}, usually {usual}")
 }
 
 #[cfg(test)]
@@ -139,11 +184,24 @@ mod tests {
             seen.sample(&at(&[(0, 2.0 + f64::from(second % 2)), (1, 100.0), (2, 900.0)]));
         }
         assert!(seen.lines(4).is_empty(), "{:?}", seen.lines(4));
-        seen.sample(&at(&[(0, 41.0), (1, 100.0), (2, f64::NAN)]));
+        let high = at(&[(0, 41.0), (1, 100.0), (2, f64::NAN)]);
+        seen.sample(&high);
+        let unusual: Vec<String> = seen.unusual(&high).map(|one| one.text()).collect();
+        assert_eq!(unusual, ["cpu iowait 41.0 %, usually 2.50 %"]);
         assert_eq!(seen.lines(4), ["cpu iowait 41.0 %, usually 2.50 %"]);
         assert_eq!(seen.servers(), ["null 2: rate 900/s"]);
         seen.forget();
         seen.sample(&at(&[(0, 90.0)]));
         assert!(seen.lines(4).is_empty(), "too few values are known");
+    }
+
+    #[test]
+    fn the_first_value_after_zeros_is_unusual() {
+        let mut seen = UnusualSeries::default();
+        seen.series(0, &series(STORE, "null", "longest_fork", "s"));
+        (0..10).for_each(|_| seen.sample(&at(&[(0, 0.0)])));
+        assert!(seen.lines(4).is_empty());
+        seen.sample(&at(&[(0, 0.04)]));
+        assert_eq!(seen.lines(4), ["null longest fork 40.0 ms, usually 0 s"]);
     }
 }
