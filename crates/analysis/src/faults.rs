@@ -7,6 +7,7 @@ mod backlog;
 mod course;
 mod missed;
 mod repeats;
+mod unknown;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
@@ -100,6 +101,7 @@ fn one(
     };
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
+    let unknown_writes = unknown::writes(facts, span.begun_ns, until_ns, next_ns).filter(|_| unknown > 0);
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
     let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
     let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
@@ -129,6 +131,7 @@ fn one(
         failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
         unknown,
+        unknown_writes,
         sentence: String::new(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
@@ -280,7 +283,10 @@ pub fn sentence(view: &FaultView) -> String {
         (view.rejected, "operation rejected", "operations rejected"),
     ];
     let counts = counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| number::plural(*n, one, many));
-    let counts: Vec<String> = counts.collect();
+    let mut counts: Vec<String> = counts.collect();
+    if let (Some(writes), Some(unknown)) = (view.unknown_writes, counts.first_mut()) {
+        *unknown += &format!(" (writes: {})", writes.words());
+    }
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

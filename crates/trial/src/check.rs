@@ -10,7 +10,9 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{
+    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, UnknownWrites,
+};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
@@ -168,7 +170,14 @@ pub(crate) fn verdict(
 ) -> Option<LedgerCheck> {
     let ledger = trial.ledger.as_mut()?;
     ledger.drain();
-    let verdict = ledger.verdict(&found(ledger));
+    let found = found(ledger);
+    let verdict = ledger.verdict(&found);
+    let unknown_writes = ledger.unknown_writes(&found).into_iter().map(|one| UnknownWrites {
+        at_ns: one.at_ns,
+        written: one.written,
+        not_written: one.not_written,
+        not_known: one.not_known,
+    });
     Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
@@ -180,6 +189,7 @@ pub(crate) fn verdict(
         lost: verdict.lost,
         read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
+        unknown_writes: unknown_writes.collect(),
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,
         complete: verdict.gap.is_none() && verdict.unread == 0,

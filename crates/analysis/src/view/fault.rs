@@ -3,6 +3,8 @@
 use plimsoll_record::data::FaultKind;
 use serde::Serialize;
 
+use crate::number;
+
 /// A fault of a driven phase. Times are seconds from its beginning, if they are not on the run's clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultView {
@@ -59,6 +61,8 @@ pub struct FaultView {
     pub rejected: u64,
     /// Operations of that time whose outcome is unknown.
     pub unknown: u64,
+    /// Fates of the writes among them, as the ledger found them; `null` without such writes, and without a check.
+    pub unknown_writes: Option<UnknownWritesView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Positions of trial and phase.
@@ -123,6 +127,26 @@ pub struct BacklogView {
     /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
     /// end.
     pub observed_s: f64,
+}
+
+/// Fates of writes of unknown outcome, counted by record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct UnknownWritesView {
+    /// Writes that an answer or the records read back have shown.
+    pub written: u64,
+    /// Writes that had not happened when the records were read back.
+    pub not_written: u64,
+    /// Writes of which neither is known: overwritten, or the record could not be read.
+    pub not_known: u64,
+}
+
+impl UnknownWritesView {
+    /// Returns `38 written, 3 not written`, without numbers that are 0.
+    pub fn words(&self) -> String {
+        let all = [(self.written, "written"), (self.not_written, "not written"), (self.not_known, "not known")];
+        let all = all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number::count(*n)));
+        all.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.

@@ -39,6 +39,7 @@ mod spans;
 mod stall;
 mod study;
 mod summary;
+mod unknown_writes;
 mod view;
 mod warmup;
 mod watched;

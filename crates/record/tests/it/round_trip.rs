@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
     About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, Operation, Operations, PhaseEnd,
-    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind,
+    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
@@ -72,6 +72,7 @@ fn ledger() -> LedgerCheck {
         lost: 3,
         read_then_lost: 3,
         lost_window_ns: Some((17, 19)),
+        unknown_writes: vec![UnknownWrites { at_ns: 10_000_000, written: 1, not_written: 1, not_known: 0 }],
         wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),
         loss_upper_bound: Some(3e-5),
         complete: true,

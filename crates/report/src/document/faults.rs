@@ -25,7 +25,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 13] = [
+    let columns: [ColumnOf<'_, FaultView>; 14] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -56,6 +56,9 @@ pub fn faults(view: &RunView) -> Body<'_> {
         }),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
+        (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
+            or_none(one.unknown_writes.map(|writes| writes.words())).into()
+        }),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
     body.table(Table::of("Faults", &view.faults, &columns));

@@ -401,6 +401,12 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     // The goal held after three seconds, and the backlog was gone after two.
     assert_eq!(owing[4..9], ["1.37 s", "1.37 s", "3.00 s", "2.00 s", "0"]);
 
+    let mut checked = faulted::killed_primary();
+    let fates = UnknownWrites { at_ns: faulted::at_ns(8_020), written: 5, not_written: 2, not_known: 0 };
+    checked.trials[0].ledgers.push(LedgerCheck { unknown_writes: vec![fates], ..LedgerCheck::default() });
+    let checked = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&checked), false, 180));
+    assert_eq!(checked[6..9], ["0", "8", "5 written, 2 not written"]);
+
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
     let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);

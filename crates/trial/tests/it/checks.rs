@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_core::{StoreError, StoreErrorKind, StoreKind};
 use plimsoll_drive::StopReason;
-use plimsoll_record::data::{About, PhaseState, Run, RunState};
+use plimsoll_record::data::{About, PhaseState, Run, RunState, UnknownWrites};
 use plimsoll_testkit::lying::{Lie, Lying};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
@@ -237,4 +237,23 @@ fn half_of_what_was_to_be_read_back_is_no_loss_if_the_user_ends_it() {
         assert!(run.trials[0].ledgers.is_empty(), "{:?}", run.trials[0].ledgers);
         assert_eq!(phase(&run, "check").end.state, PhaseState::Interrupted);
     }
+}
+
+#[test]
+fn writes_that_clients_gave_up_and_the_store_never_saw_are_found_not_written() {
+    // In an outage of one second each client gives up five operations.
+    let text = PAIRS.replace("ops = 150", "for = \"3s\"\nop_timeout = \"200ms\"");
+    let text = text.replace("read = 4, update = 3, insert = 1, scan = 1", "read = 1, insert = 1");
+    let outages = vec![(Duration::from_secs(1), Duration::from_secs(1))];
+    let (simulation, heard) = (Simulation::with(vec![Box::new(Pairs::honest())]), Heard::default());
+    let (error, run) = simulation.model(&text, &heard, &StoreModel { outages, ..StoreModel::default() });
+    assert_eq!((error, &run.state), (None, &RunState::Complete));
+    let [ledger] = &run.trials[0].ledgers[..] else { panic!("{:?}", run.trials[0].ledgers) };
+    let found = |count: fn(&UnknownWrites) -> u64| ledger.unknown_writes.iter().map(count).sum::<u64>();
+    let counts = [found(|one| one.written), found(|one| one.not_written), found(|one| one.not_known)];
+    assert!(ledger.complete && ledger.lost == 0 && ledger.unknown >= 8, "{ledger:?}");
+    assert_eq!(counts, [0, ledger.unknown, 0]);
+    let start_ns = phase(&run, "drive").header.start_ns;
+    let times = start_ns + 1_000_000_000..start_ns + 2_500_000_000;
+    assert!(ledger.unknown_writes.iter().all(|one| times.contains(&one.at_ns)), "{ledger:?}");
 }

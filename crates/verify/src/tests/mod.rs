@@ -4,6 +4,7 @@ mod model;
 #[path = "../../tests/it/toy.rs"]
 pub(crate) mod toy;
 mod twins;
+mod unknown;
 
 use std::sync::Arc;
 
