@@ -3,7 +3,9 @@
 use base64::Engine;
 use plimsoll_analysis::view::{EventClass, Line, Panel};
 use plimsoll_analysis::{RunView, view};
-use plimsoll_record::data::{AnswerSentence, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{
+    AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, UnknownWrites,
+};
 use serde_json::Value;
 
 use crate::{faulted, recorded, study};

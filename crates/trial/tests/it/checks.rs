@@ -246,7 +246,8 @@ fn writes_that_clients_gave_up_and_the_store_never_saw_are_found_not_written() {
     let text = text.replace("read = 4, update = 3, insert = 1, scan = 1", "read = 1, insert = 1");
     let outages = vec![(Duration::from_secs(1), Duration::from_secs(1))];
     let (simulation, heard) = (Simulation::with(vec![Box::new(Pairs::honest())]), Heard::default());
-    let (error, run) = simulation.model(&text, &heard, &StoreModel { outages, ..StoreModel::default() });
+    let model = StoreModel { capacity_per_s: 1_000.0, outages, ..StoreModel::default() };
+    let (error, run) = simulation.model(&text, &heard, &model);
     assert_eq!((error, &run.state), (None, &RunState::Complete));
     let [ledger] = &run.trials[0].ledgers[..] else { panic!("{:?}", run.trials[0].ledgers) };
     let found = |count: fn(&UnknownWrites) -> u64| ledger.unknown_writes.iter().map(count).sum::<u64>();
