@@ -3,6 +3,7 @@
 //!
 //! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
 
+mod affected;
 mod backlog;
 mod course;
 mod missed;
@@ -132,6 +133,7 @@ fn one(
         rejected,
         unknown,
         unknown_writes,
+        affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
@@ -287,6 +289,7 @@ pub fn sentence(view: &FaultView) -> String {
     if let (Some(writes), Some(unknown)) = (view.unknown_writes, counts.first_mut()) {
         *unknown += &format!(" (writes: {})", writes.words());
     }
+    counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

@@ -433,7 +433,7 @@ impl WorkerCore {
         let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
         tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
-        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome);
+        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome, lane.client, response_ns);
         if let Some(server) = self.servers.get(index)
             && !outcome.is_error()
         {

@@ -63,6 +63,9 @@ pub struct FaultView {
     pub unknown: u64,
     /// Fates of the writes among them, as the ledger found them; `null` without such writes, and without a check.
     pub unknown_writes: Option<UnknownWritesView>,
+    /// Clients of which an operation failed or took 0.1 s or longer in that time, to a slice; `null` in recordings without
+    /// them.
+    pub affected: Option<AffectedView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Positions of trial and phase.
@@ -127,6 +130,17 @@ pub struct BacklogView {
     /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
     /// end.
     pub observed_s: f64,
+}
+
+/// Clients that a fault affected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AffectedView {
+    /// Number of clients of which an operation failed or took 0.1 s or longer.
+    pub clients: u64,
+    /// Number of clients of the phase.
+    pub of: u64,
+    /// Most such clients of a slice before the first fault, without warm-up; 0 without such slices.
+    pub usual: u64,
 }
 
 /// Fates of writes of unknown outcome, counted by record.

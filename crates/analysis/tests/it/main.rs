@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ab;
+mod affected;
 mod answer;
 mod backlog;
 mod compare;

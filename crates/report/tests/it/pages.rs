@@ -3,6 +3,7 @@
 use base64::Engine;
 use plimsoll_analysis::view::{EventClass, Line, Panel};
 use plimsoll_analysis::{RunView, view};
+use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
     AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, UnknownWrites,
 };
@@ -408,6 +409,12 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     checked.trials[0].ledgers.push(LedgerCheck { unknown_writes: vec![fates], ..LedgerCheck::default() });
     let checked = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&checked), false, 180));
     assert_eq!(checked[6..9], ["0", "8", "5 written, 2 not written"]);
+    let mut affected = faulted::killed_primary();
+    let mut clients = ClientSet::none_of(64);
+    [1, 5, 63].into_iter().for_each(|client| clients.insert(client));
+    affected.trials[0].phases[0].slices[8].affected = Some(clients);
+    let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
+    assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
