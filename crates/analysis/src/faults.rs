@@ -7,6 +7,7 @@ mod affected;
 mod backlog;
 mod course;
 mod missed;
+mod nodes;
 mod repeats;
 mod unknown;
 
@@ -38,10 +39,18 @@ const NAMED_MAX: usize = 3;
 
 /// Returns the faults of a run with their effects, in the order in which they began.
 pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
-    facts.iter().flatten().flat_map(|facts| with_goals(facts, &run.header.goals)).collect()
+    let of_phase = |facts: &PhaseFacts<'_>| {
+        let mut faults = with_goals(facts, &run.header.goals);
+        for one in &mut faults {
+            one.nodes = nodes::silent(run, facts, one);
+            one.sentence = sentence(one);
+        }
+        faults
+    };
+    facts.iter().flatten().flat_map(of_phase).collect()
 }
 
-/// Returns the faults of a phase with their effects, without those on goals.
+/// Returns the faults of a phase with their effects, without those on goals and nodes.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
     with_goals(facts, &[])
 }
@@ -133,6 +142,7 @@ fn one(
         rejected,
         unknown,
         unknown_writes,
+        nodes: None,
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
         place: (span.trial, span.phase),
@@ -290,6 +300,7 @@ pub fn sentence(view: &FaultView) -> String {
         *unknown += &format!(" (writes: {})", writes.words());
     }
     counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
+    counts.extend(view.nodes.as_ref().and_then(nodes::words));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

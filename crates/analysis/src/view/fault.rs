@@ -66,6 +66,8 @@ pub struct FaultView {
     /// Clients of which an operation failed or took 0.1 s or longer in that time, to a slice; `null` in recordings without
     /// them.
     pub affected: Option<AffectedView>,
+    /// Nodes that gave no answers in that time; `null` if operations went to one server.
+    pub nodes: Option<FaultNodesView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Positions of trial and phase.
@@ -141,6 +143,24 @@ pub struct AffectedView {
     pub of: u64,
     /// Most such clients of a slice before the first fault, without warm-up; 0 without such slices.
     pub usual: u64,
+}
+
+/// Nodes that gave no answers in the effect of a fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultNodesView {
+    /// Nodes without an answer in one whole slice or more.
+    pub silent: Vec<SilentNodeView>,
+    /// Number of nodes that gave answers before the fault.
+    pub of: u64,
+}
+
+/// Node that gave no answers for a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SilentNodeView {
+    /// Name of the node: `node 2`.
+    pub name: String,
+    /// Length of the longest whole slices in a row without an answer: the least time that it gave none.
+    pub seconds: f64,
 }
 
 /// Fates of writes of unknown outcome, counted by record.

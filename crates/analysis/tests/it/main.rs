@@ -35,6 +35,7 @@ mod promise;
 mod recorded;
 mod selection;
 mod shortfall;
+mod silent_nodes;
 mod simulated;
 mod spans;
 mod stall;

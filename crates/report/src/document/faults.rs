@@ -25,7 +25,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 15] = [
+    let columns: [ColumnOf<'_, FaultView>; 16] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -57,6 +57,9 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("clients affected").when(view.faults.iter().any(|one| one.affected.is_some())).spare(7), &|one| {
             or_none(one.affected.map(|all| format!("{} of {}", number::count(all.clients), number::count(all.of))))
                 .into()
+        }),
+        (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
+            or_none(one.nodes.as_ref().map(|nodes| format!("{} of {}", nodes.silent.len(), nodes.of))).into()
         }),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
