@@ -9,6 +9,7 @@ mod course;
 mod missed;
 mod nodes;
 mod repeats;
+mod stale;
 mod unknown;
 
 use indexmap::IndexSet;
@@ -111,7 +112,8 @@ fn one(
     };
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
-    let unknown_writes = unknown::writes(facts, span.begun_ns, until_ns, next_ns).filter(|_| unknown > 0);
+    let is_its = |at_ns: u64| is_in_effect(at_ns, span.begun_ns, until_ns, next_ns);
+    let unknown_writes = unknown::writes(facts, is_its).filter(|_| unknown > 0);
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
     let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
     let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
@@ -142,6 +144,7 @@ fn one(
         rejected,
         unknown,
         unknown_writes,
+        stale: stale::reads(facts, is_its),
         nodes: None,
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
@@ -153,6 +156,13 @@ fn one(
     };
     view.sentence = sentence(&view);
     view
+}
+
+/// Returns true if a tick, of those that begin at multiples of its length, is of an effect and before the next fault began.
+fn is_in_effect(at_ns: u64, from_ns: u64, until_ns: u64, next_ns: Option<u64>) -> bool {
+    let tick = |at_ns: u64| at_ns / TICK_NS;
+    let is_before_next = next_ns.is_none_or(|next_ns| tick(at_ns) < tick(next_ns));
+    tick(at_ns) >= tick(from_ns) && at_ns < until_ns.max(from_ns + 1) && is_before_next
 }
 
 /// Returns true if a time is as long as the time-out of operations of a phase, after which clients ask again.
@@ -301,6 +311,7 @@ pub fn sentence(view: &FaultView) -> String {
     }
     counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
     counts.extend(view.nodes.as_ref().and_then(nodes::words));
+    counts.extend(stale::words(view));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

@@ -268,8 +268,13 @@ impl WorkerCore {
     /// Notes the server of an operation by the server's number.
     #[inline]
     pub fn asks_server(&mut self, lane: usize, server: usize) {
-        if let Some(known) = self.servers.get_mut(lane) {
+        if let Some(known) = self.servers.get_mut(lane)
+            && *known != server as u32
+        {
             *known = server as u32;
+            if let Some(observer) = &mut self.observer {
+                observer.answered_by(Ticket(lane as u32), server as u32);
+            }
         }
     }
 

@@ -229,6 +229,20 @@ pub struct AnswerCheck {
     pub counts: AnswerCounts,
     /// A few of both, in plain words.
     pub examples: Vec<String>,
+    /// Stale records by time and server; not in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<StaleReads>,
+}
+
+/// Stale records in the answers of a server that came within one tick.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StaleReads {
+    /// Start of the tick on the run's clock.
+    pub at_ns: u64,
+    /// Name of the server; empty if operations went to one, or too many to tell them apart.
+    pub server: String,
+    /// Number of records.
+    pub records: u64,
 }
 
 /// Result of the ledger after everything was read back.

@@ -18,7 +18,7 @@ use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
 use crate::readback::{ReadBack, key_position};
 use crate::records::{RECORDS_A_LOOK, Records};
 use crate::ring::Ring;
-use crate::verdict::AnswerVerdict;
+use crate::verdict::{AnswerVerdict, StaleReads};
 use crate::witness::{Post, Witness};
 use crate::words::Examples;
 
@@ -434,6 +434,21 @@ impl Ledger {
             AnswerVerdict { phase, kind, kind_name, unanswered, examples, ..verdict.clone() }
         };
         self.judge.tallies.iter().map(verdict).collect()
+    }
+
+    /// Returns the stale records in the answers to operations of this type in this phase, in the order of time: the first
+    /// 10,000 ticks and servers that had some. Empty if the ledger has a gap.
+    pub fn stale_reads(&self, phase: u16, kind: u16) -> Vec<StaleReads> {
+        if self.gap().is_some() {
+            return Vec::new();
+        }
+        let its = self.judge.stale.range((phase, kind, 0, 0)..=(phase, kind, u64::MAX, u8::MAX));
+        let reads = |((_, _, at_ns, server), records): (&(u16, u16, u64, u8), &u64)| StaleReads {
+            at_ns: *at_ns,
+            server: u32::from(*server),
+            records: *records,
+        };
+        its.map(reads).collect()
     }
 
     /// States and values that are known.

@@ -60,4 +60,4 @@ mod words;
 pub use ledger::Ledger;
 pub use readback::ReadBack;
 pub use unknown::UnknownWrites;
-pub use verdict::{AnswerVerdict, LedgerVerdict};
+pub use verdict::{AnswerVerdict, LedgerVerdict, StaleReads};

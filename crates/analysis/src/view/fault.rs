@@ -68,6 +68,8 @@ pub struct FaultView {
     pub affected: Option<AffectedView>,
     /// Nodes that gave no answers in that time; `null` if operations went to one server.
     pub nodes: Option<FaultNodesView>,
+    /// Stale records in answers of that time, by server; empty if answers were not checked.
+    pub stale: Vec<StaleReadsView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Positions of trial and phase.
@@ -96,6 +98,11 @@ impl FaultView {
     pub fn is_unnoticed(&self) -> bool {
         let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty();
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
+    }
+
+    /// Returns the number of stale records in answers.
+    pub fn stale_records(&self) -> u64 {
+        self.stale.iter().map(|one| one.records).sum()
     }
 
     /// Returns true if throughput fell.
@@ -161,6 +168,15 @@ pub struct SilentNodeView {
     pub name: String,
     /// Length of the longest whole slices in a row without an answer: the least time that it gave none.
     pub seconds: f64,
+}
+
+/// Stale records in the answers of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StaleReadsView {
+    /// Name of the server; empty if operations went to one.
+    pub server: String,
+    /// Number of records.
+    pub records: u64,
 }
 
 /// Fates of writes of unknown outcome, counted by record.

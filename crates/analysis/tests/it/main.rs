@@ -38,6 +38,7 @@ mod shortfall;
 mod silent_nodes;
 mod simulated;
 mod spans;
+mod stale_reads;
 mod stall;
 mod study;
 mod summary;

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
     About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, Operation, Operations, PhaseEnd,
-    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, UnknownWrites,
+    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
@@ -57,6 +57,7 @@ fn answers() -> AnswerCheck {
         op: "query".into(),
         counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
+        stale: vec![StaleReads { at_ns: 20_000_000, server: "node 2".into(), records: 1 }],
     }
 }
 

@@ -5,7 +5,8 @@ use plimsoll_analysis::view::{EventClass, Line, Panel};
 use plimsoll_analysis::{RunView, view};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
-    AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, UnknownWrites,
+    AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, StaleReads,
+    UnknownWrites,
 };
 use serde_json::Value;
 
@@ -415,6 +416,11 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     affected.trials[0].phases[0].slices[8].affected = Some(clients);
     let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
     assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
+    let mut stale = faulted::killed_primary();
+    let reads = StaleReads { at_ns: faulted::at_ns(8_020), server: "node 2".into(), records: 12 };
+    stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&stale), false, 180);
+    assert_eq!(row(&text)[6..], ["0", "8", "12", "1.30 s"]);
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));

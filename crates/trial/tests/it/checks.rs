@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_core::{StoreError, StoreErrorKind, StoreKind};
+use plimsoll_core::{StoreError, StoreErrorKind, StoreKind, TICK_NS};
 use plimsoll_drive::StopReason;
 use plimsoll_record::data::{About, PhaseState, Run, RunState, UnknownWrites};
 use plimsoll_testkit::lying::{Lie, Lying};
@@ -50,9 +50,23 @@ fn a_run_shows_every_lie_about_keys_and_values_and_believes_the_truth() {
         let counts = answers.iter().find(|one| one.op == op).unwrap().counts;
         assert!(counts.answers > 100 && counts.got > 0 && counts.missing + counts.wrong == 0, "{op}: {counts:?}");
     }
+    assert!(answers.iter().all(|one| one.stale.is_empty()), "{answers:?}");
     for lie in KvLie::ALL {
         let ran = on(Box::new(Pairs::lying(lie, 20, 7)), PAIRS);
         assert!(is_caught(&ran), "{lie:?}: {:?}, {:?}", ran.error, ran.run.trials[0].ledgers);
+    }
+}
+
+#[test]
+fn stale_records_have_the_times_of_their_answers() {
+    let ran = on(Box::new(Pairs::lying(KvLie::Stale, 20, 7)), PAIRS);
+    let drive = phase(&ran.run, "drive");
+    let answers = ran.run.trials[0].answers.iter().filter(|one| one.phase == drive.header.ordinal);
+    let stale: Vec<_> = answers.flat_map(|one| &one.stale).collect();
+    assert!(!stale.is_empty(), "{:?}", ran.run.trials[0].answers);
+    for one in stale {
+        let is_inside = (drive.header.start_ns..drive.end.end_ns + TICK_NS).contains(&(one.at_ns + TICK_NS));
+        assert!(is_inside && one.records > 0 && one.server.is_empty(), "{one:?}");
     }
 }
 

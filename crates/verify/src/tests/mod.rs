@@ -1,6 +1,7 @@
 //! The ledger, which forgets, finds what a model finds that keeps the whole history.
 
 mod model;
+mod stale;
 #[path = "../../tests/it/toy.rs"]
 pub(crate) mod toy;
 mod twins;
