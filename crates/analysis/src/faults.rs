@@ -3,10 +3,14 @@
 //!
 //! Ticks tell these times to 10 ms. Unusual is a silence that is longer than all before the first fault of the phase.
 
+mod affected;
 mod backlog;
 mod course;
 mod missed;
+mod nodes;
 mod repeats;
+mod stale;
+mod unknown;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Outcome, Slice, TICK_NS};
@@ -36,10 +40,18 @@ const NAMED_MAX: usize = 3;
 
 /// Returns the faults of a run with their effects, in the order in which they began.
 pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
-    facts.iter().flatten().flat_map(|facts| with_goals(facts, &run.header.goals)).collect()
+    let of_phase = |facts: &PhaseFacts<'_>| {
+        let mut faults = with_goals(facts, &run.header.goals);
+        for one in &mut faults {
+            one.nodes = nodes::silent(run, facts, one);
+            one.sentence = sentence(one);
+        }
+        faults
+    };
+    facts.iter().flatten().flat_map(of_phase).collect()
 }
 
-/// Returns the faults of a phase with their effects, without those on goals.
+/// Returns the faults of a phase with their effects, without those on goals and nodes.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
     with_goals(facts, &[])
 }
@@ -100,6 +112,8 @@ fn one(
     };
     let until_ns = ended_ns(span).unwrap_or(end_ns).max(recovered_ns);
     let (rejected, unknown) = failed(facts, span.begun_ns, until_ns.min(limit_ns));
+    let is_its = |at_ns: u64| is_in_effect(at_ns, span.begun_ns, until_ns, next_ns);
+    let unknown_writes = unknown::writes(facts, is_its).filter(|_| unknown > 0);
     let is_healed_before = ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS <= planned_end_ns);
     let outage_s = outage.map(|outage| outage.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9));
     let outage_open = outage.flatten().zip(course).is_some_and(|((_, to), course)| to >= course.ticks.end_ns());
@@ -129,6 +143,10 @@ fn one(
         failover: failover_of(facts, course, span, limit_ns, recovery),
         rejected,
         unknown,
+        unknown_writes,
+        stale: stale::reads(facts, is_its),
+        nodes: None,
+        affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
@@ -138,6 +156,13 @@ fn one(
     };
     view.sentence = sentence(&view);
     view
+}
+
+/// Returns true if a tick, of those that begin at multiples of its length, is of an effect and before the next fault began.
+fn is_in_effect(at_ns: u64, from_ns: u64, until_ns: u64, next_ns: Option<u64>) -> bool {
+    let tick = |at_ns: u64| at_ns / TICK_NS;
+    let is_before_next = next_ns.is_none_or(|next_ns| tick(at_ns) < tick(next_ns));
+    tick(at_ns) >= tick(from_ns) && at_ns < until_ns.max(from_ns + 1) && is_before_next
 }
 
 /// Returns true if a time is as long as the time-out of operations of a phase, after which clients ask again.
@@ -280,7 +305,13 @@ pub fn sentence(view: &FaultView) -> String {
         (view.rejected, "operation rejected", "operations rejected"),
     ];
     let counts = counts.iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| number::plural(*n, one, many));
-    let counts: Vec<String> = counts.collect();
+    let mut counts: Vec<String> = counts.collect();
+    if let (Some(writes), Some(unknown)) = (view.unknown_writes, counts.first_mut()) {
+        *unknown += &format!(" (writes: {})", writes.words());
+    }
+    counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
+    counts.extend(view.nodes.as_ref().and_then(nodes::words));
+    counts.extend(stale::words(view));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

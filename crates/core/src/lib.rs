@@ -20,6 +20,7 @@
 //! | [`workload`] | [`Workload`], [`Stream`], [`Steps`], [`Truth`]: operations, and their correct answers |
 //! | [`observer`] | [`Observer`]: sees every operation sent and finished |
 //! | [`tally`] | [`AnswerTally`]: answers of sessions by status, and their sizes |
+//! | `client_set` | [`ClientSet`]: clients by their numbers |
 //! | [`mod@slice`] | [`Slice`]: one second of a phase, as histograms and counts |
 //! | [`mod@pause`] | [`Pause`]: a time in which the machine stood still |
 //! | [`sampler`] | [`Sampler`]: figures read once a slice |
@@ -52,6 +53,7 @@
 pub mod at_risk;
 mod calendar;
 pub mod catalogue;
+mod client_set;
 mod clock;
 pub mod command;
 pub mod condition;
@@ -105,6 +107,7 @@ pub use catalogue::{
     Catalogue, CsvFile, ParamSpec, ParamType, ParamValue, Params, Preset, SamplerSpec, Script, WorkloadError,
     WorkloadSpec,
 };
+pub use client_set::{AFFECTED_NS, ClientSet};
 pub use clock::ClockChange;
 pub use condition::{Bounds, Condition};
 pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, NodeChoice, with_disk};

@@ -2,6 +2,7 @@
 
 use hdrhistogram::Histogram;
 
+use crate::client_set::ClientSet;
 use crate::op::{KindId, Outcome};
 use crate::pause::Pause;
 use crate::session::Address;
@@ -127,6 +128,9 @@ pub struct Slice<H = Histogram<u64>> {
     /// Ticks of [`TICK_NS`] from the slice's start, the last of them possibly shorter; empty if they were not counted.
     /// Operations that ended after the slice's end and count in it are in the last one.
     pub ticks: Vec<Tick>,
+    /// Clients of which an operation that ended in the slice failed, or took [`AFFECTED_NS`](crate::AFFECTED_NS) or
+    /// longer; `None` if ticks were not counted.
+    pub affected: Option<ClientSet>,
 }
 
 impl<H> Slice<H> {
@@ -161,6 +165,7 @@ impl<H> Default for Slice<H> {
             watched: None,
             servers: Vec::new(),
             ticks: Vec::new(),
+            affected: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ord
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use plimsoll_core::{Address, KindId, Measure, Outcome, TICK_NS, Tick};
+use plimsoll_core::{AFFECTED_NS, Address, ClientSet, KindId, Measure, Outcome, TICK_NS, Tick};
 
 use crate::histogram::{Digits, WorkerHistogram};
 
@@ -50,12 +50,23 @@ pub(crate) struct Tally {
     servers: Box<[WorkerHistogram]>,
     /// Operations by the tick in which they ended; none if ticks are not counted.
     ticks: Vec<TickCounts>,
+    /// Bits of affected clients, by their numbers; none if ticks are not counted.
+    affected: Box<[AtomicU64]>,
+    /// Number of clients of the phase.
+    clients: u32,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
 
 impl Tally {
-    fn new(kinds: usize, open: bool, watched: bool, servers: usize, tick_count: usize) -> io::Result<Self> {
+    fn new(
+        kinds: usize,
+        open: bool,
+        watched: bool,
+        servers: usize,
+        tick_count: usize,
+        clients: u32,
+    ) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
         let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched, servers))?.into_iter();
         let (Some(lag), Some(unfinished)) = (all.next(), all.next()) else { unreachable!("two of them stand first") };
@@ -66,7 +77,10 @@ impl Tally {
             ticks.reserve_exact(tick_count + TICKS_BEHIND);
             ticks.resize_with(tick_count, TickCounts::default);
         }
-        Ok(Self { histograms, measures, disturbed: all.collect(), servers, ticks, lag, unfinished })
+        let words = if tick_count > 0 { clients.div_ceil(u64::BITS) } else { 0 };
+        let affected = (0..words).map(|_| AtomicU64::new(0)).collect();
+        let disturbed = all.collect();
+        Ok(Self { histograms, measures, disturbed, servers, ticks, affected, clients, lag, unfinished })
     }
 
     /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
@@ -116,15 +130,42 @@ impl Tally {
     }
 
     /// Counts an operation in the tick in which it ended, `at_ns` after the slice's start, beside [`Tally::record`].
-    /// After the last tick it counts in that one: the slice was not taken in time.
+    /// After the last tick it counts in that one: the slice was not taken in time. `client` is affected if its operation
+    /// failed, or took long.
     #[inline]
-    pub fn record_tick(&self, at_ns: u64, outcome: Outcome) {
+    pub fn record_tick(&self, at_ns: u64, outcome: Outcome, client: u32, response_ns: u64) {
         if self.ticks.is_empty() {
             return;
         }
         let tick = (at_ns / TICK_NS).min(self.ticks.len() as u64 - 1) as usize;
         let count = &self.ticks[tick][usize::from(outcome.is_error())];
         count.store(count.load(Relaxed).saturating_add(1), Relaxed);
+        if outcome.is_error() || response_ns >= AFFECTED_NS {
+            self.affect(client);
+        }
+    }
+
+    #[cold]
+    fn affect(&self, client: u32) {
+        if let Some(word) = self.affected.get((client / u64::BITS) as usize) {
+            word.store(word.load(Relaxed) | (1u64 << (client % u64::BITS)), Relaxed);
+        }
+    }
+
+    /// Moves the affected clients into `all`: those of other workers of the phase, or none. Leaves none. Without ticks
+    /// `all` stays as it is.
+    pub fn drain_affected_into(&self, all: &mut Option<ClientSet>) {
+        if self.ticks.is_empty() {
+            return;
+        }
+        let all = all.get_or_insert_with(|| ClientSet::none_of(self.clients));
+        for (at, word) in self.affected.iter().enumerate() {
+            let bits = word.load(Relaxed);
+            if bits != 0 {
+                word.store(0, Relaxed);
+                all.insert_word(at, bits);
+            }
+        }
     }
 
     /// Moves the counts of ticks into `all`: the ticks of another worker of the phase, or none. Leaves these empty.
@@ -231,12 +272,19 @@ pub fn worker_addresses(kinds: usize) -> u64 {
 
 impl Board {
     /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart. A slice
-    /// has `ticks`; 0: they are not counted.
+    /// has `ticks`; 0: they are not counted. The phase has `clients`.
     ///
     /// # Errors
     /// There is no memory for its histograms.
-    pub fn new(kinds: usize, open: bool, watched: bool, servers: usize, ticks: usize) -> io::Result<Arc<Self>> {
-        let tally = || Tally::new(kinds, open, watched, servers, ticks);
+    pub fn new(
+        kinds: usize,
+        open: bool,
+        watched: bool,
+        servers: usize,
+        ticks: usize,
+        clients: u32,
+    ) -> io::Result<Arc<Self>> {
+        let tally = || Tally::new(kinds, open, watched, servers, ticks, clients);
         Ok(Arc::new(Self {
             tallies: [tally()?, tally()?],
             slice: AtomicU32::new(0),
@@ -385,7 +433,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false, 0, 0).unwrap();
+            let board = Board::new(1, false, false, 0, 0, 0).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -411,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false, 0, 0).unwrap();
+        let board = Board::new(1, false, false, 0, 0, 0).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

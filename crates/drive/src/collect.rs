@@ -342,6 +342,7 @@ impl Collector {
             tally.lag.drain_into(&mut lag);
             tally.unfinished.drain_into(&mut slice.unfinished);
             tally.drain_ticks_into(&mut slice.ticks);
+            tally.drain_affected_into(&mut slice.affected);
         }
         if let Some(lag) = lag {
             let Lag { p50_ns, p99_ns, max_ns, .. } = summary(&lag);
@@ -499,6 +500,9 @@ fn add_hung(slice: &mut Slice, hung: &OpTime, end_ns: u64, open: bool) {
     let response = (Measure::Response, end_ns.saturating_sub(hung.scheduled_ns));
     if let Some(last) = slice.ticks.last_mut() {
         last.failed = last.failed.saturating_add(1);
+    }
+    if let Some(affected) = &mut slice.affected {
+        affected.insert(hung.client);
     }
     for (measure, time_ns) in [service, response].into_iter().take(if open { 2 } else { 1 }) {
         let same = |h: &&mut SliceHistogram| (h.kind, h.outcome, h.measure) == (hung.kind, Outcome::Unknown, measure);

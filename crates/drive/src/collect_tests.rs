@@ -1,5 +1,7 @@
 //! Tests of a phase's totals, from slices made by hand.
 
+use plimsoll_core::{AFFECTED_NS, ClientSet};
+
 use super::*;
 
 #[test]
@@ -8,7 +10,7 @@ fn lateness_is_held_against_what_was_scheduled() {
     let pace = plimsoll_core::pace::Pace::even(1.0);
     let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
     let flow = Flow { arrivals, workers: 0..1, taken: None };
-    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0).unwrap()).collect::<Vec<_>>();
+    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0, 0).unwrap()).collect::<Vec<_>>();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let times = |kind, measure, ns| {
         let mut histogram = Digits::Three.empty();
@@ -35,12 +37,12 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
     const MS_NS: u64 = 1_000_000;
     // Slices of 25 ms; the second has 20 ms.
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 25 * MS_NS, end_ns: Some(45 * MS_NS) };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3).unwrap()).collect();
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3, 2).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let shared = Shared::default();
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
     let count = |slice: u32, worker: usize, at_ms: u64, outcome| {
-        boards[worker].tally(slice).record_tick(at_ms * MS_NS, outcome);
+        boards[worker].tally(slice).record_tick(at_ms * MS_NS, outcome, worker as u32, 0);
     };
     let mut take = |slice: u32| {
         boards.iter().for_each(|board| board.move_to(slice + 1));
@@ -60,9 +62,34 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
 }
 
 #[test]
+fn clients_are_affected_by_failures_and_long_waits_of_operations_that_ended_in_the_slice() {
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000_000, end_ns: None };
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 1, 130).unwrap()).collect();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let shared = Shared::default();
+    let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
+    let mut take = |slice: u32| {
+        boards.iter().for_each(|board| board.move_to(slice + 1));
+        let slice = collector.take(u64::from(slice + 1) * 10_000_000, &shared, &|_| false).unwrap();
+        slice.affected.unwrap()
+    };
+    boards[0].tally(0).record_tick(0, Outcome::Rejected, 0, 5);
+    boards[0].tally(0).record_tick(0, Outcome::Ok, 0, AFFECTED_NS);
+    boards[0].tally(0).record_tick(0, Outcome::NotFound, 1, AFFECTED_NS - 1);
+    boards[1].tally(0).record_tick(0, Outcome::Ok, 129, AFFECTED_NS);
+    boards[1].tally(0).record_tick(0, Outcome::Unknown, 64, 5);
+    let first = take(0);
+    let mut wanted = ClientSet::none_of(130);
+    [0, 64, 129].into_iter().for_each(|client| wanted.insert(client));
+    assert_eq!(first, wanted);
+    assert_eq!(take(1), ClientSet::none_of(130));
+    assert!(take(2).is_empty(), "clients of the first slice are gone");
+}
+
+#[test]
 fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: None };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0).unwrap()).collect();
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0, 0).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
     let lengths = |slice: &Slice| slice.histograms.iter().map(|one| one.histogram.len()).collect::<Vec<_>>();
@@ -80,7 +107,7 @@ fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
 #[test]
 fn the_last_slice_waits_for_workers_that_sleep_and_no_other_does() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: Some(2_000) };
-    let board = Board::new(1, true, false, 0, 0).unwrap();
+    let board = Board::new(1, true, false, 0, 0, 0).unwrap();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
     board.fall_asleep();

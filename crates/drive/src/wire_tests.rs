@@ -49,7 +49,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R) -> WireWorker<R> {
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Nothing),
         observer: None,
-        board: Board::new(0, false, false, 0, 0).unwrap(),
+        board: Board::new(0, false, false, 0, 0, 0).unwrap(),
         shared: Arc::new(shared),
         clients: vec![0],
         steps: vec![None],

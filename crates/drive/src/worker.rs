@@ -268,8 +268,13 @@ impl WorkerCore {
     /// Notes the server of an operation by the server's number.
     #[inline]
     pub fn asks_server(&mut self, lane: usize, server: usize) {
-        if let Some(known) = self.servers.get_mut(lane) {
+        if let Some(known) = self.servers.get_mut(lane)
+            && *known != server as u32
+        {
             *known = server as u32;
+            if let Some(observer) = &mut self.observer {
+                observer.answered_by(Ticket(lane as u32), server as u32);
+            }
         }
     }
 
@@ -433,7 +438,7 @@ impl WorkerCore {
         let response_ns = now_ns.saturating_sub(lane.scheduled_ns);
         let tally = self.board.tally(self.slice);
         tally.record(lane.kind as KindId, outcome, service_ns, response_ns);
-        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome);
+        tally.record_tick(now_ns.saturating_sub(self.slice_start_ns), outcome, lane.client, response_ns);
         if let Some(server) = self.servers.get(index)
             && !outcome.is_error()
         {

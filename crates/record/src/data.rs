@@ -229,6 +229,20 @@ pub struct AnswerCheck {
     pub counts: AnswerCounts,
     /// A few of both, in plain words.
     pub examples: Vec<String>,
+    /// Stale records by time and server; not in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<StaleReads>,
+}
+
+/// Stale records in the answers of a server that came within one tick.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StaleReads {
+    /// Start of the tick on the run's clock.
+    pub at_ns: u64,
+    /// Name of the server; empty if operations went to one, or too many to tell them apart.
+    pub server: String,
+    /// Number of records.
+    pub records: u64,
 }
 
 /// Result of the ledger after everything was read back.
@@ -257,6 +271,9 @@ pub struct LedgerCheck {
     pub read_then_lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
+    /// Fates of the writes of unknown outcome, by the time at which they were given up; not in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_writes: Vec<UnknownWrites>,
     /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
     pub wrong: BTreeMap<String, u64>,
     /// Upper bound (95 %) of the share of writes lost, if nothing was lost (3 / n).
@@ -267,6 +284,19 @@ pub struct LedgerCheck {
     pub examples: Vec<String>,
     /// Conclusion in one sentence.
     pub sentence: String,
+}
+
+/// Fates of writes of unknown outcome that were given up within one tick, as the check found them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UnknownWrites {
+    /// Start of the tick on the run's clock.
+    pub at_ns: u64,
+    /// Writes that an answer or the records read back have shown.
+    pub written: u64,
+    /// Writes that had not happened when the records were read.
+    pub not_written: u64,
+    /// Writes of which neither is known: overwritten, or the record could not be read.
+    pub not_known: u64,
 }
 
 /// State at the end of a run.

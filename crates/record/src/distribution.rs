@@ -94,6 +94,7 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
         // They are readings of their own, too.
         servers: Vec::new(),
         ticks: slice.ticks.clone(),
+        affected: slice.affected.clone(),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::data::{
     AnswerCheck, Event, FaultSpan, LedgerCheck, Operations, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample,
     Series, TrialHeader,
 };
-use crate::schema::{DISTURBED, FINE_DDL, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_table};
+use crate::schema::{AFFECTED_DDL, DISTURBED, FINE_DDL, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_table};
 use crate::ticks;
 
 type Written = rusqlite::Result<()>;
@@ -53,7 +53,11 @@ pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     // Rows that refer to others first.
     let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
-    for table in has_table(connection, "operations")?.then_some("operations").into_iter().chain(tables) {
+    let mut all = Vec::new();
+    for table in ["operations", "affected"] {
+        all.extend(has_table(connection, table)?.then_some(table));
+    }
+    for table in all.into_iter().chain(tables) {
         put(connection, &format!("DELETE FROM {table} WHERE trial NOT NULL AND trial NOT IN ({kept})"), &[])?;
     }
     put(connection, &format!("DELETE FROM trial WHERE ordinal NOT IN ({kept})"), &[])?;
@@ -136,6 +140,11 @@ pub(crate) fn slice(
     }
     if let Some(unfinished) = &slice.unfinished {
         histogram(connection, encoder, place, (Value::Null, UNFINISHED, "response"), unfinished)?;
+    }
+    if let Some(clients) = &slice.affected {
+        connection.execute_batch(AFFECTED_DDL)?;
+        let (of, count, bits) = (clients.of(), int(clients.len()), clients.to_bytes());
+        insert(connection, "affected", params![trial, phase, slice.ordinal, GENERATOR, of, count, bits])?;
     }
     let Some(watched) = &slice.watched else { return Ok(()) };
     for one in &watched.disturbed {

@@ -207,6 +207,21 @@ CREATE TABLE IF NOT EXISTS operations (
 ) STRICT;
 ";
 
+/// The table of affected clients. A recording has it only if they were looked for, as with [`OPERATIONS_DDL`].
+pub const AFFECTED_DDL: &str = "
+CREATE TABLE IF NOT EXISTS affected (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
+  clients INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  bits BLOB NOT NULL,
+  PRIMARY KEY (trial, phase, slice, generator),
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The table of fine readings. A recording has it only if it has some, as with [`OPERATIONS_DDL`].
 pub const FINE_DDL: &str = "
 CREATE TABLE IF NOT EXISTS fine_sample (

@@ -10,7 +10,9 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{
+    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads, UnknownWrites,
+};
 use plimsoll_verify::{Ledger, ReadBack};
 
 use crate::copies;
@@ -25,6 +27,9 @@ const READ_BACK_CLIENTS: u32 = 16;
 const ASKED_AGAIN_FOR: Duration = Duration::from_secs(5);
 /// Pause before reading back is begun anew.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// Servers that a ledger tells apart.
+const SERVERS_MAX: usize = 64;
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), TrialError> {
@@ -168,7 +173,14 @@ pub(crate) fn verdict(
 ) -> Option<LedgerCheck> {
     let ledger = trial.ledger.as_mut()?;
     ledger.drain();
-    let verdict = ledger.verdict(&found(ledger));
+    let found = found(ledger);
+    let verdict = ledger.verdict(&found);
+    let unknown_writes = ledger.unknown_writes(&found).into_iter().map(|one| UnknownWrites {
+        at_ns: one.at_ns,
+        written: one.written,
+        not_written: one.not_written,
+        not_known: one.not_known,
+    });
     Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
@@ -180,6 +192,7 @@ pub(crate) fn verdict(
         lost: verdict.lost,
         read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
+        unknown_writes: unknown_writes.collect(),
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,
         complete: verdict.gap.is_none() && verdict.unread == 0,
@@ -308,6 +321,17 @@ impl TrialRun<'_, '_> {
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
         for verdict in ledger.answers() {
+            let names = self.servers.get(&u32::from(verdict.phase));
+            let name = |server: u32| {
+                let is_known = |names: &&Vec<String>| names.len() <= SERVERS_MAX;
+                names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
+            };
+            let stale = ledger.stale_reads(verdict.phase, verdict.kind).into_iter().map(|one| StaleReads {
+                at_ns: one.at_ns,
+                server: name(one.server),
+                records: one.records,
+            });
+            let stale = stale.collect();
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),
@@ -320,6 +344,7 @@ impl TrialRun<'_, '_> {
                 },
                 op: verdict.kind_name,
                 examples: verdict.examples,
+                stale,
             }))?;
         }
         Ok(())

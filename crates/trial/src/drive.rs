@@ -274,7 +274,8 @@ impl TrialRun<'_, '_> {
             stop: Arc::clone(attendants.stop().unwrap_or(context.spec.stop)),
         };
         let Attended { result, gone, directed } = attendants.attend(context.spec.driver, drive, &mut slices);
-        let failed = slices.failed;
+        let (failed, servers) = (slices.failed, slices.servers);
+        self.servers.insert(driven.ordinal, servers);
         self.directed = directed.unwrap_or_else(|| std::mem::take(&mut self.directed));
         if let Ok(result) = &result {
             self.was_full |= of_full_disk(self.store.spec(), &result.errors).is_some();

@@ -25,6 +25,12 @@ impl Observer for EndedOps {
         }
     }
 
+    fn answered_by(&mut self, ticket: Ticket, server: u32) {
+        if let Some(inner) = &mut self.inner {
+            inner.answered_by(ticket, server);
+        }
+    }
+
     fn step_sent(&mut self, ticket: Ticket, at_ns: u64, client: u32, cycle: u64, op: &Op<'_>) {
         if let Some(inner) = &mut self.inner {
             inner.step_sent(ticket, at_ns, client, cycle, op);

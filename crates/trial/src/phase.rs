@@ -1,5 +1,6 @@
 //! State of a run, and of a trial at work.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -103,6 +104,8 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) was_full: bool,
     /// True after a power cut and recovery: the copies of all nodes must be checked.
     pub(crate) was_cut: bool,
+    /// Names of the servers that answered in each phase, by their numbers; none if its operations went to one.
+    pub(crate) servers: BTreeMap<u32, Vec<String>>,
 }
 
 impl TrialRun<'_, '_> {

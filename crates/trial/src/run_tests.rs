@@ -121,6 +121,23 @@ fn a_line_through_a_fault_lies_where_the_queue_of_its_outage_is_worked_off_in_ti
 }
 
 #[test]
+fn a_fault_affects_all_clients_that_waited_for_the_end_of_its_outage() {
+    let text = plan("p50 = \"60s\"\noutage = \"5s\"", "budget = \"10min\"\nfrom = \"30/s\"");
+    let simulation = Simulation::of(&text, killed);
+    assert_eq!(simulation.result, Ok(()));
+    let run = Run::load(simulation.recording.as_ref().unwrap()).unwrap();
+    let faults = plimsoll_analysis::view(&run).faults;
+    assert!(!faults.is_empty());
+    for one in &faults {
+        let affected = one.affected.unwrap();
+        assert_eq!((affected.clients, affected.of), (8, 8), "{one:?}");
+    }
+    // The first load step is far below the capacity of the store.
+    assert_eq!(faults[0].affected.unwrap().usual, 0);
+    assert!(faults[0].sentence.ends_with("; 8 of 8 clients affected"), "{}", faults[0].sentence);
+}
+
+#[test]
 fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
     let text = plan("p50 = \"60s\"\noutage = \"1s\"", "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
     let line = Simulation::of(&text, killed).line();

@@ -25,6 +25,8 @@ pub(crate) struct SliceRecorder<'a> {
     is_load: bool,
     /// Error of the recording.
     pub(crate) failed: Option<TrialError>,
+    /// Names of the servers that answered, by their numbers; none if all operations went to one.
+    pub(crate) servers: Vec<String>,
 }
 
 impl<'a> SliceRecorder<'a> {
@@ -36,11 +38,13 @@ impl<'a> SliceRecorder<'a> {
         is_measured: bool,
         is_load: bool,
     ) -> Self {
-        Self { context, store, trial, phase, is_measured, is_load, failed: None }
+        Self { context, store, trial, phase, is_measured, is_load, failed: None, servers: Vec::new() }
     }
 
     /// Hands a slice on. What is not recorded was not measured: then the phase ends at once.
     pub(crate) fn take(&mut self, slice: Slice) {
+        let new = slice.servers.iter().skip(self.servers.len());
+        self.servers.extend(new.map(|server| self.store.server_name(&server.by)));
         if let Err(error) = self.hand_on(slice) {
             self.failed.get_or_insert(error);
             self.context.spec.stop.store(true, Ordering::SeqCst);

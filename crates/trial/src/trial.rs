@@ -95,6 +95,7 @@ pub fn run(
         is_dead: false,
         was_full: false,
         was_cut: false,
+        servers: BTreeMap::new(),
         found,
         to_settle,
     };

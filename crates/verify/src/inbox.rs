@@ -104,7 +104,7 @@ impl Inbox {
 
     /// Reads a note; returns what follows it.
     fn note<'a>(&mut self, header: Header, words: &'a [u64], aliens: &mut Vec<OwnedValue>) -> &'a [u64] {
-        let Header { note, outcome, kind, ticket } = header;
+        let Header { note, outcome, server, kind, ticket } = header;
         match (note, words) {
             (Note::Sent, [at_ns, who, stamp, rest @ ..]) => {
                 let (id, _) = unpair(*who);
@@ -135,6 +135,7 @@ impl Inbox {
                     kind,
                     phase: self.phase,
                     outcome,
+                    server,
                 });
                 rest
             }
@@ -162,6 +163,7 @@ impl Inbox {
                     kind,
                     phase: self.phase,
                     outcome,
+                    server,
                 });
                 if note == Note::Rows { self.several(row_count, rest, aliens) } else { rest }
             }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use plimsoll_core::{Outcome, OwnedValue, Value, Workload};
+use plimsoll_core::{Outcome, OwnedValue, TICK_NS, Value, Workload};
 
 use crate::log::{ALIEN, Interval, LoggedOperation, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::range::Order;
@@ -18,6 +18,8 @@ use crate::words::{AGAIN, EXAMPLES_PER_SORT, Examples, REFUSED, Words, claim};
 /// Answers that may wait at most, and records in them: 8 MiB and 32 MiB.
 const WAITING_MAX: usize = 1 << 16;
 const WAITING_ROWS_MAX: usize = 1 << 21;
+/// Ticks with stale records that are told apart, by operation type and server.
+const STALE_MAX: usize = 10_000;
 
 /// Reason that an answer cannot be judged now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +137,8 @@ pub(crate) struct Judge {
     shown: HashMap<u32, Vec<Shown>>,
     waiting: Vec<Waiting>,
     waiting_rows: usize,
+    /// Stale records by phase, kind, tick of the answer and server.
+    pub stale: BTreeMap<(u16, u16, u64, u8), u64>,
     /// Keys that are no record's, some of them.
     pub aliens: Vec<OwnedValue>,
     pub given: RecordMarks,
@@ -152,6 +156,7 @@ impl Judge {
             shown: HashMap::new(),
             waiting: Vec::new(),
             waiting_rows: 0,
+            stale: BTreeMap::new(),
             aliens: Vec::new(),
             given: RecordMarks::default(),
             order: Order::default(),
@@ -168,6 +173,7 @@ impl Judge {
         self.shown.clear();
         self.waiting.clear();
         self.waiting_rows = 0;
+        self.stale.clear();
         self.aliens.clear();
     }
 
@@ -452,6 +458,10 @@ impl Judge {
             }
             Worth::Stale(number) => {
                 verdict.stale += 1;
+                let place = (event.phase, event.kind, event.finished_ns / TICK_NS * TICK_NS, event.server);
+                if self.stale.len() < STALE_MAX || self.stale.contains_key(&place) {
+                    *self.stale.entry(place).or_default() += 1;
+                }
                 examples.add("stale", || {
                     let was = number.map(|number| records.state(number).effect());
                     let was = was.or_else(|| records.past.find(row.id, row.stamp));

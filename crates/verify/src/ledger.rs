@@ -18,7 +18,7 @@ use crate::log::{ALIEN, CLOCK_SKEW_NS, NEVER, Row, Watch};
 use crate::readback::{ReadBack, key_position};
 use crate::records::{RECORDS_A_LOOK, Records};
 use crate::ring::Ring;
-use crate::verdict::AnswerVerdict;
+use crate::verdict::{AnswerVerdict, StaleReads};
 use crate::witness::{Post, Witness};
 use crate::words::Examples;
 
@@ -46,7 +46,7 @@ const NO_BOUNDS: [OwnedValue; 2] = [OwnedValue::Null, OwnedValue::Null];
 /// since then.
 ///
 /// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`] and used as far as the ledger is
-/// behind; for a record about 100 bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 40 bytes a write of unobserved
+/// behind; for a record about 100 bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 72 bytes a write of unobserved
 /// outcome; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few
 /// workers, between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]);
 /// a write that is left out makes the verdict *incomplete*.
@@ -434,6 +434,21 @@ impl Ledger {
             AnswerVerdict { phase, kind, kind_name, unanswered, examples, ..verdict.clone() }
         };
         self.judge.tallies.iter().map(verdict).collect()
+    }
+
+    /// Returns the stale records in the answers to operations of this type in this phase, in the order of time: the first
+    /// 10,000 ticks and servers that had some. Empty if the ledger has a gap.
+    pub fn stale_reads(&self, phase: u16, kind: u16) -> Vec<StaleReads> {
+        if self.gap().is_some() {
+            return Vec::new();
+        }
+        let its = self.judge.stale.range((phase, kind, 0, 0)..=(phase, kind, u64::MAX, u8::MAX));
+        let reads = |((_, _, at_ns, server), records): (&(u16, u16, u64, u8), &u64)| StaleReads {
+            at_ns: *at_ns,
+            server: u32::from(*server),
+            records: *records,
+        };
+        its.map(reads).collect()
     }
 
     /// States and values that are known.

@@ -33,6 +33,7 @@
 //! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
 //! | `audit` | holds that against what each record can be |
+//! | `unknown` | [`UnknownWrites`]: what became of writes without an answer |
 //! | [`verdict`] | [`AnswerVerdict`], [`LedgerVerdict`]: what came of it |
 
 pub mod ledger;
@@ -52,9 +53,11 @@ mod ring;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unknown;
 mod witness;
 mod words;
 
 pub use ledger::Ledger;
 pub use readback::ReadBack;
-pub use verdict::{AnswerVerdict, LedgerVerdict};
+pub use unknown::UnknownWrites;
+pub use verdict::{AnswerVerdict, LedgerVerdict, StaleReads};

@@ -39,6 +39,8 @@ pub(crate) struct LoggedOperation {
     pub kind: u16,
     pub phase: u16,
     pub outcome: Outcome,
+    /// Number of the server that answered.
+    pub server: u8,
 }
 
 /// A record in an answer.

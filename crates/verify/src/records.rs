@@ -22,6 +22,7 @@ use crate::contents::Contents;
 use crate::log::{Effect, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::past::Past;
 use crate::state::{Before, Look, State, WriteState, is_ended, later};
+use crate::unknown::UnknownWrite;
 
 /// The answer depends on the outcome of the open write with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,8 @@ pub(crate) struct Records {
     pub acknowledged: u64,
     pub rejected: u64,
     pub unknown: u64,
+    /// Writes without an answer, of this trial.
+    pub unknown_writes: Vec<UnknownWrite>,
 }
 
 /// States beyond twice those left by the last going through, before the next.
@@ -123,6 +126,7 @@ impl Records {
             acknowledged: 0,
             rejected: 0,
             unknown: 0,
+            unknown_writes: Vec::new(),
         })
     }
 
@@ -215,7 +219,9 @@ impl Records {
             Outcome::Unknown => {
                 state.stage = WriteState::Unknown;
                 state.done_ns = if state.has_twin { NEVER } else { state.seen_ns };
+                let (stamp, sent_ns) = (state.stamp, state.sent_ns);
                 self.unknown += 1;
+                self.unknown_writes.push(UnknownWrite { id, stamp, sent_ns, at_ns });
             }
             Outcome::NotFound | Outcome::Rejected => {
                 let stamp = state.stamp;
@@ -495,6 +501,7 @@ impl Records {
     pub fn fold(&mut self) {
         self.sweep_all(NEVER);
         (self.acknowledged, self.unknown, self.rejected) = (0, 0, 0);
+        self.unknown_writes.clear();
         for id in 0..self.heads.len() as u32 {
             let (mut acknowledged, mut unknown) = (0, 0);
             for (_, state) in self.states_of(id) {

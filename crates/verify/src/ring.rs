@@ -303,20 +303,27 @@ pub(crate) enum Note {
 pub(crate) struct Header {
     pub note: Note,
     pub outcome: Outcome,
+    /// Number of the server that answered, of answers that are judged; at most [`SERVER_MAX`].
+    pub server: u8,
     pub kind: u16,
     pub ticket: u32,
 }
 
+/// Greatest number of a server that is noted; servers of greater numbers are not told apart.
+pub(crate) const SERVER_MAX: u8 = 63;
+
 impl Header {
     pub fn word(self) -> u64 {
-        self.note as u64 | (self.outcome as u64) << 8 | u64::from(self.kind) << 16 | u64::from(self.ticket) << 32
+        let answered = self.outcome as u64 | u64::from(self.server) << 2;
+        self.note as u64 | answered << 8 | u64::from(self.kind) << 16 | u64::from(self.ticket) << 32
     }
 
     pub fn of(word: u64) -> Self {
         const NOTES: [Note; 6] = [Note::Sent, Note::Ended, Note::Value, Note::Brief, Note::Rows, Note::Bounds];
         let note = NOTES[(word & 0xff) as usize];
-        let outcome = Outcome::ALL[(word >> 8 & 0xff) as usize];
-        Self { note, outcome, kind: (word >> 16) as u16, ticket: (word >> 32) as u32 }
+        let outcome = Outcome::ALL[(word >> 8 & 3) as usize];
+        let server = (word >> 10) as u8 & SERVER_MAX;
+        Self { note, outcome, server, kind: (word >> 16) as u16, ticket: (word >> 32) as u32 }
     }
 }
 
@@ -340,7 +347,7 @@ mod tests {
     fn a_header_is_what_it_was() {
         for note in [Note::Sent, Note::Ended, Note::Value, Note::Brief, Note::Rows, Note::Bounds] {
             for outcome in [Outcome::Ok, Outcome::NotFound, Outcome::Rejected, Outcome::Unknown] {
-                let header = Header { note, outcome, kind: 0xfedc, ticket: 0x9876_5432 };
+                let header = Header { note, outcome, server: SERVER_MAX - 1, kind: 0xfedc, ticket: 0x9876_5432 };
                 assert_eq!(Header::of(header.word()), header);
             }
         }

@@ -62,6 +62,17 @@ impl AnswerVerdict {
     }
 }
 
+/// Stale records in the answers of a server that came within one tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaleReads {
+    /// Start of the tick on the run's clock: a multiple of [`plimsoll_core::TICK_NS`].
+    pub at_ns: u64,
+    /// Number of the server, as the drive told the observers; 63 also of servers with greater numbers.
+    pub server: u32,
+    /// Number of records.
+    pub records: u64,
+}
+
 /// Fate of all acknowledged writes. Writes are counted by record: a batch of 1,000 is 1,000.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LedgerVerdict {

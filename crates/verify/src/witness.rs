@@ -8,7 +8,7 @@ use plimsoll_core::{Answer, Observer, Op, Outcome, Ticket, Truth, Value, Values,
 
 use crate::digest::digest;
 use crate::log::{ABSENT, ALIEN, NO_STAMP, Watch};
-use crate::ring::{Header, Note, Pen, Ring, pair, value_words};
+use crate::ring::{Header, Note, Pen, Ring, SERVER_MAX, pair, value_words};
 
 /// Keys that are no record's, noted to be shown; of each so many words.
 const ALIEN_KEYS: usize = 16;
@@ -48,6 +48,8 @@ struct Open {
     asked: u32,
     kind: u16,
     is_in_flight: bool,
+    /// Number of the server that answers.
+    server: u8,
 }
 
 impl Open {
@@ -185,7 +187,7 @@ impl Witness {
         let took_ns = u32::try_from(at_ns.wrapping_sub(open.sent_ns));
         match took_ns {
             Ok(took_ns) if self.watch(open.kind) == Watch::Value && rows == u32::from(outcome == Outcome::Ok) => {
-                let head = header(Note::Brief, outcome, open.kind, took_ns);
+                let head = answered(Note::Brief, outcome, open, took_ns);
                 self.pen.put_all([head, open.sent_ns, pair(open.id, open.client), open.cycle, stamp as u64]);
             }
             _ => self.pen.put_all(value_note(ticket, open, at_ns, outcome, rows, stamp)),
@@ -200,7 +202,7 @@ impl Witness {
             return self.skip(open.kind);
         }
         let Some(truth) = self.post.workload.truth() else { return };
-        self.pen.put(header(Note::Rows, Outcome::Ok, open.kind, ticket));
+        self.pen.put(answered(Note::Rows, Outcome::Ok, &open, ticket));
         self.pen.put(open.sent_ns);
         self.pen.put(at_ns);
         self.pen.put(pair(open.id, open.client));
@@ -241,12 +243,17 @@ pub(crate) fn record_number(truth: &dyn Truth, key: Value<'_>) -> u32 {
 }
 
 fn header(note: Note, outcome: Outcome, kind: u16, ticket: u32) -> u64 {
-    Header { note, outcome, kind, ticket }.word()
+    Header { note, outcome, server: 0, kind, ticket }.word()
+}
+
+/// Returns the first word of the note of an answer.
+fn answered(note: Note, outcome: Outcome, open: &Open, ticket: u32) -> u64 {
+    Header { note, outcome, server: open.server, kind: open.kind, ticket }.word()
 }
 
 fn value_note(ticket: u32, open: &Open, at_ns: u64, outcome: Outcome, rows: u32, stamp: i64) -> [u64; 7] {
     [
-        header(Note::Value, outcome, open.kind, ticket),
+        answered(Note::Value, outcome, open, ticket),
         open.sent_ns,
         at_ns,
         pair(open.id, open.client),
@@ -262,12 +269,12 @@ impl Observer for Witness {
         if watch == Watch::Ignore {
             return;
         }
-        match self.open.get(ticket.0 as usize) {
-            Some(before) if before.is_in_flight => self.give_up(ticket, at_ns),
-            Some(_) => {}
-            None => return self.overflow(),
+        let Some(&Open { is_in_flight, server, .. }) = self.open.get(ticket.0 as usize) else { return self.overflow() };
+        if is_in_flight {
+            self.give_up(ticket, at_ns);
         }
-        let mut open = Open { sent_ns: at_ns, cycle, client, id: ALIEN, asked: 0, kind: op.kind, is_in_flight: true };
+        let (sent_ns, kind) = (at_ns, op.kind);
+        let mut open = Open { sent_ns, cycle, client, id: ALIEN, asked: 0, kind, is_in_flight: true, server };
         let is_noted = match watch.writes() {
             true => self.write(ticket.0, &mut open, watch, op),
             false => self.question(ticket.0, &mut open, watch, op),
@@ -284,6 +291,12 @@ impl Observer for Witness {
             open.is_in_flight = false;
             let open = *open;
             self.end(ticket.0, open, at_ns, outcome, answer);
+        }
+    }
+
+    fn answered_by(&mut self, ticket: Ticket, server: u32) {
+        if let Some(open) = self.open.get_mut(ticket.0 as usize) {
+            open.server = u8::try_from(server).unwrap_or(SERVER_MAX).min(SERVER_MAX);
         }
     }
 

@@ -3,6 +3,8 @@
 use plimsoll_record::data::FaultKind;
 use serde::Serialize;
 
+use crate::number;
+
 /// A fault of a driven phase. Times are seconds from its beginning, if they are not on the run's clock.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FaultView {
@@ -59,6 +61,15 @@ pub struct FaultView {
     pub rejected: u64,
     /// Operations of that time whose outcome is unknown.
     pub unknown: u64,
+    /// Fates of the writes among them, as the ledger found them; `null` without such writes, and without a check.
+    pub unknown_writes: Option<UnknownWritesView>,
+    /// Clients of which an operation failed or took 0.1 s or longer in that time, to a slice; `null` in recordings without
+    /// them.
+    pub affected: Option<AffectedView>,
+    /// Nodes that gave no answers in that time; `null` if operations went to one server.
+    pub nodes: Option<FaultNodesView>,
+    /// Stale records in answers of that time, by server; empty if answers were not checked.
+    pub stale: Vec<StaleReadsView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Positions of trial and phase.
@@ -87,6 +98,11 @@ impl FaultView {
     pub fn is_unnoticed(&self) -> bool {
         let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty();
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
+    }
+
+    /// Returns the number of stale records in answers.
+    pub fn stale_records(&self) -> u64 {
+        self.stale.iter().map(|one| one.records).sum()
     }
 
     /// Returns true if throughput fell.
@@ -123,6 +139,64 @@ pub struct BacklogView {
     /// Time from the beginning of the fault for which they were observed: until the next fault began, or to the planned
     /// end.
     pub observed_s: f64,
+}
+
+/// Clients that a fault affected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct AffectedView {
+    /// Number of clients of which an operation failed or took 0.1 s or longer.
+    pub clients: u64,
+    /// Number of clients of the phase.
+    pub of: u64,
+    /// Most such clients of a slice before the first fault, without warm-up; 0 without such slices.
+    pub usual: u64,
+}
+
+/// Nodes that gave no answers in the effect of a fault.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FaultNodesView {
+    /// Nodes without an answer in one whole slice or more.
+    pub silent: Vec<SilentNodeView>,
+    /// Number of nodes that gave answers before the fault.
+    pub of: u64,
+}
+
+/// Node that gave no answers for a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SilentNodeView {
+    /// Name of the node: `node 2`.
+    pub name: String,
+    /// Length of the longest whole slices in a row without an answer: the least time that it gave none.
+    pub seconds: f64,
+}
+
+/// Stale records in the answers of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StaleReadsView {
+    /// Name of the server; empty if operations went to one.
+    pub server: String,
+    /// Number of records.
+    pub records: u64,
+}
+
+/// Fates of writes of unknown outcome, counted by record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct UnknownWritesView {
+    /// Writes that an answer or the records read back have shown.
+    pub written: u64,
+    /// Writes that had not happened when the records were read back.
+    pub not_written: u64,
+    /// Writes of which neither is known: overwritten, or the record could not be read.
+    pub not_known: u64,
+}
+
+impl UnknownWritesView {
+    /// Returns `38 written, 3 not written`, without numbers that are 0.
+    pub fn words(&self) -> String {
+        let all = [(self.written, "written"), (self.not_written, "not written"), (self.not_known, "not known")];
+        let all = all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number::count(*n)));
+        all.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Faults with the same kind and planned words, in repeats of a trial or in one phase.

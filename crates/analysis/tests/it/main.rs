@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ab;
+mod affected;
 mod answer;
 mod backlog;
 mod compare;
@@ -35,11 +36,14 @@ mod promise;
 mod recorded;
 mod selection;
 mod shortfall;
+mod silent_nodes;
 mod simulated;
 mod spans;
+mod stale_reads;
 mod stall;
 mod study;
 mod summary;
+mod unknown_writes;
 mod view;
 mod warmup;
 mod watched;

@@ -42,7 +42,9 @@ impl<'a> RunningPhase<'a> {
         let (to_control, inbox) = channel();
         let tells_servers = go_to_several(&mut sessions);
         let servers = if tells_servers { SERVERS_MAX } else { 0 };
-        let board = |_| Board::new(kinds.len(), spec.is_open(), spec.witness.is_some(), servers, spec.tick_count());
+        let clients = spec.clients(sessions.len() as u32);
+        let (is_watched, ticks) = (spec.witness.is_some(), spec.tick_count());
+        let board = |_| Board::new(kinds.len(), spec.is_open(), is_watched, servers, ticks, clients);
         let boards: io::Result<_> = (0..workers).map(board).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
         let has_loop = matches!(sessions, Sessions::Wire(_) | Sessions::Async(_));

@@ -203,6 +203,9 @@ impl Driven {
                 true => (answered, failed + one.histogram.len()),
             });
             assert!(!are_counted || in_ticks == in_histograms, "{in_ticks:?} of {in_histograms:?}: {}", slice.ordinal);
+            assert_eq!(slice.affected.is_some(), are_counted, "slice {}", slice.ordinal);
+            let is_affected = slice.affected.as_ref().is_some_and(|clients| !clients.is_empty());
+            assert!(is_affected || !are_counted || in_ticks.1 == 0, "slice {}: {in_ticks:?}", slice.ordinal);
         }
     }
 

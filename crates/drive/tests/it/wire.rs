@@ -1,11 +1,11 @@
 //! The wire executor when all goes well.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use plimsoll_core::{Measure, Outcome};
+use plimsoll_core::{Answer, Measure, Observer, Op, Outcome, Ticket};
 use plimsoll_drive::{DriveSpec, Group, Io, Limit, Pace, StopReason, ThinkTime};
 
 use crate::allocations::{AllocationWatch, stop_when};
@@ -82,6 +82,26 @@ fn every_operation_goes_out_and_comes_back_over_unix_and_tcp_and_two_workers(io:
     }
 }
 
+/// Counts the answers of each server.
+struct ByServer {
+    /// The server of each ticket.
+    servers: [u32; 4],
+    answered: Arc<Mutex<[u64; 2]>>,
+}
+
+impl Observer for ByServer {
+    fn sent(&mut self, _: Ticket, _: u64, _: u32, _: u64, _: &Op<'_>) {}
+
+    fn finished(&mut self, ticket: Ticket, _: u64, outcome: Outcome, _: &Answer) {
+        let server = self.servers[ticket.0 as usize] as usize;
+        self.answered.lock().unwrap()[server] += u64::from(!outcome.is_error());
+    }
+
+    fn answered_by(&mut self, ticket: Ticket, server: u32) {
+        self.servers[ticket.0 as usize] = server;
+    }
+}
+
 fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
     let slow = Server::unix(|_, _, _| Act::AnswerAfter(MS * 5));
     // Refusals are no answers.
@@ -100,6 +120,14 @@ fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
     assert_eq!((slow.0, quick.0), (60, 40));
     assert!(slow.1 >= 4_900_000 && quick.1 < 4_900_000, "{slow:?}, {quick:?}");
     assert!(driven.slices.iter().all(|slice| slice.servers.len() == 2));
+    // Observers hear of the servers by their numbers.
+    let answered = Arc::new(Mutex::new([0; 2]));
+    let observer = |_| -> Box<dyn Observer> { Box::new(ByServer { servers: [0; 4], answered: answered.clone() }) };
+    let sessions = shaped(clients(4).map(|server| client(server.address.clone(), 0)));
+    let observers = (0..2).map(observer).collect();
+    let again = drive_with(&spec, sessions, endless(), observers, &Arc::default(), &mut |_| {}).unwrap();
+    assert_eq!(again.slices[0].servers[0].by, slow.address);
+    assert_eq!(*answered.lock().unwrap(), [60, 40]);
     // If there is one, the test is independent of it.
     let only = Server::unix(|_, _, _| Act::Answer);
     let (driven, _) = drive(&spec, only.clients(2), endless());

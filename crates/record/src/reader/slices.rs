@@ -1,12 +1,12 @@
 //! Slices: what a load generator observed, by the thousand.
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram, Tick};
+use plimsoll_core::{ClientSet, Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram, Tick};
 use rusqlite::{Connection, Row};
 
 use super::{Fault, Phases, Read, all, check_time, count, distribution, named, optional_count, phase_of};
 use crate::distribution::Distribution;
-use crate::schema::{DISTURBED, GENERATOR, UNFINISHED};
+use crate::schema::{DISTURBED, GENERATOR, UNFINISHED, has_table};
 use crate::ticks;
 
 /// Reads the slices of all phases, with everything that belongs to them.
@@ -41,6 +41,7 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
                 .map(|disturbed_ns| Disturbance { disturbed_ns, ..Disturbance::default() }),
             servers: Vec::new(),
             ticks: ticks_of(row, 19)?,
+            affected: None,
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;
@@ -55,6 +56,21 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         let pause = Pause { start_ns: count(row, 3)?, end_ns: count(row, 4)?, cpu: row.get(5)? };
         check_time("a pause", pause.start_ns, pause.end_ns)?;
         watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
+    })?;
+    if has_table(connection, "affected")? { read_affected(connection, phases) } else { Ok(()) }
+}
+
+/// Reads the affected clients of slices in which they were looked for.
+fn read_affected(connection: &Connection, phases: &mut Phases) -> Read<()> {
+    let sql = "SELECT trial, phase, slice, clients, bits, generator FROM affected ORDER BY trial, phase, slice";
+    all(connection, sql, |row| {
+        check_generator(row, 5)?;
+        let bits = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+        let clients = ClientSet::from_bytes(row.get(3)?, bits);
+        let slice = slice_of(phases, row)?;
+        let damaged = || Fault::Content(format!("the affected clients of slice {} are damaged", slice.ordinal));
+        slice.affected = Some(clients.ok_or_else(damaged)?);
+        Ok(())
     })?;
     Ok(())
 }

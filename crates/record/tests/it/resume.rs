@@ -14,6 +14,7 @@ fn write(recorder: &Recorder, trial: u32, ends: bool) {
     recorder.begin_trial(synthetic::trial(trial)).unwrap();
     recorder.begin_phase(synthetic::phase(trial, 0)).unwrap();
     recorder.slice(trial, 0, synthetic::slice(0)).unwrap();
+    recorder.slice(trial, 0, synthetic::slice(1)).unwrap();
     recorder.fault(synthetic::fault(trial, 0, 0)).unwrap();
     recorder.operations(trial, 0, Operations::default()).unwrap();
     recorder.end_phase(trial, 0, PhaseEnd::default()).unwrap();

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
     About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, Operation, Operations, PhaseEnd,
-    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind,
+    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 
@@ -57,6 +57,7 @@ fn answers() -> AnswerCheck {
         op: "query".into(),
         counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
+        stale: vec![StaleReads { at_ns: 20_000_000, server: "node 2".into(), records: 1 }],
     }
 }
 
@@ -72,6 +73,7 @@ fn ledger() -> LedgerCheck {
         lost: 3,
         read_then_lost: 3,
         lost_window_ns: Some((17, 19)),
+        unknown_writes: vec![UnknownWrites { at_ns: 10_000_000, written: 1, not_written: 1, not_known: 0 }],
         wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),
         loss_upper_bound: Some(3e-5),
         complete: true,

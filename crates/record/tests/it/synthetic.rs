@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
-    Access, Call, Disturbance, Durability, FailoverTime, Measure, OpKind, Outcome, Pause, RecordsCall, Setting, Slice,
-    SliceHistogram, Tick,
+    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, Measure, OpKind, Outcome, Pause, RecordsCall,
+    Setting, Slice, SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
@@ -240,7 +240,15 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         servers: Vec::new(),
         // Counted in every second slice.
         ticks: (0..100 * (ordinal % 2)).map(|tick| Tick { answered: tick * 37, failed: tick % 3 }).collect(),
+        affected: (ordinal % 2 == 1).then(|| affected(ordinal)),
     }
+}
+
+/// Three of a thousand clients.
+fn affected(ordinal: u32) -> ClientSet {
+    let mut clients = ClientSet::none_of(1_000);
+    [0, 64 + ordinal, 999].into_iter().for_each(|client| clients.insert(client));
+    clients
 }
 
 /// A pause, and operations of the first kind that it disturbed.

@@ -25,7 +25,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 13] = [
+    let columns: [ColumnOf<'_, FaultView>; 17] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -54,8 +54,19 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (words("formula").when(!view.formulas.is_empty()).spare(3), &|one| {
             one.failover.as_ref().map_or(NONE.into(), formula)
         }),
+        (numbers("clients affected").when(view.faults.iter().any(|one| one.affected.is_some())).spare(7), &|one| {
+            or_none(one.affected.map(|all| format!("{} of {}", number::count(all.clients), number::count(all.of))))
+                .into()
+        }),
+        (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
+            or_none(one.nodes.as_ref().map(|nodes| format!("{} of {}", nodes.silent.len(), nodes.of))).into()
+        }),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
+        (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
+            or_none(one.unknown_writes.map(|writes| writes.words())).into()
+        }),
+        (numbers("stale reads").when(view.faults.iter().any(|one| !one.stale.is_empty())), &stale),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
     body.table(Table::of("Faults", &view.faults, &columns));
@@ -75,6 +86,14 @@ fn noticed(one: &FaultView) -> Cell {
         None if one.is_slower() || !one.missed.is_empty() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
+    }
+}
+
+/// Returns the number of stale records that were read.
+fn stale(one: &FaultView) -> Cell {
+    match one.stale_records() {
+        0 => Tone::Good.text("0").into(),
+        records => Tone::Bad.text(number::count(records)).into(),
     }
 }
 

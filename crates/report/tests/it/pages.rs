@@ -3,7 +3,11 @@
 use base64::Engine;
 use plimsoll_analysis::view::{EventClass, Line, Panel};
 use plimsoll_analysis::{RunView, view};
-use plimsoll_record::data::{AnswerSentence, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run};
+use plimsoll_core::ClientSet;
+use plimsoll_record::data::{
+    AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, StaleReads,
+    UnknownWrites,
+};
 use serde_json::Value;
 
 use crate::{faulted, recorded, study};
@@ -400,6 +404,23 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
     let owing = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&owing), false, 180));
     // The goal held after three seconds, and the backlog was gone after two.
     assert_eq!(owing[4..9], ["1.37 s", "1.37 s", "3.00 s", "2.00 s", "0"]);
+
+    let mut checked = faulted::killed_primary();
+    let fates = UnknownWrites { at_ns: faulted::at_ns(8_020), written: 5, not_written: 2, not_known: 0 };
+    checked.trials[0].ledgers.push(LedgerCheck { unknown_writes: vec![fates], ..LedgerCheck::default() });
+    let checked = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&checked), false, 180));
+    assert_eq!(checked[6..9], ["0", "8", "5 written, 2 not written"]);
+    let mut affected = faulted::killed_primary();
+    let mut clients = ClientSet::none_of(64);
+    [1, 5, 63].into_iter().for_each(|client| clients.insert(client));
+    affected.trials[0].phases[0].slices[8].affected = Some(clients);
+    let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
+    assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
+    let mut stale = faulted::killed_primary();
+    let reads = StaleReads { at_ns: faulted::at_ns(8_020), server: "node 2".into(), records: 12 };
+    stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&stale), false, 180);
+    assert_eq!(row(&text)[6..], ["0", "8", "12", "1.30 s"]);
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));

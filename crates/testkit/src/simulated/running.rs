@@ -46,7 +46,7 @@ pub(super) fn run(
     let mut running = Running {
         queue: Queue::of(&model, spec, start_ns),
         schedule: Schedule::of(spec, start_ns),
-        slicing: slicing.with_ticks(spec.ticks),
+        slicing: slicing.with_ticks(spec.ticks, sessions.len() as u32),
         lanes: sessions.iter().map(|_| Lane { cycle: spec.first_cycle, counted: 0, answer: None }).collect(),
         free: (0..sessions.len()).map(|lane| Reverse((start_ns, lane))).collect(),
         unheard: BinaryHeap::new(),
@@ -295,7 +295,7 @@ impl Running<'_> {
             }
             Some(at_ns) => (at_ns, self.sessions[lane].execute(&op, answer)),
         };
-        self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, outcome: outcome as usize });
+        self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, client, outcome: outcome as usize });
         self.last_end_ns = self.last_end_ns.max(end_ns);
         let is_counted = end_ns >= self.slicing.warmup_end_ns;
         if self.drive.spec.each_max > 0 && is_counted {

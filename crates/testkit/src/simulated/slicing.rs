@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, TICK_NS, Tick};
+use plimsoll_core::{AFFECTED_NS, ClientSet, KindId, Measure, Outcome, Slice, SliceHistogram, TICK_NS, Tick};
 
 /// Longest time that is told apart.
 const TOP_NS: u64 = 3_600_000_000_000;
@@ -16,6 +16,7 @@ pub(super) struct EndedOp {
     pub sent_ns: u64,
     pub due_ns: u64,
     pub kind: KindId,
+    pub client: u32,
     /// Position in [`Outcome::ALL`].
     pub outcome: usize,
 }
@@ -28,6 +29,8 @@ pub(super) struct Slicing {
     pub planned_end_ns: Option<u64>,
     slice_ns: u64,
     has_ticks: bool,
+    /// Number of clients.
+    clients: u32,
     is_open: bool,
     ordinal: u32,
     /// Start of the present slice.
@@ -46,6 +49,7 @@ impl Slicing {
             planned_end_ns: length_ns.map(|length_ns| warmup_end_ns + length_ns),
             slice_ns,
             has_ticks: false,
+            clients: 0,
             is_open,
             ordinal: 0,
             from_ns: start_ns,
@@ -53,9 +57,9 @@ impl Slicing {
         }
     }
 
-    /// Counts operations also by ticks.
-    pub fn with_ticks(self, has_ticks: bool) -> Self {
-        Self { has_ticks, ..self }
+    /// Counts operations also by ticks, and the affected ones of so many clients.
+    pub fn with_ticks(self, has_ticks: bool, clients: u32) -> Self {
+        Self { has_ticks, clients, ..self }
     }
 
     /// Takes an operation that was sent.
@@ -87,6 +91,7 @@ impl Slicing {
             end_ns: until_ns,
             wall_ns: until_ns as i64,
             ticks: vec![Tick::default(); ticks],
+            affected: self.has_ticks.then(|| ClientSet::none_of(self.clients)),
             ..Slice::default()
         };
         while let Some(Reverse(op)) = self.sent.pop() {
@@ -116,6 +121,10 @@ impl Slicing {
         if let Some(tick) = slice.ticks.get_mut(at.min(last)) {
             let count = if outcome.is_error() { &mut tick.failed } else { &mut tick.answered };
             *count += 1;
+        }
+        let is_affected = outcome.is_error() || op.end_ns - op.due_ns >= AFFECTED_NS;
+        if let Some(affected) = slice.affected.as_mut().filter(|_| is_affected) {
+            affected.insert(op.client);
         }
         let times = [(Measure::Service, op.end_ns - op.sent_ns), (Measure::Response, op.end_ns - op.due_ns)];
         for (measure, time_ns) in times.into_iter().take(if self.is_open { 2 } else { 1 }) {

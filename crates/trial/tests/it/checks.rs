@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_analysis::view::{GoalState, VerdictState};
-use plimsoll_core::{StoreError, StoreErrorKind, StoreKind};
+use plimsoll_core::{StoreError, StoreErrorKind, StoreKind, TICK_NS};
 use plimsoll_drive::StopReason;
-use plimsoll_record::data::{About, PhaseState, Run, RunState};
+use plimsoll_record::data::{About, PhaseState, Run, RunState, UnknownWrites};
 use plimsoll_testkit::lying::{Lie, Lying};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
@@ -50,9 +50,23 @@ fn a_run_shows_every_lie_about_keys_and_values_and_believes_the_truth() {
         let counts = answers.iter().find(|one| one.op == op).unwrap().counts;
         assert!(counts.answers > 100 && counts.got > 0 && counts.missing + counts.wrong == 0, "{op}: {counts:?}");
     }
+    assert!(answers.iter().all(|one| one.stale.is_empty()), "{answers:?}");
     for lie in KvLie::ALL {
         let ran = on(Box::new(Pairs::lying(lie, 20, 7)), PAIRS);
         assert!(is_caught(&ran), "{lie:?}: {:?}, {:?}", ran.error, ran.run.trials[0].ledgers);
+    }
+}
+
+#[test]
+fn stale_records_have_the_times_of_their_answers() {
+    let ran = on(Box::new(Pairs::lying(KvLie::Stale, 20, 7)), PAIRS);
+    let drive = phase(&ran.run, "drive");
+    let answers = ran.run.trials[0].answers.iter().filter(|one| one.phase == drive.header.ordinal);
+    let stale: Vec<_> = answers.flat_map(|one| &one.stale).collect();
+    assert!(!stale.is_empty(), "{:?}", ran.run.trials[0].answers);
+    for one in stale {
+        let is_inside = (drive.header.start_ns..drive.end.end_ns + TICK_NS).contains(&(one.at_ns + TICK_NS));
+        assert!(is_inside && one.records > 0 && one.server.is_empty(), "{one:?}");
     }
 }
 
@@ -237,4 +251,24 @@ fn half_of_what_was_to_be_read_back_is_no_loss_if_the_user_ends_it() {
         assert!(run.trials[0].ledgers.is_empty(), "{:?}", run.trials[0].ledgers);
         assert_eq!(phase(&run, "check").end.state, PhaseState::Interrupted);
     }
+}
+
+#[test]
+fn writes_that_clients_gave_up_and_the_store_never_saw_are_found_not_written() {
+    // In an outage of one second each client gives up five operations.
+    let text = PAIRS.replace("ops = 150", "for = \"3s\"\nop_timeout = \"200ms\"");
+    let text = text.replace("read = 4, update = 3, insert = 1, scan = 1", "read = 1, insert = 1");
+    let outages = vec![(Duration::from_secs(1), Duration::from_secs(1))];
+    let (simulation, heard) = (Simulation::with(vec![Box::new(Pairs::honest())]), Heard::default());
+    let model = StoreModel { capacity_per_s: 1_000.0, outages, ..StoreModel::default() };
+    let (error, run) = simulation.model(&text, &heard, &model);
+    assert_eq!((error, &run.state), (None, &RunState::Complete));
+    let [ledger] = &run.trials[0].ledgers[..] else { panic!("{:?}", run.trials[0].ledgers) };
+    let found = |count: fn(&UnknownWrites) -> u64| ledger.unknown_writes.iter().map(count).sum::<u64>();
+    let counts = [found(|one| one.written), found(|one| one.not_written), found(|one| one.not_known)];
+    assert!(ledger.complete && ledger.lost == 0 && ledger.unknown >= 8, "{ledger:?}");
+    assert_eq!(counts, [0, ledger.unknown, 0]);
+    let start_ns = phase(&run, "drive").header.start_ns;
+    let times = start_ns + 1_000_000_000..start_ns + 2_500_000_000;
+    assert!(ledger.unknown_writes.iter().all(|one| times.contains(&one.at_ns)), "{ledger:?}");
 }

@@ -1,9 +1,11 @@
 //! The ledger, which forgets, finds what a model finds that keeps the whole history.
 
 mod model;
+mod stale;
 #[path = "../../tests/it/toy.rs"]
 pub(crate) mod toy;
 mod twins;
+mod unknown;
 
 use std::sync::Arc;
 
