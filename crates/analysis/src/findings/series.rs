@@ -15,10 +15,10 @@ use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
 use super::robust;
 use super::shift::{self, DEVIATION_MAX, HIGH};
 use crate::latency::Times;
-use crate::line;
 use crate::nodes::is_of_sampler;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::resource;
 use crate::stall;
 use crate::stat;
 
@@ -228,7 +228,7 @@ fn name(series: &Series) -> Option<String> {
         }),
         // Of what a store counts, more in a slow moment is no consequence of more operations.
         SeriesKind::Total if series.source == STORE => Some(format!("{}: {}", series.subject, series.spoken())),
-        SeriesKind::Level | SeriesKind::Total => line::waits_for(series),
+        SeriesKind::Level | SeriesKind::Total => resource::waits_for(series),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::view::{FaultView, RungState};
 use crate::warning::worst_lag_ns;
 
 use super::taken::taken;
-use super::{GoalSeen, LineSpec, Rung};
+use super::{GoalSeen, LineSpec, Resource, Rung};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
@@ -21,23 +21,6 @@ const UNSENT_MAX_S: f64 = 0.1;
 
 /// Lateness of the generator from which on what was due is sent as a burst: refusals of it are no evidence.
 const BURST_NS: u64 = 100_000_000;
-
-/// A sampled resource during a load step.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Resource {
-    /// Name in a sentence: `the server's CPU`.
-    pub name: String,
-    /// Unit of the values.
-    pub unit: String,
-    /// The most there is of it, in `unit`; `None` where that is not known.
-    pub capacity: Option<f64>,
-    /// True for the share of time in which a task had to wait for it.
-    pub waiting: bool,
-    /// Values, one for each sample.
-    pub values: Vec<f64>,
-    /// Waiting times of the slowest 1 % (or the slowest) of the same second, if known: one for each value.
-    pub waits_s: Vec<Option<f64>>,
-}
 
 /// Load step that was driven, with its result.
 #[derive(Debug, Clone, PartialEq, Default)]

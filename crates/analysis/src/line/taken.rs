@@ -8,7 +8,7 @@
 use plimsoll_core::pause::AFTERMATH_TIMES;
 use plimsoll_record::data::{Sample, Series};
 
-use super::explain::processors;
+use crate::resource::processors;
 
 /// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
 const STOLEN: f64 = 3.0;
