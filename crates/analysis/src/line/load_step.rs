@@ -100,7 +100,8 @@ impl LoadStep {
             format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
         });
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
-        let of_faults = !spec.faults.is_empty() && rate_asked(facts);
+        // A closed loop has no faults.
+        let of_faults = !spec.faults.is_empty() && facts.phase.header.rate_per_s.is_some();
         let goals = spec.goals.iter();
         let goals = goals.filter(|goal| goal.what.is_searchable() || of_faults && goal.what.is_of_faults());
         let goals = goals.map(|goal| match goal.what.is_of_faults() {
@@ -127,8 +128,8 @@ impl LoadStep {
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
             beside_others: spans.is_none(),
             failed,
-            outages_s: faults.iter().filter_map(outage_s).collect(),
-            recoveries_s: faults.iter().filter_map(recovery_s).collect(),
+            outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
+            recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
             lacks_faults: of_faults && lacks_faults(spec, &faults),
             unrecovered_s: unrecovered.max_by(f64::total_cmp),
             resources: super::explain::resources(facts, samples, series),
@@ -196,43 +197,21 @@ impl LoadStep {
     }
 }
 
-/// Returns true for a load step at a rate: one without has no faults.
-fn rate_asked(facts: &PhaseFacts<'_>) -> bool {
-    facts.phase.header.rate_per_s.is_some()
-}
-
-/// Returns the time without an answer after a fault, infinite if it did not end.
-fn outage_s(fault: &FaultView) -> Option<f64> {
-    if fault.outage_open { Some(f64::INFINITY) } else { fault.outage_s }
-}
-
-/// Returns the time until throughput was back after a fault, infinite if it did not come back; `None` if not known.
-fn recovery_s(fault: &FaultView) -> Option<f64> {
-    fault.recovered_s.or(fault.recovered_open.then_some(f64::INFINITY))
-}
-
 /// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
 fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
-    let is_seen = |one: &FaultView| one.taken_s.is_some() && (one.recovered_s.is_some() || one.recovered_open);
+    let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
     let is_of = |one: &&FaultView, name: &str| plimsoll_record::data::fault_name(&one.fault) == name;
     spec.faults.iter().any(|name| !faults.iter().filter(|one| is_of(one, name)).any(is_seen))
 }
 
 /// Measures a goal on faults.
 fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
-    let n = faults.len() as u64;
-    let longest = |times: Vec<Option<f64>>| match times.into_iter().collect::<Option<Vec<f64>>>() {
-        Some(times) => times.into_iter().max_by(f64::total_cmp).ok_or_else(|| "no fault took effect".to_owned()),
-        None => Err("what the faults cost was not counted".to_owned()),
-    };
-    let seconds = match goal.what {
-        GoalKind::Outage => longest(faults.iter().map(|one| one.outage_s).collect()),
-        // A time that did not end was at least that long.
-        _ => {
-            longest(faults.iter().map(|one| one.recovered_s.or(one.recovered_open.then_some(one.observed_s))).collect())
-        }
-    };
-    GoalSeen::new(goal, seconds.map(|seconds| seconds * 1e9), n)
+    // A time that did not end was at least that long.
+    let time_s = |one: &FaultView| if goal.what == GoalKind::Outage { one.outage_s } else { one.least_recovery_s() };
+    let times_s = faults.iter().map(time_s).collect::<Option<Vec<f64>>>();
+    let times_s = times_s.ok_or("what the faults cost was not counted");
+    let longest_s = times_s.and_then(|all| all.into_iter().max_by(f64::total_cmp).ok_or("no fault took effect"));
+    GoalSeen::new(goal, longest_s.map(|longest_s| longest_s * 1e9).map_err(str::to_owned), faults.len() as u64)
 }
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.
