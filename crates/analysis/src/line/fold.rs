@@ -8,7 +8,7 @@ use crate::phase::PhaseFacts;
 use crate::stat;
 use crate::view::{Chart, Line, LineResult, LineState, LineView, Mark, RungState, RungView};
 
-use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name, through};
+use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, through};
 
 /// The search on one store, up to the last rung.
 #[derive(Debug)]
@@ -127,7 +127,7 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
     };
     let seconds = |one: &RungView, at: usize| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9);
     let shown = latency::SHOWN.iter().enumerate();
-    let times = shown.map(|(at, name)| line(&goal_name(name), &|one| seconds(one, at))).collect();
+    let times = shown.map(|(at, name)| line(&latency::written(name), &|one| seconds(one, at))).collect();
     let done = vec![line("done", &|one| Some(one.rate_per_s))];
     (chart("Done", "1/s", done), chart("Response time", "s", times))
 }
@@ -213,9 +213,4 @@ fn late(why: &str, unsent_share: f64) -> String {
         share if unsent_share > 0.0 => format!("{how}. {all_the_same} {share} of the due operations were not sent."),
         _ => format!("{how}. {all_the_same}"),
     }
-}
-
-/// `1,770/s`, or that it goes as fast as it can.
-pub fn asked_words(rung: &Rung) -> String {
-    rung.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
 }

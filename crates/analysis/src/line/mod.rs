@@ -34,10 +34,9 @@ pub use crate::resource::Resource;
 use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, Rung};
 
 pub use finer::finer_than_machine;
-pub use fold::{LineFold, asked_words, lines};
+pub use fold::{LineFold, lines};
 pub use load_step::LoadStep;
 pub use search::LineSearch;
-pub use sentence::goal_name;
 pub(crate) use sentence::{of_all, of_store};
 
 /// Next action of a search.

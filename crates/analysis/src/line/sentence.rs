@@ -1,7 +1,6 @@
 //! The result in words.
 
-use plimsoll_core::quantity::Percentile;
-
+use crate::latency;
 use crate::number;
 use crate::view::{AtRate, LineView};
 
@@ -176,11 +175,6 @@ fn breaks(result: &LineResult) -> String {
         "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
         "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
         "errors" => format!("errors pass {shown} ({got_shown})"),
-        what => format!("{} passes {shown} ({got_shown})", goal_name(what)),
+        what => format!("{} passes {shown} ({got_shown})", latency::written(what)),
     }
-}
-
-/// A goal's name as it is written: `p99.9`.
-pub fn goal_name(what: &str) -> String {
-    Percentile::named(what).map_or_else(|| what.to_string(), |percentile| percentile.to_string())
 }

@@ -78,6 +78,13 @@ pub struct Rung {
     pub seconds: f64,
 }
 
+impl Rung {
+    /// Returns the rate that it asks for: `1,770/s`, or `closed loop`.
+    pub fn asked_words(&self) -> String {
+        self.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
+    }
+}
+
 /// Ending of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "how", content = "why")]
