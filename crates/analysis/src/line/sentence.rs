@@ -27,14 +27,9 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
         }
         (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
-        (Ending::NoFailure, Some(held), _) => {
-            let (rate, steps) = (op_per_s(held), in_steps(held.held, held));
-            let (through, outages) = (through(result), outages(result));
-            let text = format!("carries at least {rate}{through}, the most that was tried: held in {steps}{outages}.");
-            begin(store, &text)
-        }
+        (Ending::NoFailure, Some(held), _) => begin(store, &format!("{}.", stated(held, true, result))),
         (Ending::NoPass, _, Some(failed)) => {
-            let (rate, steps) = (op_per_s(failed), in_steps(failed.failed, failed));
+            let (rate, steps) = (op_per_s(failed), in_steps(failed, false));
             begin(store, &format!("does not keep its goals even at {rate}: {}; failed in {steps}.", breaks(result)))
         }
         (_, Some(held), Some(failed)) if result.state == LineState::Decided => {
@@ -53,8 +48,9 @@ fn op_per_s(one: &AtRate) -> String {
     format!("{} ops/s", number::significant(one.rate_per_s))
 }
 
-/// `5 of 5 load steps of 6.00 s`.
-fn in_steps(n: u64, of: &AtRate) -> String {
+/// `5 of 5 load steps of 6.00 s`: those that held, or those that failed.
+fn in_steps(of: &AtRate, held: bool) -> String {
+    let n = if held { of.held } else { of.failed };
     let longer = if of.seconds_max > of.seconds * 1.05 { " or longer" } else { "" };
     let steps = number::plural(of.steps(), "load step", "load steps");
     format!("{n} of {steps} of {}{longer}", number::seconds(of.seconds))
@@ -62,22 +58,21 @@ fn in_steps(n: u64, of: &AtRate) -> String {
 
 /// `goals held at 24,000 ops/s in 4 of 5 load steps of 6.00 s`, or `goals broke at …`.
 fn goals(one: &AtRate, held: bool) -> String {
-    let (what, n) = if held { ("held", one.held) } else { ("broke", one.failed) };
-    format!("goals {what} at {} in {}", op_per_s(one), in_steps(n, one))
+    format!("goals {} at {} in {}", if held { "held" } else { "broke" }, op_per_s(one), in_steps(one, held))
 }
 
-/// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`.
+/// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`. With faults
+/// `carries 24,000 ops/s through kill primary: …`.
 fn stated(one: &AtRate, carried: bool, result: &LineResult) -> String {
-    if carried {
-        let (rate, steps) = (op_per_s(one), in_steps(one.held, one));
-        return format!("carries {rate}{}: held in {steps}{}", through(result), outages(result));
+    let (rate, steps) = (op_per_s(one), in_steps(one, carried));
+    if !carried {
+        return format!("gives way at {rate}: failed in {steps}");
     }
-    format!("gives way at {}: failed in {}", op_per_s(one), in_steps(one.failed, one))
-}
-
-/// ` through kill primary`; nothing for a search without faults.
-fn through(result: &LineResult) -> String {
-    if result.through.is_empty() { String::new() } else { format!(" through {}", number::list(&result.through)) }
+    let is_most = result.ending == Ending::NoFailure;
+    let (least, most) = if is_most { ("at least ", ", the most that was tried") } else { ("", "") };
+    let through = if result.through.is_empty() { "" } else { " through " };
+    let (faults, outages) = (number::list(&result.through), outages(result));
+    format!("carries {least}{rate}{through}{faults}{most}: held in {steps}{outages}")
 }
 
 /// `, no answer for 3.10 s (2.80 s to 3.60 s)`; nothing without faults.
@@ -124,22 +119,17 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
     if held.or(failed).is_none() {
         return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
     }
-    let shown = |one: &&AtRate| one.decided;
-    let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => {
-            vec![begin(store, &stated(held, true, result)), stated(failed, false, result)]
-        }
-        (Some(held), None) => {
-            vec![begin(store, &stated(held, true, result)), "where it gives way is undecided".to_owned()]
-        }
-        (None, Some(failed)) => {
-            vec![begin(store, &stated(failed, false, result)), "what it carries is undecided".to_owned()]
-        }
-        (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
+    let ends = [(held, true), (failed, false)];
+    let shown = ends.map(|(one, carried)| Some(stated(one.filter(|one| one.decided)?, carried, result)));
+    let mut parts = match shown {
+        [Some(held), Some(failed)] => vec![begin(store, &held), failed],
+        [Some(held), None] => vec![begin(store, &held), "where it gives way is undecided".to_owned()],
+        [None, Some(failed)] => vec![begin(store, &failed), "what it carries is undecided".to_owned()],
+        [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
-    parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
-    parts.extend(failed.filter(|one| !one.decided).map(|one| goals(one, false)));
-    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one.held, one))));
+    let open = |(one, holds): (Option<&AtRate>, bool)| Some(goals(one.filter(|one| !one.decided)?, holds));
+    parts.extend(ends.into_iter().filter_map(open));
+    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one, true))));
     parts.push(why);
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
     format!("{}{cycles}.", parts.join("; "))
