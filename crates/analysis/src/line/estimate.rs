@@ -49,9 +49,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         state: state(spec, &table, (held, failed), &ending),
         ending,
         rate_per_s: held_per_s.filter(|_| held.is_some_and(|one| one.decided)),
-        between: held.zip(failed).and_then(|(low, high)| {
-            together(table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high))
-        }),
+        between: held_per_s.zip(failed_per_s).and_then(|(low, high)| together(table.between(low, high))),
         broken: failed_per_s.and_then(|rate| broken(steps, rate)),
         causes: failed_per_s.map_or(Vec::new(), |failed| explain::causes(steps, held_per_s, failed)),
         beyond,
@@ -98,7 +96,10 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
             "{STEPS_MAX} load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
              further from what the machine does by itself"
         )),
-        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, (held, failed)) + &coarser()),
+        Ending::Found | Ending::TimeUp => {
+            let mixed = both.and_then(|(low, high)| mixed(spec, table, low, high));
+            LineState::Undecided(mixed.unwrap_or_else(|| open(spec, table, (held, failed))) + &coarser())
+        }
     }
 }
 
@@ -106,12 +107,10 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
 fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String {
     let from = held.map_or(0.0, |one| one.rate_per_s);
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
-    if let Some(words) = held.zip(failed).and_then(|(low, high)| mixed(spec, table, low, high)) {
-        return words;
-    }
+    let mut each = held.into_iter().chain(failed).chain(table.between(from, to));
     let why = match (held, failed) {
         (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
-        _ if table.between(from, to).any(|one| one.held > 0 && one.failed > 0) => {
+        _ if each.any(|one| one.held > 0 && one.failed > 0) => {
             "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
              itself, or a longer --budget"
         }
@@ -136,14 +135,10 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
     why.to_owned()
 }
 
-/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless both are decided,
-/// and between them goals broke at a rate and held at the same or a higher one.
+/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless goals broke at
+/// one of them and held at the same or a higher one.
 fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Option<String> {
-    if !low.decided || !high.decided {
-        return None;
-    }
-    let between = table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high);
-    let between: Vec<&AtRate> = between.collect();
+    let between: Vec<&AtRate> = table.between(low.rate_per_s, high.rate_per_s).collect();
     let (first, last) = (between.iter().position(|one| one.failed > 0)?, between.iter().rposition(|one| one.held > 0)?);
     let mut listed = between.get(first..=last).filter(|those| !those.is_empty())?.to_vec();
     let example = if listed.len() > RATES_MAX { "for example " } else { "" };

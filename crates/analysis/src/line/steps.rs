@@ -130,8 +130,8 @@ impl StepTable {
         if own.is_shown(carried) {
             return 0.0;
         }
-        let held: u64 = self.between(rate_per_s, f64::INFINITY).map(|one| one.held).sum();
-        let failed: u64 = self.between(0.0, rate_per_s).map(|one| one.failed).sum();
+        let held = own.held + self.between(rate_per_s, f64::INFINITY).map(|one| one.held).sum::<u64>();
+        let failed = own.failed + self.between(0.0, rate_per_s).map(|one| one.failed).sum::<u64>();
         let wanted = if carried { held } else { failed };
         let share = (wanted as f64 + EXPECTED) / ((held + failed) as f64 + 1.0);
         let of_step = share * evidence_of(carried, carried) + (1.0 - share) * evidence_of(!carried, carried);
@@ -193,9 +193,9 @@ impl StepTable {
         if is_low { low } else { high }
     }
 
-    /// Returns the rates from `low` to `high`, both included.
+    /// Returns the rates between `low` and `high`, neither included.
     pub fn between(&self, low: f64, high: f64) -> impl Iterator<Item = &AtRate> {
-        self.rates.iter().filter(move |one| (low..=high).contains(&one.rate_per_s))
+        self.rates.iter().filter(move |one| low < one.rate_per_s && one.rate_per_s < high)
     }
 }
 
