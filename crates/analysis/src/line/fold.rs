@@ -114,16 +114,10 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
         Line::new(name, asked_per_s.iter().map(median_at).collect())
     };
     let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
-        name: name.to_string(),
-        x_name: "Asked for".to_string(),
         x_unit: "1/s".to_string(),
-        unit: unit.to_string(),
         logarithmic: unit == "s",
-        x: asked_per_s.clone(),
-        points: (0..lines.len()).collect(),
-        lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
         marks: marks.to_vec(),
-        ..Chart::default()
+        ..Chart::of_points(name, "Asked for", unit, asked_per_s.clone(), lines)
     };
     let seconds = |one: &RungView, at: usize| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9);
     let shown = latency::SHOWN.iter().enumerate();

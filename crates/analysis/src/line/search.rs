@@ -187,8 +187,7 @@ impl LineSearch {
         // Something else on the machine may have been in the way once.
         let is_tried = self.steps.iter().filter(|step| step.rung.purpose == Purpose::Beyond).count() >= 2;
         let is_due = !is_tried && beyond >= FAR_BEYOND * gives_way && farthest(&self.steps, Some(gives_way)).is_none();
-        let is_next = is_due && self.in_time(self.rung(Some(beyond), Purpose::Beyond)).is_ok();
-        if is_next {
+        if is_due && self.in_time(self.rung(Some(beyond), Purpose::Beyond)).is_ok() {
             return Ok((beyond, Purpose::Beyond));
         }
         let mut shares = through::missing(&self.spec, &self.steps, carries).map(|rate| self.bounded(rate));
@@ -206,12 +205,10 @@ impl LineSearch {
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
     fn lacks_cycle(&self, rate: f64) -> bool {
-        cycle::whole_s(&self.spec, &self.steps, rate).is_some_and(|whole_s| {
-            let is_whole =
-                |step: &LoadStep| step.cycles_ended() >= 1.0 || step.rung.warmup_s + step.rung.seconds > whole_s - 0.2;
-            let mut said = self.steps.iter().filter(|step| step.is_at(rate) && step.worst_ratio().is_some());
-            !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
-        })
+        let Some(whole_s) = cycle::whole_s(&self.spec, &self.steps, rate) else { return false };
+        let is_whole = |step: &LoadStep| step.cycles_ended() >= 1.0 || step.rung.total_s() > whole_s - 0.2;
+        let mut said = self.steps.iter().filter(|step| step.is_at(rate) && step.worst_ratio().is_some());
+        !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
     }
 
     /// Time that is left of the budget. A thorough search takes what a rung through a cycle needs, and more where
@@ -237,7 +234,7 @@ impl LineSearch {
 
     /// Returns the time of a rung besides warm-up and the time that counts: the mean of the rungs so far.
     fn beside_s(&self) -> f64 {
-        let beside = |step: &LoadStep| (step.took_s - (step.rung.warmup_s + step.rung.seconds)).max(0.0);
+        let beside = |step: &LoadStep| (step.took_s - step.rung.total_s()).max(0.0);
         let seen: Vec<f64> = self.steps.iter().map(beside).collect();
         if seen.is_empty() { BESIDE_S } else { stat::mean(&seen) }
     }
