@@ -83,15 +83,14 @@ impl LoadStep {
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
         let spans = taken(samples, series, end.end_ns);
         let faults = faults::of_phase(facts);
+        let overlap =
+            |slice: &Slice<Distribution>, (from, until): &(u64, u64)| slice.start_ns < *until && *from < slice.end_ns;
         // While a fault is in effect its own goals judge.
-        let is_faulted = |slice: &Slice<Distribution>| {
-            faults.iter().any(|one| slice.start_ns < one.effect_ns.1 && slice.end_ns > one.effect_ns.0)
-        };
+        let is_faulted = |slice: &Slice<Distribution>| faults.iter().any(|one| overlap(slice, &one.effect_ns));
         let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice) && !is_faulted(slice));
         let counted: Vec<_> = counted.collect();
         let is_taken = |part: &&[&Slice<Distribution>]| {
-            let (start_ns, end_ns) = part.first().map_or((0, 0), |slice| (slice.start_ns, slice.end_ns));
-            spans.iter().flatten().any(|(from, until)| *from < end_ns && start_ns < *until)
+            part.first().is_some_and(|slice| spans.iter().flatten().any(|span| overlap(slice, span)))
         };
         let ends_taken = parts(&counted).last().is_some_and(|part| is_taken(&part));
         let (taken, free): (Vec<_>, Vec<_>) = parts(&counted).partition(is_taken);
@@ -102,14 +101,11 @@ impl LoadStep {
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
         // A closed loop has no faults.
         let of_faults = !spec.faults.is_empty() && facts.phase.header.rate_per_s.is_some();
-        let goals = spec.goals.iter();
-        let goals = goals.filter(|goal| goal.what.is_searchable() || of_faults && goal.what.is_of_faults());
-        let goals = goals.map(|goal| match goal.what.is_of_faults() {
-            true => after_faults(&faults, goal),
-            false => seen(facts, &judged, goal),
-        });
-        let goals: Vec<GoalSeen> = goals.collect();
-        let unrecovered = faults.iter().filter(|one| one.recovered_open).map(|one| one.observed_s);
+        let measured = |goal: &Goal| match goal.what.is_of_faults() {
+            true => of_faults.then(|| after_faults(&faults, goal)),
+            false => goal.what.is_searchable().then(|| seen(facts, &judged, goal)),
+        };
+        let goals: Vec<GoalSeen> = spec.goals.iter().filter_map(measured).collect();
         let has_errors = goals.iter().any(|one| one.what == GoalKind::Errors && one.ratio() > Some(1.0));
         let lag_ns = worst_lag_ns(facts).filter(|lag_ns| has_errors && *lag_ns > BURST_NS);
         let burst = lag_ns.map(|lag_ns| {
@@ -131,7 +127,7 @@ impl LoadStep {
             outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
             recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
             lacks_faults: of_faults && lacks_faults(spec, &faults),
-            unrecovered_s: unrecovered.max_by(f64::total_cmp),
+            unrecovered_s: faults::unrecovered_s(&faults),
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
             cycle_s: result(ResultName::CycleSeconds),

@@ -20,22 +20,23 @@ pub(crate) fn of_store(line: &LineView) -> String {
 /// the goal that breaks there, the cause, and the behaviour beyond. The sentence names the `store`, if it is given.
 pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
-    match (&result.ending, &result.held, &result.failed) {
-        (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            let (held, failed) = (stated(held, true, result), stated(failed, false, result));
+    let stated = [(&result.held, true), (&result.failed, false)]
+        .map(|(one, carried)| Some(stated(one.as_ref().filter(|one| one.decided)?, carried, result)));
+    match (&result.ending, &stated, &result.held, &result.failed) {
+        (Ending::Failed(why), [Some(held), Some(failed)], ..) => {
             format!("{ended}: {why}; until then it {held}; it {failed}.")
         }
-        (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
+        (Ending::Failed(why), _, Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
-        (Ending::NoFailure, Some(held), _) => begin(store, &format!("{}.", stated(held, true, result))),
-        (Ending::NoPass, _, Some(failed)) => {
+        (Ending::NoFailure, [Some(held), _], ..) => begin(store, &format!("{held}.")),
+        (Ending::NoPass, .., Some(failed)) => {
             let (rate, steps) = (op_per_s(failed), in_steps(failed, false));
             begin(store, &format!("does not keep its goals even at {rate}: {}; failed in {steps}.", breaks(result)))
         }
-        (_, Some(held), Some(failed)) if result.state == LineState::Decided => {
-            begin(store, &found(result, held, failed))
+        (_, [Some(held), Some(failed)], ..) if result.state == LineState::Decided => {
+            begin(store, &format!("{held}; {failed}, {}.", at_line(result)))
         }
-        _ => undecided(result, store),
+        _ => undecided(result, stated, store),
     }
 }
 
@@ -90,7 +91,8 @@ fn outages(result: &LineResult) -> String {
     }
 }
 
-fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
+/// `p99 passes 20.0 ms (48.0 ms); what changed with it: …; asked for more, …`.
+fn at_line(result: &LineResult) -> String {
     let none = "no sampled series explains it".to_owned();
     let cause = result.causes.first().map_or(none, |cause| format!("what changed with it: {}", cause.text));
     let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
@@ -100,13 +102,11 @@ fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
         Beyond::Collapses => format!("; asked for more, it falls to {percent} % of its rate"),
         Beyond::NotSeen => String::new(),
     };
-    let (held, failed) = (stated(held, true, result), stated(failed, false, result));
-    let (breaks, seen) = (breaks(result), cycles_seen(result));
-    format!("{held}; {failed}, {breaks}; {cause}{beyond}{seen}.")
+    format!("{}; {cause}{beyond}{}", breaks(result), cycles_seen(result))
 }
 
-/// Describes what load steps have shown so far, and why that does not decide the line.
-fn undecided(result: &LineResult, store: Option<&str>) -> String {
+/// Describes what load steps have shown so far, the `stated`, and why that does not decide the line.
+fn undecided(result: &LineResult, stated: [Option<String>; 2], store: Option<&str>) -> String {
     let why = match (&result.ending, &result.state) {
         (Ending::Generator(why), _) => {
             let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
@@ -119,16 +119,14 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
     if held.or(failed).is_none() {
         return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
     }
-    let ends = [(held, true), (failed, false)];
-    let shown = ends.map(|(one, carried)| Some(stated(one.filter(|one| one.decided)?, carried, result)));
-    let mut parts = match shown {
+    let mut parts = match stated {
         [Some(held), Some(failed)] => vec![begin(store, &held), failed],
         [Some(held), None] => vec![begin(store, &held), "where it gives way is undecided".to_owned()],
         [None, Some(failed)] => vec![begin(store, &failed), "what it carries is undecided".to_owned()],
         [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
-    let open = |(one, holds): (Option<&AtRate>, bool)| Some(goals(one.filter(|one| !one.decided)?, holds));
-    parts.extend(ends.into_iter().filter_map(open));
+    parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
+    parts.extend(failed.filter(|one| !one.decided).map(|one| goals(one, false)));
     parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one, true))));
     parts.push(why);
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
