@@ -49,6 +49,14 @@ impl Resource {
     }
 }
 
+/// Adds `values` to those of `resource`, with `sum` one to the other: user and system time are shares of one resource.
+pub fn add<V>(all: &mut Vec<(Resource, Vec<V>)>, resource: Resource, values: Vec<V>, sum: impl Fn(&mut V, V)) {
+    match all.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
+        Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(to, value)| sum(to, value)),
+        None => all.push((resource, values)),
+    }
+}
+
 /// Returns the number of processors that were sampled; 1 without any.
 pub fn processors(series: &[Series]) -> f64 {
     let each = series.iter().filter(|one| one.source == "cpu" && !one.subject.is_empty() && one.name == "user");

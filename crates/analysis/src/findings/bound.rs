@@ -135,12 +135,9 @@ fn resources(
             continue;
         }
         let Some(resource) = resource::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
-        match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
-            Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
-                *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
-            }),
-            None => used.push((resource, values)),
-        }
+        resource::add(&mut used, resource, values, |sum, value| {
+            *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
+        });
     }
     let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
     texts.extend(generator(phase, slices));

@@ -10,7 +10,7 @@ use plimsoll_record::data::{Sample, Series};
 
 use crate::number;
 use crate::phase::PhaseFacts;
-use crate::resource::{Resource, USED_UP, named, processors};
+use crate::resource::{self, Resource, USED_UP, named, processors};
 use crate::stat::{self, fit};
 
 use super::{Cause, LoadStep};
@@ -32,18 +32,15 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
         samples.iter().filter(|sample| sample.at_ns > first.start_ns && sample.at_ns <= last.end_ns).collect();
     let waits_s: Vec<Option<f64>> = inside.iter().map(|sample| wait_s(facts, sample.at_ns)).collect();
     let cores = processors(series);
-    let mut resources: Vec<Resource> = Vec::new();
+    let mut used: Vec<(Resource, Vec<f64>)> = Vec::new();
     for (position, one) in series.iter().enumerate() {
         let values: Vec<f64> = inside.iter().map(|sample| sample.value(position).unwrap_or(f64::NAN)).collect();
         let is_sampled = values.iter().any(|value| !value.is_nan());
-        let Some(resource) = named(one, cores).filter(|_| is_sampled) else { continue };
-        // Shares of one and the same resource (user and system) are added up.
-        match resources.iter_mut().find(|known| known.name == resource.name && known.unit == resource.unit) {
-            Some(known) => known.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value),
-            None => resources.push(Resource { values, waits_s: waits_s.clone(), ..resource }),
+        if let Some(named) = named(one, cores).filter(|_| is_sampled) {
+            resource::add(&mut used, named, values, |sum, value| *sum += value);
         }
     }
-    resources
+    used.into_iter().map(|(named, values)| Resource { values, waits_s: waits_s.clone(), ..named }).collect()
 }
 
 /// Returns the waiting time of the slowest per cent of the slice that ended at or after `at_ns`; of its slowest

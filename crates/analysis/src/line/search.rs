@@ -169,12 +169,18 @@ impl LineSearch {
         }
         let (held_per_s, failed_per_s) = (held.rate_per_s, failed.rate_per_s);
         let saw_whole = || self.steps.iter().any(|step| step.rung.purpose == Purpose::Cycle);
-        Ok(match is_near(held, failed) {
-            false => ((held_per_s * failed_per_s).sqrt(), Purpose::Bisect),
-            // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
-            true if !saw_whole() && self.lacks_cycle(held_per_s) => (held_per_s, Purpose::Cycle),
-            true => (self.deciding(table, (held_per_s, failed_per_s)), Purpose::Decide),
-        })
+        if !is_near(held, failed) {
+            return Ok(((held_per_s * failed_per_s).sqrt(), Purpose::Bisect));
+        }
+        // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
+        if !saw_whole() && self.lacks_cycle(held_per_s) {
+            return Ok((held_per_s, Purpose::Cycle));
+        }
+        // The two that probably take the fewest load steps, or two that contradict each other.
+        let left = |rate: f64, carried: bool| table.steps_left(rate, carried);
+        let best = table.cheapest(self.spec.precision, |rate| self.bounded(rate), left);
+        let pair = best.map(|(low, high, _)| (low, high)).or(table.contradiction());
+        Ok((table.in_turn(pair.unwrap_or((held_per_s, failed_per_s))), Purpose::Decide))
     }
 
     /// Returns what is driven when the line is known and there is time: a rung through a cycle, one far beyond, and
@@ -191,14 +197,6 @@ impl LineSearch {
         let shares = shares.map(|rate| (self.bounded(rate), Purpose::Share));
         let mut wanted = is_due.then_some((beyond, Purpose::Beyond)).into_iter().chain(shares);
         wanted.find(|one| self.in_time(self.rung(Some(one.0), one.1)).is_ok()).ok_or(Ending::Found)
-    }
-
-    /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
-    /// fewest load steps. Without such a pair, one of two that contradict each other, or of those `around` the line.
-    fn deciding(&self, table: &StepTable, around: (f64, f64)) -> f64 {
-        let left = |rate: f64, carried: bool| table.steps_left(rate, carried);
-        let best = table.cheapest(self.spec.precision, |rate| self.bounded(rate), left);
-        table.in_turn(best.map(|(low, high, _)| (low, high)).or(table.contradiction()).unwrap_or(around))
     }
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.

@@ -44,7 +44,11 @@ const LONGEST_NS: u64 = 2_000_000_000;
 /// Times are nanoseconds on the run's clock.
 pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Option<Vec<(u64, u64)>> {
     let readings = readings(samples, series, end_ns);
-    let kernel = kernel(readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns));
+    let recent = readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns);
+    let busy = recent.filter_map(|reading| Some((reading.all, reading.ours.filter(|ours| *ours >= BUSY)?)));
+    let mut beside: Vec<f64> = busy.map(|(all, ours)| (all - ours) / ours).collect();
+    beside.sort_by(f64::total_cmp);
+    let kernel = beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST);
     let mut spans: Vec<(u64, u64)> = Vec::new();
     let first_ns = readings.first().map_or(end_ns, |reading| reading.at_ns).max(end_ns.saturating_sub(ALWAYS_NS));
     let mut before_ns = None;
@@ -93,14 +97,6 @@ fn readings(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Reading> 
         })
     };
     samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns).filter_map(reading).collect()
-}
-
-/// Returns the kernel's additional use per unit of work of generator and store.
-fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
-    let busy = readings.filter_map(|reading| Some((reading.all, reading.ours.filter(|ours| *ours >= BUSY)?)));
-    let mut beside: Vec<f64> = busy.map(|(all, ours)| (all - ours) / ours).collect();
-    beside.sort_by(f64::total_cmp);
-    beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST)
 }
 
 #[cfg(test)]
