@@ -92,6 +92,11 @@ impl Times {
         self.counts.last().map_or(0, |(ns, _)| *ns)
     }
 
+    /// The p99, or the longest of too few; 0 of none.
+    pub fn slowest_ns(&self) -> u64 {
+        self.percentile("p99").unwrap_or_else(|_| self.max_ns())
+    }
+
     /// The mean; 0 of none.
     pub fn mean_ns(&self) -> f64 {
         let sum: f64 = self.counts.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();

@@ -257,8 +257,7 @@ pub fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<
             let is_mean = run.series[position].kind != SeriesKind::Cycle;
             line[at] = line[at].map(|sum| if is_mean { sum / f64::from(count.max(1)) } else { sum });
             if let Some(times) = times[position].take() {
-                let ns = times.percentile("p99").unwrap_or_else(|_| times.max_ns());
-                line[at] = Some(ns as f64 / 1e6);
+                line[at] = Some(times.slowest_ns() as f64 / 1e6);
             }
         }
     }

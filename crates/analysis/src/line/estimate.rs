@@ -42,7 +42,6 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     // Where work brings cycles on, what a store says of them depends on the rate.
     let said = |step: &LoadStep| step.cycle_words.clone();
     let cycle_words = at_held().rev().find_map(said).or_else(|| steps.iter().find_map(said));
-    let start = steps.iter().find(|step| step.rung.purpose == Purpose::Start);
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
     let spread = cost::spread(spec, steps);
     let mut result = LineResult {
@@ -57,7 +56,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         cycles: cycles(steps, [held_per_s, failed_per_s]),
         cycles_held,
         cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
-        closed_loop_per_s: start.map(|step| step.rate_per_s),
+        closed_loop_per_s: steps.iter().find(|step| step.rung.purpose == Purpose::Start).map(|step| step.rate_per_s),
         server_cpu_per_op_s: held_per_s.and_then(|line| cost::server_cpu_per_op_s(steps, line)),
         unequal_words: spread.as_ref().and_then(|spread| cost::words(spread, spec.precision)),
         server_cpu_spread: spread,
@@ -151,7 +150,12 @@ fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Opt
     let apart = number::significant(100.0 * (high.rate_per_s / low.rate_per_s - 1.0));
     let precision = number::significant(100.0 * spec.precision);
     let more = |n| number::plural(n, "more load step that agrees", "more load steps that agree");
-    let more = table.fewest(spec.precision).map_or(String::new(), |n| format!(", or at least {}", more(n)));
+    let left = |rate: f64, carried: bool| match table.is_contradicted(rate, carried) {
+        true => f64::INFINITY,
+        false => table.at(rate).left(carried) as f64,
+    };
+    let fewest = table.cheapest(spec.precision, |rate| rate, left);
+    let more = fewest.map_or(String::new(), |(.., n)| format!(", or at least {}", more(n as u64)));
     Some(format!(
         "these two rates are {apart} % apart, more than the precision of {precision} %, and load steps between them \
          differ ({example}{listed} held); what decides it is a quieter machine, a goal further from what the machine does \
@@ -173,9 +177,7 @@ fn cycles(steps: &[LoadStep], deciding: [Option<f64>; 2]) -> Option<Vec<(String,
 fn broken(steps: &[LoadStep], rate: f64) -> Option<Broken> {
     let is_broken = |step: &&LoadStep| step.is_at(rate) && step.state() == RungState::Failed;
     let at: Vec<&LoadStep> = steps.iter().filter(is_broken).collect();
-    let median = |of: &dyn Fn(&LoadStep) -> Option<f64>| {
-        stat::median(&at.iter().filter_map(|step| of(step)).collect::<Vec<f64>>())
-    };
+    let median = |of: &dyn Fn(&LoadStep) -> Option<f64>| stat::median_of(at.iter().filter_map(|step| of(step)));
     let goals = at.first()?.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|step| step.goals.get(position)?.ratio())?;
         let got = median(&|step| step.goals.get(position)?.value)?;

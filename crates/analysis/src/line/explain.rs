@@ -4,8 +4,7 @@
 //! where they held, or when the slow seconds are those in which it was used most; otherwise it is said that nothing
 //! that is sampled explains it.
 
-use std::collections::BTreeSet;
-
+use indexmap::IndexMap;
 use plimsoll_record::data::{Sample, Series};
 
 use crate::number;
@@ -48,22 +47,20 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
 fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
     let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
     let times = facts.waited_in(slice, None);
-    let slowest_ns = times.percentile("p99").unwrap_or_else(|_| times.max_ns());
-    (!times.is_empty()).then_some(slowest_ns as f64 / 1e9)
+    (!times.is_empty()).then(|| times.slowest_ns() as f64 / 1e9)
 }
 
 /// Returns the median of all samples of these.
 pub(super) fn middle<'a>(of: impl IntoIterator<Item = &'a Resource>) -> Option<f64> {
-    let values = of.into_iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan());
-    stat::median(&values.collect::<Vec<f64>>())
+    stat::median_of(of.into_iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()))
 }
 
 /// Returns the explanations of goals that held at `held` and not at `failed`, likeliest first.
 pub(super) fn causes(steps: &[LoadStep], held: Option<f64>, failed: f64) -> Vec<Cause> {
-    let mut known = BTreeSet::new();
     let all = steps.iter().flat_map(|step| &step.resources);
-    let each = all.filter(|resource| known.insert((&resource.name, &resource.unit)));
-    let mut causes: Vec<Cause> = each.filter_map(|resource| cause(steps, held, failed, resource)).collect();
+    let each: IndexMap<_, _> = all.map(|resource| ((&resource.name, &resource.unit), resource)).collect();
+    let causes = each.into_values().filter_map(|resource| cause(steps, held, failed, resource));
+    let mut causes: Vec<Cause> = causes.collect();
     causes.sort_by(|a, b| b.score.total_cmp(&a.score));
     causes
 }

@@ -20,8 +20,8 @@ pub(crate) fn of_store(line: &LineView) -> String {
 /// the goal that breaks there, the cause, and the behaviour beyond. The sentence names the `store`, if it is given.
 pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
-    let stated = [(&result.held, true), (&result.failed, false)]
-        .map(|(one, carried)| Some(stated(one.as_ref().filter(|one| one.decided)?, carried, result)));
+    let [held, failed] = result.shown();
+    let stated = [held.map(|one| stated(one, true, result)), failed.map(|one| stated(one, false, result))];
     match (&result.ending, &stated, &result.held, &result.failed) {
         (Ending::Failed(why), [Some(held), Some(failed)], ..) => {
             format!("{ended}: {why}; until then it {held}; it {failed}.")
@@ -108,10 +108,7 @@ fn at_line(result: &LineResult) -> String {
 /// Describes what load steps have shown so far, the `stated`, and why that does not decide the line.
 fn undecided(result: &LineResult, stated: [Option<String>; 2], store: Option<&str>) -> String {
     let why = match (&result.ending, &result.state) {
-        (Ending::Generator(why), _) => {
-            let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
-            format!("the generator, not the store, is the limit: {why}")
-        }
+        (Ending::Generator(why), _) => format!("the generator, not the store, is the limit: {why}"),
         (_, LineState::Undecided(why)) => why.clone(),
         _ => "the search did not end".to_owned(),
     };

@@ -163,19 +163,9 @@ impl StepTable {
         pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite())
     }
 
-    /// Returns the fewest further load steps that show two rates at most `precision` apart, if all of them agree; `None` if
-    /// other load steps contradict any two.
-    pub fn fewest(&self, precision: f64) -> Option<u64> {
-        let left = |rate: f64, carried: bool| match self.is_contradicted(rate, carried) {
-            true => f64::INFINITY,
-            false => self.at(rate).left(carried) as f64,
-        };
-        self.cheapest(precision, |rate| rate, left).map(|(.., left)| left as u64)
-    }
-
     /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is
     /// not carried, or higher ones that it is.
-    fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
+    pub fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
         if carried { self.broken_to < rate_per_s } else { rate_per_s < self.held_from }
     }
 

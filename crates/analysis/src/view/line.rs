@@ -232,6 +232,13 @@ pub struct LineResult {
     pub sentence: String,
 }
 
+impl LineResult {
+    /// Returns the load steps at the rate that is shown to be carried, and at the one that is shown not to be.
+    pub fn shown(&self) -> [Option<&AtRate>; 2] {
+        [&self.held, &self.failed].map(|one| one.as_ref().filter(|one| one.decided))
+    }
+}
+
 /// Time that the server's processors worked for an operation, in load steps at comparable rates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct CpuSpread {
