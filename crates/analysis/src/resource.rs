@@ -49,7 +49,7 @@ impl Resource {
     }
 }
 
-/// Adds `values` to those of `resource`, with `sum` one to the other: user and system time are shares of one resource.
+/// Adds `values` to those of the same resource, each by `sum`: user and system time are shares of one.
 pub fn add<V>(all: &mut Vec<(Resource, Vec<V>)>, resource: Resource, values: Vec<V>, sum: impl Fn(&mut V, V)) {
     match all.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
         Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(to, value)| sum(to, value)),

@@ -29,7 +29,14 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
     let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };
     let inside: Vec<&Sample> =
         samples.iter().filter(|sample| sample.at_ns > first.start_ns && sample.at_ns <= last.end_ns).collect();
-    let waits_s: Vec<Option<f64>> = inside.iter().map(|sample| wait_s(facts, sample.at_ns)).collect();
+    // Of the slowest per cent of the sample's slice; of its slowest operation if it had too few.
+    let wait_s = |sample: &&Sample| {
+        let at_ns = sample.at_ns;
+        let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
+        let times = facts.waited_in(slice, None);
+        (!times.is_empty()).then(|| times.slowest_ns() as f64 / 1e9)
+    };
+    let waits_s: Vec<Option<f64>> = inside.iter().map(wait_s).collect();
     let cores = processors(series);
     let mut used: Vec<(Resource, Vec<f64>)> = Vec::new();
     for (position, one) in series.iter().enumerate() {
@@ -40,14 +47,6 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
         }
     }
     used.into_iter().map(|(named, values)| Resource { values, waits_s: waits_s.clone(), ..named }).collect()
-}
-
-/// Returns the waiting time of the slowest per cent of the slice that ended at or after `at_ns`; of its slowest
-/// operation if it had too few.
-fn wait_s(facts: &PhaseFacts<'_>, at_ns: u64) -> Option<f64> {
-    let slice = facts.phase.slices.iter().find(|slice| slice.start_ns < at_ns && at_ns <= slice.end_ns)?;
-    let times = facts.waited_in(slice, None);
-    (!times.is_empty()).then(|| times.slowest_ns() as f64 / 1e9)
 }
 
 /// Returns the median of all samples of these.

@@ -36,7 +36,7 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
         (_, [Some(held), Some(failed)], ..) if result.state == LineState::Decided => {
             begin(store, &format!("{held}; {failed}, {}.", at_line(result)))
         }
-        _ => undecided(result, stated, store),
+        _ => undecided(result, &stated, store),
     }
 }
 
@@ -106,7 +106,7 @@ fn at_line(result: &LineResult) -> String {
 }
 
 /// Describes what load steps have shown so far, the `stated`, and why that does not decide the line.
-fn undecided(result: &LineResult, stated: [Option<String>; 2], store: Option<&str>) -> String {
+fn undecided(result: &LineResult, stated: &[Option<String>; 2], store: Option<&str>) -> String {
     let why = match (&result.ending, &result.state) {
         (Ending::Generator(why), _) => format!("the generator, not the store, is the limit: {why}"),
         (_, LineState::Undecided(why)) => why.clone(),
@@ -117,9 +117,9 @@ fn undecided(result: &LineResult, stated: [Option<String>; 2], store: Option<&st
         return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
     }
     let mut parts = match stated {
-        [Some(held), Some(failed)] => vec![begin(store, &held), failed],
-        [Some(held), None] => vec![begin(store, &held), "where it gives way is undecided".to_owned()],
-        [None, Some(failed)] => vec![begin(store, &failed), "what it carries is undecided".to_owned()],
+        [Some(held), Some(failed)] => vec![begin(store, held), failed.clone()],
+        [Some(held), None] => vec![begin(store, held), "where it gives way is undecided".to_owned()],
+        [None, Some(failed)] => vec![begin(store, failed), "what it carries is undecided".to_owned()],
         [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
     parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
