@@ -134,8 +134,8 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
     why.to_owned()
 }
 
-/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless goals broke at
-/// one of them and held at the same or a higher one.
+/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless goals broke
+/// at one of them and held at the same or a higher one.
 fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Option<String> {
     let between: Vec<&AtRate> = table.between(low.rate_per_s, high.rate_per_s).collect();
     let (first, last) = (between.iter().position(|one| one.failed > 0)?, between.iter().rposition(|one| one.held > 0)?);
