@@ -238,10 +238,9 @@ fn overlap(slice: (u64, u64), effect: (u64, u64)) -> bool {
     slice.0 < effect.1.max(effect.0 + 1) && slice.1 > effect.0
 }
 
-/// Returns the longest time in seconds for which a fault of a phase was observed without throughput coming back.
-pub fn unrecovered_s(facts: &PhaseFacts<'_>) -> Option<f64> {
-    let open = of_phase(facts).into_iter().filter(|one| one.recovered_open).map(|one| one.observed_s);
-    open.max_by(f64::total_cmp)
+/// Returns the longest time in seconds for which one of these faults was observed without throughput coming back.
+pub fn unrecovered_s(faults: &[FaultView]) -> Option<f64> {
+    faults.iter().filter(|one| one.recovered_open).map(|one| one.observed_s).max_by(f64::total_cmp)
 }
 
 /// Returns the longest time in seconds until throughput was back after one of these faults. A time that did not end is a

@@ -184,7 +184,8 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
 fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     let name = goal.what.name();
     if goal.what == GoalKind::Recovery
-        && let Some(observed_s) = faults::unrecovered_s(facts).filter(|observed_s| observed_s * 1e9 > goal.limit)
+        && let Some(observed_s) =
+            faults::unrecovered_s(&faults::of_phase(facts)).filter(|observed_s| observed_s * 1e9 > goal.limit)
     {
         // It took at least that long.
         return Ok(Quantity { value: observed_s, n: 1 });

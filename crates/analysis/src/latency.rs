@@ -14,6 +14,11 @@ pub const PERCENTILES: [(&str, u64); 5] = [("p50", 2), ("p90", 10), ("p95", 20),
 /// Percentiles that tables and charts show.
 pub const SHOWN: [&str; 5] = ["p50", "p90", "p95", "p99", "p999"];
 
+/// Returns the name of a percentile as it is written: `p99.9`; other names as they are.
+pub fn written(name: &str) -> String {
+    Percentile::named(name).map_or_else(|| name.to_string(), |percentile| percentile.to_string())
+}
+
 /// Most buckets of a histogram that people read.
 const BUCKETS_MAX: usize = 12;
 
@@ -85,6 +90,11 @@ impl Times {
     /// The longest; 0 of none.
     pub fn max_ns(&self) -> u64 {
         self.counts.last().map_or(0, |(ns, _)| *ns)
+    }
+
+    /// The p99, or the longest of too few; 0 of none.
+    pub fn slowest_ns(&self) -> u64 {
+        self.percentile("p99").unwrap_or_else(|_| self.max_ns())
     }
 
     /// The mean; 0 of none.

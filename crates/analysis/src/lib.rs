@@ -28,6 +28,7 @@
 //! | `step` | statements of a transaction: timed, and no operations |
 //! | [`mod@size`] | how large the data are beside the store's cache and its machine's memory |
 //! | `host` | the samplers' series, grouped into panels |
+//! | `resource` | resources that were sampled: names in sentences, capacities, use in words |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
 //! | `answer` | the answer of the figures to the plan's question, if they have one |
 //! | `known` | numbers of a ledger's check, where the store could be read |
@@ -91,6 +92,7 @@ mod peak;
 mod phase;
 pub mod promise;
 pub mod quantities;
+mod resource;
 pub mod samples;
 pub mod selection;
 mod shortfall;

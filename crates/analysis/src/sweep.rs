@@ -103,7 +103,7 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
     if single {
         overview = numbers(&rows).map(|x| {
             let values = cells.iter().map(|row| row.first()?.as_ref().map(|cell| cell.value)).collect();
-            chart("Throughput", row_label, x, vec![Line::new("median", values)])
+            Chart::of_points("Throughput", row_label, "1/s", x, vec![Line::new("median", values)])
         });
     } else if let Some(x) = numbers(&columns) {
         let line = |(row, cells): (&String, &Vec<Option<SweepCell>>)| {
@@ -114,10 +114,10 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
         let top = lines.iter().flat_map(|line| &line.values).flatten().copied().fold(0.0, f64::max);
         let alone = |line: &Line| {
             let median = Line { name: "median".to_string(), ..line.clone() };
-            Chart { top: Some(top), ..chart(&line.name, column_label, x.clone(), vec![median]) }
+            Chart { top: Some(top), ..Chart::of_points(&line.name, column_label, "1/s", x.clone(), vec![median]) }
         };
         multiples = lines.iter().map(alone).collect();
-        overview = Some(chart("Throughput", column_label, x, lines));
+        overview = Some(Chart::of_points("Throughput", column_label, "1/s", x, lines));
     }
     let clients_only = single && CLIENTS.contains(&row_label) && points.iter().all(|point| !point.open);
     SweepView {
@@ -133,18 +133,6 @@ fn sweep(name: String, phase: String, row_label: &str, column_label: &str, point
         chart: overview,
         multiples,
         scale: clients_only.then(|| scale(points)).flatten(),
-    }
-}
-
-fn chart(name: &str, x_name: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
-    Chart {
-        name: name.to_string(),
-        x_name: x_name.to_string(),
-        unit: "1/s".to_string(),
-        x,
-        points: (0..lines.len()).collect(),
-        lines,
-        ..Chart::default()
     }
 }
 
@@ -198,7 +186,7 @@ fn scale(points: &[Point]) -> Option<ScaleView> {
     if let Ok(fit) = &fit {
         lines.push(Line::new("fitted", x.iter().map(|n| Some(fit.at(*n))).collect()));
     }
-    let mut chart = chart("Scalability", "clients", x, lines);
+    let mut chart = Chart::of_points("Scalability", "clients", "1/s", x, lines);
     (chart.points, chart.marks) = (vec![0], marks);
     let sentence = match &fit {
         Ok(fit) => sentence(fit, at(&1.0), most),

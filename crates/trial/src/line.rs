@@ -100,7 +100,7 @@ pub fn search(
                 break;
             }
         };
-        let asked = line::asked_words(&rung);
+        let asked = rung.asked_words();
         let number = rung.ordinal + 1;
         let name = format!("{}, load step {number}: {asked} ({})", trial.store.label, rung.purpose.name());
         context.sinks.show(&Told::Next(name));
@@ -164,7 +164,7 @@ fn at(drive: &Drive, rung: &Rung, most_s: f64) -> Drive {
 
 /// Reports the result of the last rung: `  1,770/s held: 1,770/s done, p99 12.3 ms`.
 fn say_rung(context: &RunContext<'_>, view: &RungView) {
-    let mut text = format!("  {}", line::asked_words(&view.rung));
+    let mut text = format!("  {}", view.rung.asked_words());
     if view.state != RungState::Start {
         text.push_str(&format!(" {}", view.state.name().replace('_', " ")));
     }

@@ -1,6 +1,6 @@
 //! The result in words.
 
-use crate::line::goal_name;
+use crate::latency;
 use crate::number;
 
 use super::{AbMetricView, AbSpec, AbView, Decision};
@@ -79,7 +79,7 @@ fn compared(name: &str, b: &str, change: f64) -> String {
         "rate" => format!("{b} is {size} {}", if more { "faster" } else { "slower" }),
         "errors" => format!("{b} has {size} {} errors", if more { "more" } else { "fewer" }),
         "cpu" => format!("{b} takes {size} {} processor time for an operation", if more { "more" } else { "less" }),
-        _ => format!("{} of {b} is {size} {}", goal_name(name), if more { "longer" } else { "shorter" }),
+        _ => format!("{} of {b} is {size} {}", latency::written(name), if more { "longer" } else { "shorter" }),
     }
 }
 

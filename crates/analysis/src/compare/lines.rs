@@ -4,7 +4,7 @@ use plimsoll_record::data::{Goal, Run};
 
 use crate::line::lines;
 use crate::number;
-use crate::view::{AtRate, LineState, LineView};
+use crate::view::{LineState, LineView};
 
 use super::{Group, Matched, Metric, MetricValue, NoiseFloor};
 
@@ -63,8 +63,8 @@ fn goal_words(goal: &Goal) -> String {
 
 /// Returns the rate that is carried and the one that is not; `None` if they are not shown.
 fn seen(line: &LineView) -> Option<[f64; 2]> {
-    let rate = |one: &Option<AtRate>| one.as_ref().filter(|one| one.decided).map(|one| one.rate_per_s);
-    Some([rate(&line.result.held)?, rate(&line.result.failed)?])
+    let [held, failed] = line.result.shown();
+    Some([held?.rate_per_s, failed?.rate_per_s])
 }
 
 fn cell(line: &LineView) -> MetricValue {

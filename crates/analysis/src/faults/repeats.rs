@@ -20,9 +20,8 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
     }
     let several = groups.into_iter().filter(|(_, group)| group.len() > 1);
     let of_group = |((trial, phase, kind, fault), group): ((String, &str, FaultKind, &str), Vec<&FaultView>)| {
-        let open = |time: Option<f64>, is_open: bool| if is_open { Some(f64::INFINITY) } else { time };
-        let outages = group.iter().filter_map(|one| open(one.outage_s, one.outage_open));
-        let recovered = group.iter().filter_map(|one| open(one.recovered_s, one.recovered_open));
+        let outages = group.iter().filter_map(|one| one.whole_outage_s());
+        let recovered = group.iter().filter_map(|one| one.whole_recovery_s());
         let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
         let mut view = FaultRepeatsView {
             trial,

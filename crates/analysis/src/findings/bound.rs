@@ -11,8 +11,8 @@ use super::moments::SlowPhase;
 use super::network;
 use super::sentence::{Words, next_of_locks};
 use super::series;
-use crate::line::{self, ONE_CORE, Resource, SERVER_CPU, USED_UP};
 use crate::number;
+use crate::resource::{self, Resource, USED_UP};
 use crate::stat;
 use crate::view::FindingView;
 
@@ -127,20 +127,17 @@ fn resources(
     slices: &[&Slice<Distribution>],
     all: Vec<Vec<Option<f64>>>,
 ) -> Option<FindingView> {
-    let cores = line::processors(&run.series);
+    let cores = resource::processors(&run.series);
     let mut used: Vec<(Resource, Vec<Option<f64>>)> = Vec::new();
     for (series, values) in run.series.iter().zip(all) {
         // The time in which all tasks waited is a part of that in which some did.
         if series.source == "pressure" && series.name == "all" {
             continue;
         }
-        let Some(resource) = line::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
-        match used.iter_mut().find(|(known, _)| known.name == resource.name && known.unit == resource.unit) {
-            Some((_, sums)) => sums.iter_mut().zip(values).for_each(|(sum, value)| {
-                *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
-            }),
-            None => used.push((resource, values)),
-        }
+        let Some(resource) = resource::named(series, cores).filter(|one| one.capacity.is_some()) else { continue };
+        resource::add(&mut used, resource, values, |sum, value| {
+            *sum = sum.map_or(value, |sum| Some(sum + value.unwrap_or(0.0)));
+        });
     }
     let mut texts: Vec<String> = used.iter().filter_map(|(resource, values)| text(resource, values)).collect();
     texts.extend(generator(phase, slices));
@@ -168,19 +165,11 @@ fn less(run: &Run, phase: &SlowPhase<'_, '_>, what: &str) -> String {
     }
 }
 
-/// Describes the use of a resource, if it is used up.
+/// Describes the use of a resource by which the phase is bound.
 fn text(resource: &Resource, values: &[Option<f64>]) -> Option<String> {
     let used = series::middle(values)?;
-    let share = used / resource.capacity?;
-    let percent = number::with_unit(share * 100.0, "%");
-    match resource.waiting {
-        true if share >= WAITED => Some(format!("waiting for {} took {percent} of the time", resource.name)),
-        false if share >= USED_UP => Some(format!("{} was {percent} in use", resource.name)),
-        false if resource.name == SERVER_CPU && ONE_CORE.contains(&used) => {
-            Some(format!("the server used {} cores, as a single thread would", number::significant(used / 100.0)))
-        }
-        _ => None,
-    }
+    let is_bound = !resource.waiting || used >= WAITED * resource.capacity?;
+    resource.words(used).filter(|_| is_bound)
 }
 
 /// Describes the use of the processors by the generator's workers, if it is nearly all their time.

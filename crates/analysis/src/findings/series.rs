@@ -15,10 +15,10 @@ use plimsoll_record::data::{Run, Sample, Series, SeriesKind};
 use super::robust;
 use super::shift::{self, DEVIATION_MAX, HIGH};
 use crate::latency::Times;
-use crate::line;
 use crate::nodes::is_of_sampler;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::resource;
 use crate::stall;
 use crate::stat;
 
@@ -228,7 +228,7 @@ pub fn name(series: &Series) -> Option<String> {
         }),
         // Of what a store counts, more in a slow moment is no consequence of more operations.
         SeriesKind::Total if series.source == STORE => Some(format!("{}: {}", series.subject, series.spoken())),
-        SeriesKind::Level | SeriesKind::Total => line::waits_for(series),
+        SeriesKind::Level | SeriesKind::Total => resource::waits_for(series),
     }
 }
 
@@ -257,8 +257,7 @@ pub fn values(run: &Run, slices: &[&Slice<Distribution>], slice_ns: u64) -> Vec<
             let is_mean = run.series[position].kind != SeriesKind::Cycle;
             line[at] = line[at].map(|sum| if is_mean { sum / f64::from(count.max(1)) } else { sum });
             if let Some(times) = times[position].take() {
-                let ns = times.percentile("p99").unwrap_or_else(|_| times.max_ns());
-                line[at] = Some(ns as f64 / 1e6);
+                line[at] = Some(times.slowest_ns() as f64 / 1e6);
             }
         }
     }

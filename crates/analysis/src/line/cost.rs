@@ -2,11 +2,12 @@
 //! rates.
 
 use crate::number;
+use crate::resource::SERVER_CPU;
 use crate::stat;
 use crate::view::CpuSpread;
 
 use super::estimate::is_within;
-use super::explain::{SERVER_CPU, middle};
+use super::explain::middle;
 use super::{LineSpec, LoadStep, Purpose, Resource};
 
 /// Distance from the line, as a share, within which operations cost what they cost at the line.

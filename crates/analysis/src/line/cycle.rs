@@ -35,7 +35,7 @@ fn seen_s(steps: &[LoadStep], rate: f64, by_work: bool) -> Option<f64> {
     let (mut time_s, mut n) = (0.0, 0.0);
     for step in steps.iter().filter(|step| step.cycles_ended() >= 1.0).filter(is_like) {
         // The counters are read from before the warm-up on.
-        time_s += (step.rung.warmup_s + step.rung.seconds) * if by_work { step.rate_per_s / rate } else { 1.0 };
+        time_s += step.rung.total_s() * if by_work { step.rate_per_s / rate } else { 1.0 };
         n += step.cycles.iter().map(|(_, n)| *n).fold(0.0, f64::max);
     }
     (n > 0.0).then(|| time_s / n)

@@ -42,16 +42,13 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     // Where work brings cycles on, what a store says of them depends on the rate.
     let said = |step: &LoadStep| step.cycle_words.clone();
     let cycle_words = at_held().rev().find_map(said).or_else(|| steps.iter().find_map(said));
-    let start = steps.iter().find(|step| step.rung.purpose == Purpose::Start);
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
     let spread = cost::spread(spec, steps);
     let mut result = LineResult {
         state: state(spec, &table, (held, failed), &ending),
         ending,
         rate_per_s: held_per_s.filter(|_| held.is_some_and(|one| one.decided)),
-        between: held.zip(failed).and_then(|(low, high)| {
-            together(table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high))
-        }),
+        between: held_per_s.zip(failed_per_s).and_then(|(low, high)| together(table.between(low, high))),
         broken: failed_per_s.and_then(|rate| broken(steps, rate)),
         causes: failed_per_s.map_or(Vec::new(), |failed| explain::causes(steps, held_per_s, failed)),
         beyond,
@@ -59,7 +56,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         cycles: cycles(steps, [held_per_s, failed_per_s]),
         cycles_held,
         cycle_words: cycle_words.filter(|_| cycles_held == 0.0 && held.is_some()),
-        closed_loop_per_s: start.map(|step| step.rate_per_s),
+        closed_loop_per_s: steps.iter().find(|step| step.rung.purpose == Purpose::Start).map(|step| step.rate_per_s),
         server_cpu_per_op_s: held_per_s.and_then(|line| cost::server_cpu_per_op_s(steps, line)),
         unequal_words: spread.as_ref().and_then(|spread| cost::words(spread, spec.precision)),
         server_cpu_spread: spread,
@@ -98,7 +95,10 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
             "{STEPS_MAX} load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
              further from what the machine does by itself"
         )),
-        Ending::Found | Ending::TimeUp => LineState::Undecided(open(spec, table, (held, failed)) + &coarser()),
+        Ending::Found | Ending::TimeUp => {
+            let mixed = both.and_then(|(low, high)| mixed(spec, table, low, high));
+            LineState::Undecided(mixed.unwrap_or_else(|| open(spec, table, (held, failed))) + &coarser())
+        }
     }
 }
 
@@ -106,12 +106,10 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
 fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String {
     let from = held.map_or(0.0, |one| one.rate_per_s);
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
-    if let Some(words) = held.zip(failed).and_then(|(low, high)| mixed(spec, table, low, high)) {
-        return words;
-    }
+    let mut each = held.into_iter().chain(failed).chain(table.between(from, to));
     let why = match (held, failed) {
         (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
-        _ if table.between(from, to).any(|one| one.held > 0 && one.failed > 0) => {
+        _ if each.any(|one| one.held > 0 && one.failed > 0) => {
             "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
              itself, or a longer --budget"
         }
@@ -136,14 +134,10 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
     why.to_owned()
 }
 
-/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless both are decided,
-/// and between them goals broke at a rate and held at the same or a higher one.
+/// Describes the rates between two decided ones at which load steps differ, and the remedy. `None` unless goals broke
+/// at one of them and held at the same or a higher one.
 fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Option<String> {
-    if !low.decided || !high.decided {
-        return None;
-    }
-    let between = table.between(low.rate_per_s, high.rate_per_s).filter(|one| *one != low && *one != high);
-    let between: Vec<&AtRate> = between.collect();
+    let between: Vec<&AtRate> = table.between(low.rate_per_s, high.rate_per_s).collect();
     let (first, last) = (between.iter().position(|one| one.failed > 0)?, between.iter().rposition(|one| one.held > 0)?);
     let mut listed = between.get(first..=last).filter(|those| !those.is_empty())?.to_vec();
     let example = if listed.len() > RATES_MAX { "for example " } else { "" };
@@ -156,7 +150,12 @@ fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Opt
     let apart = number::significant(100.0 * (high.rate_per_s / low.rate_per_s - 1.0));
     let precision = number::significant(100.0 * spec.precision);
     let more = |n| number::plural(n, "more load step that agrees", "more load steps that agree");
-    let more = table.fewest(spec.precision).map_or(String::new(), |n| format!(", or at least {}", more(n)));
+    let left = |rate: f64, carried: bool| match table.is_contradicted(rate, carried) {
+        true => f64::INFINITY,
+        false => table.at(rate).left(carried) as f64,
+    };
+    let fewest = table.cheapest(spec.precision, |rate| rate, left);
+    let more = fewest.map_or(String::new(), |(.., n)| format!(", or at least {}", more(n as u64)));
     Some(format!(
         "these two rates are {apart} % apart, more than the precision of {precision} %, and load steps between them \
          differ ({example}{listed} held); what decides it is a quieter machine, a goal further from what the machine does \
@@ -178,9 +177,7 @@ fn cycles(steps: &[LoadStep], deciding: [Option<f64>; 2]) -> Option<Vec<(String,
 fn broken(steps: &[LoadStep], rate: f64) -> Option<Broken> {
     let is_broken = |step: &&LoadStep| step.is_at(rate) && step.state() == RungState::Failed;
     let at: Vec<&LoadStep> = steps.iter().filter(is_broken).collect();
-    let median = |of: &dyn Fn(&LoadStep) -> Option<f64>| {
-        stat::median(&at.iter().filter_map(|step| of(step)).collect::<Vec<f64>>())
-    };
+    let median = |of: &dyn Fn(&LoadStep) -> Option<f64>| stat::median_of(at.iter().filter_map(|step| of(step)));
     let goals = at.first()?.goals.iter().enumerate().filter_map(|(position, goal)| {
         let ratio = median(&|step| step.goals.get(position)?.ratio())?;
         let got = median(&|step| step.goals.get(position)?.value)?;

@@ -1,10 +1,10 @@
 //! Checks if a goal is finer than the machine: it stands still for longer than the limit, for more of the time than
 //! the goal allows operations above it.
 
-use plimsoll_core::study;
+use plimsoll_core::quantity::Percentile;
 use plimsoll_record::data::{Goal, GoalKind};
 
-use crate::latency::PERCENTILES;
+use crate::latency::SHOWN;
 use crate::number;
 
 /// Limits that are proposed, in nanoseconds.
@@ -27,11 +27,10 @@ pub fn finer_than_machine(goals: &[Goal], share_above: &dyn Fn(u64) -> f64) -> O
     let (name, limit) = (goal.name(), number::with_unit(goal.limit, &goal.unit));
     let can_limit = LIMITS_NS.into_iter().find(|ns| *ns > goal.limit && !is_finer(*ns, share));
     let can_limit = can_limit.map(|ns| format!("{name} ≤ {}", number::with_unit(ns, "ns")));
-    let mut percentiles = PERCENTILES.iter().rev().map(|(name, one_in)| (name, 1.0 / *one_in as f64));
-    let can_percentile = percentiles.find(|(_, other)| *other > share && !is_finer(goal.limit, *other));
-    let can_percentile = can_percentile.and_then(|(other, _)| GoalKind::named(other));
-    let can_percentile = can_percentile.map(|what| format!("{} ≤ {limit}", study::goal_name(what, goal.of.as_deref())));
-    let can: Vec<String> = can_limit.into_iter().chain(can_percentile).collect();
+    let mut percentiles = SHOWN.iter().rev().filter_map(|name| Percentile::named(name));
+    let can = percentiles.find(|one| one.share_above() > share && !is_finer(goal.limit, one.share_above()));
+    let can = can.map(|one| format!("{} ≤ {limit}", Goal { what: GoalKind::Percentile(one), ..goal.clone() }.name()));
+    let can: Vec<String> = can_limit.into_iter().chain(can).collect();
     let can = if can.is_empty() { "no other goal can".to_string() } else { format!("{} can", can.join(" or ")) };
     Some(format!(
         "this machine pauses for more than {limit} in {} of the time: {name} ≤ {limit} cannot be decided here as it is \

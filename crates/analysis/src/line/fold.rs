@@ -2,13 +2,13 @@
 
 use plimsoll_record::data::{PhaseState, Run, RunState, Sample, Series, Trial};
 
-use crate::latency::{self, Times};
+use crate::latency;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{Chart, Line, LineResult, LineState, LineView, Mark, RungState, RungView};
+use crate::view::{AtRate, Chart, Line, LineResult, LineState, LineView, Mark, RungState, RungView};
 
-use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, goal_name, through};
+use super::{Ending, LineSearch, LineSpec, LoadStep, Next, Rung, through};
 
 /// The search on one store, up to the last rung.
 #[derive(Debug)]
@@ -49,7 +49,19 @@ impl LineFold {
             let started_ns = self.before_ns.replace(phase.end.end_ns).unwrap_or(phase.header.start_ns);
             let took_s = phase.end.end_ns.saturating_sub(started_ns) as f64 / 1e9;
             let step = LoadStep { rung, took_s, ..LoadStep::of(&self.search.spec, &facts, samples, series) };
-            self.rungs.push(view(&step, &facts.waited(None)));
+            let (state, void, waited) = (step.state(), step.void.as_ref(), facts.waited(None));
+            let held = state == RungState::Held;
+            self.rungs.push(RungView {
+                rung: step.rung.clone(),
+                state,
+                reason: void.filter(|_| !held).or(step.failed.as_ref()).cloned(),
+                note: void.filter(|_| held && !step.is_taken()).map(|why| late(why, step.unsent_share)),
+                cycles: step.cycles_ended(),
+                rate_per_s: step.rate_per_s,
+                goals: step.goals.clone(),
+                percentiles_ns: latency::SHOWN.iter().map(|name| waited.percentile(name).ok()).collect(),
+                n: waited.len(),
+            });
             self.is_watched |= phase.slices.iter().any(|slice| slice.watched.is_some());
             self.search.take(step);
         }
@@ -82,9 +94,9 @@ impl LineFold {
         let unequal = result.unequal_words.as_ref().filter(|_| !matches!(result.state, LineState::Undecided(_)));
         notes.extend(unequal.map(|words| format!("{}.", number::capital(words))));
         notes.extend(result.rate_per_s.and_then(|carries| through::words(self.search.steps(), carries)));
-        let ends = [(&result.held, "carries"), (&result.failed, "gives way")].into_iter();
-        let shown = ends.filter_map(|(one, name)| Some((one.as_ref().filter(|one| one.decided)?, name)));
-        let marks: Vec<Mark> = shown.map(|(one, name)| Mark { x: one.rate_per_s, name: name.to_string() }).collect();
+        let ends = result.shown().into_iter().zip(["carries", "gives way"]);
+        let mark = |(one, name): (Option<&AtRate>, &str)| Some(Mark { x: one?.rate_per_s, name: name.to_string() });
+        let marks: Vec<Mark> = ends.filter_map(mark).collect();
         let (done, latency) = charts(&self.rungs, &marks);
         LineView { store: self.store, result, done, latency, notes, rungs: self.rungs }
     }
@@ -114,39 +126,16 @@ fn charts(rungs: &[RungView], marks: &[Mark]) -> (Chart, Chart) {
         Line::new(name, asked_per_s.iter().map(median_at).collect())
     };
     let chart = |name: &str, unit: &str, lines: Vec<Line>| Chart {
-        name: name.to_string(),
-        x_name: "Asked for".to_string(),
         x_unit: "1/s".to_string(),
-        unit: unit.to_string(),
         logarithmic: unit == "s",
-        x: asked_per_s.clone(),
-        points: (0..lines.len()).collect(),
-        lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
         marks: marks.to_vec(),
-        ..Chart::default()
+        ..Chart::of_points(name, "Asked for", unit, asked_per_s.clone(), lines)
     };
     let seconds = |one: &RungView, at: usize| one.percentiles_ns.get(at)?.map(|ns| ns as f64 / 1e9);
     let shown = latency::SHOWN.iter().enumerate();
-    let times = shown.map(|(at, name)| line(&goal_name(name), &|one| seconds(one, at))).collect();
+    let times = shown.map(|(at, name)| line(&latency::written(name), &|one| seconds(one, at))).collect();
     let done = vec![line("done", &|one| Some(one.rate_per_s))];
     (chart("Done", "1/s", done), chart("Response time", "s", times))
-}
-
-fn view(step: &LoadStep, waited: &Times) -> RungView {
-    let state = step.state();
-    let held = state == RungState::Held;
-    let void = step.void.as_ref();
-    RungView {
-        rung: step.rung.clone(),
-        state,
-        reason: void.filter(|_| !held).or(step.failed.as_ref()).cloned(),
-        note: void.filter(|_| held && !step.is_taken()).map(|why| late(why, step.unsent_share)),
-        cycles: step.cycles_ended(),
-        rate_per_s: step.rate_per_s,
-        goals: step.goals.clone(),
-        percentiles_ns: latency::SHOWN.iter().map(|name| waited.percentile(name).ok()).collect(),
-        n: waited.len(),
-    }
 }
 
 /// Describes the time that other programs had the processors: what load steps are not judged on, and those that are.
@@ -207,15 +196,9 @@ fn notes(rungs: &[RungView]) -> Vec<String> {
 /// offered.
 fn late(why: &str, unsent_share: f64) -> String {
     let how = why.split("; ").next().unwrap_or(why);
-    let how = how.split_once(": ").map_or(how, |(_, how)| how);
     let all_the_same = "The goals held all the same, and lateness makes response times longer, never shorter.";
     match number::with_unit(unsent_share * 100.0, "%") {
         share if unsent_share > 0.0 => format!("{how}. {all_the_same} {share} of the due operations were not sent."),
         _ => format!("{how}. {all_the_same}"),
     }
-}
-
-/// `1,770/s`, or that it goes as fast as it can.
-pub fn asked_words(rung: &Rung) -> String {
-    rung.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
 }

@@ -12,7 +12,7 @@ use crate::view::{FaultView, RungState};
 use crate::warning::worst_lag_ns;
 
 use super::taken::taken;
-use super::{GoalSeen, LineSpec, Rung};
+use super::{GoalSeen, LineSpec, Resource, Rung};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
@@ -21,23 +21,6 @@ const UNSENT_MAX_S: f64 = 0.1;
 
 /// Lateness of the generator from which on what was due is sent as a burst: refusals of it are no evidence.
 const BURST_NS: u64 = 100_000_000;
-
-/// A sampled resource during a load step.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Resource {
-    /// Name in a sentence: `the server's CPU`.
-    pub name: String,
-    /// Unit of the values.
-    pub unit: String,
-    /// The most there is of it, in `unit`; `None` where that is not known.
-    pub capacity: Option<f64>,
-    /// True for the share of time in which a task had to wait for it.
-    pub waiting: bool,
-    /// Values, one for each sample.
-    pub values: Vec<f64>,
-    /// Waiting times of the slowest 1 % (or the slowest) of the same second, if known: one for each value.
-    pub waits_s: Vec<Option<f64>>,
-}
 
 /// Load step that was driven, with its result.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -100,15 +83,14 @@ impl LoadStep {
         let cycles = end.results.iter().filter(|result| result.name == ResultName::Cycles);
         let spans = taken(samples, series, end.end_ns);
         let faults = faults::of_phase(facts);
+        let overlap =
+            |slice: &Slice<Distribution>, (from, until): &(u64, u64)| slice.start_ns < *until && *from < slice.end_ns;
         // While a fault is in effect its own goals judge.
-        let is_faulted = |slice: &Slice<Distribution>| {
-            faults.iter().any(|one| slice.start_ns < one.effect_ns.1 && slice.end_ns > one.effect_ns.0)
-        };
+        let is_faulted = |slice: &Slice<Distribution>| faults.iter().any(|one| overlap(slice, &one.effect_ns));
         let counted = facts.phase.slices.iter().filter(|slice| !facts.is_warmup(slice) && !is_faulted(slice));
         let counted: Vec<_> = counted.collect();
         let is_taken = |part: &&[&Slice<Distribution>]| {
-            let (start_ns, end_ns) = part.first().map_or((0, 0), |slice| (slice.start_ns, slice.end_ns));
-            spans.iter().flatten().any(|(from, until)| *from < end_ns && start_ns < *until)
+            part.first().is_some_and(|slice| spans.iter().flatten().any(|span| overlap(slice, span)))
         };
         let ends_taken = parts(&counted).last().is_some_and(|part| is_taken(&part));
         let (taken, free): (Vec<_>, Vec<_>) = parts(&counted).partition(is_taken);
@@ -117,15 +99,13 @@ impl LoadStep {
             format!("other programs or the hypervisor used the processors in {taken_n} of {n} slices, or the queue from them was worked off")
         });
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
-        let of_faults = !spec.faults.is_empty() && rate_asked(facts);
-        let goals = spec.goals.iter();
-        let goals = goals.filter(|goal| goal.what.is_searchable() || of_faults && goal.what.is_of_faults());
-        let goals = goals.map(|goal| match goal.what.is_of_faults() {
-            true => after_faults(&faults, goal),
-            false => seen(facts, &judged, goal),
-        });
-        let goals: Vec<GoalSeen> = goals.collect();
-        let unrecovered = faults.iter().filter(|one| one.recovered_open).map(|one| one.observed_s);
+        // A closed loop has no faults.
+        let of_faults = !spec.faults.is_empty() && facts.phase.header.rate_per_s.is_some();
+        let measured = |goal: &Goal| match goal.what.is_of_faults() {
+            true => of_faults.then(|| after_faults(&faults, goal)),
+            false => goal.what.is_searchable().then(|| seen(facts, &judged, goal)),
+        };
+        let goals: Vec<GoalSeen> = spec.goals.iter().filter_map(measured).collect();
         let has_errors = goals.iter().any(|one| one.what == GoalKind::Errors && one.ratio() > Some(1.0));
         let lag_ns = worst_lag_ns(facts).filter(|lag_ns| has_errors && *lag_ns > BURST_NS);
         let burst = lag_ns.map(|lag_ns| {
@@ -144,10 +124,10 @@ impl LoadStep {
             taken_s: taken_n as f64 * facts.counted_s / n.max(1) as f64,
             beside_others: spans.is_none(),
             failed,
-            outages_s: faults.iter().filter_map(outage_s).collect(),
-            recoveries_s: faults.iter().filter_map(recovery_s).collect(),
+            outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
+            recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
             lacks_faults: of_faults && lacks_faults(spec, &faults),
-            unrecovered_s: unrecovered.max_by(f64::total_cmp),
+            unrecovered_s: faults::unrecovered_s(&faults),
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
             cycle_s: result(ResultName::CycleSeconds),
@@ -213,43 +193,21 @@ impl LoadStep {
     }
 }
 
-/// Returns true for a load step at a rate: one without has no faults.
-fn rate_asked(facts: &PhaseFacts<'_>) -> bool {
-    facts.phase.header.rate_per_s.is_some()
-}
-
-/// Returns the time without an answer after a fault, infinite if it did not end.
-fn outage_s(fault: &FaultView) -> Option<f64> {
-    if fault.outage_open { Some(f64::INFINITY) } else { fault.outage_s }
-}
-
-/// Returns the time until throughput was back after a fault, infinite if it did not come back; `None` if not known.
-fn recovery_s(fault: &FaultView) -> Option<f64> {
-    fault.recovered_s.or(fault.recovered_open.then_some(f64::INFINITY))
-}
-
 /// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
 fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
-    let is_seen = |one: &FaultView| one.taken_s.is_some() && (one.recovered_s.is_some() || one.recovered_open);
+    let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
     let is_of = |one: &&FaultView, name: &str| plimsoll_record::data::fault_name(&one.fault) == name;
     spec.faults.iter().any(|name| !faults.iter().filter(|one| is_of(one, name)).any(is_seen))
 }
 
 /// Measures a goal on faults.
 fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
-    let n = faults.len() as u64;
-    let longest = |times: Vec<Option<f64>>| match times.into_iter().collect::<Option<Vec<f64>>>() {
-        Some(times) => times.into_iter().max_by(f64::total_cmp).ok_or_else(|| "no fault took effect".to_owned()),
-        None => Err("what the faults cost was not counted".to_owned()),
-    };
-    let seconds = match goal.what {
-        GoalKind::Outage => longest(faults.iter().map(|one| one.outage_s).collect()),
-        // A time that did not end was at least that long.
-        _ => {
-            longest(faults.iter().map(|one| one.recovered_s.or(one.recovered_open.then_some(one.observed_s))).collect())
-        }
-    };
-    GoalSeen::new(goal, seconds.map(|seconds| seconds * 1e9), n)
+    // A time that did not end was at least that long.
+    let time_s = |one: &FaultView| if goal.what == GoalKind::Outage { one.outage_s } else { one.least_recovery_s() };
+    let times_s = faults.iter().map(time_s).collect::<Option<Vec<f64>>>();
+    let times_s = times_s.ok_or("what the faults cost was not counted");
+    let longest_s = times_s.and_then(|all| all.into_iter().max_by(f64::total_cmp).ok_or("no fault took effect"));
+    GoalSeen::new(goal, longest_s.map(|longest_s| longest_s * 1e9).map_err(str::to_owned), faults.len() as u64)
 }
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.

@@ -30,14 +30,13 @@ mod through;
 
 pub use plimsoll_record::data::{LineSpec, Purpose};
 
+pub use crate::resource::Resource;
 use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState, Rung};
 
-pub(crate) use explain::{ONE_CORE, SERVER_CPU, USED_UP, named, processors, waits_for};
 pub use finer::finer_than_machine;
-pub use fold::{LineFold, asked_words, lines};
-pub use load_step::{LoadStep, Resource};
+pub use fold::{LineFold, lines};
+pub use load_step::LoadStep;
 pub use search::LineSearch;
-pub use sentence::goal_name;
 pub(crate) use sentence::{of_all, of_store};
 
 /// Next action of a search.

@@ -101,7 +101,7 @@ impl LineSearch {
         if rung.seconds + beside_s <= self.left_s() + 1e-6 {
             return Ok(rung);
         }
-        let all_s = self.left_s() + self.spent_s();
+        let all_s = self.all_s();
         let nothing_is_known = StepTable::of(&self.steps).shown().0.is_none();
         match rung.rate_per_s.and_then(|rate| Some((rate, self.longest_goal(rate)?))) {
             Some((rate, (goal, needed_s))) if nothing_is_known && needed_s + beside_s > all_s => {
@@ -169,12 +169,18 @@ impl LineSearch {
         }
         let (held_per_s, failed_per_s) = (held.rate_per_s, failed.rate_per_s);
         let saw_whole = || self.steps.iter().any(|step| step.rung.purpose == Purpose::Cycle);
-        Ok(match is_near(held, failed) {
-            false => ((held_per_s * failed_per_s).sqrt(), Purpose::Bisect),
-            // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
-            true if !saw_whole() && self.lacks_cycle(held_per_s) => (held_per_s, Purpose::Cycle),
-            true => (self.deciding(table, (held_per_s, failed_per_s)), Purpose::Decide),
-        })
+        if !is_near(held, failed) {
+            return Ok(((held_per_s * failed_per_s).sqrt(), Purpose::Bisect));
+        }
+        // If goals break in a cycle, most of what was seen without one says nothing: that is seen early.
+        if !saw_whole() && self.lacks_cycle(held_per_s) {
+            return Ok((held_per_s, Purpose::Cycle));
+        }
+        // The two that probably take the fewest load steps, or two that contradict each other.
+        let left = |rate: f64, carried: bool| table.steps_left(rate, carried);
+        let best = table.cheapest(self.spec.precision, |rate| self.bounded(rate), left);
+        let pair = best.map(|(low, high, _)| (low, high)).or(table.contradiction());
+        Ok((table.in_turn(pair.unwrap_or((held_per_s, failed_per_s))), Purpose::Decide))
     }
 
     /// Returns what is driven when the line is known and there is time: a rung through a cycle, one far beyond, and
@@ -187,42 +193,34 @@ impl LineSearch {
         // Something else on the machine may have been in the way once.
         let is_tried = self.steps.iter().filter(|step| step.rung.purpose == Purpose::Beyond).count() >= 2;
         let is_due = !is_tried && beyond >= FAR_BEYOND * gives_way && farthest(&self.steps, Some(gives_way)).is_none();
-        let is_next = is_due && self.in_time(self.rung(Some(beyond), Purpose::Beyond)).is_ok();
-        if is_next {
-            return Ok((beyond, Purpose::Beyond));
-        }
-        let mut shares = through::missing(&self.spec, &self.steps, carries).map(|rate| self.bounded(rate));
-        let share = shares.find(|rate| self.in_time(self.rung(Some(*rate), Purpose::Share)).is_ok());
-        share.map(|rate| (rate, Purpose::Share)).ok_or(Ending::Found)
-    }
-
-    /// Returns the rate to drive for a decision: one of the two, as near to each other as asked, that probably take the
-    /// fewest load steps. Without such a pair, one of two that contradict each other, or of those `around` the line.
-    fn deciding(&self, table: &StepTable, around: (f64, f64)) -> f64 {
-        let left = |rate: f64, carried: bool| table.steps_left(rate, carried);
-        let best = table.cheapest(self.spec.precision, |rate| self.bounded(rate), left);
-        table.in_turn(best.map(|(low, high, _)| (low, high)).or(table.contradiction()).unwrap_or(around))
+        let shares = through::missing(&self.spec, &self.steps, carries);
+        let shares = shares.map(|rate| (self.bounded(rate), Purpose::Share));
+        let mut wanted = is_due.then_some((beyond, Purpose::Beyond)).into_iter().chain(shares);
+        wanted.find(|one| self.in_time(self.rung(Some(one.0), one.1)).is_ok()).ok_or(Ending::Found)
     }
 
     /// Returns true if `rate` still needs a rung through a whole cycle, and there is time for one.
     fn lacks_cycle(&self, rate: f64) -> bool {
-        cycle::whole_s(&self.spec, &self.steps, rate).is_some_and(|whole_s| {
-            let is_whole =
-                |step: &LoadStep| step.cycles_ended() >= 1.0 || step.rung.warmup_s + step.rung.seconds > whole_s - 0.2;
-            let mut said = self.steps.iter().filter(|step| step.is_at(rate) && step.worst_ratio().is_some());
-            !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
-        })
+        let Some(whole_s) = cycle::whole_s(&self.spec, &self.steps, rate) else { return false };
+        let is_whole = |step: &LoadStep| step.cycles_ended() >= 1.0 || step.rung.total_s() > whole_s - 0.2;
+        let mut said = self.steps.iter().filter(|step| step.is_at(rate) && step.worst_ratio().is_some());
+        !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
     }
 
-    /// Time that is left of the budget. A thorough search takes what a rung through a cycle needs, and more where
-    /// it turns out that only such rungs count.
-    fn left_s(&self) -> f64 {
+    /// Time of the whole search. A thorough search takes what a rung through a cycle needs, and more where it turns out
+    /// that only such rungs count.
+    fn all_s(&self) -> f64 {
         let reached = self.steps.iter().map(|step| step.rate_per_s).fold(0.0, f64::max);
         let held = StepTable::of(&self.steps).around().0.map_or(reached, |held| held.rate_per_s);
         let whole_s = cycle::whole_s(&self.spec, &self.steps, held).filter(|_| self.spec.thorough);
         let rungs = if cycle::matters(&self.steps) { WHOLE_RUNGS } else { 2.0 };
         let least_s = whole_s.map_or(0.0, |whole_s| BESIDE_CYCLES_S + rungs * whole_s);
-        self.spec.budget_s.max(least_s) - self.spent_s()
+        self.spec.budget_s.max(least_s)
+    }
+
+    /// Time that is left of it.
+    fn left_s(&self) -> f64 {
+        self.all_s() - self.steps.iter().map(|step| step.took_s).sum::<f64>()
     }
 
     /// Returns `rate` with four significant digits, since a plan should not read 41,237.918273 ops/s, within its bounds.
@@ -231,13 +229,9 @@ impl LineSearch {
         ((rate / digit).round() * digit).min(self.spec.rate_max_per_s).max(self.spec.rate_min_per_s)
     }
 
-    fn spent_s(&self) -> f64 {
-        self.steps.iter().map(|step| step.took_s).sum()
-    }
-
     /// Returns the time of a rung besides warm-up and the time that counts: the mean of the rungs so far.
     fn beside_s(&self) -> f64 {
-        let beside = |step: &LoadStep| (step.took_s - (step.rung.warmup_s + step.rung.seconds)).max(0.0);
+        let beside = |step: &LoadStep| (step.took_s - step.rung.total_s()).max(0.0);
         let seen: Vec<f64> = self.steps.iter().map(beside).collect();
         if seen.is_empty() { BESIDE_S } else { stat::mean(&seen) }
     }
@@ -247,18 +241,17 @@ impl LineSearch {
         let (spec, steps) = (&self.spec, &self.steps);
         let is_whole = purpose == Purpose::Cycle || purpose != Purpose::Beyond && cycle::matters(steps);
         let whole_s = rate_per_s.filter(|_| is_whole).and_then(|rate| cycle::whole_s(spec, steps, rate)).unwrap_or(0.0);
-        // Shorter it would say nothing: where that is too long for what is left, time is up.
-        let needed_s = rate_per_s.and_then(|rate| self.longest_goal(rate)).map_or(0.0, |(_, needed_s)| needed_s);
-        let seconds = (self.spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
-        // A closed loop has no faults.
-        let seconds = if rate_per_s.is_some() { seconds.max(self.spec.rung_min_s) } else { seconds };
-        let warmup_s = match self.spec.warmup_s {
+        // Shorter it would say nothing: where that is too long for what is left, time is up. A closed loop has no faults.
+        let of_goals_s = |rate| self.longest_goal(rate).map_or(0.0, |(_, needed_s)| needed_s);
+        let needed_s = rate_per_s.map_or(0.0, |rate| of_goals_s(rate).max(spec.rung_min_s));
+        let seconds = (spec.budget_s * RUNG_SHARE).clamp(RUNG_S.0, RUNG_S.1).max(needed_s);
+        let warmup_s = match spec.warmup_s {
             Some(warmup_s) => warmup_s,
-            None if self.steps.is_empty() => WARMUP_S.1,
+            None if steps.is_empty() => WARMUP_S.1,
             None => (WARMUP_SHARE * seconds.max(whole_s)).clamp(WARMUP_S.0, WARMUP_S.1),
         };
         let seconds = (seconds.max(whole_s - warmup_s) * 10.0).ceil() / 10.0;
-        Rung { ordinal: self.steps.len() as u32, rate_per_s, purpose, warmup_s, seconds }
+        Rung { ordinal: steps.len() as u32, rate_per_s, purpose, warmup_s, seconds }
     }
 
     /// The percentile that takes longest to measure at `rate`, and the seconds in which it has the samples that it needs,

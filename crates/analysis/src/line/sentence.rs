@@ -1,7 +1,6 @@
 //! The result in words.
 
-use plimsoll_core::quantity::Percentile;
-
+use crate::latency;
 use crate::number;
 use crate::view::{AtRate, LineView};
 
@@ -21,27 +20,23 @@ pub(crate) fn of_store(line: &LineView) -> String {
 /// the goal that breaks there, the cause, and the behaviour beyond. The sentence names the `store`, if it is given.
 pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
-    match (&result.ending, &result.held, &result.failed) {
-        (Ending::Failed(why), Some(held), Some(failed)) if held.decided && failed.decided => {
-            let (held, failed) = (stated(held, true, result), stated(failed, false, result));
+    let [held, failed] = result.shown();
+    let stated = [held.map(|one| stated(one, true, result)), failed.map(|one| stated(one, false, result))];
+    match (&result.ending, &stated, &result.held, &result.failed) {
+        (Ending::Failed(why), [Some(held), Some(failed)], ..) => {
             format!("{ended}: {why}; until then it {held}; it {failed}.")
         }
-        (Ending::Failed(why), Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
+        (Ending::Failed(why), _, Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
-        (Ending::NoFailure, Some(held), _) => {
-            let (rate, steps) = (op_per_s(held), in_steps(held.held, held));
-            let (through, outages) = (through(result), outages(result));
-            let text = format!("carries at least {rate}{through}, the most that was tried: held in {steps}{outages}.");
-            begin(store, &text)
-        }
-        (Ending::NoPass, _, Some(failed)) => {
-            let (rate, steps) = (op_per_s(failed), in_steps(failed.failed, failed));
+        (Ending::NoFailure, [Some(held), _], ..) => begin(store, &format!("{held}.")),
+        (Ending::NoPass, .., Some(failed)) => {
+            let (rate, steps) = (op_per_s(failed), in_steps(failed, false));
             begin(store, &format!("does not keep its goals even at {rate}: {}; failed in {steps}.", breaks(result)))
         }
-        (_, Some(held), Some(failed)) if result.state == LineState::Decided => {
-            begin(store, &found(result, held, failed))
+        (_, [Some(held), Some(failed)], ..) if result.state == LineState::Decided => {
+            begin(store, &format!("{held}; {failed}, {}.", at_line(result)))
         }
-        _ => undecided(result, store),
+        _ => undecided(result, &stated, store),
     }
 }
 
@@ -54,8 +49,9 @@ fn op_per_s(one: &AtRate) -> String {
     format!("{} ops/s", number::significant(one.rate_per_s))
 }
 
-/// `5 of 5 load steps of 6.00 s`.
-fn in_steps(n: u64, of: &AtRate) -> String {
+/// `5 of 5 load steps of 6.00 s`: those that held, or those that failed.
+fn in_steps(of: &AtRate, held: bool) -> String {
+    let n = if held { of.held } else { of.failed };
     let longer = if of.seconds_max > of.seconds * 1.05 { " or longer" } else { "" };
     let steps = number::plural(of.steps(), "load step", "load steps");
     format!("{n} of {steps} of {}{longer}", number::seconds(of.seconds))
@@ -63,22 +59,21 @@ fn in_steps(n: u64, of: &AtRate) -> String {
 
 /// `goals held at 24,000 ops/s in 4 of 5 load steps of 6.00 s`, or `goals broke at …`.
 fn goals(one: &AtRate, held: bool) -> String {
-    let (what, n) = if held { ("held", one.held) } else { ("broke", one.failed) };
-    format!("goals {what} at {} in {}", op_per_s(one), in_steps(n, one))
+    format!("goals {} at {} in {}", if held { "held" } else { "broke" }, op_per_s(one), in_steps(one, held))
 }
 
-/// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`.
+/// `carries 24,000 ops/s: held in 5 of 5 load steps of 6.00 s`, or `gives way at 27,000 ops/s: failed in …`. With faults
+/// `carries 24,000 ops/s through kill primary: …`.
 fn stated(one: &AtRate, carried: bool, result: &LineResult) -> String {
-    if carried {
-        let (rate, steps) = (op_per_s(one), in_steps(one.held, one));
-        return format!("carries {rate}{}: held in {steps}{}", through(result), outages(result));
+    let (rate, steps) = (op_per_s(one), in_steps(one, carried));
+    if !carried {
+        return format!("gives way at {rate}: failed in {steps}");
     }
-    format!("gives way at {}: failed in {}", op_per_s(one), in_steps(one.failed, one))
-}
-
-/// ` through kill primary`; nothing for a search without faults.
-fn through(result: &LineResult) -> String {
-    if result.through.is_empty() { String::new() } else { format!(" through {}", number::list(&result.through)) }
+    let is_most = result.ending == Ending::NoFailure;
+    let (least, most) = if is_most { ("at least ", ", the most that was tried") } else { ("", "") };
+    let through = if result.through.is_empty() { "" } else { " through " };
+    let (faults, outages) = (number::list(&result.through), outages(result));
+    format!("carries {least}{rate}{through}{faults}{most}: held in {steps}{outages}")
 }
 
 /// `, no answer for 3.10 s (2.80 s to 3.60 s)`; nothing without faults.
@@ -96,7 +91,8 @@ fn outages(result: &LineResult) -> String {
     }
 }
 
-fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
+/// `p99 passes 20.0 ms (48.0 ms); what changed with it: …; asked for more, …`.
+fn at_line(result: &LineResult) -> String {
     let none = "no sampled series explains it".to_owned();
     let cause = result.causes.first().map_or(none, |cause| format!("what changed with it: {}", cause.text));
     let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
@@ -106,18 +102,13 @@ fn found(result: &LineResult, held: &AtRate, failed: &AtRate) -> String {
         Beyond::Collapses => format!("; asked for more, it falls to {percent} % of its rate"),
         Beyond::NotSeen => String::new(),
     };
-    let (held, failed) = (stated(held, true, result), stated(failed, false, result));
-    let (breaks, seen) = (breaks(result), cycles_seen(result));
-    format!("{held}; {failed}, {breaks}; {cause}{beyond}{seen}.")
+    format!("{}; {cause}{beyond}{}", breaks(result), cycles_seen(result))
 }
 
-/// Describes what load steps have shown so far, and why that does not decide the line.
-fn undecided(result: &LineResult, store: Option<&str>) -> String {
+/// Describes what load steps have shown so far, the `stated`, and why that does not decide the line.
+fn undecided(result: &LineResult, stated: &[Option<String>; 2], store: Option<&str>) -> String {
     let why = match (&result.ending, &result.state) {
-        (Ending::Generator(why), _) => {
-            let why = why.strip_prefix("the generator was the limit: ").unwrap_or(why);
-            format!("the generator, not the store, is the limit: {why}")
-        }
+        (Ending::Generator(why), _) => format!("the generator, not the store, is the limit: {why}"),
         (_, LineState::Undecided(why)) => why.clone(),
         _ => "the search did not end".to_owned(),
     };
@@ -125,22 +116,15 @@ fn undecided(result: &LineResult, store: Option<&str>) -> String {
     if held.or(failed).is_none() {
         return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
     }
-    let shown = |one: &&AtRate| one.decided;
-    let mut parts = match (held.filter(shown), failed.filter(shown)) {
-        (Some(held), Some(failed)) => {
-            vec![begin(store, &stated(held, true, result)), stated(failed, false, result)]
-        }
-        (Some(held), None) => {
-            vec![begin(store, &stated(held, true, result)), "where it gives way is undecided".to_owned()]
-        }
-        (None, Some(failed)) => {
-            vec![begin(store, &stated(failed, false, result)), "what it carries is undecided".to_owned()]
-        }
-        (None, None) => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
+    let mut parts = match stated {
+        [Some(held), Some(failed)] => vec![begin(store, held), failed.clone()],
+        [Some(held), None] => vec![begin(store, held), "where it gives way is undecided".to_owned()],
+        [None, Some(failed)] => vec![begin(store, failed), "what it carries is undecided".to_owned()],
+        [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
     parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
     parts.extend(failed.filter(|one| !one.decided).map(|one| goals(one, false)));
-    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one.held, one))));
+    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one, true))));
     parts.push(why);
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
     format!("{}{cycles}.", parts.join("; "))
@@ -176,11 +160,6 @@ fn breaks(result: &LineResult) -> String {
         "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
         "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
         "errors" => format!("errors pass {shown} ({got_shown})"),
-        what => format!("{} passes {shown} ({got_shown})", goal_name(what)),
+        what => format!("{} passes {shown} ({got_shown})", latency::written(what)),
     }
-}
-
-/// A goal's name as it is written: `p99.9`.
-pub fn goal_name(what: &str) -> String {
-    Percentile::named(what).map_or_else(|| what.to_string(), |percentile| percentile.to_string())
 }

@@ -130,8 +130,8 @@ impl StepTable {
         if own.is_shown(carried) {
             return 0.0;
         }
-        let held: u64 = self.between(rate_per_s, f64::INFINITY).map(|one| one.held).sum();
-        let failed: u64 = self.between(0.0, rate_per_s).map(|one| one.failed).sum();
+        let held = own.held + self.between(rate_per_s, f64::INFINITY).map(|one| one.held).sum::<u64>();
+        let failed = own.failed + self.between(0.0, rate_per_s).map(|one| one.failed).sum::<u64>();
         let wanted = if carried { held } else { failed };
         let share = (wanted as f64 + EXPECTED) / ((held + failed) as f64 + 1.0);
         let of_step = share * evidence_of(carried, carried) + (1.0 - share) * evidence_of(!carried, carried);
@@ -163,19 +163,9 @@ impl StepTable {
         pairs.min_by(|a, b| a.2.total_cmp(&b.2)).filter(|(.., left)| left.is_finite())
     }
 
-    /// Returns the fewest further load steps that show two rates at most `precision` apart, if all of them agree; `None` if
-    /// other load steps contradict any two.
-    pub fn fewest(&self, precision: f64) -> Option<u64> {
-        let left = |rate: f64, carried: bool| match self.is_contradicted(rate, carried) {
-            true => f64::INFINITY,
-            false => self.at(rate).left(carried) as f64,
-        };
-        self.cheapest(precision, |rate| rate, left).map(|(.., left)| left as u64)
-    }
-
     /// Returns true if other rates decide the contrary, whatever further steps at this one show: lower ones that it is
     /// not carried, or higher ones that it is.
-    fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
+    pub fn is_contradicted(&self, rate_per_s: f64, carried: bool) -> bool {
         if carried { self.broken_to < rate_per_s } else { rate_per_s < self.held_from }
     }
 
@@ -193,9 +183,9 @@ impl StepTable {
         if is_low { low } else { high }
     }
 
-    /// Returns the rates from `low` to `high`, both included.
+    /// Returns the rates between `low` and `high`, neither included.
     pub fn between(&self, low: f64, high: f64) -> impl Iterator<Item = &AtRate> {
-        self.rates.iter().filter(move |one| (low..=high).contains(&one.rate_per_s))
+        self.rates.iter().filter(move |one| low < one.rate_per_s && one.rate_per_s < high)
     }
 }
 

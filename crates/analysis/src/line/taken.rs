@@ -8,7 +8,8 @@
 use plimsoll_core::pause::AFTERMATH_TIMES;
 use plimsoll_record::data::{Sample, Series};
 
-use super::explain::processors;
+use crate::host;
+use crate::resource::processors;
 
 /// Share of all processors that the hypervisor took, from which on a reading counts, in percent.
 const STOLEN: f64 = 3.0;
@@ -38,15 +39,17 @@ const LATE_NS: u64 = 250_000_000;
 /// Longest time that one reading says something of.
 const LONGEST_NS: u64 = 2_000_000_000;
 
-/// A span of time on the run's clock, in nanoseconds.
-pub(super) type Span = (u64, u64);
-
 /// Returns the spans taken until a rung ended at `end_ns`, in order and apart, each with its aftermath: what was due in
 /// it and waits has to be worked off. `None` if they are nearly all of the last two minutes: that is how the machine is.
-pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Option<Vec<Span>> {
+/// Times are nanoseconds on the run's clock.
+pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Option<Vec<(u64, u64)>> {
     let readings = readings(samples, series, end_ns);
-    let kernel = kernel(readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns));
-    let mut spans: Vec<Span> = Vec::new();
+    let recent = readings.iter().filter(|reading| reading.at_ns + KERNEL_NS >= end_ns);
+    let busy = recent.filter_map(|reading| Some((reading.all, reading.ours.filter(|ours| *ours >= BUSY)?)));
+    let mut beside: Vec<f64> = busy.map(|(all, ours)| (all - ours) / ours).collect();
+    beside.sort_by(f64::total_cmp);
+    let kernel = beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST);
+    let mut spans: Vec<(u64, u64)> = Vec::new();
     let first_ns = readings.first().map_or(end_ns, |reading| reading.at_ns).max(end_ns.saturating_sub(ALWAYS_NS));
     let mut before_ns = None;
     for Reading { at_ns, all, ours, stolen } in readings {
@@ -61,7 +64,7 @@ pub(super) fn taken(samples: &[Sample], series: &[Series], end_ns: u64) -> Optio
             _ => spans.push((from_ns, until_ns)),
         }
     }
-    let within = |(from, until): &Span| (*until).min(end_ns).saturating_sub((*from).max(first_ns));
+    let within = |(from, until): &(u64, u64)| (*until).min(end_ns).saturating_sub((*from).max(first_ns));
     let (length_ns, taken_ns) = (end_ns - first_ns, spans.iter().map(within).sum::<u64>());
     let is_always = length_ns >= ALWAYS_LEAST_NS && taken_ns as f64 >= ALWAYS * length_ns as f64;
     (!is_always).then_some(spans)
@@ -78,32 +81,22 @@ struct Reading {
 
 /// Returns the readings that count for a rung that ended at `end_ns`. Stores are sampled at moments of their own.
 fn readings(samples: &[Sample], series: &[Series], end_ns: u64) -> Vec<Reading> {
-    let found = |(source, name): (&str, &str)| {
-        let of_all = |one: &Series| one.source == source && one.subject.is_empty() && one.name == name;
-        series.iter().position(of_all)
-    };
+    let found = |(source, name): (&str, &str)| host::positions(series, source, &[name]).first().copied();
     let all = [("cpu", "user"), ("cpu", "system")].map(found);
     let ours = [("generator", "user"), ("generator", "system"), ("server", "user"), ("server", "system")].map(found);
     let stolen = found(("cpu", "steal"));
     let processors = processors(series);
-    let sum = |sample: &Sample, of: &[Option<usize>]| of.iter().map(|one| sample.value((*one)?)).sum::<Option<f64>>();
+    let value = |sample: &Sample, at: Option<u32>| sample.value(at? as usize);
+    let sum = |sample: &Sample, of: &[Option<u32>]| of.iter().map(|at| value(sample, *at)).sum::<Option<f64>>();
     let reading = |sample: &Sample| {
         Some(Reading {
             at_ns: sample.at_ns,
             all: sum(sample, &all)?,
             ours: sum(sample, &ours).map(|ours| ours / processors),
-            stolen: sum(sample, &[stolen]).unwrap_or(0.0),
+            stolen: value(sample, stolen).unwrap_or(0.0),
         })
     };
     samples.iter().take_while(|sample| sample.at_ns + LATE_NS <= end_ns).filter_map(reading).collect()
-}
-
-/// Returns the kernel's additional use per unit of work of generator and store.
-fn kernel<'r>(readings: impl Iterator<Item = &'r Reading>) -> f64 {
-    let busy = readings.filter_map(|reading| Some((reading.all, reading.ours.filter(|ours| *ours >= BUSY)?)));
-    let mut beside: Vec<f64> = busy.map(|(all, ours)| (all - ours) / ours).collect();
-    beside.sort_by(f64::total_cmp);
-    beside.get(beside.len() / 4).copied().unwrap_or(KERNEL_MOST).clamp(0.0, KERNEL_MOST)
 }
 
 #[cfg(test)]
@@ -134,7 +127,9 @@ mod tests {
     #[test]
     fn time_is_taken_by_other_programs_and_by_the_hypervisor_with_its_aftermath() {
         let quiet = |at_s| sample(at_s, 42.0, 0.5, 80.0);
-        let of = |one: Sample| taken(&[quiet(1), quiet(2), one, quiet(4)], &series(), 5 * S_NS);
+        // A reading that came when the rung had ended changes nothing.
+        let late = sample(5, 42.0, 9.0, 80.0);
+        let of = |one: Sample| taken(&[quiet(1), quiet(2), one, quiet(4), late.clone()], &series(), 5 * S_NS);
         let from_2_to_7 = Some(vec![(2 * S_NS, 7 * S_NS)]);
         assert_eq!(of(quiet(3)), Some(vec![]));
         assert_eq!(of(sample(3, 60.0, 0.0, 80.0)), from_2_to_7);
@@ -146,6 +141,10 @@ mod tests {
         assert_eq!(taken(&kernel, &series(), 9 * S_NS), Some(vec![]));
         // The store and the generator themselves are not other programs, however busy.
         assert_eq!(of(sample(3, 99.0, 0.0, 190.0)), Some(vec![]));
+        // Without the store's own processes nothing is known of other programs.
+        let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
+        let of = |stolen| taken(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
+        assert_eq!((of(0.0), of(9.0).map(|spans| spans.len())), (Some(vec![]), Some(1)));
     }
 
     #[test]
@@ -161,21 +160,5 @@ mod tests {
         // One that went away half a minute ago, after a minute.
         let gone = |at_s| if at_s <= 60 { back(at_s) } else { quiet(at_s) };
         assert_eq!(after(90, &gone).unwrap().len(), 1);
-    }
-
-    #[test]
-    fn readings_that_came_when_a_rung_had_ended_change_nothing() {
-        let samples = [sample(1, 42.0, 0.5, 80.0), sample(2, 99.0, 0.0, 80.0), sample(3, 42.0, 9.0, 80.0)];
-        let of = |samples: &[Sample]| taken(samples, &series(), 3 * S_NS);
-        assert_eq!(of(&samples), of(&samples[..2]));
-        assert_eq!(of(&samples), Some(vec![(S_NS, 6 * S_NS)]));
-    }
-
-    #[test]
-    fn of_other_programs_nothing_is_known_without_the_store_s_own_processes() {
-        let without: Vec<Series> = series().into_iter().filter(|one| one.source != "server").collect();
-        let of = |stolen| taken(&[sample(1, 99.0, 0.0, 10.0), sample(2, 99.0, stolen, 10.0)], &without, 5 * S_NS);
-        assert_eq!(of(0.0), Some(vec![]));
-        assert_eq!(of(9.0).unwrap().len(), 1);
     }
 }

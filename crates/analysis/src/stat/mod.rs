@@ -46,6 +46,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The median of an iterator's values; `None` of none.
+pub fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    median(&values.collect::<Vec<f64>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

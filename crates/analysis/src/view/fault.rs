@@ -110,10 +110,24 @@ impl FaultView {
         self.recovered_open || self.recovered_s.is_some_and(|recovered_s| recovered_s > 0.0)
     }
 
+    /// Returns the longest time without an answer, infinite if it did not end.
+    pub fn whole_outage_s(&self) -> Option<f64> {
+        if self.outage_open { Some(f64::INFINITY) } else { self.outage_s }
+    }
+
+    /// Returns the time until throughput was back, infinite if it did not come back; `None` if it is not known.
+    pub fn whole_recovery_s(&self) -> Option<f64> {
+        if self.recovered_open { Some(f64::INFINITY) } else { self.recovered_s }
+    }
+
+    /// Returns the time until throughput was back, or the observed time if it did not come back.
+    pub fn least_recovery_s(&self) -> Option<f64> {
+        if self.recovered_open { Some(self.observed_s) } else { self.recovered_s }
+    }
+
     /// Returns the time until the next fault began if throughput was back only after that, or not at all.
     pub fn recovery_after_next_s(&self) -> Option<f64> {
-        let recovered_s = if self.recovered_open { Some(self.observed_s) } else { self.recovered_s };
-        self.next_s.filter(|next_s| recovered_s.is_some_and(|recovered_s| recovered_s > *next_s))
+        self.next_s.filter(|next_s| self.least_recovery_s().is_some_and(|recovered_s| recovered_s > *next_s))
     }
 }
 

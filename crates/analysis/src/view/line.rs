@@ -78,6 +78,18 @@ pub struct Rung {
     pub seconds: f64,
 }
 
+impl Rung {
+    /// Returns its time with the warm-up, in seconds.
+    pub(crate) fn total_s(&self) -> f64 {
+        self.warmup_s + self.seconds
+    }
+
+    /// Returns the rate that it asks for: `1,770/s`, or `closed loop`.
+    pub fn asked_words(&self) -> String {
+        self.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
+    }
+}
+
 /// Ending of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "how", content = "why")]
@@ -218,6 +230,13 @@ pub struct LineResult {
     pub n: u64,
     /// Result in one sentence.
     pub sentence: String,
+}
+
+impl LineResult {
+    /// Returns the load steps at the rate that is shown to be carried, and at the one that is shown not to be.
+    pub fn shown(&self) -> [Option<&AtRate>; 2] {
+        [&self.held, &self.failed].map(|one| one.as_ref().filter(|one| one.decided))
+    }
 }
 
 /// Time that the server's processors worked for an operation, in load steps at comparable rates.

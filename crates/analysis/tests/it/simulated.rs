@@ -204,8 +204,9 @@ impl Seen {
         let (late_s, waits_s) = (worst(&self.lags_s, 100), worst(&self.waits_s, 100));
         (late_s > (waits_s / 2.0).max(1e-3)).then(|| {
             format!(
-                "the generator was the limit: at the 99th percentile it was {:.1} ms late itself; lower the rate",
-                late_s * 1e3
+                "the generator was {:.1} ms late at the 99th percentile (operations took {:.1} ms); lower the rate",
+                late_s * 1e3,
+                waits_s * 1e3
             )
         })
     }

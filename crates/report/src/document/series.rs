@@ -1,8 +1,7 @@
 //! Runs of many trials that are one question: the search for the load line, two sides in turn, sweeps.
 
-use plimsoll_analysis::line::{asked_words, goal_name};
 use plimsoll_analysis::view::{AbMetricView, AbView, Decision, GoalSeen, LineView, RungState, SweepCell, SweepView};
-use plimsoll_analysis::{RunView, number};
+use plimsoll_analysis::{RunView, latency, number};
 
 use super::comparison::{conditions, differences, interval, percent, value};
 use super::{Body, Cell, ColumnOf, NONE, Picture, Table, Text, Tone, numbers, or_none, words};
@@ -63,7 +62,7 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
         let mut cells = cells![
             number::count(u64::from(rung.rung.ordinal) + 1),
             rung.rung.purpose.name(),
-            asked_words(&rung.rung),
+            rung.rung.asked_words(),
             number::with_unit(rung.rate_per_s, "1/s"),
             number::seconds(rung.rung.seconds),
             number::count(rung.n),
@@ -156,7 +155,7 @@ fn is_told_by_its_twin(ab: &AbView, metric: &AbMetricView) -> bool {
 
 /// A number's name; of a percentile with and without pauses of the machine, which it is.
 fn metric_name(shown: &[&AbMetricView], metric: &AbMetricView) -> String {
-    let name = goal_name(&metric.name);
+    let name = latency::written(&metric.name);
     let is_twofold = shown.iter().filter(|other| other.name == metric.name).count() > 1;
     match (is_twofold, metric.undisturbed) {
         (true, false) => format!("{name} as seen"),

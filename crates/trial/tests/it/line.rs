@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_analysis::line::{asked_words, lines};
+use plimsoll_analysis::line::lines;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{Beyond, Ending, LineState, LineView, RungState};
 use plimsoll_core::{StoreError, StoreErrorKind};
@@ -47,7 +47,7 @@ impl Searched {
             assert_eq!(rungs.len(), line.rungs.len(), "{remarks:#?}");
             for (said, rung) in rungs.iter().zip(&line.rungs) {
                 let state = if rung.state == RungState::Start { "" } else { rung.state.name() };
-                let words = format!("  {} {}", asked_words(&rung.rung), state.replace('_', " "));
+                let words = format!("  {} {}", rung.rung.asked_words(), state.replace('_', " "));
                 // A load step that says nothing has a reason instead of figures.
                 let goal = rung.goals.first().map_or_else(String::new, |goal| format!(", {} ", goal.name()));
                 let done = format!(": {} done{goal}", number::with_unit(rung.rate_per_s, "1/s"));
