@@ -123,6 +123,9 @@ impl Director<'_> {
             FaultAction::Storm(_, connections) => {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
             }
+            FaultAction::Command { begin, heal } => {
+                self.disturbances.command(ordinal, begin, heal.as_deref(), &self.stop)?;
+            }
             FaultAction::Neighbour(_, resource) => {
                 let (servers, meant) = (self.servers()?, self.meant(nodes)?);
                 self.disturbances.neighbours(ordinal, &**servers, &meant, *resource, self.server_pin)?;
@@ -180,7 +183,9 @@ impl Director<'_> {
             | FaultAction::Add
             | FaultAction::Remove
             | FaultAction::Work(..) => Ok(()),
-            FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
+            FaultAction::Storm(..) | FaultAction::Neighbour(..) | FaultAction::Command { .. } => {
+                self.end_disturbance(ordinal)
+            }
         }
     }
 
@@ -190,7 +195,7 @@ impl Director<'_> {
         Ok(all.filter(|node| nodes.has(node.number)).collect())
     }
 
-    /// Ends a storm or neighbours, and reports the extent of a storm.
+    /// Ends a storm, neighbours or the fault of a command, and reports the extent of a storm.
     fn end_disturbance(&self, ordinal: u32) -> Result<(), TrialError> {
         let Some((text, is_whole)) = self.disturbances.end(ordinal)? else { return Ok(()) };
         self.tell_event(if is_whole { Level::Info } else { Level::Warning }, text)
