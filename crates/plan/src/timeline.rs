@@ -47,6 +47,7 @@ pub(crate) const VERBS: &[&str] = &[
     "disk",
     "add",
     "remove",
+    "replace",
     "work",
     "storm",
     "neighbour",
@@ -111,6 +112,8 @@ pub enum FaultAction {
     Add,
     /// Removes the node that joined last.
     Remove,
+    /// Replaces a node by an empty one, which joins with all data.
+    Replace(NodeChoice),
     /// Starts planned work of this name on nodes: a backup, a vacuum. Their servers run meanwhile.
     Work(String, NodeChoice),
     /// Opens so many connections to each of the nodes, and sends nothing; closed when the fault is healed.
@@ -171,6 +174,7 @@ impl FaultAction {
             Self::Disk(_) => "disk",
             Self::Add => "add",
             Self::Remove => "remove",
+            Self::Replace(_) => "replace",
             Self::Work(..) => "work",
             Self::Storm(..) => "storm",
             Self::Neighbour(..) => "neighbour",
@@ -185,6 +189,7 @@ impl FaultAction {
             Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
                 Some(*on)
             }
+            Self::Replace(on) => Some(*on),
             Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn(_) => Some(NodeChoice::All),
             Self::Disk(_) | Self::Add | Self::Remove | Self::Command { .. } => None,
@@ -195,7 +200,8 @@ impl FaultAction {
     pub fn is_brief(&self) -> bool {
         let is_of_server =
             matches!(self, Self::Restart(..) | Self::RestartInTurn(_) | Self::Promote(_) | Self::Reset(_));
-        is_of_server || matches!(self, Self::Add | Self::Remove | Self::Work(..) | Self::Command { heal: None, .. })
+        let is_of_members = matches!(self, Self::Add | Self::Remove | Self::Replace(_));
+        is_of_server || is_of_members || matches!(self, Self::Work(..) | Self::Command { heal: None, .. })
     }
 
     /// Returns the nodes that restart with another program, and the program.
@@ -210,7 +216,7 @@ impl FaultAction {
     /// Returns true if the faults cannot be in effect together.
     fn excludes(&self, other: &Self) -> bool {
         let is_of_server = |one: &Self| {
-            let is_brief = matches!(one, Self::Restart(..) | Self::RestartInTurn(_));
+            let is_brief = matches!(one, Self::Restart(..) | Self::RestartInTurn(_) | Self::Replace(_));
             is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {

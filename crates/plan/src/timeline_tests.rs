@@ -172,6 +172,17 @@ fn the_node_that_leaves_is_the_one_that_joined_last() {
 }
 
 #[test]
+fn a_node_is_replaced_and_that_ends_by_itself() {
+    let one = fault("replace node 2 at 20s");
+    assert_eq!((&one.what, one.what.verb()), (&FaultAction::Replace(NodeChoice::Number(2)), "replace"));
+    assert!(one.what.is_brief() && !one.outlasts_phase());
+    assert!(overlap(&[one, fault("kill node 2 at 10s for 15s")], None).is_some());
+    for wrong in ["replace at 20s", "replace node at 20s", "replace node 2 at 20s for 2s", "replace node 2 now at 2s"] {
+        assert!(PlannedFault::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn commands_of_a_user_begin_and_heal_a_fault() {
     let command = |begin: &str, heal: Option<&str>| FaultAction::Command {
         begin: begin.to_owned(),

@@ -33,6 +33,8 @@ plimsoll_core::words! {
         Join = "join",
         /// Removal of a node from its cluster.
         Removal = "removal",
+        /// Replacement of a node by an empty one, which joins.
+        Replacement = "replacement",
         /// Planned work on a server: a backup, a vacuum.
         Work = "work",
         /// Connections to servers, on which nothing is sent.

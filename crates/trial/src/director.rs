@@ -358,7 +358,7 @@ impl<'a> Director<'a> {
             FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => {
                 Some("server")
             }
-            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) => Some("server"),
+            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) | FaultAction::Replace(_) => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Clock(..) => Some("clock"),
@@ -510,6 +510,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Remove => FaultKind::Removal,
+        FaultAction::Replace(_) => FaultKind::Replacement,
         FaultAction::Work(..) => FaultKind::Work,
         FaultAction::Storm(..) => FaultKind::Storm,
         FaultAction::Neighbour(..) => FaultKind::Neighbour,

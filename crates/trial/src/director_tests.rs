@@ -313,6 +313,17 @@ fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
 }
 
 #[test]
+fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
+    let done = Directing::of(Noted::default(), &["replace node 3 at 20ms"], None, 200);
+    assert_eq!((done.names()[0], done.directed.added.len()), ("replace 3", 0));
+    let span = &done.spans[0];
+    assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
+    assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
+    let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 200);
+    assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
+}
+
+#[test]
 fn commands_of_the_user_begin_and_heal_a_fault() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("broken");

@@ -142,6 +142,23 @@ fn mistake(
             let refused = recipe.promotes().err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
         }
+        FaultAction::Replace(_) if lab.is_some() => {
+            let what = "nodes of a lab are not replaced in one step".to_owned();
+            Some((what, "remove one and add another meanwhile: plimsoll lab remove, plimsoll lab add".to_owned()))
+        }
+        FaultAction::Replace(on) => {
+            if let Err(refused) = recipe.takes_more() {
+                return Some((refused.what, refused.next.unwrap_or_default()));
+            }
+            let is_one = match on {
+                NodeChoice::All => false,
+                // An empty node becomes a copy of the primary.
+                NodeChoice::Primary | NodeChoice::Number(1) => !recipe.has_primary(),
+                NodeChoice::Replica | NodeChoice::Number(_) => true,
+            };
+            let what = format!("an empty node replaces one of {label} that is not the primary");
+            (!is_one).then(|| (what, "write replace node 2, or replace replica".to_owned()))
+        }
         FaultAction::Work(name, on) => {
             let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));
             let may_change = lab.is_some() || trial.drives().any(|(_, drive)| drive.faults.iter().any(promotes));

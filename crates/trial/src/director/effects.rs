@@ -120,6 +120,15 @@ impl Director<'_> {
                 self.servers_are_new()?;
                 begun.node = Some(format!("node {}", number + 1));
             }
+            FaultAction::Replace(_) => {
+                let Nodes::One(number) = nodes else {
+                    return Err(TrialError::usage("one node is replaced at a time").next("replace replica, or node 2"));
+                };
+                (self.tell)(Told::Note(format!("replacing node {}", number + 1)))?;
+                self.with_progress(move |other| other == number, || self.servers()?.replace(number))?;
+                self.directed().programs.remove(&number);
+                self.servers_are_new()?;
+            }
             FaultAction::Storm(_, connections) => {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
             }
@@ -182,6 +191,7 @@ impl Director<'_> {
             | FaultAction::Reset(_)
             | FaultAction::Add
             | FaultAction::Remove
+            | FaultAction::Replace(_)
             | FaultAction::Work(..) => Ok(()),
             FaultAction::Storm(..) | FaultAction::Neighbour(..) | FaultAction::Command { .. } => {
                 self.end_disturbance(ordinal)
