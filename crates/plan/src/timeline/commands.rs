@@ -1,4 +1,4 @@
-//! Commands of a user that begin and heal a fault: `run "systemctl stop redis" heal "systemctl start redis"`.
+//! Commands of a user that begin and heal a fault: `run "systemctl stop db" heal "systemctl start db"`.
 
 use plimsoll_core::quoted::{quote, unquote};
 
@@ -12,8 +12,7 @@ pub(super) const RUN: &str = "run";
 const HEAL: &str = "heal";
 /// Longest command.
 const COMMAND_BYTES_MAX: usize = 4_096;
-const EXAMPLE: &str =
-    "write 'run \"ssh db1 systemctl stop redis\" heal \"ssh db1 systemctl start redis\" at 10s for 3s'";
+const EXAMPLE: &str = "write 'run \"ssh db1 systemctl stop db\" heal \"ssh db1 systemctl start db\" at 10s for 3s'";
 
 /// Splits the commands of a fault from the words behind them. Returns the fault and these words; `None` for another
 /// fault.
