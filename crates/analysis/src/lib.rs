@@ -77,7 +77,7 @@ mod goal;
 mod host;
 mod kept;
 mod known;
-mod latency;
+pub mod latency;
 pub mod line;
 pub mod live;
 mod meanwhile;

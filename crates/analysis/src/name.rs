@@ -52,6 +52,7 @@ pub fn fault(span: &FaultSpan) -> String {
             let resource = fault_name(&span.fault).rsplit(' ').next().unwrap_or_default();
             format!("noisy neighbour ({resource}) beside {}", span.subject)
         }
+        FaultKind::Command => format!("command {}", span.subject),
         kind => format!("{} of {}", kind.name(), span.subject),
     }
 }

@@ -267,6 +267,9 @@ pub struct PlannedArgs {
     /// Permit operations to change existing data of an attached store.
     #[arg(long)]
     pub allow_writes: bool,
+    /// Permit faults to run the plan's commands on this machine.
+    #[arg(long)]
+    pub allow_fault: bool,
     /// Directory for the data of stores that are started here [default: as the plan says, or beside the recording].
     #[arg(long, value_name = "DIRECTORY")]
     pub dir: Option<String>,

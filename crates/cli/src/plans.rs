@@ -87,6 +87,7 @@ pub fn load(
     plan.notices.extend(smaller::notices(&args.smaller));
     plan.notices.extend(notice);
     plan.allow_writes |= args.allow_writes;
+    plan.allow_fault |= args.allow_fault;
     plan.dir = args.dir.clone().or(plan.dir);
     let stores = passwords.taken_from(&named.on);
     Ok((plan, smaller::with_options(catalogue, PlanText { text, ..from }, args, &stores)))

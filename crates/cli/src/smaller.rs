@@ -144,6 +144,7 @@ pub fn with_options(catalogue: &Catalogue, mut plan: PlanText, args: &PlannedArg
     }
     values.extend(args.plan.seed.map(|seed| ("seed", seed.to_string())));
     values.extend(args.allow_writes.then(|| ("allow_writes", "true".to_owned())));
+    values.extend(args.allow_fault.then(|| ("allow_fault", "true".to_owned())));
     values.extend(args.dir.as_deref().map(|dir| ("dir", quoted(dir))));
     for (key, value) in values {
         // Tables of their own stay in the text: the recording has the stores beside it.

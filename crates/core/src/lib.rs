@@ -38,6 +38,7 @@
 //! | `parameters` | [`tokens()`] and [`parameters()`] of an SQL statement |
 //! | [`quantity`] | quantities of a phase, by the names that formulas use |
 //! | [`mod@nearest`] | suggestions for unknown words |
+//! | [`quoted`] | texts in quotes among the words of a fault |
 //! | [`random`] | random numbers that follow from a seed |
 //! | [`catalogue`] | [`Catalogue`]: names that a plan may use |
 //! | [`files`] | files that users name, read up to a size |
@@ -84,6 +85,7 @@ pub mod pause;
 pub mod production;
 pub mod progress;
 pub mod quantity;
+pub mod quoted;
 pub mod random;
 mod removal;
 pub mod sampler;

@@ -191,7 +191,7 @@ impl Cluster {
             disks.make((0..spec.nodes).filter_map(|number| running.machine(number)), Some(&running.user))?;
         }
         for number in 0..spec.nodes {
-            running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied())?;
+            running.add_member(number, ports.iter().skip(number * spec.ports.len()).copied(), None)?;
         }
         let cluster = Self(ClusterHandle(running));
         let (running, nodes, _guard) = (&cluster.0.0, cluster.nodes(), cluster.0.enter()?);
@@ -362,8 +362,30 @@ impl Running {
         PrivateServer::new(&self.supervisor, self.spec, user, bases, &self.log_dir, waits)
     }
 
-    /// Makes the directories of a node, and a host if it is to have one.
-    fn add_member(&self, number: usize, free_ports: impl Iterator<Item = u16>) -> Result<(), StoreError> {
+    /// Makes a node of this number, on `host` or one of its own, and joins it to the cluster. A node that does not join is
+    /// removed.
+    fn join_as(&self, number: usize, host: Option<Arc<Host>>) -> Result<(), StoreError> {
+        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
+        self.add_member(number, ports.into_iter(), host)?;
+        let joined = self.unless_hung("join", &[number], |waits| {
+            self.bring_up(Nodes::One(number), true, waits, &mut |_| {})?;
+            let (nodes, _guard) = (self.nodes(), self.enter()?);
+            self.recipe.join(self.member(&nodes, number, false)?, waits)?;
+            self.recipe.until_whole(&nodes, waits)
+        });
+        if joined.is_err() {
+            self.drop_member(number)?;
+        }
+        joined
+    }
+
+    /// Makes the directories of a node, and a host if it is to have one and none is given.
+    fn add_member(
+        &self,
+        number: usize,
+        free_ports: impl Iterator<Item = u16>,
+        host: Option<Arc<Host>>,
+    ) -> Result<(), StoreError> {
         let mut server = self.new_server(&self.waits)?;
         let mut log_dir = None;
         if let Some((disks, machine)) = self.bases.disks.as_ref().zip(self.machine(number)) {
@@ -373,9 +395,9 @@ impl Running {
             }
         }
         limits::apply(&self.limits, server.root_dir())?;
-        let host = match &self.network {
-            None => None,
-            Some(network) => Some(self.host_of(number, network)?),
+        let host = match (host, &self.network) {
+            (None, Some(network)) => Some(self.host_of(number, network)?),
+            (host, _) => host,
         };
         host.iter().for_each(|host| server.live_on(host.namespace()));
         let node = Node {
@@ -394,7 +416,9 @@ impl Running {
         let (log, root) = (Arc::from(server.log()), Arc::from(server.root_dir()));
         let (node, server) = (Arc::new(node), Arc::new(Mutex::new(server)));
         let member = ClusterMember { node, server, host, log, root, added: Instant::now() };
-        self.members.write().unwrap_or_else(PoisonError::into_inner).push(member);
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.push(member);
+        members.sort_by_key(|member| member.node.number);
         Ok(())
     }
 
@@ -427,6 +451,7 @@ impl Running {
         self.members.write().unwrap_or_else(PoisonError::into_inner).retain(|member| member.node.number != number);
         // A later node may have this number.
         self.other_programs().remove(&number);
+        self.promotion().stale.remove(&number);
         let ended = locked(&member.server).end();
         provisions::give_back(&member.node.ports);
         ended

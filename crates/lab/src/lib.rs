@@ -29,6 +29,7 @@
 //! | `directories` | directories of a private server: where they may be, and how they are recognised |
 //! | [`orphans`] | [`sweep_orphans`]: removes files of killed supervisors; [`after_killing`]: a store's own cleaning
 //! up after its processes |
+//! | `user_command` | [`UserCommand`]: this program executed again, running commands that begin and heal a fault |
 //! | [`user`] | [`ServerUser`]: the user that a server runs as |
 //! | [`packages`] | [`Program`]: the path of a server's program, or the package that contains it |
 //! | `version` | [`program_version`]: the version of a server's program, as it prints it |
@@ -60,6 +61,7 @@ pub mod standing;
 pub mod supervisor;
 mod tree;
 pub mod user;
+mod user_command;
 mod version;
 
 pub use clock::clocks_must_be_possible;
@@ -78,4 +80,5 @@ pub use private_server::PrivateServer;
 pub use supervisor::Supervisor;
 pub use tree::{remove_tree, tree_bytes};
 pub use user::ServerUser;
+pub use user_command::UserCommand;
 pub use version::program_version;

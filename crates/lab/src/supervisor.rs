@@ -34,6 +34,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub(crate) use process::{OWNER, ends_with_us, ignore_signals};
+
 /// Longest time for ending and removing everything.
 pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
 /// Longest time for a request that needs no waiting.

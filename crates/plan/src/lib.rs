@@ -174,6 +174,7 @@ impl<'c> PlanReader<'c> {
         let server_pin = self.given(&root, "server_pin", |this, node, _| this.processors(node));
         let dir = self.given(&root, "dir", |this, node, _| this.text(node).map(str::to_owned));
         let allow_writes = self.value(&root, "allow_writes", Self::bool);
+        let allow_fault = self.value(&root, "allow_fault", Self::bool);
         let answer_max_bytes = self.given(&root, "answer_max", |this, node, _| this.answer_max(node));
         let seed = self.swept(&root, "", "seed", Self::whole);
         let seed = match overrides.seed {
@@ -260,6 +261,7 @@ impl<'c> PlanReader<'c> {
             server_pin: server_pin?.unwrap_or_default(),
             dir: dir?,
             allow_writes: allow_writes?,
+            allow_fault: allow_fault?,
             answer_max_bytes: answer_max_bytes?,
             start: series.start,
             timed_s,

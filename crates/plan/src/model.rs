@@ -62,6 +62,8 @@ pub struct Plan {
     pub dir: Option<String>,
     /// Operations may change what an attached store held before.
     pub allow_writes: bool,
+    /// Faults may run commands of the plan.
+    pub allow_fault: bool,
     /// Most bytes that are kept of one answer; `None` for a limit derived from the workload.
     pub answer_max_bytes: Option<u64>,
     /// Search for the load line of each trial: its drive runs at one rate after the other.

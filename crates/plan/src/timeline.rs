@@ -3,12 +3,14 @@
 //! Plans, command lines, recordings and reports share the syntax: `kill primary at 40%`,
 //! `pause node 2 at 10s for 3s every 20s`, `promote replica when lag < 1s`.
 
+mod commands;
 mod words;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use plimsoll_core::fault::Fault;
+use plimsoll_core::quoted;
 use plimsoll_core::random::{below, mix};
 use plimsoll_core::{ClockChange, LimitChange, Link, NodeChoice};
 use serde::{Serialize, Serializer};
@@ -45,9 +47,11 @@ pub(crate) const VERBS: &[&str] = &[
     "disk",
     "add",
     "remove",
+    "replace",
     "work",
     "storm",
     "neighbour",
+    commands::RUN,
 ];
 
 /// A mistake, and advice if there is any.
@@ -108,12 +112,21 @@ pub enum FaultAction {
     Add,
     /// Removes the node that joined last.
     Remove,
+    /// Replaces a node by an empty one, which joins with all data.
+    Replace(NodeChoice),
     /// Starts planned work of this name on nodes: a backup, a vacuum. Their servers run meanwhile.
     Work(String, NodeChoice),
     /// Opens so many connections to each of the nodes, and sends nothing; closed when the fault is healed.
     Storm(NodeChoice, u32),
     /// Uses a resource of each of the nodes beside its server.
     Neighbour(NodeChoice, NeighbourUse),
+    /// Runs a command of the user on this machine. A fault without a command that heals it ends with the first.
+    Command {
+        /// Command that begins the fault, for `sh`.
+        begin: String,
+        /// Command that heals it.
+        heal: Option<String>,
+    },
 }
 
 /// Time in a phase, from its start: the sum of a time and a share.
@@ -161,22 +174,25 @@ impl FaultAction {
             Self::Disk(_) => "disk",
             Self::Add => "add",
             Self::Remove => "remove",
+            Self::Replace(_) => "replace",
             Self::Work(..) => "work",
             Self::Storm(..) => "storm",
             Self::Neighbour(..) => "neighbour",
+            Self::Command { .. } => commands::RUN,
         }
     }
 
-    /// Returns the nodes of the fault; `None` for a fault of the disk, and for a node that joins or leaves.
+    /// Returns the nodes of the fault; `None` for a fault of the disk, a node that joins or leaves, and a command.
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
             Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on, _) => Some(*on),
             Self::Promote(on) | Self::Reset(on) | Self::Link(on, _) | Self::Limit(on, _) | Self::Work(_, on) => {
                 Some(*on)
             }
+            Self::Replace(on) => Some(*on),
             Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn(_) => Some(NodeChoice::All),
-            Self::Disk(_) | Self::Add | Self::Remove => None,
+            Self::Disk(_) | Self::Add | Self::Remove | Self::Command { .. } => None,
         }
     }
 
@@ -184,7 +200,8 @@ impl FaultAction {
     pub fn is_brief(&self) -> bool {
         let is_of_server =
             matches!(self, Self::Restart(..) | Self::RestartInTurn(_) | Self::Promote(_) | Self::Reset(_));
-        is_of_server || matches!(self, Self::Add | Self::Remove | Self::Work(..))
+        let is_of_members = matches!(self, Self::Add | Self::Remove | Self::Replace(_));
+        is_of_server || is_of_members || matches!(self, Self::Work(..) | Self::Command { heal: None, .. })
     }
 
     /// Returns the nodes that restart with another program, and the program.
@@ -199,7 +216,7 @@ impl FaultAction {
     /// Returns true if the faults cannot be in effect together.
     fn excludes(&self, other: &Self) -> bool {
         let is_of_server = |one: &Self| {
-            let is_brief = matches!(one, Self::Restart(..) | Self::RestartInTurn(_));
+            let is_brief = matches!(one, Self::Restart(..) | Self::RestartInTurn(_) | Self::Replace(_));
             is_brief || matches!(one, Self::Kill(_) | Self::Stop(_) | Self::Pause(_) | Self::Hang(_))
         };
         let is_same_thing = match (self, other) {
@@ -232,13 +249,18 @@ impl PlannedFault {
     /// # Errors
     /// The mistake, with advice.
     pub fn parse(text: &str) -> Result<Self, (String, Option<String>)> {
-        let words: Vec<&str> = text.split_whitespace().collect();
+        let command = commands::split(text)?;
+        let words: Vec<&str> = command.as_ref().map_or(text, |(_, rest)| *rest).split_whitespace().collect();
         let is_time = |word: &&str| ["at", "when", "after", "for", "every", drawn::DRAWN].contains(word);
         let (named, times) = words.split_at(words.iter().position(is_time).unwrap_or(words.len()));
-        if let Some(mistake) = misplaced(named, times) {
-            return Err(mistake);
-        }
-        let what = action(named)?;
+        let (what, name) = match command {
+            Some((what, _)) => commands::named(what, named)?,
+            None => match misplaced(named, times) {
+                Some(mistake) => return Err(mistake),
+                None => (action(named)?, named.join(" ")),
+            },
+        };
+        let given = [&[name.as_str()], times].concat().join(" ");
         let (times, drawn) = drawn::weight(times)?;
         let (times, when) = FaultCondition::split(&times)?;
         let (times, after) = after(&times)?;
@@ -269,7 +291,7 @@ impl PlannedFault {
         let when_text = when.as_ref().map_or_else(String::new, |when| format!(" when {when}"));
         let [at_text, lasts_text, every_text] = [("at", at), ("for", lasts), ("every", every)].map(shown);
         let begins_text = format!("{at_text}{ops_text}{when_text}{after_text}{drawn_text}");
-        let text = format!("{}{begins_text}{lasts_text}{every_text}", named.join(" "));
+        let text = format!("{name}{begins_text}{lasts_text}{every_text}");
         let [at, lasts, every] = [at, lasts, every].map(|given: Option<(FaultTime, &str)>| given.map(|(time, _)| time));
         let begins_at = at.is_some() || at_ops.is_some();
         if begins_at && when.is_some() {
@@ -277,12 +299,15 @@ impl PlannedFault {
             return Err(("a fault begins at a time, or by a condition".to_owned(), help));
         }
         let Some(at) = at.or((begins_at || when.is_some() || drawn.is_some()).then(FaultTime::default)) else {
-            let help = format!("write \"{} at 10s\", or \"at 40%\" of the phase", words.join(" "));
+            let help = format!("write \"{given} at 10s\", or \"at 40%\" of the phase");
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
         };
         if lasts.is_some() && what.is_brief() {
-            let help = Some("leave `for` out".to_owned());
-            return Err((format!("`{}` ends by itself", what.verb()), help));
+            let help = match what {
+                FaultAction::Command { .. } => "leave `for` out, or add a command that ends it: heal \"COMMAND\"",
+                _ => "leave `for` out",
+            };
+            return Err((format!("`{}` ends by itself", what.verb()), Some(help.to_owned())));
         }
         if drawn.is_some() {
             drawn::has_end(&what, lasts)?;
@@ -340,6 +365,11 @@ impl PlannedFault {
         matches!(self.what, FaultAction::Disk(_))
     }
 
+    /// Returns true for a command of the user, which needs no servers.
+    pub fn is_of_user(&self) -> bool {
+        matches!(self.what, FaultAction::Command { .. })
+    }
+
     /// Returns true for a change of a limit.
     pub fn is_of_limit(&self) -> bool {
         matches!(self.what, FaultAction::Limit(..))
@@ -359,9 +389,7 @@ impl PlannedFault {
 
     /// Returns the fault without its times: `kill primary`.
     pub fn name(&self) -> &str {
-        let name = self.text.split(" at ").next().unwrap_or_default();
-        let name = name.split(" when ").next().unwrap_or_default();
-        name.split(" drawn").next().unwrap_or_default()
+        quoted::before(&self.text, &[" at ", " when ", " drawn"])
     }
 
     /// Returns the occurrences in a phase of `length_ns`, or of an unknown length. `seed` determines the beginnings of a

@@ -172,6 +172,47 @@ fn the_node_that_leaves_is_the_one_that_joined_last() {
 }
 
 #[test]
+fn a_node_is_replaced_and_that_ends_by_itself() {
+    let one = fault("replace node 2 at 20s");
+    assert_eq!((&one.what, one.what.verb()), (&FaultAction::Replace(NodeChoice::Number(2)), "replace"));
+    assert!(one.what.is_brief() && !one.outlasts_phase());
+    assert!(overlap(&[one, fault("kill node 2 at 10s for 15s")], None).is_some());
+    for wrong in ["replace at 20s", "replace node at 20s", "replace node 2 at 20s for 2s", "replace node 2 now at 2s"] {
+        assert!(PlannedFault::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn commands_of_a_user_begin_and_heal_a_fault() {
+    let command = |begin: &str, heal: Option<&str>| FaultAction::Command {
+        begin: begin.to_owned(),
+        heal: heal.map(str::to_owned),
+    };
+    let one = fault(r#"run  "ssh db1 'stop at  3'"  heal 'echo "when"'  at 2s for 3s"#);
+    let name = r#"run "ssh db1 'stop at  3'" heal "echo \"when\"""#;
+    assert_eq!(one.what, command("ssh db1 'stop at  3'", Some("echo \"when\"")));
+    assert_eq!((one.name(), one.to_string()), (name, format!("{name} at 2s for 3s")));
+    assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    assert_eq!((one.what.verb(), one.what.nodes(), one.is_of_user()), ("run", None, true));
+    let ten = Some(10 * S);
+    assert_eq!(moments(r#"run "a" heal "b" at 1s"#, ten), [(S, ten)], "it is healed at the end of the phase");
+    let brief = fault(r#"run "pg_dump shop" at 1s every 3s"#);
+    assert_eq!((&brief.what, brief.what.is_brief()), (&command("pg_dump shop", None), true));
+    assert_eq!(brief.moments(ten, 1).len(), 3);
+    let drawn = fault(r#"run "draw drawn b" heal "c" for 2s drawn weight 3"#);
+    assert_eq!(drawn.name(), r#"run "draw drawn b" heal "c""#);
+    assert_eq!(drawn.drawn_at(5_000).to_string(), r#"run "draw drawn b" heal "c" at 5s for 2s"#);
+    assert!(overlap(&[one, fault("kill all at 3s")], ten).is_none());
+}
+
+#[test]
+fn secrets_in_commands_of_a_user_are_not_shown() {
+    let one = fault(r#"run "psql postgres://bench:hunter2@db1/shop -c vacuum" at 1s"#);
+    assert!(matches!(&one.what, FaultAction::Command { begin, .. } if begin.contains("hunter2")));
+    assert_eq!(one.to_string(), r#"run "psql postgres://bench:***@db1/shop -c vacuum" at 1s"#);
+}
+
+#[test]
 fn a_restart_may_be_with_another_program() {
     let path = std::path::PathBuf::from("/opt/redis-8/bin/redis-server");
     let one = fault("restart  replica with /opt/redis-8/bin/redis-server at 40%");

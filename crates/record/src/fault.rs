@@ -1,5 +1,7 @@
 //! Faults of a driven phase, as they are recorded.
 
+use plimsoll_core::quoted;
+
 plimsoll_core::words! {
     /// Kind of a fault.
     pub enum FaultKind {
@@ -31,12 +33,16 @@ plimsoll_core::words! {
         Join = "join",
         /// Removal of a node from its cluster.
         Removal = "removal",
+        /// Replacement of a node by an empty one, which joins.
+        Replacement = "replacement",
         /// Planned work on a server: a backup, a vacuum.
         Work = "work",
         /// Connections to servers, on which nothing is sent.
         Storm = "storm",
         /// Use of a node's processors or disk beside its server.
         Neighbour = "neighbour",
+        /// Command of a user.
+        Command = "command",
     }
 }
 
@@ -52,7 +58,8 @@ pub struct FaultSpan {
     /// Kind of the fault.
     pub kind: FaultKind,
     /// Affected part: `node 1, the primary`, `node 2`, `all nodes`, `the server`, `the disk`. A restart with
-    /// another program has both versions: `node 2, from 2.9.10 to 2.15.1`.
+    /// another program has both versions: `node 2, from 2.9.10 to 2.15.1`. Of a command of a user it is the beginning of
+    /// that, in quotes.
     pub subject: String,
     /// Fault as planned: `kill primary at 40%`.
     pub fault: String,
@@ -73,6 +80,5 @@ pub struct FaultSpan {
 
 /// Returns the words of a fault without its times: `kill primary`.
 pub fn fault_name(fault: &str) -> &str {
-    let name = fault.split(" at ").next().unwrap_or(fault);
-    name.split(" when ").next().unwrap_or(name)
+    quoted::before(fault, &[" at ", " when "])
 }

@@ -5,7 +5,7 @@ mod effects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
+use plimsoll_plan::without_secrets;
 use plimsoll_record::data::{Event, EventClass, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
@@ -31,6 +32,8 @@ use crate::watch::ReadingRecorder;
 use due::{ChosenNodes, LEAD, Occurrence, PhaseStart, has_ended};
 use effects::Begun;
 
+/// Characters of a command that name it in reports.
+const COMMAND_SHOWN: usize = 60;
 /// Time after a reset of connections in which those who had one fail.
 const RESET_EFFECT: Duration = Duration::from_secs(1);
 
@@ -133,8 +136,10 @@ pub struct Director<'a> {
     processes: &'a ServerProcesses,
     /// Processors that servers are bound to.
     server_pin: &'a [u32],
-    /// Storms and neighbours that are in effect.
+    /// Storms, neighbours and commands that are in effect.
     disturbances: Disturbances,
+    /// Set once the user wants an end.
+    stop: Arc<AtomicBool>,
     directed: Mutex<Directed>,
 }
 
@@ -163,6 +168,7 @@ impl<'a> Director<'a> {
             processes: context.server,
             server_pin: &context.plan.server_pin,
             disturbances: Disturbances::from_here(),
+            stop: Arc::clone(context.spec.stop),
             directed: Mutex::new(directed),
         }
     }
@@ -352,12 +358,12 @@ impl<'a> Director<'a> {
             FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => {
                 Some("server")
             }
-            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) => Some("server"),
+            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) | FaultAction::Replace(_) => Some("server"),
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Clock(..) => Some("clock"),
             FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Work(..) => None,
-            FaultAction::Add | FaultAction::Remove => None,
+            FaultAction::Add | FaultAction::Remove | FaultAction::Command { .. } => None,
             FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
         let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
@@ -411,6 +417,7 @@ impl<'a> Director<'a> {
         match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
             (FaultAction::Disk(_), _) => "the disk".to_owned(),
             (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
+            (FaultAction::Command { begin, .. }, _) => beginning(begin),
             (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
             (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
                 format!("node {}, the primary", number + 1)
@@ -479,6 +486,14 @@ pub(crate) fn take_back(
     }
 }
 
+/// Returns the beginning of a command in quotes, without secrets.
+fn beginning(command: &str) -> String {
+    let shown = without_secrets(command);
+    let beginning: String = shown.chars().take(COMMAND_SHOWN).collect();
+    let mark = if beginning.len() < shown.len() { "…" } else { "" };
+    format!("\"{beginning}{mark}\"")
+}
+
 fn kind(what: &FaultAction) -> FaultKind {
     match what {
         FaultAction::Kill(_) => FaultKind::Kill,
@@ -495,9 +510,11 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Disk(_) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Remove => FaultKind::Removal,
+        FaultAction::Replace(_) => FaultKind::Replacement,
         FaultAction::Work(..) => FaultKind::Work,
         FaultAction::Storm(..) => FaultKind::Storm,
         FaultAction::Neighbour(..) => FaultKind::Neighbour,
+        FaultAction::Command { .. } => FaultKind::Command,
     }
 }
 

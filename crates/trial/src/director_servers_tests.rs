@@ -136,6 +136,10 @@ impl Servers for Noted {
         self.note("remove", Nodes::One(number)).map(drop)
     }
 
+    fn replace(&self, number: usize) -> Result<(), StoreError> {
+        self.note("replace", Nodes::One(number)).map(drop)
+    }
+
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
         self.note("resume", nodes)
     }

@@ -58,6 +58,7 @@ impl Directing {
             processes: &processes,
             server_pin: &[],
             disturbances: Disturbances::default(),
+            stop: Arc::default(),
             directed: Mutex::default(),
         };
         let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
@@ -309,6 +310,44 @@ fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
     assert!(removal.healed_ns.is_some() && done.directed.failed.is_none());
     let alone = Directing::of(Noted::default(), &["remove node at 20ms"], None, 100);
     assert!(alone.names().is_empty() && alone.directed.failed.is_some());
+}
+
+#[test]
+fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
+    let done = Directing::of(Noted::default(), &["replace node 3 at 20ms"], None, 200);
+    assert_eq!((done.names()[0], done.directed.added.len()), ("replace 3", 0));
+    let span = &done.spans[0];
+    assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
+    assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
+    let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 200);
+    assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
+}
+
+#[test]
+fn commands_of_the_user_begin_and_heal_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("broken");
+    let fault = format!("run \"touch {0}\" heal \"rm {0}\" at 20ms", file.display());
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
+    assert!(done.directed.failed.is_none() && !file.exists() && done.names().is_empty());
+    let [span] = &done.spans[..] else { panic!("{:?}", done.spans) };
+    assert_eq!((span.kind, &span.error, span.fault.as_str()), (FaultKind::Command, &None, fault.as_str()));
+    assert!(span.subject.starts_with("\"touch ") && span.subject.len() < 70, "{}", span.subject);
+    let times = [Some(span.begun_ns), span.taken_ns, span.healing_ns, span.healed_ns];
+    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?}");
+}
+
+#[test]
+fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("healed");
+    let fault = format!("run \"echo no such host; exit 3\" heal \"touch {}\" at 20ms", file.display());
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
+    let failed = done.directed.failed.unwrap();
+    assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
+    let error = done.spans[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
+    assert!(file.exists());
 }
 
 #[test]

@@ -1,18 +1,20 @@
-//! Faults that disturb servers from outside, while they are in effect: connection storms and noisy neighbours.
+//! Faults from outside of servers: connection storms, noisy neighbours, and commands of the user.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::{Node, Servers, StoreError};
-use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::ThreadNetwork;
+use plimsoll_lab::{Neighbour, UserCommand};
 use plimsoll_plan::timeline::NeighbourUse;
+use plimsoll_plan::without_secrets;
 
 use crate::error::TrialError;
 use crate::storm::Storm;
 
-/// Storms and neighbours of a phase, by the positions of their faults in the trial. All end when this is dropped.
+/// Storms, neighbours and commands of a phase, by the positions of their faults in the trial. All end when this is dropped.
 #[derive(Default)]
 pub(crate) struct Disturbances {
     /// Network of the drive's sessions; `None` for that of each thread.
@@ -23,6 +25,7 @@ pub(crate) struct Disturbances {
 enum Disturbance {
     Storm(Storm),
     Neighbours(Vec<Neighbour>),
+    Command(UserCommand),
 }
 
 impl Disturbances {
@@ -86,11 +89,31 @@ impl Disturbances {
         Ok(())
     }
 
-    /// Ends the storm or the neighbours of a fault. Returns a sentence about a storm, and false if some of its
-    /// connections were never open together with the others.
+    /// Runs the command that begins a fault. `heal` is the command that heals it; without one the fault ends with the
+    /// first. Once `stop` is set, that is killed.
     ///
     /// # Errors
-    /// `Broken` if a neighbour does not end.
+    /// As [`UserCommand::begun`]. The fault can be healed nevertheless.
+    pub(crate) fn command(
+        &self,
+        fault: u32,
+        begin: &str,
+        heal: Option<&str>,
+        stop: &AtomicBool,
+    ) -> Result<(), TrialError> {
+        let command = UserCommand::start(begin, heal)?;
+        let begun = command.begun(|| stop.load(Ordering::SeqCst));
+        if heal.is_some() {
+            self.present().insert(fault, Disturbance::Command(command));
+        }
+        begun.map_err(hide_secrets)
+    }
+
+    /// Ends the storm or the neighbours of a fault, or runs the command that heals it. Returns a sentence about a storm,
+    /// and false if some of its connections were never open together with the others.
+    ///
+    /// # Errors
+    /// `Broken` if a neighbour does not end, or the command failed.
     pub(crate) fn end(&self, fault: u32) -> Result<Option<(String, bool)>, TrialError> {
         let present = self.present().remove(&fault);
         match present {
@@ -98,6 +121,7 @@ impl Disturbances {
             Some(Disturbance::Neighbours(all)) => {
                 all.into_iter().map(Neighbour::end).fold(Ok(()), Result::and).map(|()| None)
             }
+            Some(Disturbance::Command(command)) => command.heal().map(|()| None).map_err(hide_secrets),
             None => Ok(None),
         }
     }
@@ -105,6 +129,11 @@ impl Disturbances {
     fn present(&self) -> MutexGuard<'_, BTreeMap<u32, Disturbance>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the error without secrets in the output of a command.
+fn hide_secrets(error: StoreError) -> TrialError {
+    StoreError { detail: error.detail.map(|said| without_secrets(&said)), ..error }
 }
 
 /// Returns the number of the file system with the node's data.

@@ -24,6 +24,7 @@ const LISTED: usize = 8;
 pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
     for trial in &plan.trials {
         only_added_nodes_leave(trial)?;
+        commands_are_allowed(plan, trial)?;
         for (phase, drive) in trial.drives() {
             for fault in &drive.faults {
                 let Some(when) = &fault.when else { continue };
@@ -37,7 +38,7 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             }
         }
         let of_servers = trial.drives().flat_map(|(name, drive)| drive.faults.iter().map(move |fault| (name, fault)));
-        let of_servers: Vec<_> = of_servers.filter(|(_, fault)| !fault.is_of_disk()).collect();
+        let of_servers: Vec<_> = of_servers.filter(|(_, fault)| !fault.is_of_disk() && !fault.is_of_user()).collect();
         if of_servers.is_empty() {
             continue;
         }
@@ -61,14 +62,26 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
                 }
                 (None, _) => {
                     let what = format!("{} has no private servers", trial.store.label);
-                    let next = "leave `fault` out, or name a store whose servers Plimsoll starts: plimsoll list stores"
-                        .to_owned();
-                    return Err(refused((what, next)));
+                    let next = "leave `fault` out, name a store whose servers Plimsoll starts (plimsoll list stores), or \
+                                write commands of your own: run \"COMMAND\" heal \"COMMAND\" at 10s for 3s";
+                    return Err(refused((what, next.to_owned())));
                 }
             }
         }
     }
     Ok(())
+}
+
+/// Fails if a fault runs a command, and the plan does not allow that.
+fn commands_are_allowed(plan: &Plan, trial: &PlannedTrial) -> Result<(), TrialError> {
+    let mut faults = trial.drives().flat_map(|(phase, drive)| drive.faults.iter().map(move |fault| (phase, fault)));
+    match faults.find(|(_, fault)| fault.is_of_user() && !plan.allow_fault) {
+        None => Ok(()),
+        Some((phase, fault)) => {
+            let what = format!("phase {phase}: {fault}: this runs a command on this machine, with your rights");
+            Err(TrialError::usage(what).next("allow it with --allow-fault (in a plan: allow_fault = true)"))
+        }
+    }
 }
 
 /// Fails if a node is removed and no fault before has added one.
@@ -128,6 +141,23 @@ fn mistake(
         FaultAction::Promote(_) => {
             let refused = recipe.promotes().err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
+        }
+        FaultAction::Replace(_) if lab.is_some() => {
+            let what = "nodes of a lab are not replaced in one step".to_owned();
+            Some((what, "remove one and add another meanwhile: plimsoll lab remove, plimsoll lab add".to_owned()))
+        }
+        FaultAction::Replace(on) => {
+            if let Err(refused) = recipe.takes_more() {
+                return Some((refused.what, refused.next.unwrap_or_default()));
+            }
+            let is_one = match on {
+                NodeChoice::All => false,
+                // An empty node becomes a copy of the primary.
+                NodeChoice::Primary | NodeChoice::Number(1) => !recipe.has_primary(),
+                NodeChoice::Replica | NodeChoice::Number(_) => true,
+            };
+            let what = format!("an empty node replaces one of {label} that is not the primary");
+            (!is_one).then(|| (what, "write replace node 2, or replace replica".to_owned()))
         }
         FaultAction::Work(name, on) => {
             let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));

@@ -402,6 +402,8 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 3s for 1s", "wrong clock of node 2"),
         (FaultKind::Storm, "all nodes", "storm all connections=50 at 3s for 1s", "connection storm on all nodes"),
         (FaultKind::Neighbour, "node 2", "neighbour node 2 cpu=2 at 3s", "noisy neighbour (cpu=2) beside node 2"),
+        (FaultKind::Replacement, "node 2", "replace node 2 at 3s", "replacement of node 2"),
+        (FaultKind::Command, "\"stop at 3\"", "run \"stop at 3\" heal \"start\" at 3s", "command \"stop at 3\""),
     ] {
         let mut run = ticked(20, |_| (10, 0));
         fault(&mut run, (kind, subject, words), 3_000, Some(4_000));

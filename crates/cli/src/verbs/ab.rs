@@ -91,7 +91,7 @@ fn side(catalogue: &Catalogue, args: &AbArgs, at: usize) -> Result<SideText, Tri
         return Ok(SideText { words: words.join(", "), from, on: Vec::new() });
     };
     let letter = SIDES[at].to_lowercase();
-    let from = line::file_text(&file, &args.drive, &["allow_writes", "warmup"])?;
+    let from = line::file_text(&file, &args.drive, &["allow_writes", "allow_fault", "warmup"])?;
     if let Some(setting) = given.iter().find(|one| assignment(one).is_some()) {
         let what = format!("--{letter} {setting} was given beside the plan file {file}");
         return Err(TrialError::usage(what).next("write it in a plan file of that side's own"));
@@ -265,6 +265,7 @@ fn together(args: &AbArgs, a: Plan, b: &Plan, spec: &AbSpec) -> Result<Plan, Tri
         goals: Vec::new(),
         figures: Vec::new(),
         allow_writes: args.drive.plan.get("allow_writes").is_some() || (a.allow_writes && b.allow_writes),
+        allow_fault: args.drive.plan.get("allow_fault").is_some() || (a.allow_fault && b.allow_fault),
         repeats: 1,
         line: None,
         trials: sides,

@@ -28,6 +28,7 @@ pub(super) fn planned(
 ) -> Result<(Plan, String), TrialError> {
     let (mut plan, text) = plans::read_plan(catalogue, plan_text(catalogue, args)?, &[], args.seed, passwords)?;
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
+    plan.allow_fault |= args.plan.get("allow_fault").is_some();
     Ok((plan, text))
 }
 
@@ -46,6 +47,7 @@ pub(super) fn run_text(
         return crate::print(&plans::with_absolute_paths(&text, &beside));
     }
     plan.allow_writes |= args.plan.get("allow_writes").is_some();
+    plan.allow_fault |= args.plan.get("allow_fault").is_some();
     run::run_plan(catalogue, &plan, &text, &How::strict(args.strict), &passwords, &args.telling)
 }
 

@@ -43,7 +43,7 @@ pub(super) fn file_text(path: &str, drive: &DriveArgs, allowed: &[&str]) -> Resu
 fn plan_text(catalogue: &Catalogue, args: &LineArgs) -> Result<PlanText, TrialError> {
     let file = file(args);
     let mut from = match file {
-        Some(path) => file_text(path, &args.drive, &["allow_writes"])?,
+        Some(path) => file_text(path, &args.drive, &["allow_writes", "allow_fault"])?,
         None => {
             if let Some(key) = ["rate", "ops", "for"].into_iter().find(|key| args.drive.plan.get(key).is_some()) {
                 let what = format!("--{key} is not an option of `plimsoll line`");

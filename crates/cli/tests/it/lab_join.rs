@@ -133,6 +133,23 @@ fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
 }
 
 #[test]
+fn an_empty_node_replaces_another_while_its_cluster_is_driven() {
+    for (store, node, length) in [("postgres-replicas", "node 2", "12s"), ("galera", "node 3", "30s")] {
+        let place = Place::new();
+        let plan = PLAN.replace("STORE", &format!("{{ store = \"{store}\", nodes = 3 }}")).replace("repeats = 2\n", "");
+        let plan = plan.replace("add node", &format!("replace {node}")).replace("4s", length);
+        // Clients of the node wait, or connect again.
+        let plan = plan.replace("errors = \"0%\"", "errors = \"100%\"");
+        let plan = plan.split("[[figure]]").next().unwrap();
+        place.run(&["run", &place.plan(plan), "-q"]).expect(0);
+        let run = Run::load(&place.only_run()).unwrap();
+        let spans = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.as_deref()));
+        assert_eq!(spans.collect::<Vec<_>>(), [(FaultKind::Replacement, node, None)], "{store}");
+        assert!(run.faults().all(|span| span.healed_ns.is_some()), "{store}");
+    }
+}
+
+#[test]
 fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
     let place = Place::new();
     let on = |store: &str| PLAN.replace("STORE", store);
@@ -141,6 +158,9 @@ fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
         (on("\"postgres\""), "made alone takes no replicas"),
         (on("\"sqlite\"").replace("add node", "explode"), "unknown fault `explode`"),
         (on("\"postgres-replicas\"").replace("add node", "remove node"), "no node has joined before that could leave"),
+        (on("\"postgres\"").replace("add node", "replace node 1"), "made alone takes no replicas"),
+        (on("\"postgres-replicas\"").replace("add node", "replace primary"), "write replace node 2"),
+        (on("\"postgres-replicas\"").replace("add node", "replace node 9"), "postgres-replicas has no node 9"),
         (on("\"sqlite\"").replace(" at 1s", ""), "the time of the fault is missing"),
         (on("\"sqlite\"").replace("at 1s", "at 1"), "`at 1`: needs a unit"),
     ] {

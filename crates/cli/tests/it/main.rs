@@ -25,6 +25,7 @@ mod disturbance;
 mod doctor;
 mod exports;
 mod failures;
+mod fault_commands;
 mod faultfs;
 mod faults;
 mod gadget;

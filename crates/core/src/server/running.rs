@@ -198,6 +198,15 @@ pub trait Servers: Send + Sync {
     /// `Usage` if the cluster cannot do without it.
     fn remove(&self, number: usize) -> Result<(), StoreError>;
 
+    /// Removes a node from the cluster, and joins an empty one of its number, on its host, with all data.
+    ///
+    /// # Errors
+    /// `Usage` if these servers do not replace nodes, or cannot do without this one; otherwise as [`Servers::add`].
+    fn replace(&self, number: usize) -> Result<(), StoreError> {
+        Err(StoreError::usage(format!("node {} is not replaced in one step here", number + 1))
+            .next("remove it and add another: plimsoll lab remove, plimsoll lab add"))
+    }
+
     /// Resumes suspended processes (SIGCONT), and threads that hang.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use plimsoll_core::{
 
 use super::faults::set_each;
 use super::progress::LOOK_AGE;
-use super::{ClusterMember, Promotion, Running, STOP_BOUND, locked, provisions};
+use super::{ClusterMember, Promotion, Running, STOP_BOUND, locked};
 use crate::private_server::PrivateServer;
 use crate::proxy;
 
@@ -113,18 +113,7 @@ impl Servers for Running {
         self.recipe.takes_more()?;
         self.others_must_run(None)?;
         let number = self.members().iter().map(|member| member.node.number + 1).max().unwrap_or(0);
-        let ports = if self.spec.hosts == 0 { provisions::free_ports(self.spec.ports.len())? } else { Vec::new() };
-        self.add_member(number, ports.into_iter())?;
-        let joined = self.unless_hung("join", &[number], |waits| {
-            self.bring_up(Nodes::One(number), true, waits, &mut |_| {})?;
-            let (nodes, _guard) = (self.nodes(), self.enter()?);
-            self.recipe.join(self.member(&nodes, number, false)?, waits)?;
-            self.recipe.until_whole(&nodes, waits)
-        });
-        if joined.is_err() {
-            self.drop_member(number)?;
-        }
-        joined.map(|()| number)
+        self.join_as(number, None).map(|()| number)
     }
 
     fn remove(&self, number: usize) -> Result<(), StoreError> {
@@ -134,6 +123,19 @@ impl Servers for Running {
         self.on(number, |server| server.stop(self.spec.stop, STOP_BOUND))?;
         self.drop_member(number)?;
         self.recipe.until_whole(&self.nodes(), &self.waits)
+    }
+
+    fn replace(&self, number: usize) -> Result<(), StoreError> {
+        self.recipe.takes_more()?;
+        if self.recipe.has_primary() && number == 0 {
+            let what =
+                format!("node 1 of {} was made as the primary, and an empty node cannot replace it", self.spec.name);
+            return Err(StoreError::usage(what).next("replace another node: replace node 2"));
+        }
+        // Clients go on to look for the node at its address.
+        let host = self.find(number)?.host;
+        self.remove(number)?;
+        self.join_as(number, host)
     }
 
     fn has_primary(&self) -> bool {

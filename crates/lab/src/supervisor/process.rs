@@ -25,9 +25,11 @@ use crate::neighbour;
 use crate::orphans;
 use crate::packages::SYSTEM_PATH;
 use crate::standing::LOCK;
+use crate::user_command;
 
-/// Environment variable that makes this program a supervisor, or a neighbour: the id of the process that owns it.
-pub(super) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
+/// Environment variable that makes this program a supervisor, a neighbour or a runner of commands: the id of the process
+/// that owns it.
+pub(crate) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
 /// Longest time for programs to end on a signal, before they are killed.
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 /// Longest time for killed processes to end. Only processes that SIGKILL does not end take longer.
@@ -43,7 +45,7 @@ const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const SIGNAL_MAX: i32 = 64;
 
 /// Runs before `main` of every program that contains this crate: the program of a test has no `main` that could check
-/// whether it was executed as a supervisor or a neighbour.
+/// whether it was executed as one of these.
 // SAFETY: this section holds functions. The function continues only in a process that was executed for it, and needs
 // nothing that is set up for `main`: files, processes, clocks and threads of std work without; there is no other thread.
 #[used]
@@ -55,6 +57,7 @@ extern "C" fn before_main() {
     if let Some(owner) = std::env::var_os(OWNER).filter(|owner| is_asked_by(owner)) {
         let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         match &arguments[..] {
+            [_, task] if task == user_command::TASK => user_command::run(),
             [_, task, about @ ..] => neighbour::run(task, about),
             _ => run(owner),
         }
@@ -69,8 +72,8 @@ fn is_asked_by(owner: &OsStr) -> bool {
     parent.is_some() && parent == rustix::process::getppid() && socket == Ok(SocketType::SEQPACKET)
 }
 
-/// Answers requests on standard input until it ends; then removes everything.
-fn run(owner: OsString) {
+/// Makes this process ignore the signals that end programs.
+pub(crate) fn ignore_signals() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
         // SAFETY: no handler is installed.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -79,6 +82,11 @@ fn run(owner: OsString) {
     // next signal.
     // SAFETY: as above.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
+/// Answers requests on standard input until it ends; then removes everything.
+fn run(owner: OsString) {
+    ignore_signals();
     // Orphaned descendants become children of this process, so they are found however they forked.
     if rustix::process::set_child_subreaper(Some(rustix::process::getpid())).is_err() {
         return;
@@ -326,7 +334,7 @@ fn children() -> Vec<Pid> {
 
 /// Makes `command` the leader of its own session with default signal handlers. It receives `leave` when this
 /// process dies.
-fn ends_with_us(command: &mut Command, leave: Signal) {
+pub(crate) fn ends_with_us(command: &mut Command, leave: Signal) {
     let supervisor = rustix::process::getpid();
     // SAFETY: system calls only, between fork and exec of a process with one thread.
     unsafe {

@@ -77,6 +77,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "pause" => FaultAction::Pause(on),
         "hang" => FaultAction::Hang(on),
         "promote" => FaultAction::Promote(on),
+        "replace" => FaultAction::Replace(on),
         "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
         "link" => FaultAction::Link(on, link(rest)?),

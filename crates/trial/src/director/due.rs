@@ -194,6 +194,6 @@ pub(super) fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
 
 /// Returns true for a fault whose beginning changes which servers run, and takes a while.
 fn changes_servers(what: &FaultAction) -> bool {
-    use FaultAction::{Add, Promote, Remove, Restart, RestartInTurn};
-    matches!(what, Restart(..) | RestartInTurn(_) | Promote(_) | Add | Remove)
+    use FaultAction::{Add, Promote, Remove, Replace, Restart, RestartInTurn};
+    matches!(what, Restart(..) | RestartInTurn(_) | Promote(_) | Add | Remove | Replace(_))
 }

@@ -120,8 +120,20 @@ impl Director<'_> {
                 self.servers_are_new()?;
                 begun.node = Some(format!("node {}", number + 1));
             }
+            FaultAction::Replace(_) => {
+                let Nodes::One(number) = nodes else {
+                    return Err(TrialError::usage("one node is replaced at a time").next("replace replica, or node 2"));
+                };
+                (self.tell)(Told::Note(format!("replacing node {}", number + 1)))?;
+                self.with_progress(move |other| other == number, || self.servers()?.replace(number))?;
+                self.directed().programs.remove(&number);
+                self.servers_are_new()?;
+            }
             FaultAction::Storm(_, connections) => {
                 self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
+            }
+            FaultAction::Command { begin, heal } => {
+                self.disturbances.command(ordinal, begin, heal.as_deref(), &self.stop)?;
             }
             FaultAction::Neighbour(_, resource) => {
                 let (servers, meant) = (self.servers()?, self.meant(nodes)?);
@@ -179,8 +191,11 @@ impl Director<'_> {
             | FaultAction::Reset(_)
             | FaultAction::Add
             | FaultAction::Remove
+            | FaultAction::Replace(_)
             | FaultAction::Work(..) => Ok(()),
-            FaultAction::Storm(..) | FaultAction::Neighbour(..) => self.end_disturbance(ordinal),
+            FaultAction::Storm(..) | FaultAction::Neighbour(..) | FaultAction::Command { .. } => {
+                self.end_disturbance(ordinal)
+            }
         }
     }
 
@@ -190,7 +205,7 @@ impl Director<'_> {
         Ok(all.filter(|node| nodes.has(node.number)).collect())
     }
 
-    /// Ends a storm or neighbours, and reports the extent of a storm.
+    /// Ends a storm, neighbours or the fault of a command, and reports the extent of a storm.
     fn end_disturbance(&self, ordinal: u32) -> Result<(), TrialError> {
         let Some((text, is_whole)) = self.disturbances.end(ordinal)? else { return Ok(()) };
         self.tell_event(if is_whole { Level::Info } else { Level::Warning }, text)

@@ -1,0 +1,310 @@
+//! Commands of a user that begin and heal a fault, run by `sh` in a process of this program that outlives its owner.
+//!
+//! Like the user's shell, the commands have the owner's environment and working directory. They have no terminal and no
+//! input, and their output is kept for errors only. If the owner ends without a request to heal, for any reason, the
+//! process heals the fault.
+
+use std::io::{self, PipeReader, Read};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_core::{StoreError, StoreErrorKind};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ignore_signals, readable};
+
+/// Name of the process in lists of processes.
+const NAME: &str = "plimsoll-command";
+/// Task of the process.
+pub(crate) const TASK: &str = "command";
+/// Longest time of a command, which is killed then.
+const COMMAND_BOUND: Duration = Duration::from_secs(60);
+/// Longest request: both commands.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Requests after the first: to end the command that begins the fault, and to heal it.
+const STOP: &[u8] = b"stop";
+const HEAL: &[u8] = b"heal";
+/// Answer of a command that ended with exit code 0. All others are reasons of a failure.
+const DONE: &[u8] = b"done";
+/// Length of the longest answer.
+const ANSWER_BYTES_MAX: usize = 4096;
+/// Bytes that are kept of a command's output: the last ones.
+const OUTPUT_BYTES_MAX: usize = 1000;
+/// Most reads of output after the end of a command: programs that it left may go on to write.
+const LAST_READS_MAX: usize = 64;
+/// Time between two looks whether a command, or a process, has ended.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// Time between two looks whether the user wants an end.
+const STOP_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A fault that commands begin and heal. If this is dropped, or the owner dies, the fault is healed.
+#[derive(Debug)]
+pub struct UserCommand {
+    child: Child,
+    control: OwnedFd,
+}
+
+impl UserCommand {
+    /// Starts the command that begins the fault. `heal` is the command that heals it.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn start(begin: &str, heal: Option<&str>) -> Result<Self, StoreError> {
+        let execute = || {
+            let (mut command, control) = again(NAME)?;
+            command.arg(TASK).envs(std::env::vars_os().filter(|(name, _)| name != OWNER));
+            if let Ok(directory) = std::env::current_dir() {
+                command.current_dir(directory);
+            }
+            let child = command.spawn()?;
+            // Not as arguments, which all users see in lists of processes for as long as the fault lasts.
+            let request = [Some(begin), heal].into_iter().flatten().collect::<Vec<_>>().join("\0");
+            send(&control, request.as_bytes(), SendFlags::NOSIGNAL)?;
+            Ok(Self { child, control })
+        };
+        execute().map_err(|error: io::Error| StoreError::io("/proc/self/exe", &error))
+    }
+
+    /// Waits for the end of the command that begins the fault. If `is_stopped` becomes true, the command is killed.
+    ///
+    /// # Errors
+    /// `Broken` if the command did not end with exit code 0 within 60 s, with the end of its output; `Interrupted` if it
+    /// was killed.
+    pub fn begun(&self, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
+        self.answer("begins", is_stopped)
+    }
+
+    /// Heals the fault.
+    ///
+    /// # Errors
+    /// `Broken` as [`UserCommand::begun`].
+    pub fn heal(self) -> Result<(), StoreError> {
+        // If the process has ended, there is no answer either.
+        let _ = send(&self.control, HEAL, SendFlags::NOSIGNAL);
+        self.answer("heals", || false)
+    }
+
+    /// Waits for the end of the command that does this with the fault.
+    fn answer(&self, does: &str, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
+        let failed = |why: &str| {
+            StoreError::broken(format!("the command that {does} it failed"))
+                .detail(why)
+                .next(format!("run it in a shell: it has to end with exit code 0 within {} s", COMMAND_BOUND.as_secs()))
+        };
+        let mut until = Instant::now() + COMMAND_BOUND + ANSWER_BOUND;
+        let mut stopped = false;
+        while !readable(&self.control, STOP_INTERVAL).map_err(|error| failed(&error.to_string()))? {
+            if !stopped && is_stopped() {
+                let _ = send(&self.control, STOP, SendFlags::NOSIGNAL);
+                (stopped, until) = (true, Instant::now() + ANSWER_BOUND);
+            }
+            if Instant::now() > until {
+                return Err(failed("its process does not reply"));
+            }
+        }
+        let mut answer = vec![0; ANSWER_BYTES_MAX];
+        let length = recv(&self.control, &mut answer[..], RecvFlags::empty()).map_or(0, |(_, length)| length);
+        match &answer[..length] {
+            _ if stopped => {
+                let what = format!("the command that {does} it was killed, because the user stopped the run");
+                Err(StoreError::new(StoreErrorKind::Interrupted, what))
+            }
+            DONE => Ok(()),
+            [] => Err(failed("its process was killed")),
+            why => Err(failed(&String::from_utf8_lossy(why))),
+        }
+    }
+}
+
+impl Drop for UserCommand {
+    fn drop(&mut self) {
+        let _ = shutdown(&self.control, Shutdown::Both);
+        let until = Instant::now() + 2 * COMMAND_BOUND;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}
+
+/// Runs in the process: carries out both commands, the second on request or at the end of the owner.
+pub(crate) fn run() {
+    // Ctrl-C in a terminal, and its end, do not reach the commands. Fails only if the process leads a session already.
+    let _ = rustix::process::setsid();
+    ignore_signals();
+    let _ = rustix::thread::set_name(c"plimsoll-commnd");
+    let mut request = vec![0; REQUEST_BYTES_MAX];
+    let Ok((_, length @ 1..)) = recv(io::stdin(), &mut request[..], RecvFlags::empty()) else { return };
+    let commands = String::from_utf8_lossy(&request[..length]).into_owned();
+    let mut commands = commands.split('\0');
+    let has_stop = || matches!(recv(io::stdin(), &mut [0_u8; 4], RecvFlags::DONTWAIT), Ok((_, 1..)));
+    // Without an owner the command ends before the one that heals begins.
+    answer(&carried_out(commands.next().unwrap_or_default(), has_stop));
+    let Some(heal) = commands.next() else { return };
+    while let Err(Errno::INTR) = recv(io::stdin(), &mut [0_u8; 4], RecvFlags::empty()).map(drop) {}
+    answer(&carried_out(heal, || false));
+}
+
+/// Answers the owner, if there is one.
+fn answer(done: &Result<(), String>) {
+    let answer = done.as_ref().map_or_else(|why| why.as_bytes(), |()| DONE);
+    let _ = send(io::stdin(), &answer[..answer.len().min(ANSWER_BYTES_MAX)], SendFlags::NOSIGNAL);
+}
+
+/// Runs a command, and kills it if `has_stop` returns true. Returns the reason that it failed, and the end of its output.
+fn carried_out(command: &str, has_stop: impl Fn() -> bool) -> Result<(), String> {
+    let mut output = Vec::new();
+    let why = match execute(command, has_stop, &mut output) {
+        Ok(Some(status)) if status.success() => return Ok(()),
+        // `exit status: 1`, `signal: 9 (SIGKILL)`
+        Ok(Some(status)) => status.to_string(),
+        Ok(None) => format!("killed after {} s", COMMAND_BOUND.as_secs()),
+        Err(error) => error.to_string(),
+    };
+    let output = String::from_utf8_lossy(&output);
+    let said = output.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    Err(if said.is_empty() { why } else { format!("{why}: {said}") })
+}
+
+/// Runs a command to its end. Returns `None` if it was killed.
+fn execute(command: &str, has_stop: impl Fn() -> bool, output: &mut Vec<u8>) -> io::Result<Option<ExitStatus>> {
+    let (reader, writer) = io::pipe()?;
+    let mut shell = Command::new("/bin/sh");
+    shell.arg("-c").arg(command).env_remove(OWNER);
+    shell.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    ends_with_us(&mut shell, Signal::KILL);
+    let mut child = shell.spawn()?;
+    // Closes this process's copies of the writing end.
+    drop(shell);
+    let (began, mut pipe) = (Instant::now(), Some(reader));
+    let ended = loop {
+        drain(&mut pipe, LOOK_INTERVAL, output)?;
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if began.elapsed() > COMMAND_BOUND || has_stop() {
+            // It leads a session, and so a group.
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+            child.wait()?;
+            break None;
+        }
+    };
+    for _ in 0..LAST_READS_MAX {
+        if !drain(&mut pipe, Duration::ZERO, output)? {
+            break;
+        }
+    }
+    Ok(ended)
+}
+
+/// Reads once if the pipe is readable within `bound`, and keeps the end of the output. Returns true if there was some.
+fn drain(pipe: &mut Option<PipeReader>, bound: Duration, output: &mut Vec<u8>) -> io::Result<bool> {
+    let Some(reader) = pipe else {
+        std::thread::sleep(bound);
+        return Ok(false);
+    };
+    if !readable(&*reader, bound)? {
+        return Ok(false);
+    }
+    let mut part = [0; 4096];
+    let length = reader.read(&mut part)?;
+    if length == 0 {
+        *pipe = None;
+    }
+    output.extend_from_slice(&part[..length]);
+    let excess = output.len().saturating_sub(OUTPUT_BYTES_MAX);
+    output.drain(..excess);
+    Ok(length > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Returns commands that make and remove a file, and its path.
+    fn commands(directory: &Path) -> (String, String, std::path::PathBuf) {
+        let file = directory.join("broken");
+        (format!("touch {}", file.display()), format!("rm {}", file.display()), file)
+    }
+
+    #[test]
+    fn a_command_begins_a_fault_and_another_heals_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (begin, heal, file) = commands(directory.path());
+        let fault = UserCommand::start(&begin, Some(&heal)).unwrap();
+        fault.begun(|| false).unwrap();
+        assert!(file.exists());
+        fault.heal().unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_fault_is_healed_when_it_is_dropped() {
+        let directory = tempfile::tempdir().unwrap();
+        let (begin, heal, file) = commands(directory.path());
+        let fault = UserCommand::start(&begin, Some(&heal)).unwrap();
+        fault.begun(|| false).unwrap();
+        assert!(file.exists());
+        drop(fault);
+        assert!(!file.exists());
+        UserCommand::start(&begin, None).unwrap().begun(|| false).unwrap();
+        assert!(file.exists(), "no command heals it");
+    }
+
+    #[test]
+    fn a_command_that_fails_tells_its_exit_code_and_the_end_of_its_output() {
+        let begin = "yes filler | head -n 20000; echo 'no such host' >&2; exit 7";
+        let error = UserCommand::start(begin, None).unwrap().begun(|| false).unwrap_err();
+        assert_eq!((error.kind, error.what.as_str()), (StoreErrorKind::Broken, "the command that begins it failed"));
+        let detail = error.detail.unwrap();
+        assert!(detail.starts_with("exit status: 7: ") && detail.ends_with("; no such host"), "{detail}");
+        assert!(detail.len() < 2 * OUTPUT_BYTES_MAX, "{}", detail.len());
+        let fault = UserCommand::start("true", Some("exit 3")).unwrap();
+        fault.begun(|| false).unwrap();
+        let error = fault.heal().unwrap_err();
+        assert_eq!(
+            (error.what.as_str(), error.detail.as_deref()),
+            ("the command that heals it failed", Some("exit status: 3"))
+        );
+    }
+
+    #[test]
+    fn a_stop_kills_the_command_and_the_other_still_heals() {
+        let directory = tempfile::tempdir().unwrap();
+        let (begin, heal, file) = commands(directory.path());
+        let fault = UserCommand::start(&format!("{begin}; sleep 600"), Some(&heal)).unwrap();
+        let error = fault.begun(|| file.exists()).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Interrupted);
+        fault.heal().unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_program_that_a_command_leaves_running_delays_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let pid = directory.path().join("pid").display().to_string();
+        let since = Instant::now();
+        let fault = UserCommand::start(&format!("sleep 30 & echo $! > {pid}"), Some(&format!("kill $(cat {pid})")));
+        let fault = fault.unwrap();
+        fault.begun(|| false).unwrap();
+        assert!(since.elapsed() < Duration::from_secs(10));
+        fault.heal().unwrap();
+    }
+
+    #[test]
+    fn commands_have_the_environment_and_the_directory_of_their_owner() {
+        let directory = tempfile::tempdir().unwrap();
+        let out = directory.path().join("out");
+        let begin = format!("echo \"$PATH\" > {out}; pwd -P >> {out}; env >> {out}", out = out.display());
+        UserCommand::start(&begin, None).unwrap().begun(|| false).unwrap();
+        let text = std::fs::read_to_string(&out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], std::env::var("PATH").unwrap());
+        assert_eq!(Path::new(lines[1]), std::env::current_dir().unwrap());
+        assert!(!text.contains(OWNER), "{text}");
+    }
+}
