@@ -18,3 +18,4 @@ mod sites;
 mod starts;
 mod told;
 mod toy;
+mod watched;
