@@ -289,7 +289,8 @@ fn several_logs_are_trials_on_one_time_axis() {
     assert_eq!(run.header.started_wall_ns, FIRST_S * 1_000_000_000);
     let of = |trial: &Trial| (trial.header.store_label.clone(), trial.header.store.clone(), trial.header.start_ns);
     let wanted = [("access.log", "access", 0), ("gc.log", "gc", 1), ("late.log", "access", 10)];
-    let wanted = wanted.map(|(label, store, at_s): (&str, &str, u64)| (label.to_owned(), store.to_owned(), at_s * 1_000_000_000));
+    let wanted = wanted
+        .map(|(label, store, at_s): (&str, &str, u64)| (label.to_owned(), store.to_owned(), at_s * 1_000_000_000));
     assert_eq!(run.trials.iter().map(of).collect::<Vec<_>>(), wanted);
     assert_eq!(run.trials.iter().map(ops).collect::<Vec<_>>(), [60.0, 0.0, 1.0]);
     let slices = run.trials.iter().map(|trial| trial.phases[0].slices.len());
