@@ -10,6 +10,7 @@ mod line;
 mod panics;
 mod phases;
 mod refused;
+mod refused_faults;
 mod repeats;
 mod resumed;
 mod runs;
