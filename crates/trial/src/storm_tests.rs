@@ -97,6 +97,13 @@ fn a_storm_that_no_server_takes_is_an_error() {
     let error = Storm::begin(&[node(vec![port], PathBuf::new())], 3, None).err().unwrap();
     assert_eq!(error.what, format!("no connection to 127.0.0.1:{port} could be opened"));
     assert!(error.detail.unwrap().contains("refused"));
+    // The socket of a server that was killed stays.
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("socket");
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let error = Storm::begin(&[node(Vec::new(), directory.path().to_owned())], 3, None).err().unwrap();
+    assert_eq!(error.what, format!("no connection to {} could be opened", socket.display()));
+    assert!(error.detail.unwrap().contains("refused"));
     let error = Storm::begin(&[node(Vec::new(), PathBuf::from("/nonexistent"))], 3, None).err().unwrap();
     assert!(error.what.starts_with("node 1 has neither a port nor a Unix socket"), "{}", error.what);
 }

@@ -68,5 +68,4 @@ mod sync;
 mod trace;
 mod usage;
 mod waits;
-mod warmup;
 mod watch;
