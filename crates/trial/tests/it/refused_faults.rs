@@ -1,7 +1,8 @@
 //! Faults that servers cannot have: refused before anything is started, by what the store's recipe and its lab say.
 
+use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
-    Catalogue, LabEntry, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, Store, StoreError,
+    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, Store, StoreError,
     StoreErrorKind, StoreKind, StoreSpec, Waits,
 };
 use plimsoll_testkit::lying_kv::Pairs;
