@@ -76,3 +76,7 @@ impl<'a> Alive<'a> {
         first
     }
 }
+
+#[cfg(test)]
+#[path = "alive_tests.rs"]
+mod tests;

@@ -179,3 +179,7 @@ fn name(directory: &Path) -> PathBuf {
 pub fn data_elsewhere(directory: &Path) -> Option<PathBuf> {
     fs::read_link(directory.join("data")).ok().filter(|place| place.ends_with(name(directory)))
 }
+
+#[cfg(test)]
+#[path = "data_tests.rs"]
+mod tests;

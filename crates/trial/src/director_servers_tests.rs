@@ -30,6 +30,10 @@ pub(super) struct Noted {
     pub(super) differ: bool,
     /// A fourth node has joined meanwhile.
     pub(super) has_joined: bool,
+    /// No server runs when it is looked for.
+    pub(super) has_died: bool,
+    /// Faults cannot be recorded.
+    pub(super) is_unrecorded: bool,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
 }
@@ -90,7 +94,7 @@ impl Servers for Noted {
     }
 
     fn check(&self, _: Nodes) -> Result<(), StoreError> {
-        Ok(())
+        if self.has_died { Err(StoreError::broken("it was ended by signal 9")) } else { Ok(()) }
     }
 
     fn kill(&self, nodes: Nodes) -> Result<Span, StoreError> {

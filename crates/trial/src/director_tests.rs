@@ -34,13 +34,16 @@ impl Directing {
         let (began, ended) = (Instant::now(), Arc::<AtomicU64>::default());
         let ops = Arc::clone(&ended);
         let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
-        let clock = Clock::start();
+        let (clock, is_unrecorded) = (Clock::start(), servers.is_unrecorded);
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
         let director = Director {
             clock,
             tell: Box::new(|event| {
                 match event {
+                    Told::Fault(_) if is_unrecorded => {
+                        return Err(TrialError::new(StoreErrorKind::Recording, "the disk is full"));
+                    }
                     Told::Fault(span) => told.lock().unwrap().push(span),
                     Told::Event(event) => events.lock().unwrap().push(event.text),
                     _ => {}
@@ -512,4 +515,41 @@ fn a_rolling_restart_ends_with_the_primary_and_waits_for_each_node() {
     let span = &done.spans[0];
     assert_eq!((span.kind, span.subject.as_str()), (FaultKind::Restart, "all nodes, in turn"));
     assert!(span.taken_ns.is_some() && span.healed_ns == span.taken_ns && span.healing_ns.is_none());
+}
+
+#[test]
+fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
+    let died = Noted { has_died: true, ..Noted::default() };
+    let done = Directing::of(died, &["pause node 2 at 50ms for 50ms"], Some(300), 300);
+    assert_eq!(done.names(), ["pause 2", "resume 2", "start 2", "start all"]);
+    assert_eq!(done.directed.ended.map(|ended| ended.what).as_deref(), Some("it was ended by signal 9"));
+    assert!(done.directed.failed.is_none() && done.spans[0].healed_ns.is_some(), "{:?}", done.directed.failed);
+    // A pause of all nodes: those that do not run are started when the phase ends.
+    let died = Noted { has_died: true, ..Noted::default() };
+    let done = Directing::of(died, &["pause all at 50ms for 50ms"], Some(300), 300);
+    assert_eq!(done.names(), ["pause all", "resume all", "start all"]);
+}
+
+#[test]
+fn a_recording_that_fails_keeps_no_fault_from_being_healed() {
+    let unrecorded = Noted { is_unrecorded: true, ..Noted::default() };
+    let faults = ["kill node 1 at 50ms for 50ms", "pause node 2 at 100ms for 50ms", "limit all cpus=0.1 at 150ms"];
+    let done = Directing::of(unrecorded, &faults, Some(400), 400);
+    let limit = |cpus: &str| format!("limit Cpus(Some({cpus})) all");
+    let mut names = done.names();
+    names.sort_unstable();
+    assert_eq!(names, ["kill 1", &*limit("0.1"), &*limit("2.0"), "pause 2", "resume 2", "start 1", "start all"]);
+    let error = done.directed.failed.unwrap();
+    assert_eq!(error.kind, StoreErrorKind::Recording);
+    assert!(error.what.ends_with(": the disk is full"), "{error:?}");
+    assert_eq!((done.directed.begun, done.spans.len()), (3, 0));
+}
+
+#[test]
+fn nothing_is_started_after_a_phase_in_which_no_fault_began() {
+    let done = Directing::of(Noted::default(), &["kill node 1 at 5s", "restart all rolling at 50%"], Some(20_000), 100);
+    assert!(done.names().is_empty() && done.spans.is_empty(), "{:?}", done.calls);
+    let wanted = ["kill node 1 at 5.00 s", "restart all rolling at 10.0 s"];
+    let wanted = wanted.map(|fault| format!("{fault} was not done: the phase had ended"));
+    assert_eq!(done.directed.missed, wanted);
 }

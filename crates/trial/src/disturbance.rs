@@ -152,3 +152,7 @@ fn processors_of(node: &Node, server_pin: &[u32]) -> String {
     let pinned = || server_pin.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     node.limits.cpuset.clone().unwrap_or_else(pinned)
 }
+
+#[cfg(test)]
+#[path = "disturbance_tests.rs"]
+mod tests;

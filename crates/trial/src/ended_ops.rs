@@ -54,3 +54,7 @@ pub(crate) fn counting(
     let all = (0..workers).map(|_| EndedOps { ended: Arc::clone(ended), inner: inner.next() });
     all.map(|observer| Box::new(observer) as Box<dyn Observer>).collect()
 }
+
+#[cfg(test)]
+#[path = "ended_ops_tests.rs"]
+mod tests;

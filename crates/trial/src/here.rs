@@ -83,3 +83,7 @@ pub fn leave_out(plan: &mut Plan, catalogue: &Catalogue) -> Result<(), TrialErro
     plan.notices.extend(notices);
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "here_tests.rs"]
+mod tests;

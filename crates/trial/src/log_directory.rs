@@ -71,3 +71,7 @@ fn there(directory: &Path) -> Vec<(Identity, PathBuf)> {
     let entries = directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter_map(|path| Some((identity(&regular(&path)?), path))).collect()
 }
+
+#[cfg(test)]
+#[path = "log_directory_tests.rs"]
+mod tests;

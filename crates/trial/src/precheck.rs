@@ -242,3 +242,7 @@ fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
         )),
     }
 }
+
+#[cfg(test)]
+#[path = "precheck_tests.rs"]
+mod tests;

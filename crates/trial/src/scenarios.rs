@@ -176,3 +176,7 @@ impl Steps for Renamed {
         self.steps.mistake()
     }
 }
+
+#[cfg(test)]
+#[path = "scenarios_tests.rs"]
+mod tests;

@@ -527,22 +527,5 @@ fn still_warm(file_bytes: u64, resident_bytes: u64) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{spread, still_warm};
-
-    #[test]
-    fn a_load_goes_over_a_few_sessions_where_they_take_several_operations() {
-        for (asked, goes) in [((1, 1), (1, 1)), ((1, 1_000), (4, 250)), ((3, 100), (4, 75)), ((8, 10), (8, 10))] {
-            assert_eq!(spread(asked.0, asked.1), goes, "{asked:?}");
-        }
-    }
-
-    #[test]
-    fn files_that_stay_in_memory_are_not_cold() {
-        assert_eq!(still_warm(0, 0), None);
-        assert_eq!(still_warm(41_758_325, 8_192), None);
-        // As seen on a tmpfs: SQLite's one file, and fjall's with a journal of 64 MiB that is mostly a hole.
-        assert!(still_warm(1_363_968, 1_363_968).is_some_and(|why| why.starts_with("1.3 of 1.3 MiB")));
-        assert!(still_warm(67_808_013, 2_093_056).is_some());
-    }
-}
+#[path = "steps_tests.rs"]
+mod tests;

@@ -400,3 +400,7 @@ fn duration(step: &PhaseStep) -> Option<Duration> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;

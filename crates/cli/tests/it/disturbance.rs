@@ -169,8 +169,8 @@ fn a_disturbance_that_cannot_be_is_refused_with_the_remedy() {
 #[test]
 fn a_storm_on_a_server_that_does_not_run_ends_the_run_with_the_reason() {
     let place = Place::new();
-    let line = ["drive", "select", "--on", "postgres", "--for", "8s", "-q"];
-    let faults = ["--fault", "kill all at 500ms for 5s", "--fault", "storm all connections=5 at 1500ms for 1s"];
+    let line = ["drive", "select", "--on", "postgres", "--for", "4s", "-q"];
+    let faults = ["--fault", "kill all at 500ms for 2500ms", "--fault", "storm all connections=5 at 1500ms for 1s"];
     let ran = place.run(&[&line[..], &faults].concat());
     assert_ne!(ran.code, Some(0), "{ran:?}");
     ran.says("storm all connections=5 at 1500ms for 1s: no connection to … could be opened … Connection refused");

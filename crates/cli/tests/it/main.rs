@@ -69,5 +69,4 @@ mod sync;
 mod trace;
 mod usage;
 mod waits;
-mod warmup;
 mod watch;

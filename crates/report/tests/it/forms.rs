@@ -188,6 +188,9 @@ fn every_column_of_the_csv_stands_in_the_book() {
     let mixed = run.trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.header.name == "mixed");
     let wanted: usize = mixed.map(|phase| phase.slices.len() * 4).sum();
     assert_eq!(lines.clone().filter(|line| line.contains(",mixed,drive,")).count(), wanted);
+    let is_warmup = |line: &&str| line.contains(",all,") && line.rsplit(',').nth(25) == Some("1");
+    let warmup = slices(&run).filter(|row| row.op == "all" && row.warmup).count();
+    assert!(warmup > 0 && lines.clone().filter(is_warmup).count() == warmup, "{warmup}");
     let sum: u64 = lines
         .filter(|line| line.contains(",mixed,") && line.contains(",all,"))
         .map(|line| line.rsplit(',').nth(19).unwrap().parse::<u64>().unwrap())

@@ -256,3 +256,7 @@ fn set_back<V: PartialEq>(
         all => all.iter().map(|(number, one)| set(Nodes::One(*number), one)).fold(Ok(()), Result::and),
     }
 }
+
+#[cfg(test)]
+#[path = "effects_tests.rs"]
+mod tests;

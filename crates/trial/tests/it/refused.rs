@@ -161,6 +161,13 @@ fn drives_that_a_store_or_its_operations_cannot_have_are_refused() {
     let steps = "depth = 2\nmix = { read_modify_write = 1 }";
     refuses("", "\"wire\"", steps, "", "a depth of 2 would mix the steps of several operations", "more clients");
     allows("", "\"wire\"", "depth = 2", "");
+    let lost = "phase drive: toy has no connections to lose";
+    refuses("", "\"toy\"", "connect_timeout = \"1s\"", "", lost, "leave out `connect_timeout`");
+    allows("", "\"wire\"", "connect_timeout = \"1s\"", "");
+    let again = "retry = \"all\"\nmix = { read_modify_write = 1 }";
+    let words = "operations of several steps (transactions, scripts) are not sent again";
+    refuses("", "\"wire\"", again, "", words, "leave out `retry`");
+    allows("", "\"wire\"", "retry = \"all\"", "");
 }
 
 #[test]

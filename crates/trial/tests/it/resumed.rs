@@ -1,6 +1,6 @@
 //! Continued runs: which trials of a recording stay, and when its clock goes on.
 
-use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_record::data::{Event, EventClass, Level, PhaseState, Run, RunState, Sample};
 use plimsoll_testkit::simulated::Simulated;
 
 use crate::phases::{TOY, plan};
@@ -98,4 +98,40 @@ fn a_run_of_one_trial_is_named_in_the_singular_and_done_again() {
     assert_eq!((error, run.trials.len()), (None, 1));
     let notices = heard.notices.lock().unwrap();
     assert!(notices.iter().any(|one| one.ends_with("0 of 1 trial is recorded")), "{notices:?}");
+}
+
+/// Time of the last moment of a recording.
+const LATE_NS: u64 = 900_000_000_000;
+
+#[test]
+fn the_clock_goes_on_a_second_after_the_last_moment_of_anything_that_was_recorded() {
+    let event = || Event {
+        from_ns: 0,
+        until_ns: LATE_NS,
+        trial: None,
+        level: Level::Info,
+        class: EventClass::Drive,
+        subject: String::new(),
+        text: String::new(),
+    };
+    let sample = || Sample { at_ns: LATE_NS, ..Sample::default() };
+    for what in ["a sample", "a fine sample", "an event", "the end of a phase", "the end of the run"] {
+        let simulation = Simulation::new();
+        let planned = simulation.plan(&four("settled"));
+        let (_, whole) = simulation.run(&planned, &Sort::default(), &Heard::default(), &Simulated::new(|_| fast()));
+        let mut before = Run { state: RunState::Unfinished, ..whole };
+        before.trials.truncate(2);
+        match what {
+            "a sample" => before.samples.push(sample()),
+            "a fine sample" => before.fine_samples.push(sample()),
+            "an event" => before.events.push(event()),
+            "the end of a phase" => before.trials[0].phases[0].end.end_ns = LATE_NS,
+            _ => before.end_ns = Some(LATE_NS),
+        }
+        let sort = Sort { before: Some(&before), ..Sort::default() };
+        let (error, run) = simulation.run(&planned, &sort, &Heard::default(), &Simulated::new(|_| fast()));
+        assert_eq!((error, run.trials.len()), (None, 4), "{what}");
+        let (start_ns, after_ns) = (run.trials[2].header.start_ns, LATE_NS + 1_000_000_000);
+        assert!((after_ns..after_ns + 500_000_000).contains(&start_ns), "{what}: {start_ns}");
+    }
 }

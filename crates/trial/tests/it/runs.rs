@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view::{GoalState, GoalView, RunView};
 use plimsoll_core::{StoreError, StoreErrorKind};
 use plimsoll_drive::StopReason;
@@ -80,6 +81,9 @@ fn a_warmup_that_is_to_be_found_is_recorded_as_such_and_left_out_of_the_rate() {
         let wanted = if is_found { 98.0..=102.0 } else { 78.0..=82.0 };
         assert!(wanted.contains(&rate_per_s), "{warmup}: {rate_per_s}/s");
         assert_eq!(phase.rate_with_warmup_per_s.is_some(), is_found);
+        // The table of slices tells the same.
+        let left_out = slices(&run).filter(|row| row.phase == "drive" && row.op == "all" && row.warmup).count();
+        assert_eq!(left_out, if is_found { (settled_s * 10.0).round() as usize } else { 0 }, "{warmup}");
     }
 }
 

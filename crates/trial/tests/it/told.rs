@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use plimsoll_core::{Catalogue, StoreErrorKind, StoreKind};
 use plimsoll_drive::RealTime;
-use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_record::data::{PhaseState, ResultName, Run, RunState};
 use plimsoll_trial::{Ended, RunSpec, Sink, Told, TrialError};
+
+use crate::toy::{ToyKind, ToyState};
 
 /// Loads, drives and reads back a few records.
 const PLAN: &str = r#"
@@ -143,4 +145,20 @@ fn what_cannot_be_is_refused_before_anything_is_recorded() {
     assert!(error.to_string().contains("there is no processor 1000") && error.next.is_some(), "{error:?}");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     assert!(seen.told.lock().unwrap().is_empty());
+}
+
+#[test]
+fn a_load_that_a_store_takes_at_once_ends_if_the_user_wants_that() {
+    let (place, state) = (tempfile::tempdir().unwrap(), Arc::<ToyState>::default());
+    *state.takes_loads.lock().unwrap() = Some(None);
+    let seen = Seen { stop_in: "load", ..Seen::default() };
+    let text = PLAN.replace("\"null\", \"sqlite\"", "\"toy\"");
+    let ended = run_on(vec![ToyKind::named("toy", &state)], &text, place.path(), &seen).unwrap();
+    ended.result.unwrap();
+    let run = Run::load(&ended.recording).unwrap();
+    assert_eq!(run.state, RunState::Interrupted);
+    let [load] = &run.trials[0].phases[..] else { panic!("{run:?}") };
+    assert_eq!((&load.end.state, load.end.result(ResultName::Ops).unwrap().value), (&PhaseState::Interrupted, 0.0));
+    assert_eq!(state.calls().first(), Some(&"create"), "{:?}", state.calls());
+    assert!(!ended.recording.parent().unwrap().join("data").exists());
 }

@@ -1,0 +1,45 @@
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use plimsoll_core::Limits;
+
+use super::*;
+
+fn node(cpuset: Option<&str>, data_dir: PathBuf) -> Node {
+    Node {
+        number: 2,
+        data_dir,
+        socket_dir: PathBuf::new(),
+        log_dir: None,
+        address: Ipv4Addr::LOCALHOST,
+        ports: Vec::new(),
+        secret: String::new(),
+        limits: Limits { cpuset: cpuset.map(str::to_owned), ..Limits::default() },
+    }
+}
+
+#[test]
+fn a_busy_neighbour_has_the_processors_of_its_server() {
+    let of = |cpuset, pin: &[u32]| processors_of(&node(cpuset, PathBuf::new()), pin);
+    assert_eq!(of(None, &[]), "", "all");
+    assert_eq!(of(None, &[1, 3]), "1,3");
+    // A limit of the node is narrower than the processors of all servers.
+    assert_eq!(of(Some("3"), &[1, 3]), "3");
+}
+
+#[test]
+fn nodes_are_on_one_file_system_by_their_data() {
+    let places = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let of = |place: &std::path::Path| file_system(&node(None, place.to_owned()));
+    assert!(of(places[0].path()).is_some());
+    assert_eq!(of(places[0].path()), of(places[1].path()));
+    assert_ne!(of(places[0].path()), of(std::path::Path::new("/proc")));
+    assert_eq!(of(std::path::Path::new("/nonexistent")), None);
+}
+
+#[test]
+fn a_fault_without_a_disturbance_has_nothing_to_end() {
+    assert_eq!(Disturbances::default().end(7), Ok(None));
+    let error = no_link(&node(None, PathBuf::new()));
+    assert_eq!(error.what, "node 3 is on this machine's own network, which has no links");
+}

@@ -1,0 +1,225 @@
+//! Faults that servers cannot have: refused before anything is started, by what the store's recipe and its lab say.
+
+use plimsoll_core::catalogue::LabEntry;
+use plimsoll_core::{
+    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, Store, StoreError,
+    StoreErrorKind, StoreKind, StoreSpec, Waits,
+};
+use plimsoll_testkit::lying_kv::Pairs;
+use plimsoll_trial::{TrialError, possible};
+
+/// Kinds of clusters of three nodes.
+#[derive(Clone, Copy, PartialEq)]
+enum Sort {
+    /// Nodes have hosts of their own.
+    Networked,
+    /// Clients reach nodes by Unix sockets.
+    Sockets,
+    /// Replicas can be promoted, nodes join and leave, and a process of the first node can hang.
+    Flexible,
+}
+
+impl Sort {
+    fn name(self) -> &'static str {
+        match self {
+            Sort::Networked => "networked",
+            Sort::Sockets => "sockets",
+            Sort::Flexible => "flexible",
+        }
+    }
+
+    fn must_be_flexible(self, what: &str) -> Result<(), StoreError> {
+        match self {
+            Sort::Flexible => Ok(()),
+            other => Err(StoreError::usage(format!("{} cannot {what}", other.name())).next("use another store")),
+        }
+    }
+}
+
+/// Kind of store of which nothing but its description is asked.
+struct Described(StoreSpec, Sort);
+
+impl StoreKind for Described {
+    fn spec(&self) -> &StoreSpec {
+        &self.0
+    }
+
+    fn counters(&self, _: &Params) -> Vec<Reading> {
+        // One reading of all servers, and one of each node.
+        vec![Reading::level("", "connections", "", 0.0), Reading::level("node 1", "lag", "s", 0.0)]
+    }
+
+    fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
+        Ok(Some(Box::new(Cluster(self.1))))
+    }
+
+    fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
+        panic!("{} is opened", self.0.name)
+    }
+}
+
+struct Cluster(Sort);
+
+impl Recipe for Cluster {
+    fn spec(&self) -> ServerSpec {
+        ServerSpec {
+            nodes: 3,
+            hosts: if self.0 == Sort::Networked { 3 } else { 0 },
+            ports: if self.0 == Sort::Sockets { &[] } else { &[4001] },
+            ..ServerSpec::new(self.0.name(), "nobody", "none")
+        }
+    }
+
+    fn launch(&self, _: Member<'_>) -> Result<Launch, StoreError> {
+        panic!("{} is started", self.0.name())
+    }
+
+    fn ready(&self, _: &Node, _: &Waits) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn promotes(&self) -> Result<(), StoreError> {
+        self.0.must_be_flexible("promote a replica")
+    }
+
+    fn takes_more(&self) -> Result<(), StoreError> {
+        self.0.must_be_flexible("take further nodes")
+    }
+
+    fn hangs(&self, node: usize) -> Result<(), StoreError> {
+        self.0.must_be_flexible("hang")?;
+        if node == 0 { Ok(()) } else { Err(StoreError::usage("a replica cannot hang").next("name the primary")) }
+    }
+
+    fn works(&self, node: usize) -> &'static [&'static str] {
+        if node == 0 { &["vacuum"] } else { &[] }
+    }
+}
+
+fn catalogue() -> Catalogue {
+    let kind = |sort: Sort| -> Box<dyn StoreKind> {
+        Box::new(Described(StoreSpec { name: sort.name(), ..Pairs::honest().spec().clone() }, sort))
+    };
+    let lab = |name: &str, store: &str, nodes: &[u32]| LabEntry {
+        name: name.to_owned(),
+        process: 1,
+        store: store.to_owned(),
+        params: Params::default(),
+        nodes: nodes.to_vec(),
+    };
+    Catalogue {
+        labs: vec![lab("mine", "flexible", &[1, 3]), lab("fixed", "sockets", &[1, 2, 3])],
+        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().collect(),
+        workloads: plimsoll_workload::all(),
+        samplers: plimsoll_sample::specs(),
+    }
+}
+
+/// Looks if a plan with these faults on a store, or a lab, is possible.
+fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
+    let (catalogue, place) = (catalogue(), tempfile::tempdir().unwrap());
+    let text = format!(
+        "stores = [\"{store}\"]\nsamplers = [\"store\"]\n[workload]\nname = \"kv\"\nrecords = 40\n[[phase]]\n\
+         do = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\nfault = {faults:?}\n"
+    );
+    let plan = plimsoll_plan::parse("faults", &text, &catalogue, &Default::default());
+    possible(&plan.unwrap_or_else(|error| panic!("{text}: {error:?}")), &catalogue, place.path())
+}
+
+/// Expects that faults are refused with these words and this remedy.
+#[track_caller]
+fn refuses(store: &str, faults: &[&str], words: &str, next: &str) {
+    let error = checked(store, faults).expect_err(words);
+    assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+    assert!(error.what.contains(words), "{:?} does not say {words:?}", error.what);
+    assert!(error.next.as_deref().unwrap_or_default().contains(next), "{:?} does not say {next:?}", error.next);
+}
+
+#[track_caller]
+fn allows(store: &str, faults: &[&str]) {
+    assert_eq!(checked(store, faults), Ok(()), "{store}: {faults:?}");
+}
+
+#[test]
+fn connections_are_reset_and_stormed_only_where_servers_take_as_many_by_tcp() {
+    let words = "sockets serves its sessions over a Unix socket, where no TCP connection can be reset";
+    refuses("sockets", &["reset all at 1s"], words, "a store that clients reach over TCP");
+    allows("flexible", &["reset all at 1s"]);
+    let storm = |on: &str, connections: u32| format!("storm {on} connections={connections} at 1s for 1s");
+    let words = "a storm has at most 10000 connections, and this one has 12000 to 3 nodes";
+    refuses("flexible", &[&storm("all", 4_000)], words, "write connections=3333, or less");
+    allows("flexible", &[&storm("all", 20)]);
+    allows("sockets", &[&storm("node 2", 20)]);
+}
+
+#[test]
+fn a_hang_needs_a_node_of_which_a_process_can_hang() {
+    refuses("sockets", &["hang all at 1s for 1s"], "hang all at 1s for 1s: sockets cannot hang", "another store");
+    for on in ["node 2", "replica"] {
+        refuses("flexible", &[&format!("hang {on} at 1s for 1s")], "a replica cannot hang", "name the primary");
+    }
+    // Of all nodes, one that can is enough.
+    for on in ["all", "primary", "node 1"] {
+        allows("flexible", &[&format!("hang {on} at 1s for 1s")]);
+    }
+}
+
+#[test]
+fn both_ends_of_a_cut_have_to_be_nodes() {
+    for fault in
+        ["cut node 9 at 1s for 1s", "cut node 1 from node 9 at 1s for 1s", "link node 9 delay=1ms at 1s for 1s"]
+    {
+        refuses("networked", &[fault], "networked has no node 9", "the number of a node: 1 to 3");
+    }
+}
+
+#[test]
+fn a_node_leaves_only_after_another_has_joined_and_joins_only_where_nodes_can() {
+    refuses("flexible", &["remove node at 1s"], "no node has joined before that could leave", "add node at 10s");
+    allows("flexible", &["add node at 1s", "remove node at 5s"]);
+    refuses("sockets", &["add node at 1s"], "sockets cannot take further nodes", "another store");
+    // A lab says so itself.
+    allows("lab:fixed", &["add node at 1s"]);
+}
+
+#[test]
+fn another_program_needs_a_store_whose_version_can_be_told() {
+    let fault = "restart node 1 with /bin/true at 1s";
+    refuses("flexible", &[fault], "flexible cannot be started with another program", "leave `with` out");
+    allows("flexible", &["restart node 1 at 1s"]);
+}
+
+#[test]
+fn roles_may_change_before_planned_work_only_by_a_promotion() {
+    let work = "work vacuum node 2 at 5s";
+    refuses("flexible", &[work], "no planned work of node 2", "write another one: restart all");
+    allows("flexible", &["promote node 2 at 1s", work]);
+    // Others than this run may promote a node of a lab.
+    allows("lab:mine", &["work vacuum node 3 at 5s"]);
+    refuses("sockets", &["promote node 2 at 1s", work], "sockets cannot promote a replica", "another store");
+}
+
+#[test]
+fn faults_name_the_nodes_that_a_lab_has_now() {
+    for fault in ["kill node 2 at 1s for 1s", "hang node 2 at 1s for 1s", "work vacuum node 2 at 1s"] {
+        refuses("lab:mine", &[fault], " has no node 2", "its nodes are 1, 3");
+    }
+    allows("lab:mine", &["kill node 3 at 1s for 1s", "pause replica at 5s for 1s"]);
+    let storm = "storm all connections=6000 at 1s for 1s";
+    refuses("lab:mine", &[storm], "this one has 12000 to 2 nodes", "write connections=5000, or less");
+}
+
+#[test]
+fn a_condition_names_a_node_only_where_its_reading_is_of_each() {
+    let kill = |when: &str| format!("kill node 3 when {when} for 1s");
+    let words = "flexible has one reading connections, and none of each node";
+    refuses("flexible", &[&kill("store.node 2.connections > 5")], words, "leave `node 2` out: connections");
+    refuses("flexible", &[&kill("store.node 9.lag > 1s")], "flexible has no node 9", "its nodes are 1, 2, 3");
+    refuses("flexible", &[&kill("store.primary.lag > 1s")], "flexible has no primary", "its nodes are 1, 2, 3");
+    refuses("lab:mine", &[&kill("store.node 2.lag > 1s")], " has no node 2", "its nodes are 1, 3");
+    for when in ["store.node 2.lag > 1s", "store.flexible node 2.lag > 1s", "connections > 5", "lag > 1s"] {
+        allows("flexible", &[&kill(when)]);
+    }
+    // A node that joins has readings, too.
+    allows("flexible", &["add node at 1s", &kill("store.node 4.lag > 1s")]);
+}
