@@ -116,9 +116,9 @@ fn what_each_of_several_servers_answered_is_told_apart(io: Io) {
         let times: Vec<_> = answered.filter_map(|one| one.times.as_ref()).collect();
         (times.iter().map(|times| times.len()).sum::<u64>(), times.iter().map(|times| times.min()).min().unwrap())
     };
-    let (slow, quick) = (of(&slow), of(&quick));
-    assert_eq!((slow.0, quick.0), (60, 40));
-    assert!(slow.1 >= 4_900_000 && quick.1 < 4_900_000, "{slow:?}, {quick:?}");
+    let (of_slow, of_quick) = (of(&slow), of(&quick));
+    assert_eq!((of_slow.0, of_quick.0), (60, 40));
+    assert!(of_slow.1 >= 4_900_000 && of_quick.1 < 4_900_000, "{of_slow:?}, {of_quick:?}");
     assert!(driven.slices.iter().all(|slice| slice.servers.len() == 2));
     // Observers hear of the servers by their numbers.
     let answered = Arc::new(Mutex::new([0; 2]));
