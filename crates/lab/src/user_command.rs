@@ -82,7 +82,7 @@ impl UserCommand {
     /// # Errors
     /// `Broken` as [`UserCommand::begun`].
     pub fn heal(self) -> Result<(), StoreError> {
-        // If the process has ended, there is no answer either.
+        // If the process has ended, no answer comes.
         let _ = send(&self.control, HEAL, SendFlags::NOSIGNAL);
         self.answer("heals", || false)
     }

@@ -1,4 +1,4 @@
-//! Clients that a fault affected: an operation of theirs failed, or took long.
+//! Clients that a fault affected: one of their operations failed, or took long.
 
 use plimsoll_core::{ClientSet, Slice};
 use plimsoll_record::Distribution;

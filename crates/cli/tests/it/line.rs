@@ -102,7 +102,7 @@ fn answer(words: &[String], free_at: &Mutex<Instant>) -> Vec<u8> {
     match &words[..] {
         ["GET", _] => match served(free_at) {
             true => string("a value"),
-            false => b"-BUSY there is too much to do\r\n".to_vec(),
+            false => b"-ERR there is too much to do\r\n".to_vec(),
         },
         ["INFO"] => string("redis_version:7.0.15\r\nrole:master\r\nused_memory:1000000\r\n"),
         // Every write would be synced, if there were one.

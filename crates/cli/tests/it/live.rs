@@ -20,7 +20,8 @@ fn set(mut command: Command, variables: &[(&str, &str)]) -> Ran {
 #[test]
 fn lines_of_progress_come_as_often_as_was_asked() {
     let place = Place::new();
-    let ran = place.run(&with(&["--for", "1500ms", "--think", "2ms", "--progress", "100ms"])).expect(0);
+    let ran =
+        place.run(&with(&["--for", "1500ms", "--think", "2ms", "--slice", "100ms", "--progress", "100ms"])).expect(0);
     let lines: Vec<&str> =
         ran.err.lines().filter(|line| line.contains("· drive · ") && line.contains("/s · p50")).collect();
     // One a second if nothing was asked, and on a busy machine fewer than fifteen.
