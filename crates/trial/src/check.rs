@@ -320,6 +320,14 @@ impl TrialRun<'_, '_> {
             );
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
+        if ledger.unknown_beyond() > 0 {
+            let text = format!(
+                "{} writes of unknown outcome came after the first million of the trial and count as `not known`: a \
+                 shorter outage leaves fewer",
+                ledger.unknown_beyond()
+            );
+            sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
+        }
         for verdict in ledger.answers() {
             let names = self.servers.get(&u32::from(verdict.phase));
             let name = |server: u32| {
