@@ -33,7 +33,7 @@
 //! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
 //! | `audit` | holds that against what each record can be |
-//! | `unknown` | [`UnknownWrites`]: what became of writes without an answer |
+//! | `unknown` | [`UnknownWrites`]: fates of writes of unknown outcome |
 //! | [`verdict`] | [`AnswerVerdict`], [`LedgerVerdict`]: what came of it |
 
 pub mod ledger;

@@ -72,7 +72,7 @@ pub struct LiveMoment {
     pub quantity: &'static str,
     /// Unit of that figure: `ns` or `1/s`.
     pub unit: &'static str,
-    /// Its worst value.
+    /// Worst value of that figure.
     pub value: f64,
     /// Median of the slices before.
     pub usual: f64,
