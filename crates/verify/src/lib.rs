@@ -59,5 +59,6 @@ mod words;
 
 pub use ledger::Ledger;
 pub use readback::ReadBack;
+pub use ring::SERVERS_MAX;
 pub use unknown::UnknownWrites;
 pub use verdict::{AnswerVerdict, LedgerVerdict, StaleReads};

@@ -1,4 +1,4 @@
-//! Fates of writes without an answer, as answers and the records read back show them.
+//! Fates of writes of unknown outcome, as later answers and the records read back show them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
