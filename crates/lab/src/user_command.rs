@@ -20,7 +20,7 @@ use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ignore_signals
 const NAME: &str = "plimsoll-command";
 /// Task of the process.
 pub(crate) const TASK: &str = "command";
-/// Longest time of a command, which is killed then.
+/// Longest time of a command: after it the command is killed.
 const COMMAND_BOUND: Duration = Duration::from_secs(60);
 /// Longest request: both commands.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -87,7 +87,7 @@ impl UserCommand {
         self.answer("heals", || false)
     }
 
-    /// Waits for the end of the command that does this with the fault.
+    /// Waits for the end of the command that `does` this with the fault: `begins` or `heals`.
     fn answer(&self, does: &str, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
         let failed = |why: &str| {
             StoreError::broken(format!("the command that {does} it failed"))
