@@ -1,8 +1,8 @@
 //! Commands of a user that begin and heal a fault, run by `sh` in a process of this program that outlives its owner.
 //!
-//! Like the user's shell, the commands have the owner's environment and working directory. They have no terminal and no
-//! input, and their output is kept for errors only. If the owner ends without a request to heal, for any reason, the
-//! process heals the fault.
+//! Like the user's shell, the commands have the owner's environment and working directory, and the machine's own network.
+//! They have no terminal and no input, and their output is kept for errors only. If the owner ends without a request to
+//! heal, for any reason, the process heals the fault.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::hosts::at_home;
 use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ignore_signals, readable};
 
 /// Name of the process in lists of processes.
@@ -53,7 +54,7 @@ impl UserCommand {
     /// # Errors
     /// Errors of the operating system.
     pub fn start(begin: &str, heal: Option<&str>) -> Result<Self, StoreError> {
-        let execute = || {
+        let execute = || -> io::Result<Self> {
             let (mut command, control) = again(NAME)?;
             command.arg(TASK).envs(std::env::vars_os().filter(|(name, _)| name != OWNER));
             if let Ok(directory) = std::env::current_dir() {
@@ -65,7 +66,8 @@ impl UserCommand {
             send(&control, request.as_bytes(), SendFlags::NOSIGNAL)?;
             Ok(Self { child, control })
         };
-        execute().map_err(|error: io::Error| StoreError::io("/proc/self/exe", &error))
+        // The calling thread may be in the network of a host.
+        at_home(execute).map_err(|error| StoreError::io("/proc/self/exe", &error))
     }
 
     /// Waits for the end of the command that begins the fault. If `is_stopped` becomes true, the command is killed.
