@@ -163,14 +163,15 @@ fn mistake(
             if let Err(refused) = recipe.takes_more() {
                 return Some((refused.what, refused.next.unwrap_or_default()));
             }
-            let is_one = match on {
-                NodeChoice::All => false,
+            let what = match on {
+                NodeChoice::All => "one node is replaced at a time".to_owned(),
                 // An empty node becomes a copy of the primary.
-                NodeChoice::Primary | NodeChoice::Number(1) => !recipe.has_primary(),
-                NodeChoice::Replica | NodeChoice::Number(_) => true,
+                NodeChoice::Primary | NodeChoice::Number(1) if recipe.has_primary() => {
+                    format!("an empty node cannot replace the primary of {label}, or node 1, which was made as it")
+                }
+                NodeChoice::Primary | NodeChoice::Replica | NodeChoice::Number(_) => return None,
             };
-            let what = format!("an empty node replaces one of {label} that is not the primary");
-            (!is_one).then(|| (what, "write replace node 2, or replace replica".to_owned()))
+            Some((what, "write replace node 2".to_owned()))
         }
         FaultAction::Work(name, on) => {
             let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));

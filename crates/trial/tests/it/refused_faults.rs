@@ -184,6 +184,16 @@ fn a_node_leaves_only_after_another_has_joined_and_joins_only_where_nodes_can() 
 }
 
 #[test]
+fn one_node_is_replaced_at_a_time_and_only_where_nodes_can_join() {
+    refuses("flexible", &["replace all at 1s"], "one node is replaced at a time", "write replace node 2");
+    refuses("flexible", &["replace node 9 at 1s"], "flexible has no node 9", "the number of a node: 1 to 3");
+    refuses("sockets", &["replace node 2 at 1s"], "sockets cannot take further nodes", "another store");
+    refuses("lab:mine", &["replace node 3 at 1s"], "are not replaced in one step", "plimsoll lab remove");
+    // Of equal nodes none is the primary.
+    allows("flexible", &["replace node 1 at 1s", "replace node 2 at 5s"]);
+}
+
+#[test]
 fn a_command_whose_password_is_masked_is_not_run() {
     let psql = |password: &str| format!("run \"psql postgres://bench:{password}@db1/shop -c 'select 2 *** 3'\" at 1s");
     refuses("sockets", &[&psql("***")], "the password in this command is masked", "leave --resume out");
