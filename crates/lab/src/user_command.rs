@@ -1,8 +1,8 @@
 //! Commands of a user that begin and heal a fault, run by `sh` in a process of this program that outlives its owner.
 //!
-//! Like the user's shell, the commands have the owner's environment and working directory, and the machine's own network.
-//! They have no terminal and no input, and their output is kept for errors only. If the owner ends without a request to
-//! heal, for any reason, the process heals the fault.
+//! Like the user's shell, the commands have the owner's environment and working directory, and the machine's own
+//! network. They have no terminal and no input, and their output is kept for errors only. If the owner ends without a
+//! request to heal, for any reason, the process heals the fault.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::hosts::at_home;
-use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ignore_signals, readable};
+use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ends_within, ignore_signals, readable};
 
 /// Name of the process in lists of processes.
 const NAME: &str = "plimsoll-command";
@@ -36,7 +36,7 @@ const ANSWER_BYTES_MAX: usize = 4096;
 const OUTPUT_BYTES_MAX: usize = 1000;
 /// Most reads of output after the end of a command: programs that it left may go on to write.
 const LAST_READS_MAX: usize = 64;
-/// Time between two looks whether a command, or a process, has ended.
+/// Time between two looks whether a command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Time between two looks whether the user wants an end.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
@@ -124,10 +124,8 @@ impl UserCommand {
 impl Drop for UserCommand {
     fn drop(&mut self) {
         let _ = shutdown(&self.control, Shutdown::Both);
-        let until = Instant::now() + 2 * COMMAND_BOUND;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        // Both commands.
+        ends_within(&mut self.child, 2 * COMMAND_BOUND);
     }
 }
 
