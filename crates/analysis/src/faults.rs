@@ -158,7 +158,8 @@ fn one(
     view
 }
 
-/// Returns true if a tick, of those that begin at multiples of its length, is of an effect and before the next fault began.
+/// Returns true if the tick of `at_ns` belongs to an effect from `from_ns` to `until_ns` and ends before the next fault
+/// begins. Ticks begin at multiples of their length.
 fn is_in_effect(at_ns: u64, from_ns: u64, until_ns: u64, next_ns: Option<u64>) -> bool {
     let tick = |at_ns: u64| at_ns / TICK_NS;
     let is_before_next = next_ns.is_none_or(|next_ns| tick(at_ns) < tick(next_ns));

@@ -92,7 +92,7 @@ impl Times {
         self.counts.last().map_or(0, |(ns, _)| *ns)
     }
 
-    /// The p99, or the longest of too few; 0 of none.
+    /// Returns the p99, or the longest of too few; 0 without any.
     pub fn slowest_ns(&self) -> u64 {
         self.percentile("p99").unwrap_or_else(|_| self.max_ns())
     }

@@ -1,4 +1,5 @@
-//! Sampled resources: names in sentences, capacities, and use in words. The load line and findings explain with them.
+//! Sampled resources: names in sentences, capacities, and use in words. The load line and findings have explanations by
+//! them.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +11,7 @@ use crate::number;
 /// Share of a capacity from which on a resource counts as used up.
 pub const USED_UP: f64 = 0.85;
 
-/// The resource that is all time of the server's processes.
+/// Name of the resource that is all processor time of the server's processes.
 pub const SERVER_CPU: &str = "the server's CPU";
 
 /// Width around one core within which a server counts as working on one thread.
@@ -23,9 +24,9 @@ pub struct Resource {
     pub name: String,
     /// Unit of the values.
     pub unit: String,
-    /// The most there is of it, in `unit`; `None` where that is not known.
+    /// Capacity in `unit`; `None` if it is not known.
     pub capacity: Option<f64>,
-    /// True for the share of time in which a task had to wait for it.
+    /// True if the values are shares of time in which a task had to wait for the resource.
     pub waiting: bool,
     /// Values of a load step, one for each sample.
     pub values: Vec<f64>,
@@ -34,7 +35,8 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// Describes the use, `used` in its unit: waiting for it, or use of a capacity that is used up. `None` if neither is.
+    /// Describes the use, `used` in the unit of the values: a wait, or a capacity that is used up. Returns `None` for any
+    /// other use.
     pub fn words(&self, used: f64) -> Option<String> {
         let (name, share) = (&self.name, used / self.capacity?);
         let percent = number::with_unit(share * 100.0, "%");
@@ -63,7 +65,7 @@ pub fn processors(series: &[Series]) -> f64 {
     each.count().max(1) as f64
 }
 
-/// A resource without its values, named as sentences have it; `None` for what says nothing about a store.
+/// Returns the resource of a series without its values; `None` if the series says nothing about a store.
 pub fn named(series: &Series, cores: f64) -> Option<Resource> {
     let subject = series.subject.as_str();
     let name = series.spoken();

@@ -10,8 +10,8 @@ pub trait Observer: Send {
     /// The operation of `ticket` ended with `outcome` at `at_ns`.
     fn finished(&mut self, ticket: Ticket, at_ns: u64, outcome: Outcome, answer: &Answer);
 
-    /// The server of this number answers the operations of `ticket` from now on. If it is not called, all operations go to
-    /// one server, or so far to the one of number 0.
+    /// The server of this number answers the operations of `ticket` from now on. Until the first call of a ticket, the
+    /// server of number 0 answers its operations.
     fn answered_by(&mut self, _ticket: Ticket, _server: u32) {}
 
     /// A step of operation `cycle` of `client`, which is known by `ticket`, is about to be sent. Steps do not count

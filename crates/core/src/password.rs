@@ -14,7 +14,7 @@ enum Source {
     Renewed(Arc<Renewed>),
 }
 
-/// A password that is read again for each connection.
+/// A password that is read again at each use.
 struct Renewed {
     read: Box<dyn Fn() -> Option<String> + Send + Sync>,
     last: Mutex<String>,
@@ -26,8 +26,8 @@ impl Password {
         Self(Source::Text(password.into()))
     }
 
-    /// Creates a password that `read` looks up again for each connection, such as the first line of a file. If `read`
-    /// returns `None`, the last one applies; `first` is the first one.
+    /// Creates a password that `read` looks up again at each use, such as the first line of a file. If `read` returns
+    /// `None`, the last one applies; `first` is the first one.
     pub fn renewed(first: String, read: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Source::Renewed(Arc::new(Renewed { read: Box::new(read), last: Mutex::new(first) })))
     }
@@ -43,11 +43,16 @@ impl Password {
 
 impl Renewed {
     fn text(&self) -> String {
+        // Read before the lock: other sessions must not wait for a slow disk.
+        let read = (self.read)();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(text) = (self.read)() {
-            *last = text;
+        match read {
+            Some(text) => {
+                last.clone_from(&text);
+                text
+            }
+            None => last.clone(),
         }
-        last.clone()
     }
 }
 

@@ -161,7 +161,7 @@ pub(crate) struct SessionLink {
     pub left: u32,
     /// Time at which operations are sent again that the server has put off.
     pub again_ns: Option<u64>,
-    /// The server has put operations off, and answered none since.
+    /// True if the server has put operations off, and has answered none since.
     pub is_putting_off: bool,
 }
 

@@ -126,7 +126,7 @@ struct Completions<'a> {
     server: Option<usize>,
     /// False if the session has other connections, which go on when this one ends.
     is_only: bool,
-    /// Longest wait of an operation that the server puts off; `None` if none is sent again.
+    /// Longest wait before an operation is sent again that the server puts off; `None` if none is sent again.
     wait_max_ns: Option<u64>,
     /// Operations that the server has put off.
     put_off: u32,
@@ -180,7 +180,7 @@ impl CompletionSink for Completions<'_> {
         self.is_only && self.lanes.contains(&lane) && self.core.wait_for_connection(lane)
     }
 
-    /// Until the wait would outlast the operation's time-out.
+    /// Puts the operation off if it can be sent again before its time-out.
     #[cold]
     fn put_off(&mut self, ticket: Ticket) -> bool {
         let lane = ticket.0 as usize;

@@ -27,8 +27,8 @@ use plimsoll_core::{Link, StoreError, StoreErrorKind};
 use cable::{Cable, PeerLink};
 pub(crate) use connections::reset_connections;
 use namespace::Namespace;
-pub(crate) use namespace::go_into;
 pub use namespace::{NamespaceGuard, ThreadNetwork};
+pub(crate) use namespace::{at_home, go_into};
 use netlink::Netlink;
 pub use owner::{become_owner, join_owner};
 

@@ -15,7 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::StoreError;
 use plimsoll_core::random::mix;
@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::supervisor::{ANSWER_BOUND, again, readable};
+use crate::supervisor::{ANSWER_BOUND, again, ends_within, readable};
 use traffic::Traffic;
 
 /// Name of the process in lists of processes.
@@ -38,8 +38,6 @@ const BEGUN: &[u8] = b"begun";
 const ANSWER_BYTES_MAX: usize = 4096;
 /// Longest time for the process to end: one that waits for a disk ends later than it is killed.
 const END_BOUND: Duration = Duration::from_secs(10);
-/// Time between two checks whether it has ended.
-const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Size of one write.
 const BLOCK_BYTES: u64 = 1 << 20;
 /// Largest size of the file that is written again and again.
@@ -130,14 +128,7 @@ impl Neighbour {
     /// Kills the process, and returns true once it has ended.
     fn kill(&mut self) -> bool {
         let _ = self.child.kill();
-        let until = Instant::now() + END_BOUND;
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() >= until {
-                return false;
-            }
-            std::thread::sleep(LOOK_INTERVAL);
-        }
-        true
+        ends_within(&mut self.child, END_BOUND)
     }
 }
 
@@ -263,6 +254,8 @@ fn write(file: &File, blocks: u64) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     /// Returns the processor time of a process, in ticks of the kernel.

@@ -42,7 +42,7 @@ pub(crate) const CLOSE_BOUND: Duration = Duration::from_secs(30);
 pub(crate) const ANSWER_BOUND: Duration = Duration::from_secs(10);
 /// Length of the longest request: less than the kernel accepts at once by default.
 const REQUEST_BYTES_MAX: usize = 128 << 10;
-/// Time between two checks whether the supervisor has ended.
+/// Time between two checks whether a process has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A supervisor of one private server, or of all nodes of a cluster. It ends with the last copy of this value.
@@ -113,11 +113,20 @@ impl Drop for Process {
     fn drop(&mut self) {
         let control = self.control.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = rustix::net::shutdown(control, Shutdown::Both);
-        let until = Instant::now() + CLOSE_BOUND;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        ends_within(&mut self.child, CLOSE_BOUND);
     }
+}
+
+/// Waits for the end of a child process. Returns false if it goes on after `bound`.
+pub(crate) fn ends_within(child: &mut Child, bound: Duration) -> bool {
+    let until = Instant::now() + bound;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    true
 }
 
 /// Returns a command that executes this program again as a process called `name`, and this process's end of the socket

@@ -1,8 +1,8 @@
 //! Commands of a user that begin and heal a fault, run by `sh` in a process of this program that outlives its owner.
 //!
-//! Like the user's shell, the commands have the owner's environment and working directory. They have no terminal and no
-//! input, and their output is kept for errors only. If the owner ends without a request to heal, for any reason, the
-//! process heals the fault.
+//! Like the user's shell, the commands have the owner's environment and working directory, and the machine's own
+//! network. They have no terminal and no input, and their output is kept for errors only. If the owner ends without a
+//! request to heal, for any reason, the process heals the fault.
 
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
@@ -14,13 +14,14 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ignore_signals, readable};
+use crate::hosts::at_home;
+use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ends_within, ignore_signals, readable};
 
 /// Name of the process in lists of processes.
 const NAME: &str = "plimsoll-command";
 /// Task of the process.
 pub(crate) const TASK: &str = "command";
-/// Longest time of a command, which is killed then.
+/// Longest time of a command: after it the command is killed.
 const COMMAND_BOUND: Duration = Duration::from_secs(60);
 /// Longest request: both commands.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
@@ -35,7 +36,7 @@ const ANSWER_BYTES_MAX: usize = 4096;
 const OUTPUT_BYTES_MAX: usize = 1000;
 /// Most reads of output after the end of a command: programs that it left may go on to write.
 const LAST_READS_MAX: usize = 64;
-/// Time between two looks whether a command, or a process, has ended.
+/// Time between two looks whether a command has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Time between two looks whether the user wants an end.
 const STOP_INTERVAL: Duration = Duration::from_millis(20);
@@ -53,7 +54,7 @@ impl UserCommand {
     /// # Errors
     /// Errors of the operating system.
     pub fn start(begin: &str, heal: Option<&str>) -> Result<Self, StoreError> {
-        let execute = || {
+        let execute = || -> io::Result<Self> {
             let (mut command, control) = again(NAME)?;
             command.arg(TASK).envs(std::env::vars_os().filter(|(name, _)| name != OWNER));
             if let Ok(directory) = std::env::current_dir() {
@@ -65,7 +66,8 @@ impl UserCommand {
             send(&control, request.as_bytes(), SendFlags::NOSIGNAL)?;
             Ok(Self { child, control })
         };
-        execute().map_err(|error: io::Error| StoreError::io("/proc/self/exe", &error))
+        // The calling thread may be in the network of a host.
+        at_home(execute).map_err(|error| StoreError::io("/proc/self/exe", &error))
     }
 
     /// Waits for the end of the command that begins the fault. If `is_stopped` becomes true, the command is killed.
@@ -87,7 +89,7 @@ impl UserCommand {
         self.answer("heals", || false)
     }
 
-    /// Waits for the end of the command that does this with the fault.
+    /// Waits for the end of the command that `does` this with the fault: `begins` or `heals`.
     fn answer(&self, does: &str, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
         let failed = |why: &str| {
             StoreError::broken(format!("the command that {does} it failed"))
@@ -122,10 +124,8 @@ impl UserCommand {
 impl Drop for UserCommand {
     fn drop(&mut self) {
         let _ = shutdown(&self.control, Shutdown::Both);
-        let until = Instant::now() + 2 * COMMAND_BOUND;
-        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
-            std::thread::sleep(LOOK_INTERVAL);
-        }
+        // Both commands.
+        ends_within(&mut self.child, 2 * COMMAND_BOUND);
     }
 }
 
@@ -288,10 +288,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let pid = directory.path().join("pid").display().to_string();
         let since = Instant::now();
-        let fault = UserCommand::start(&format!("sleep 30 & echo $! > {pid}"), Some(&format!("kill $(cat {pid})")));
+        let fault = UserCommand::start(&format!("sleep 200 & echo $! > {pid}"), Some(&format!("kill $(cat {pid})")));
         let fault = fault.unwrap();
         fault.begun(|| false).unwrap();
-        assert!(since.elapsed() < Duration::from_secs(10));
+        assert!(since.elapsed() < Duration::from_secs(100), "{:?}", since.elapsed());
         fault.heal().unwrap();
     }
 

@@ -295,7 +295,8 @@ pub struct UnknownWrites {
     pub written: u64,
     /// Writes that had not happened when the records were read.
     pub not_written: u64,
-    /// Writes of which neither is known: overwritten, or the record could not be read.
+    /// Writes of which neither is known: overwritten, repeated, of a record that could not be read, or after the first
+    /// million of the trial.
     pub not_known: u64,
 }
 

@@ -13,7 +13,7 @@ use plimsoll_plan::model::PhaseStep;
 use plimsoll_record::data::{
     About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads, UnknownWrites,
 };
-use plimsoll_verify::{Ledger, ReadBack};
+use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
 use crate::copies;
 use crate::drive::{Driven, Listener};
@@ -27,9 +27,6 @@ const READ_BACK_CLIENTS: u32 = 16;
 const ASKED_AGAIN_FOR: Duration = Duration::from_secs(5);
 /// Pause before reading back is begun anew.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(500);
-
-/// Servers that a ledger tells apart.
-const SERVERS_MAX: usize = 64;
 
 /// Reads everything back, holds it against the ledger, and asks the store for its own integrity check.
 pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Result<(), TrialError> {
@@ -320,10 +317,18 @@ impl TrialRun<'_, '_> {
             );
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
+        if ledger.unknown_beyond() > 0 {
+            let text = format!(
+                "{} writes of unknown outcome came after the first million of the trial and count as `not known`: a \
+                 shorter outage leaves fewer",
+                ledger.unknown_beyond()
+            );
+            sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
+        }
         for verdict in ledger.answers() {
             let names = self.servers.get(&u32::from(verdict.phase));
             let name = |server: u32| {
-                let is_known = |names: &&Vec<String>| names.len() <= SERVERS_MAX;
+                let is_known = |names: &&Vec<String>| names.len() <= usize::from(SERVERS_MAX);
                 names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
             };
             let stale = ledger.stale_reads(verdict.phase, verdict.kind).into_iter().map(|one| StaleReads {

@@ -304,8 +304,7 @@ impl<'a> Director<'a> {
                             return recorded.and(self.record(&span));
                         }
                     }
-                    // Some of the nodes may have it.
-                    let _ = self.heal(&fault.what, nodes, &Begun::default(), span.ordinal);
+                    self.heal_failed(fault, nodes, span.ordinal);
                     return Err(error);
                 }
             };
@@ -346,6 +345,17 @@ impl<'a> Director<'a> {
             let failed = TrialError { what: format!("{fault}: {}", error.what), ..error };
             self.directed().fail(failed);
             told.unwrap_or_else(|error| self.directed().fail(error));
+        }
+    }
+
+    /// Heals a fault that did not take effect: some of the nodes may have it.
+    fn heal_failed(&self, fault: &PlannedFault, nodes: Nodes, ordinal: u32) {
+        let healed = self.heal(&fault.what, nodes, &Begun::default(), ordinal);
+        if let Err(error) = healed
+            && fault.is_of_user()
+        {
+            // Only the user can heal it. The error of the fault is reported in any case.
+            let _ = self.tell_event(Level::Warning, format!("{fault}: {}", error.line()));
         }
     }
 

@@ -317,12 +317,12 @@ fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
 
 #[test]
 fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
-    let done = Directing::of(Noted::default(), &["replace node 3 at 20ms"], None, 200);
+    let done = Directing::of(Noted::default(), &["replace node 3 at 20ms"], None, 1_000);
     assert_eq!((done.names()[0], done.directed.added.len()), ("replace 3", 0));
     let span = &done.spans[0];
     assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
     assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
-    let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 200);
+    let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 1_000);
     assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
 }
 
@@ -350,7 +350,15 @@ fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
     assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
     let error = done.spans[0].error.as_deref().unwrap_or_default();
     assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
-    assert!(file.exists());
+    assert!(file.exists() && done.events.is_empty(), "{:?}", done.events);
+}
+
+#[test]
+fn a_command_that_does_not_heal_after_another_that_failed_is_told() {
+    let fault = "run \"exit 3\" heal \"exit 4\" at 20ms";
+    let done = Directing::of(Noted::default(), &[fault], Some(1_000), 1_000);
+    assert!(done.directed.failed.is_some_and(|failed| failed.what.ends_with("the command that begins it failed")));
+    assert_eq!(done.events, [format!("{fault}: the command that heals it failed (exit status: 4)")]);
 }
 
 #[test]

@@ -36,10 +36,3 @@ fn nodes_are_on_one_file_system_by_their_data() {
     assert_ne!(of(places[0].path()), of(std::path::Path::new("/proc")));
     assert_eq!(of(std::path::Path::new("/nonexistent")), None);
 }
-
-#[test]
-fn a_fault_without_a_disturbance_has_nothing_to_end() {
-    assert_eq!(Disturbances::default().end(7), Ok(None));
-    let error = no_link(&node(None, PathBuf::new()));
-    assert_eq!(error.what, "node 3 is on this machine's own network, which has no links");
-}

@@ -7,6 +7,7 @@ use plimsoll_core::sampler::STORE;
 use plimsoll_core::{Catalogue, Link, LinkPeers, NodeChoice, Recipe};
 use plimsoll_lab::{ServerUser, described, program_version};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
+use plimsoll_plan::secret_ranges;
 use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
 
 use crate::error::TrialError;
@@ -72,16 +73,28 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
     Ok(())
 }
 
-/// Fails if a fault runs a command, and the plan does not allow that.
+/// Fails if a fault runs a command that the plan does not allow, or whose password is masked.
 fn commands_are_allowed(plan: &Plan, trial: &PlannedTrial) -> Result<(), TrialError> {
-    let mut faults = trial.drives().flat_map(|(phase, drive)| drive.faults.iter().map(move |fault| (phase, fault)));
-    match faults.find(|(_, fault)| fault.is_of_user() && !plan.allow_fault) {
-        None => Ok(()),
-        Some((phase, fault)) => {
-            let what = format!("phase {phase}: {fault}: this runs a command on this machine, with your rights");
-            Err(TrialError::usage(what).next("allow it with --allow-fault (in a plan: allow_fault = true)"))
-        }
+    let faults = trial.drives().flat_map(|(phase, drive)| drive.faults.iter().map(move |fault| (phase, fault)));
+    for (phase, fault) in faults {
+        let FaultAction::Command { begin, heal } = &fault.what else { continue };
+        let (what, next) = if !plan.allow_fault {
+            let next = "allow it with --allow-fault (in a plan: allow_fault = true)";
+            ("this runs a command on this machine, with your rights", next)
+        } else if is_masked(begin) || heal.as_deref().is_some_and(is_masked) {
+            // A recorded command line has no passwords.
+            ("the password in this command is masked", "leave --resume out, or keep the password in a file")
+        } else {
+            continue;
+        };
+        return Err(TrialError::usage(format!("phase {phase}: {fault}: {what}")).next(next));
     }
+    Ok(())
+}
+
+/// Returns true if `***` stands for a secret of the command.
+fn is_masked(command: &str) -> bool {
+    secret_ranges(command).into_iter().any(|range| command.get(range) == Some("***"))
 }
 
 /// Fails if a node is removed and no fault before has added one.
@@ -150,14 +163,15 @@ fn mistake(
             if let Err(refused) = recipe.takes_more() {
                 return Some((refused.what, refused.next.unwrap_or_default()));
             }
-            let is_one = match on {
-                NodeChoice::All => false,
+            let what = match on {
+                NodeChoice::All => "one node is replaced at a time".to_owned(),
                 // An empty node becomes a copy of the primary.
-                NodeChoice::Primary | NodeChoice::Number(1) => !recipe.has_primary(),
-                NodeChoice::Replica | NodeChoice::Number(_) => true,
+                NodeChoice::Primary | NodeChoice::Number(1) if recipe.has_primary() => {
+                    format!("an empty node cannot replace the primary of {label}, or node 1, which was made as it")
+                }
+                NodeChoice::Primary | NodeChoice::Replica | NodeChoice::Number(_) => return None,
             };
-            let what = format!("an empty node replaces one of {label} that is not the primary");
-            (!is_one).then(|| (what, "write replace node 2, or replace replica".to_owned()))
+            Some((what, "write replace node 2".to_owned()))
         }
         FaultAction::Work(name, on) => {
             let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));

@@ -45,11 +45,11 @@ const NO_BOUNDS: [OwnedValue; 2] = [OwnedValue::Null, OwnedValue::Null];
 /// [`Ledger::drain`] judges what has been noted since the last call. What is asked of the ledger besides tells what is known
 /// since then.
 ///
-/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`] and used as far as the ledger is
-/// behind; for a record about 100 bytes, 100 more where fields of it are asked for, 80 MiB for what was written last, 72 bytes a write of unobserved
-/// outcome; nothing for an operation. Limit: an observer has room for 10,000 reads or writes, 1.3 million with few
-/// workers, between two drains. Beyond three quarters of that answers are left out and counted ([`Ledger::skipped`]);
-/// a write that is left out makes the verdict *incomplete*.
+/// Memory: 64 MiB for all workers, at least 128 KiB each, allocated by [`Ledger::observers`] and used as far as the ledger
+/// is behind; for a record about 100 bytes, 100 more where fields of it are asked for; 80 MiB for what was written last; 40
+/// bytes for a write of unobserved outcome, and 32 more for each of the first million; nothing for an operation. Limit: an
+/// observer has room for 10,000 reads or writes, 1.3 million with few workers, between two drains. Beyond three quarters of
+/// that answers are left out and counted ([`Ledger::skipped`]); a write that is left out makes the verdict *incomplete*.
 pub struct Ledger {
     pub(crate) post: Post,
     inboxes: Vec<Inbox>,

@@ -33,7 +33,7 @@
 //! | `judge`, `range` | holds an answer against that; the same of ranges of keys |
 //! | [`readback`] | [`ReadBack`]: what the store holds in the end |
 //! | `audit` | holds that against what each record can be |
-//! | `unknown` | [`UnknownWrites`]: what became of writes without an answer |
+//! | `unknown` | [`UnknownWrites`]: fates of writes of unknown outcome |
 //! | [`verdict`] | [`AnswerVerdict`], [`LedgerVerdict`]: what came of it |
 
 pub mod ledger;
@@ -59,5 +59,6 @@ mod words;
 
 pub use ledger::Ledger;
 pub use readback::ReadBack;
+pub use ring::SERVERS_MAX;
 pub use unknown::UnknownWrites;
 pub use verdict::{AnswerVerdict, LedgerVerdict, StaleReads};

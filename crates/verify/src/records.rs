@@ -22,7 +22,7 @@ use crate::contents::Contents;
 use crate::log::{Effect, Interval, NEVER, NO_STAMP, Row, Watch, is_absent};
 use crate::past::Past;
 use crate::state::{Before, Look, State, WriteState, is_ended, later};
-use crate::unknown::UnknownWrite;
+use crate::unknown::{UnknownLog, UnknownWrite};
 
 /// The answer depends on the outcome of the open write with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,8 +88,8 @@ pub(crate) struct Records {
     pub acknowledged: u64,
     pub rejected: u64,
     pub unknown: u64,
-    /// Writes without an answer, of this trial.
-    pub unknown_writes: Vec<UnknownWrite>,
+    /// Writes of unknown outcome of this trial.
+    pub unknown_writes: UnknownLog,
 }
 
 /// States beyond twice those left by the last going through, before the next.
@@ -126,7 +126,7 @@ impl Records {
             acknowledged: 0,
             rejected: 0,
             unknown: 0,
-            unknown_writes: Vec::new(),
+            unknown_writes: UnknownLog::default(),
         })
     }
 

@@ -309,8 +309,10 @@ pub(crate) struct Header {
     pub ticket: u32,
 }
 
-/// Greatest number of a server that is noted; servers of greater numbers are not told apart.
-pub(crate) const SERVER_MAX: u8 = 63;
+/// Number of servers that are told apart.
+pub const SERVERS_MAX: u8 = 64;
+/// Greatest number of a server that is noted, for all servers from it on.
+pub(crate) const SERVER_MAX: u8 = SERVERS_MAX - 1;
 
 impl Header {
     pub fn word(self) -> u64 {

@@ -8,7 +8,8 @@ use crate::phase::PhaseFacts;
 use crate::view::AffectedView;
 
 /// Returns the clients that were affected in slices from `from_ns` to `until_ns`; `None` if they were not looked for.
-/// The first fault of the phase began at `first_ns`. The slice in which the next one began, at `next_ns`, is that one's.
+/// The first fault of the phase began at `first_ns`. The slice in which the next one began, at `next_ns`, belongs to the
+/// next one.
 pub(super) fn clients(
     facts: &PhaseFacts<'_>,
     from_ns: u64,

@@ -207,8 +207,8 @@ impl LineSearch {
         !said.any(is_whole) && whole_s + self.beside_s() <= self.left_s()
     }
 
-    /// Time of the whole search. A thorough search takes what a rung through a cycle needs, and more where it turns out
-    /// that only such rungs count.
+    /// Returns the time of the whole search. A thorough one takes what a rung through a cycle needs, and more where it
+    /// turns out that only such rungs count.
     fn all_s(&self) -> f64 {
         let reached = self.steps.iter().map(|step| step.rate_per_s).fold(0.0, f64::max);
         let held = StepTable::of(&self.steps).around().0.map_or(reached, |held| held.rate_per_s);
@@ -218,7 +218,7 @@ impl LineSearch {
         self.spec.budget_s.max(least_s)
     }
 
-    /// Time that is left of it.
+    /// Returns the time that is left of the search.
     fn left_s(&self) -> f64 {
         self.all_s() - self.steps.iter().map(|step| step.took_s).sum::<f64>()
     }

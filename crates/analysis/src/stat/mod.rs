@@ -46,7 +46,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median of an iterator's values; `None` of none.
+/// Returns the median of an iterator's values; `None` without any.
 pub fn median_of(values: impl Iterator<Item = f64>) -> Option<f64> {
     median(&values.collect::<Vec<f64>>())
 }

@@ -200,7 +200,8 @@ pub struct UnknownWritesView {
     pub written: u64,
     /// Writes that had not happened when the records were read back.
     pub not_written: u64,
-    /// Writes of which neither is known: overwritten, or the record could not be read.
+    /// Writes of which neither is known: overwritten, repeated, of a record that could not be read, or after the first
+    /// million of the trial.
     pub not_known: u64,
 }
 

@@ -79,12 +79,12 @@ pub struct Rung {
 }
 
 impl Rung {
-    /// Returns its time with the warm-up, in seconds.
+    /// Returns the time of the load step with its warm-up, in seconds.
     pub(crate) fn total_s(&self) -> f64 {
         self.warmup_s + self.seconds
     }
 
-    /// Returns the rate that it asks for: `1,770/s`, or `closed loop`.
+    /// Returns the rate that is asked for: `1,770/s`, or `closed loop`.
     pub fn asked_words(&self) -> String {
         self.rate_per_s.map_or("closed loop".to_string(), |rate| number::with_unit(rate, "1/s"))
     }

@@ -171,13 +171,14 @@ pub struct Chart {
 impl Chart {
     /// Returns a chart of measured points at `x`, in `unit`. Lines without values are left out.
     pub(crate) fn of_points(name: &str, x_name: &str, unit: &str, x: Vec<f64>, lines: Vec<Line>) -> Chart {
+        let lines: Vec<Line> = lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect();
         Chart {
             name: name.to_string(),
             x_name: x_name.to_string(),
             unit: unit.to_string(),
             x,
             points: (0..lines.len()).collect(),
-            lines: lines.into_iter().filter(|line| line.values.iter().any(Option::is_some)).collect(),
+            lines,
             ..Chart::default()
         }
     }

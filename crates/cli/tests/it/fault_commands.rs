@@ -10,14 +10,14 @@ use crate::faults::seconds;
 use crate::servers::Redis;
 
 /// Longest time until a command has begun or healed a fault.
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(100);
 
 /// Starts a drive with a fault that makes a file, and another command that removes it. Returns both once the file is
 /// there.
 fn broken(place: &Place) -> (Guarded, PathBuf) {
     let file = place.path().join("broken");
     let fault = format!("run \"touch {0}\" heal \"rm {0}\" at 100ms", file.display());
-    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "60s", "--quiet", "--allow-fault"];
+    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "300s", "--quiet", "--allow-fault"];
     let run = place.recording(&[&drive[..], &["--fault", &fault]].concat());
     wait_for("the fault", BOUND, || file.exists());
     (run, file)

@@ -274,14 +274,15 @@ fn an_operation_that_a_server_puts_off_is_sent_again_after_growing_waits(io: Io)
 
 fn an_operation_that_is_put_off_until_its_time_out_is_rejected_by_the_servers_word(io: Io) {
     let server = Server::unix(|_, _, _| Act::NotNow);
-    let spec = DriveSpec { limit: Limit::Ops(3), op_timeout: MS * 500, ..spec(io) };
+    // Half a second is left for a loaded machine when the last wait would be too long.
+    let spec = DriveSpec { limit: Limit::Ops(2), op_timeout: MS * 1_200, ..spec(io) };
     let (driven, _) = drive(&spec, server.clients(1), endless());
     let result = &driven.result;
-    assert_eq!((error_count(&driven, "not now"), result.lost_connections), (3, 0), "{result:?}");
-    assert_eq!(result.kinds[0][Outcome::Rejected as usize], 3);
-    // Waits of 10 to 160 ms are within the first operation's time-out; one of 320 ms is not.
+    assert_eq!((error_count(&driven, "not now"), result.lost_connections), (2, 0), "{result:?}");
+    assert_eq!(result.kinds[0][Outcome::Rejected as usize], 2);
+    // Waits of 10 to 320 ms are within the first operation's time-out; one of 640 ms is not. It is within the second one's.
     let asked = server.manner.answered.load(SeqCst);
-    assert!(result.asked_again >= 4 && asked <= 25, "{asked} requests, {result:?}");
+    assert!((3..=7).contains(&result.asked_again) && asked <= 9, "{asked} requests, {result:?}");
 }
 
 fn where_nobody_listens_the_error_says_where_and_what_to_do(io: Io) {

@@ -108,6 +108,19 @@ impl Drop for NamespaceGuard {
     }
 }
 
+/// Calls `act` on a thread in the namespace in which this process was started. Processes that it starts inherit that.
+pub(crate) fn at_home<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let Some(home) = HOME.get() else { return act() };
+    let act_there = || {
+        go_into(home.as_fd())?;
+        act()
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("hosts".to_owned()).spawn_scoped(scope, act_there)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that starts a process has failed")))
+    })
+}
+
 /// Moves the calling thread into this network namespace.
 pub(crate) fn go_into(namespace: BorrowedFd<'_>) -> io::Result<()> {
     rustix::thread::move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).map_err(Into::into)

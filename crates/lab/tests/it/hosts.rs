@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Link, LinkPeers, LinkWays, StoreErrorKind};
-use plimsoll_lab::Neighbour;
 use plimsoll_lab::hosts::{Host, Network};
+use plimsoll_lab::{Neighbour, UserCommand};
 
 fn own_network() -> PathBuf {
     fs::read_link("/proc/thread-self/ns/net").unwrap()
@@ -441,6 +441,20 @@ fn a_neighbour_on_the_network_keeps_its_rate_on_a_link_that_carries_more_and_con
     assert!(traffic(&two).iter().all(|rate| *rate < 1.0));
     two.set_link(Link::default()).unwrap();
     assert!(keeps_its_rate());
+}
+
+#[test]
+fn commands_of_a_user_run_in_the_machines_own_network() {
+    let (home, host) = (own_network(), Network::shared().unwrap().add_host().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("network");
+    let command = format!("readlink /proc/self/ns/net > {}", file.display());
+    {
+        let _guard = host.enter().unwrap();
+        assert_ne!(own_network(), home);
+        UserCommand::start(&command, None).unwrap().begun(|| false).unwrap();
+    }
+    assert_eq!(Path::new(fs::read_to_string(&file).unwrap().trim()), home);
 }
 
 #[test]

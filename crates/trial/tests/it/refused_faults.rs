@@ -119,8 +119,9 @@ fn catalogue() -> Catalogue {
 fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
     let (catalogue, place) = (catalogue(), tempfile::tempdir().unwrap());
     let text = format!(
-        "stores = [\"{store}\"]\nsamplers = [\"store\"]\n[workload]\nname = \"kv\"\nrecords = 40\n[[phase]]\n\
-         do = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\nfault = {faults:?}\n"
+        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = true\n[workload]\nname = \"kv\"\n\
+         records = 40\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\n\
+         fault = {faults:?}\n"
     );
     let plan = plimsoll_plan::parse("faults", &text, &catalogue, &Default::default());
     possible(&plan.unwrap_or_else(|error| panic!("{text}: {error:?}")), &catalogue, place.path())
@@ -180,6 +181,23 @@ fn a_node_leaves_only_after_another_has_joined_and_joins_only_where_nodes_can() 
     refuses("sockets", &["add node at 1s"], "sockets cannot take further nodes", "another store");
     // A lab says so itself.
     allows("lab:fixed", &["add node at 1s"]);
+}
+
+#[test]
+fn one_node_is_replaced_at_a_time_and_only_where_nodes_can_join() {
+    refuses("flexible", &["replace all at 1s"], "one node is replaced at a time", "write replace node 2");
+    refuses("flexible", &["replace node 9 at 1s"], "flexible has no node 9", "the number of a node: 1 to 3");
+    refuses("sockets", &["replace node 2 at 1s"], "sockets cannot take further nodes", "another store");
+    refuses("lab:mine", &["replace node 3 at 1s"], "are not replaced in one step", "plimsoll lab remove");
+    // Of equal nodes none is the primary.
+    allows("flexible", &["replace node 1 at 1s", "replace node 2 at 5s"]);
+}
+
+#[test]
+fn a_command_whose_password_is_masked_is_not_run() {
+    let psql = |password: &str| format!("run \"psql postgres://bench:{password}@db1/shop -c 'select 2 *** 3'\" at 1s");
+    refuses("sockets", &[&psql("***")], "the password in this command is masked", "leave --resume out");
+    allows("sockets", &[&psql("secret")]);
 }
 
 #[test]

@@ -77,6 +77,8 @@ struct Heard {
     ended: AtomicBool,
     /// Operations of all slices.
     ops: AtomicU64,
+    /// Number of samples.
+    samples: AtomicU64,
     notices: Mutex<Vec<String>>,
 }
 
@@ -87,6 +89,9 @@ impl Sink for Heard {
             Told::EndRun(..) => self.ended.store(true, Ordering::SeqCst),
             Told::Slice { row, .. } => {
                 self.ops.fetch_add(row.count, Ordering::SeqCst);
+            }
+            Told::Sample(_) => {
+                self.samples.fetch_add(1, Ordering::SeqCst);
             }
             Told::Notice(text) => self.notices.lock().unwrap().push(text.clone()),
             _ => {}
@@ -561,9 +566,13 @@ fn a_log_to_which_nothing_is_written_says_so() {
 fn processes_are_watched_until_the_last_of_them_ends() {
     let place = Place::new();
     let [mut one, mut other] = [Idle::start(), Idle::start()];
-    let pids = [one.0.id(), other.0.id()];
-    let (result, run) = place.live(&WatchSpec { pids: &pids, ..place.spec(&[]) }, || {
+    let (pids, samplers) = ([one.0.id(), other.0.id()], ["cpu".to_owned()]);
+    let (result, run) = place.live(&WatchSpec { pids: &pids, samplers: &samplers, ..place.spec(&[]) }, || {
         one.end();
+        // Between two samples there are looks at the processes.
+        let samples = || place.heard.samples.load(Ordering::SeqCst);
+        let before = samples();
+        await_until("two samples", || samples() >= before + 2);
         assert!(!place.heard.ended.load(Ordering::SeqCst), "one of them runs");
         other.end();
         await_until("the end", || place.heard.ended.load(Ordering::SeqCst));

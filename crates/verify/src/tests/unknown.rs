@@ -144,3 +144,21 @@ fn an_insert_without_an_answer_is_there_or_is_not() {
     let counts = found.iter().map(|one| [one.written, one.not_written, one.not_known]);
     assert_eq!(counts.collect::<Vec<_>>(), [[1, 0, 0], [0, 1, 0]]);
 }
+
+#[test]
+fn fates_are_looked_for_of_the_first_writes_and_those_after_them_are_counted() {
+    let workload = kv(RECORDS);
+    let truth = workload.truth().unwrap();
+    let mut ledger = Ledger::new(Arc::clone(&workload)).unwrap();
+    ledger.records.unknown_writes.writes_max = 2;
+    ledger.loaded(0, 1, &|| false);
+    let mut observers = ledger.observers(0, 1, 1);
+    for id in 0..4 {
+        put(&mut *observers[0], truth, id, id, Outcome::Unknown);
+    }
+    drop(observers);
+    ledger.drain();
+    let found = fates(&mut ledger, truth, |id| if id < 4 { written(id) } else { Version::Loaded });
+    assert_eq!(found, [(1, [1, 0, 0]), (2, [1, 0, 0]), (3, [0, 0, 1]), (4, [0, 0, 1])]);
+    assert_eq!(ledger.unknown_beyond(), 2);
+}

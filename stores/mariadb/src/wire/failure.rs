@@ -45,8 +45,8 @@ impl MySession {
         Ok(())
     }
 
-    /// The server has refused to begin the operation. Returns true if it will be sent again. An error within a
-    /// procedure may follow work that was done.
+    /// Returns true if the operation in flight, which the server has refused to begin, will be sent again. An error within
+    /// a procedure may follow work that was done, so it is not.
     #[cold]
     fn is_put_off(&self, done: &mut dyn CompletionSink) -> bool {
         let Some(InFlight { ticket, what: What::Statement(kind, position) }) = self.in_flight else { return false };
