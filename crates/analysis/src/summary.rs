@@ -10,6 +10,7 @@ use plimsoll_record::data::{PhaseKind, PhaseState, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
+use crate::goal;
 use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
@@ -19,8 +20,8 @@ use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
 use crate::view::{
-    AbView, DiskFaultView, GoalSeen, LineView, OutageView, PercentileView, PromiseState, PromiseView, RungState,
-    RungView, SummaryPart, SummaryView,
+    AbView, DiskFaultView, GoalSeen, GoalState, LineView, OutageView, PercentileView, PromiseState, PromiseView,
+    RungState, RungView, SummaryPart, SummaryView,
 };
 
 /// Most lines with a driven phase each; of more there is one for each store and its like phases.
@@ -225,7 +226,26 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
     place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
-    told(measured(run, point, &point.repeats, place.join(", ")), lacked(trials_of(&point.repeats)))
+    let measured = measured(run, point, &point.repeats, place.join(", "));
+    with_goals(told(measured, lacked(trials_of(&point.repeats))), run, point, all.len() == 1)
+}
+
+/// Returns the summary with the goals of figures that `point` missed, and if it is the only point, with the others.
+fn with_goals(mut summary: SummaryView, run: &Run, point: &Point<'_, '_>, is_only: bool) -> SummaryView {
+    let goals = goal::of_phases(run, &point.repeats);
+    let words = |is_missed: bool| -> Vec<String> {
+        let wanted = goals.iter().filter(|(_, state)| (*state == GoalState::Missed) == is_missed);
+        wanted.map(|(words, _)| words.clone()).collect()
+    };
+    let (missed, others) = (words(true), words(false));
+    if !missed.is_empty() {
+        summary.parts.push(SummaryPart { bad: true, ..part("missed goal", number::list(&missed)) });
+    }
+    if is_only && !others.is_empty() {
+        summary.parts.push(part("goal", number::list(&others)));
+    }
+    summary.text = joined(&summary.parts);
+    summary
 }
 
 /// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
@@ -297,7 +317,7 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
     if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
         outage.place = format!("{}, {}", point.name(), point.phase());
     }
-    Some(told(measured, lacked(trials_of(&judged))))
+    Some(with_goals(told(measured, lacked(trials_of(&judged))), run, best, false))
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.
@@ -416,6 +436,18 @@ fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     counts.reduce(|all, one| all + one)
 }
 
+/// Returns names and values of percentiles. Equal ones are one number, `p50 = p95 = p99`: apart they look like a mistake.
+fn percentiles(all: &[PercentileView]) -> Vec<(String, String)> {
+    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), number::nanoseconds);
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    match all {
+        [first, rest @ ..] if first.ns.is_some() && rest.iter().all(|one| one.ns == first.ns) => {
+            vec![(names.join(" = "), value(first))]
+        }
+        _ => all.iter().map(|one| (one.name.clone(), value(one))).collect(),
+    }
+}
+
 /// `summary` with what it is in words. What was not known is left out. Answers that `lacked` records contradict that
 /// nothing was lost, although the ledger found everything in the end.
 fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
@@ -433,10 +465,11 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         let text = late(format!("{} {}", number::significant(rate), summary.unit));
         parts.push(part(&summary.unit, value, text, false));
     }
-    for one in &summary.percentiles {
-        let value = one.ns.map_or("–".to_string(), |ns| late(number::nanoseconds(ns)));
-        parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
-    }
+    let times = percentiles(&summary.percentiles);
+    parts.extend(times.into_iter().map(|(name, value)| {
+        let value = late(value);
+        part(&name, value.clone(), format!("{name} {value}"), false)
+    }));
     if let Some(one) = &summary.outage {
         let silence = part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true);
         parts.push(SummaryPart { meanwhile: number::list(&one.with), ..silence });

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use plimsoll_analysis::view::{Chart, Headline, Named, SummaryPart, SummaryView, Warning};
+use plimsoll_analysis::view::{Chart, Headline, Named, SummaryPart, SummaryView};
 use plimsoll_analysis::{RunView, number};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -46,7 +46,7 @@ pub fn html(view: &RunView) -> String {
     let document = document::run(view, true);
     let run = &view.run;
     let mut writer = Writer { out: head(view, &document.verdict.question), charts: Vec::new() };
-    writer.out.push_str(&verdict(&document.verdict, &view.summary, &view.warnings));
+    writer.out.push_str(&verdict(&document.verdict, &view.summary));
     writer.out.push_str(&headlines(&view.headlines));
     writer.out.push_str("<nav aria-label=\"Sections\"><ul>");
     for section in &document.sections {
@@ -113,17 +113,15 @@ fn head(view: &RunView, answer: &[document::Text]) -> String {
     )
 }
 
-fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: &[Warning]) -> String {
+fn verdict(verdict: &Verdict, summary: &[SummaryView]) -> String {
     let reasons: Vec<document::Text> = verdict.reasons.iter().map(Into::into).collect();
-    let warnings = match warnings {
-        [] => String::new(),
-        [one] => format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Prose(&one.text)),
-        more => format!("<p class=\"note\"><a href=\"#warnings\">{} warnings</a> about this run.</p>\n", more.len()),
-    };
+    let warning = verdict.warning.as_ref().map_or(String::new(), |text| {
+        format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Prose(text))
+    });
     let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Prose(notice)));
     let notices: String = notices.collect();
     format!(
-        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
+        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warning}",
         class(verdict.tone),
         verdict.word,
         answers(summary),
