@@ -6,7 +6,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
-use plimsoll_record::data::{PhaseKind, PhaseState, Run, Trial};
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
@@ -269,6 +269,11 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
         percentiles: PERCENTILES.map(percentile).to_vec(),
         outage: longest(judged.iter().filter_map(|facts| outage::outage(run, facts))),
         retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
+        asked_again: judged
+            .iter()
+            .filter_map(|facts| facts.result(ResultName::AskedAgain))
+            .map(|one| one.value as u64)
+            .sum(),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
@@ -492,6 +497,11 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     }
     if summary.retried > 0 {
         parts.push(counted("tried again", number::count(summary.retried), false));
+    }
+    match summary.asked_again {
+        0 => {}
+        1 => parts.push(counted("request sent again", "1".to_string(), false)),
+        n => parts.push(counted("requests sent again", number::count(n), false)),
     }
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
         let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));

@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::SummaryView;
 use plimsoll_core::Durability;
-use plimsoll_record::data::{PhaseKind, Run};
+use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
 use crate::study::goal;
@@ -30,6 +30,15 @@ fn one_driven_phase_is_a_line_without_a_place() {
         (view.summary[0].errors, view.summary[0].error_percent, view.summary[0].lost),
         (Some(0), Some(0.0), None)
     );
+}
+
+#[test]
+fn requests_that_were_sent_again_stand_beside_no_errors() {
+    let mut run = driven(&[2_000; 6]);
+    run.trials[0].phases[0].end.push(ResultName::AskedAgain, 15.0);
+    let again = view(&run).summary.remove(0);
+    assert!(again.text.ends_with(" · 0 errors · 15 requests sent again"), "{}", again.text);
+    assert_eq!(again.asked_again, 15);
 }
 
 #[test]
