@@ -174,6 +174,38 @@ fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
 }
 
 #[test]
+fn times_of_a_row_and_their_published_values_have_one_unit() {
+    let text = plimsoll_report::terminal(&view(&study::complete()), false, 200);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(&format!("  {name}  "))).unwrap();
+    // Loads of 412 and 221 ms beside minutes.
+    let load = row("load, plain");
+    for part in ["0.412 s", "0.221 s", "495 s CouchDB; 358 s Riak, 1 node"] {
+        assert!(load.contains(part), "{load}");
+    }
+    assert!(!load.contains(" ms"), "{load}");
+    let alone = row("load, the store's own index");
+    assert!(alone.contains("534 ms"), "nothing was published of it: {alone}");
+}
+
+#[test]
+fn settings_that_differ_between_trials_of_a_store_name_the_trials() {
+    let mut run = study::complete();
+    let settings = |run: &Run| -> String {
+        let text = plimsoll_report::terminal(&view(run), false, 200);
+        let section = text.split_once("\nSettings  ").unwrap().1;
+        section.lines().skip(1).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    let same = settings(&run);
+    assert!(same.starts_with("  sqlite  journal_mode = wal (not delete), ") && !same.contains("index="), "{same}");
+    run.trials[1].header.settings.remove(0);
+    let differ = settings(&run);
+    assert!(differ.contains("  sqlite · index=none and sqlite · index=keyindex  journal_mode = wal "), "{differ}");
+    let own = differ.lines().find(|line| line.starts_with("  sqlite · index=own  ")).unwrap();
+    assert!(own.contains("synchronous") && !own.contains("journal_mode"), "{own}");
+    assert!(differ.contains("\n  fjall  "), "{differ}");
+}
+
+#[test]
 fn every_column_of_the_csv_stands_in_the_book() {
     let run = study::complete();
     let csv = plimsoll_report::csv(slices(&run));
