@@ -65,12 +65,12 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
     }
 }
 
-/// Returns the goals of driven phases in words, such as `p99 ≤ 20.0 ms`, each with its worst state in `phases`.
-pub fn of_phases(run: &Run, phases: &[&PhaseFacts<'_>]) -> Vec<(String, GoalState)> {
+/// Returns the goals of driven phases, in words such as `p99 ≤ 20.0 ms`, each with its worst state in `phases`.
+pub fn of_phases(run: &Run, phases: &[&PhaseFacts<'_>]) -> Vec<(GoalKind, String, GoalState)> {
     let goals = run.header.goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong));
     let judged = goals.filter_map(|goal| {
         let state = phases.iter().map(|facts| driven(goal, String::new(), facts).state).max()?;
-        Some((format!("{} {}", goal_name(goal.what, goal.of.as_deref()), wanted(goal)), state))
+        Some((goal.what, format!("{} {}", goal_name(goal.what, goal.of.as_deref()), wanted(goal)), state))
     });
     judged.collect()
 }

@@ -6,7 +6,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
-use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run, Trial};
+use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
@@ -32,6 +32,9 @@ pub const PROMISES_MAX: usize = 4;
 
 /// The percentiles that a summary has.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
+
+/// Name of the longest time without any answer.
+const NO_ANSWER: &str = "no answer";
 
 /// Summarises `run`.
 pub fn summary(
@@ -234,10 +237,16 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
 fn with_goals(mut summary: SummaryView, run: &Run, point: &Point<'_, '_>, is_only: bool) -> SummaryView {
     let goals = goal::of_phases(run, &point.repeats);
     let words = |is_missed: bool| -> Vec<String> {
-        let wanted = goals.iter().filter(|(_, state)| (*state == GoalState::Missed) == is_missed);
-        wanted.map(|(words, _)| words.clone()).collect()
+        let wanted = goals.iter().filter(|(.., state)| (*state == GoalState::Missed) == is_missed);
+        wanted.map(|(_, words, _)| words.clone()).collect()
     };
     let (missed, others) = (words(true), words(false));
+    // An outage that a goal allows violates nothing. The longest one may be that of another point.
+    let is_allowed = summary.outage.as_ref().is_some_and(|one| one.place.is_empty())
+        && goals.iter().any(|(what, _, state)| (*what, *state) == (GoalKind::Outage, GoalState::Held));
+    for part in summary.parts.iter_mut().filter(|part| is_allowed && part.name == NO_ANSWER) {
+        part.bad = false;
+    }
     if !missed.is_empty() {
         summary.parts.push(SummaryPart { bad: true, ..part("missed goal", number::list(&missed)) });
     }
@@ -476,7 +485,7 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         part(&name, value.clone(), format!("{name} {value}"), false)
     }));
     if let Some(one) = &summary.outage {
-        let silence = part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true);
+        let silence = part(NO_ANSWER, outage::span(one), format!("no answer for {}", outage::words(one)), true);
         parts.push(SummaryPart { meanwhile: number::list(&one.with), ..silence });
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
