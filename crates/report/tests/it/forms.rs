@@ -174,6 +174,15 @@ fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
 }
 
 #[test]
+fn sizes_of_which_a_store_counted_no_byte_are_dashes() {
+    // Without an index the study's stores tell 0 bytes of one.
+    let text = plimsoll_report::terminal(&view(&study::complete()), false, 200);
+    let space = text.split_once("\nSpace  ").unwrap().1.split("\n\n").next().unwrap();
+    let plain = space.lines().find(|line| line.contains("index=none")).unwrap();
+    assert!(plain.contains(" – ") && !space.contains(" 0 B"), "{space}");
+}
+
+#[test]
 fn times_of_a_row_and_their_published_values_have_one_unit() {
     let text = plimsoll_report::terminal(&view(&study::complete()), false, 200);
     let row = |name: &str| text.lines().find(|line| line.starts_with(&format!("  {name}  "))).unwrap();
