@@ -450,12 +450,13 @@ fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     counts.reduce(|all, one| all + one)
 }
 
-/// Returns names and values of percentiles. Equal ones are one number, `p50 = p95 = p99`: apart they look like a mistake.
-fn percentiles(all: &[PercentileView]) -> Vec<(String, String)> {
-    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), number::nanoseconds);
+/// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like a mistake.
+fn percentiles(all: &[PercentileView], late: bool) -> Vec<(String, String)> {
+    let known = |ns: u64| number::marked(number::nanoseconds(ns), late);
+    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), known);
     let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
     match all {
-        [first, rest @ ..] if first.ns.is_some() && rest.iter().all(|one| one.ns == first.ns) => {
+        [first, rest @ ..] if first.ns.is_some() && rest.iter().all(|one| value(one) == value(first)) => {
             vec![(names.join(" = "), value(first))]
         }
         _ => all.iter().map(|one| (one.name.clone(), value(one))).collect(),
@@ -479,10 +480,10 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         let text = late(format!("{} {}", number::significant(rate), summary.unit));
         parts.push(part(&summary.unit, value, text, false));
     }
-    let times = percentiles(&summary.percentiles);
+    let times = percentiles(&summary.percentiles, summary.late);
     parts.extend(times.into_iter().map(|(name, value)| {
-        let value = late(value);
-        part(&name, value.clone(), format!("{name} {value}"), false)
+        let text = format!("{name} {value}");
+        part(&name, value, text, false)
     }));
     if let Some(one) = &summary.outage {
         let silence = part(NO_ANSWER, outage::span(one), format!("no answer for {}", outage::words(one)), true);
