@@ -450,7 +450,8 @@ fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     counts.reduce(|all, one| all + one)
 }
 
-/// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like a mistake.
+/// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like
+/// a mistake.
 fn percentiles(all: &[PercentileView], late: bool) -> Vec<(String, String)> {
     let known = |ns: u64| number::marked(number::nanoseconds(ns), late);
     let value = |one: &PercentileView| one.ns.map_or("–".to_string(), known);
