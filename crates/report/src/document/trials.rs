@@ -41,7 +41,7 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
             or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))).into()
         }),
         (words("state").when(full), &|trial| state(trial.state).into()),
-        (words("version"), &|trial| (&trial.version).into()),
+        (words("version").when(full), &|trial| (&trial.version).into()),
     ];
     let is_known = |trial: &&TrialView| full || trial.footprint.is_some() || trial.device_bytes_per_record.is_some();
     let table = Table::of("Trials", &shown().filter(is_known).collect::<Vec<_>>(), &columns);
@@ -82,8 +82,8 @@ pub fn plans<'a>(view: &RunView) -> Body<'a> {
 /// Trials that are named with their settings.
 const NAMED_MAX: usize = 3;
 
-/// Lists differences from the stores' defaults. Trials with the same differences share a line, which names them if other
-/// trials of the store have other ones.
+/// Lists versions, and differences from the stores' defaults. Trials with the same ones share a line, which names them if
+/// other trials of the store have other ones.
 pub fn settings<'a>(view: &RunView) -> Body<'a> {
     let one = |setting: &Setting| match &setting.default {
         Some(default) if *default != setting.value => format!("{} = {} (not {default})", setting.name, setting.value),
@@ -92,11 +92,12 @@ pub fn settings<'a>(view: &RunView) -> Body<'a> {
     let mut said: Vec<(&str, String, Vec<&str>)> = Vec::new();
     for trial in &view.trials {
         let settings = match trial.settings.as_slice() {
-            [] => "none".to_owned(),
+            [] => "defaults".to_owned(),
             all => all.iter().map(one).collect::<Vec<_>>().join(", "),
         };
         let promises = trial.remarks.iter().filter(|remark| remark.name == PROMISE);
-        for text in std::iter::once(settings).chain(promises.map(|remark| remark.text.clone())) {
+        let version = if trial.version.is_empty() { String::new() } else { format!("{}; ", trial.version) };
+        for text in std::iter::once(version + &settings).chain(promises.map(|remark| remark.text.clone())) {
             match said.iter_mut().find(|(store, known, _)| *store == trial.store && *known == text) {
                 Some((.., trials)) if trials.last() == Some(&trial.name.as_str()) => {}
                 Some((.., trials)) => trials.push(&trial.name),
@@ -113,7 +114,7 @@ pub fn settings<'a>(view: &RunView) -> Body<'a> {
         names.extend((more > 0).then(|| format!("{} more", number::count(more as u64))));
         number::list(&names)
     };
-    let mut body = Body::noted("that differ from the store's defaults");
+    let mut body = Body::noted("version, and settings that differ from the store's defaults");
     body.pairs(said.into_iter().map(|(store, text, trials)| (whose(store, &trials), text)));
     body
 }

@@ -205,13 +205,22 @@ fn settings_that_differ_between_trials_of_a_store_name_the_trials() {
         section.lines().skip(1).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
     };
     let same = settings(&run);
-    assert!(same.starts_with("  sqlite  journal_mode = wal (not delete), ") && !same.contains("index="), "{same}");
+    assert!(
+        same.starts_with("  sqlite  3.50.2; journal_mode = wal (not delete), ") && !same.contains("index="),
+        "{same}"
+    );
     run.trials[1].header.settings.remove(0);
     let differ = settings(&run);
-    assert!(differ.contains("  sqlite · index=none and sqlite · index=keyindex  journal_mode = wal "), "{differ}");
+    assert!(
+        differ.contains("  sqlite · index=none and sqlite · index=keyindex  3.50.2; journal_mode = wal "),
+        "{differ}"
+    );
     let own = differ.lines().find(|line| line.starts_with("  sqlite · index=own  ")).unwrap();
     assert!(own.contains("synchronous") && !own.contains("journal_mode"), "{own}");
     assert!(differ.contains("\n  fjall  "), "{differ}");
+    // A version is told once.
+    let text = plimsoll_report::terminal(&view(&run), false, 200);
+    assert_eq!(text.matches("3.1.13").count(), 1, "{text}");
 }
 
 #[test]
