@@ -33,6 +33,8 @@ const PAGE_JS: &str = concat!(
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
 /// Values of all lines over time together that a page holds, about: with their extremes, half a megabyte.
 const VALUES_MAX: usize = 45_000;
+/// Most characters of a result in large type: several goals are longer.
+const LARGE_MAX: usize = 24;
 /// Digits of a number: no screen shows more, and the JSON report has all.
 const DIGITS: usize = 7;
 /// Digits of the values of a line whose columns are several slices.
@@ -133,12 +135,14 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView]) -> String {
 /// Writes the results in large numbers; smaller if there are several lines of them.
 fn answers(summary: &[SummaryView]) -> String {
     let part = |part: &SummaryPart| {
-        let bad = if part.bad { " class=\"bad\"" } else { "" };
+        let classes = [(part.bad, "bad"), (part.value.chars().count() > LARGE_MAX, "words")];
+        let classes: Vec<&str> = classes.iter().filter(|(is_its, _)| *is_its).map(|(_, class)| *class).collect();
+        let classes = if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
         let meanwhile = match part.meanwhile.as_str() {
             "" => String::new(),
             text => format!(", around then: {}", Esc(text)),
         };
-        format!("<div><dt>{}{meanwhile}</dt><dd{bad}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
+        format!("<div><dt>{}{meanwhile}</dt><dd{classes}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
     };
     let one = |summary: &SummaryView| {
         let place = match summary.place.as_str() {

@@ -304,6 +304,8 @@ fn the_first_warning_stands_at_the_top_and_all_of_them_where_there_is_little_roo
     assert!(short.contains("The first.") && short.contains("The second."), "{short}");
     assert!(left_out.iter().any(|title| title == "Goals"), "{left_out:?}");
     view.warnings.clear();
+    view.summary[0].parts[0].value = "p99 ≤ 20.0 ms, errors ≤ 1.00 % and outage ≤ 5.00 s".to_owned();
+    assert!(top(&view)[0].contains("<dd class=\"words\">p99 "), "several goals are no large number");
     assert!(top(&view).iter().all(|top| !top.contains("Warning")));
 }
 
