@@ -10,7 +10,7 @@ use plimsoll_core::study::{PlacedFindings, places_in};
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
-use crate::figure::named_store;
+use crate::figure::{named_store, shown};
 use crate::name;
 use crate::number;
 use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView, SaidSentence, StudyAnswer};
@@ -335,7 +335,8 @@ fn vague(figure: &FigureView, cell: &FigureCell) -> String {
 /// The bounds of a value as text.
 fn bounds_text(figure: &FigureView, cell: &FigureCell) -> String {
     let (low, high) = cell.bounds.unwrap_or_default();
-    from_to(&number::with_unit(low, &figure.unit), &number::with_unit(high, &figure.unit), &figure.unit)
+    let [low, high] = [low, high].map(|value| shown(&figure.unit, &figure.formula, value));
+    from_to(&low, &high, &figure.unit)
 }
 
 /// Describes a value within whose bounds a sentence both holds and does not.
@@ -409,7 +410,7 @@ fn from_to(least: &str, most: &str, unit: &str) -> String {
 fn with_interval(figure: &FigureView, cell: &FigureCell) -> String {
     match cell.interval.filter(|_| is_wide(cell)) {
         Some((low, high)) => {
-            let (low, high) = (number::with_unit(low, &figure.unit), number::with_unit(high, &figure.unit));
+            let [low, high] = [low, high].map(|value| shown(&figure.unit, &figure.formula, value));
             format!("{} ({})", cell.text, from_to(&low, &high, &figure.unit))
         }
         None => cell.text.clone(),

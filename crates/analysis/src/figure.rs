@@ -54,7 +54,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
                     let formula = formula.as_ref().map_err(|error| format!("the formula is wrong: {error}").into());
                     let value_of = |term: &Term| term_value(run, facts, term, store, &labels, &named);
                     let value = formula.and_then(|formula| evaluate(formula, store, value_of));
-                    cell(store, &figure.unit, value)
+                    cell(store, figure, value)
                 })
                 .collect(),
             published: if labels.is_empty() { Vec::new() } else { published(figure, &labels) },
@@ -287,8 +287,17 @@ fn repeated(all: &[Measured], is_timed: bool) -> Measured {
     }
 }
 
-fn cell(store: &str, unit: &str, outcome: Outcome) -> FigureCell {
-    let shown = |one: &Measured| number::marked(number::with_unit(one.value, unit), one.late);
+/// Formats a value of a figure with this unit and formula. A count, such as of `writes`, has all its digits, as elsewhere in
+/// a report.
+pub fn shown(unit: &str, formula: &str, value: f64) -> String {
+    let is_word = unit.len() > 2 && unit.chars().all(char::is_alphabetic);
+    let counts = |formula: &Formula| formula.terms().all(|(term, _)| !is_timed(&term.quantity));
+    let is_count = is_word && value.fract() == 0.0 && Formula::parse(formula).is_ok_and(|formula| counts(&formula));
+    if is_count { format!("{} {unit}", number::with_unit(value, "")) } else { number::with_unit(value, unit) }
+}
+
+fn cell(store: &str, figure: &Figure, outcome: Outcome) -> FigureCell {
+    let shown = |one: &Measured| number::marked(shown(&figure.unit, &figure.formula, one.value), one.late);
     match outcome {
         Ok(one) => FigureCell {
             store: store.to_string(),

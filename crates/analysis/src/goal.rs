@@ -1,5 +1,6 @@
 //! Goals, and their results.
 
+use plimsoll_core::study::goal_name;
 use plimsoll_core::waits::CONNECT;
 use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
@@ -62,6 +63,16 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
         state,
         trials,
     }
+}
+
+/// Returns the goals of driven phases, in words such as `p99 ≤ 20.0 ms`, each with its worst state in `phases`.
+pub fn of_phases(run: &Run, phases: &[&PhaseFacts<'_>]) -> Vec<(GoalKind, String, GoalState)> {
+    let goals = run.header.goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong));
+    let judged = goals.filter_map(|goal| {
+        let state = phases.iter().map(|facts| driven(goal, String::new(), facts).state).max()?;
+        Some((goal.what, format!("{} {}", goal_name(goal.what, goal.of.as_deref()), wanted(goal)), state))
+    });
+    judged.collect()
 }
 
 fn wanted(goal: &Goal) -> String {

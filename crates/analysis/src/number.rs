@@ -40,12 +40,27 @@ pub fn significant(value: f64) -> String {
 
 /// A time in the unit that suits it: `870 ns`, `12.3 ms`, `1.35 s`, `495 s`.
 pub fn seconds(value: f64) -> String {
-    for (unit, of_it, below) in [("ns", 1e9, 0.999_5e-6), ("µs", 1e6, 0.999_5e-3), ("ms", 1e3, 0.999_5)] {
-        if value != 0.0 && value.abs() < below {
-            return format!("{} {unit}", significant(value * of_it));
-        }
-    }
-    format!("{} s", significant(value))
+    seconds_beside(value, value)
+}
+
+/// Returns the unit of times that suits so many seconds, and its number in a second.
+fn time_unit(value: f64) -> (&'static str, f64) {
+    let units = [("ns", 1e9, 0.999_5e-6), ("µs", 1e6, 0.999_5e-3), ("ms", 1e3, 0.999_5)];
+    let suits = |(_, _, below): &(&str, f64, f64)| value != 0.0 && value.abs() < *below;
+    units.into_iter().find(suits).map_or(("s", 1.0), |(unit, of_it, _)| (unit, of_it))
+}
+
+/// Formats a measured time in the unit that suits `largest` seconds: `0.412 s` beside 495 s.
+pub fn seconds_beside(value: f64, largest: f64) -> String {
+    let (unit, of_it) = time_unit(largest);
+    format!("{} {unit}", significant(value * of_it))
+}
+
+/// Formats a published time, with all digits, in the unit that suits `largest` seconds: `54 ms` of 0.054 s.
+pub fn exact_seconds_beside(value: f64, largest: f64) -> String {
+    let (unit, of_it) = time_unit(largest);
+    // The conversion must not add digits to those that were published.
+    exact((value * of_it * 1e9).round() / 1e9, unit)
 }
 
 /// Nanoseconds in the unit that suits them.
@@ -169,6 +184,8 @@ mod tests {
         assert_eq!(seconds(495.0), "495 s");
         assert_eq!(bytes(1024.0), "1.00 KiB");
         assert_eq!(bytes(1023.9), "1.00 KiB");
+        assert_eq!([0.412, 495.0].map(|value| seconds_beside(value, 495.0)), ["0.412 s", "495 s"]);
+        assert_eq!([0.054, 0.009, 0.22].map(|value| exact_seconds_beside(value, 0.22)), ["54 ms", "9 ms", "220 ms"]);
         assert_eq!(with_unit(3.0, ""), "3");
         assert_eq!(with_unit(1.912, "×"), "1.91 ×");
         assert_eq!(count(1_234_567), "1,234,567");

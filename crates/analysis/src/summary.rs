@@ -6,10 +6,11 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
-use plimsoll_record::data::{PhaseKind, PhaseState, Run, Trial};
+use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
+use crate::goal;
 use crate::latency::SHOWN;
 use crate::name::{self, REPEAT};
 use crate::number;
@@ -19,8 +20,8 @@ use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
 use crate::view::{
-    AbView, DiskFaultView, GoalSeen, LineView, OutageView, PercentileView, PromiseState, PromiseView, RungState,
-    RungView, SummaryPart, SummaryView,
+    AbView, DiskFaultView, GoalSeen, GoalState, LineView, OutageView, PercentileView, PromiseState, PromiseView,
+    RungState, RungView, SummaryPart, SummaryView,
 };
 
 /// Most lines with a driven phase each; of more there is one for each store and its like phases.
@@ -31,6 +32,9 @@ pub const PROMISES_MAX: usize = 4;
 
 /// The percentiles that a summary has.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
+
+/// Name of the longest time without any answer.
+const NO_ANSWER: &str = "no answer";
 
 /// Summarises `run`.
 pub fn summary(
@@ -225,7 +229,32 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
     place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
-    told(measured(run, point, &point.repeats, place.join(", ")), lacked(trials_of(&point.repeats)))
+    let measured = measured(run, point, &point.repeats, place.join(", "));
+    with_goals(told(measured, lacked(trials_of(&point.repeats))), run, point, all.len() == 1)
+}
+
+/// Returns the summary with the goals of figures that `point` missed, and if it is the only point, with the others.
+fn with_goals(mut summary: SummaryView, run: &Run, point: &Point<'_, '_>, is_only: bool) -> SummaryView {
+    let goals = goal::of_phases(run, &point.repeats);
+    let words = |is_missed: bool| -> Vec<String> {
+        let wanted = goals.iter().filter(|(.., state)| (*state == GoalState::Missed) == is_missed);
+        wanted.map(|(_, words, _)| words.clone()).collect()
+    };
+    let (missed, others) = (words(true), words(false));
+    // An outage that a goal allows violates nothing. The longest one may be that of another point.
+    let is_allowed = summary.outage.as_ref().is_some_and(|one| one.place.is_empty())
+        && goals.iter().any(|(what, _, state)| (*what, *state) == (GoalKind::Outage, GoalState::Held));
+    for part in summary.parts.iter_mut().filter(|part| is_allowed && part.name == NO_ANSWER) {
+        part.bad = false;
+    }
+    if !missed.is_empty() {
+        summary.parts.push(SummaryPart { bad: true, ..part("missed goal", number::list(&missed)) });
+    }
+    if is_only && !others.is_empty() {
+        summary.parts.push(part("goal", number::list(&others)));
+    }
+    summary.text = joined(&summary.parts);
+    summary
 }
 
 /// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
@@ -249,6 +278,11 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
         percentiles: PERCENTILES.map(percentile).to_vec(),
         outage: longest(judged.iter().filter_map(|facts| outage::outage(run, facts))),
         retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
+        asked_again: judged
+            .iter()
+            .filter_map(|facts| facts.result(ResultName::AskedAgain))
+            .map(|one| one.value as u64)
+            .sum(),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
@@ -297,7 +331,7 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
     if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
         outage.place = format!("{}, {}", point.name(), point.phase());
     }
-    Some(told(measured, lacked(trials_of(&judged))))
+    Some(with_goals(told(measured, lacked(trials_of(&judged))), run, best, false))
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.
@@ -416,6 +450,20 @@ fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
     counts.reduce(|all, one| all + one)
 }
 
+/// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like
+/// a mistake.
+fn percentiles(all: &[PercentileView], late: bool) -> Vec<(String, String)> {
+    let known = |ns: u64| number::marked(number::nanoseconds(ns), late);
+    let value = |one: &PercentileView| one.ns.map_or("–".to_string(), known);
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    match all {
+        [first, rest @ ..] if first.ns.is_some() && rest.iter().all(|one| value(one) == value(first)) => {
+            vec![(names.join(" = "), value(first))]
+        }
+        _ => all.iter().map(|one| (one.name.clone(), value(one))).collect(),
+    }
+}
+
 /// `summary` with what it is in words. What was not known is left out. Answers that `lacked` records contradict that
 /// nothing was lost, although the ledger found everything in the end.
 fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
@@ -433,12 +481,13 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         let text = late(format!("{} {}", number::significant(rate), summary.unit));
         parts.push(part(&summary.unit, value, text, false));
     }
-    for one in &summary.percentiles {
-        let value = one.ns.map_or("–".to_string(), |ns| late(number::nanoseconds(ns)));
-        parts.push(part(&one.name, value.clone(), format!("{} {value}", one.name), false));
-    }
+    let times = percentiles(&summary.percentiles, summary.late);
+    parts.extend(times.into_iter().map(|(name, value)| {
+        let text = format!("{name} {value}");
+        part(&name, value, text, false)
+    }));
     if let Some(one) = &summary.outage {
-        let silence = part("no answer", outage::span(one), format!("no answer for {}", outage::words(one)), true);
+        let silence = part(NO_ANSWER, outage::span(one), format!("no answer for {}", outage::words(one)), true);
         parts.push(SummaryPart { meanwhile: number::list(&one.with), ..silence });
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
@@ -459,6 +508,11 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     }
     if summary.retried > 0 {
         parts.push(counted("tried again", number::count(summary.retried), false));
+    }
+    match summary.asked_again {
+        0 => {}
+        1 => parts.push(counted("request sent again", "1".to_string(), false)),
+        n => parts.push(counted("requests sent again", number::count(n), false)),
     }
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
         let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));

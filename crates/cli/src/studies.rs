@@ -48,9 +48,12 @@ mod tests {
     use super::ALL;
 
     #[test]
-    fn every_study_has_a_title() {
+    fn every_study_has_a_title_a_question_and_sentences_that_answer_it() {
         for study in ALL {
             assert!(!study.title().is_empty(), "{} has no line `title = \"…\"`", study.name);
+            for words in ["\nquestion = \"", "\n[[answer]]\nsay = \""] {
+                assert!(study.text.contains(words), "{} has no {words:?}", study.name);
+            }
         }
     }
 }

@@ -34,6 +34,9 @@ pub fn document(document: &Document<'_>) -> String {
         out.push('\n');
         verdict.reasons.iter().for_each(|reason| out.push_str(&format!("- {}\n", escaped(reason))));
     }
+    if let Some(warning) = &verdict.warning {
+        out.push_str(&format!("\n**Warning**: {}\n", escaped(warning)));
+    }
     for section in &document.sections {
         let (title, note) = (escaped(&section.title), text(&section.body.note));
         let head = if section.rank == Rank::Aside {

@@ -403,6 +403,7 @@ mod tests {
                 title: String::new(),
                 sentence: String::new(),
                 reasons: Vec::new(),
+                warning: None,
                 about: String::new(),
             });
             writer.out.lines().take(2).map(str::to_owned).collect::<Vec<_>>()

@@ -21,6 +21,8 @@ pub struct SummaryView {
     pub outage: Option<OutageView>,
     /// Operations that were tried again after a conflict.
     pub retried: u64,
+    /// Requests that the server refused to begin, and that were sent again within the operation's time.
+    pub asked_again: u64,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
     /// Errors as a share of all operations, in per cent.

@@ -198,6 +198,16 @@ fn a_ratio_that_cannot_be_is_a_warning_and_no_answer() {
 }
 
 #[test]
+fn counts_have_all_digits_as_elsewhere_in_the_report() {
+    let mut run = loaded(LONG, &[say("{lost} were lost.")]);
+    run.header.figures[1].unit = "writes".to_owned();
+    (run.trials[0].ledgers[0].lost, run.trials[3].ledgers[0].lost) = (20_481, 2);
+    let view = view(&run);
+    assert_eq!(view.answer.unwrap().sentence, "sqlite 20,481 writes, fjall 2 writes were lost.");
+    assert!(view.verdict.sentence.contains("lost 20,481 of "), "{}", view.verdict.sentence);
+}
+
+#[test]
 fn what_the_plan_calls_worthless_is_a_warning_and_no_answer() {
     let mut run = loaded(LONG, &[say("Index keys make a load {ratio} as long.")]);
     run.header.worthless =

@@ -162,7 +162,9 @@ fn a_goal_limits_the_longest_time_without_an_answer_of_every_trial() {
     let mut other = driven(&(0..20).map(|second| u64::from(second < 15) * 3).collect::<Vec<_>>()).trials.remove(0);
     other.header.ordinal = 1;
     run.trials.push(other);
+    let is_bad = |view: &RunView| view.summary[0].parts.iter().any(|part| part.name == "no answer" && part.bad);
     let missed = allowed(&mut run, 4.0);
+    assert!(is_bad(&missed), "{:?}", missed.summary);
     assert_eq!((missed.goals[0].state, missed.goals[0].got), (GoalState::Missed, Some(5e9)), "also with few answers");
     let each: Vec<_> = missed.goals[0].trials.iter().map(|trial| (trial.state, trial.got_text.as_str())).collect();
     assert_eq!(each, [(GoalState::Held, "3.00 s"), (GoalState::Missed, "5.00 s")]);
@@ -173,6 +175,7 @@ fn a_goal_limits_the_longest_time_without_an_answer_of_every_trial() {
 
     let held = allowed(&mut run, 5.0);
     assert_eq!(held.verdict.state, VerdictState::Pass);
+    assert!(!is_bad(&held), "{:?}", held.summary);
     assert!(held.summary[0].text.contains("no answer for 3.00 s"), "{}", held.summary[0].text);
     assert!(held.verdict.sentence.contains("1 goal held"), "{}", held.verdict.sentence);
     assert!(!held.verdict.sentence.contains("answered nothing"), "{}", held.verdict.sentence);

@@ -3,9 +3,10 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::SummaryView;
 use plimsoll_core::Durability;
-use plimsoll_record::data::{PhaseKind, Run};
+use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
+use crate::study::goal;
 use crate::{recorded, study};
 
 fn told(run: &Run) -> Vec<(String, String)> {
@@ -21,17 +22,23 @@ fn one_driven_phase_is_a_line_without_a_place() {
     let run = driven(&[2_000; 6]);
     let [(place, text)] = &told(&run)[..] else { panic!("one line") };
     assert_eq!(place, "");
-    assert!(text.starts_with("2,000 ops/s · p50 ") && text.ends_with(" · 0 errors"), "{text}");
+    // Each operation took as long: three equal numbers beside one another look like a mistake.
+    assert_eq!(text, "2,000 ops/s · p50 = p95 = p99 1.00 ms · 0 errors");
     let view = view(&run);
-    assert_eq!(
-        names(&view.summary[0]),
-        ["ops/s", "p50", "p95", "p99", "errors"],
-        "no ledger looked: nothing of losses"
-    );
+    assert_eq!(names(&view.summary[0]), ["ops/s", "p50 = p95 = p99", "errors"], "no ledger looked: nothing of losses");
     assert_eq!(
         (view.summary[0].errors, view.summary[0].error_percent, view.summary[0].lost),
         (Some(0), Some(0.0), None)
     );
+}
+
+#[test]
+fn requests_that_were_sent_again_stand_beside_no_errors() {
+    let mut run = driven(&[2_000; 6]);
+    run.trials[0].phases[0].end.push(ResultName::AskedAgain, 15.0);
+    let again = view(&run).summary.remove(0);
+    assert!(again.text.ends_with(" · 0 errors · 15 requests sent again"), "{}", again.text);
+    assert_eq!(again.asked_again, 15);
 }
 
 #[test]
@@ -54,6 +61,27 @@ fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
         trial.ledgers.iter_mut().for_each(|ledger| ledger.complete = false);
     }
     assert!(told(&run).iter().all(|(_, text)| !text.contains("lost")), "a ledger with a gap vouches for nothing");
+}
+
+#[test]
+fn the_goals_of_a_driven_phase_stand_beside_its_numbers_and_of_several_those_that_were_missed() {
+    let mut run = driven(&[2_000; 6]);
+    run.header.goals = vec![goal("p99", 5e6, "ns"), goal("rate", 3_000.0, "1/s"), goal("errors", 1.0, "%")];
+    let one = &view(&run).summary[0];
+    let goals = "missed goal rate ≥ 3,000/s · goal p99 ≤ 5.00 ms and errors ≤ 1.00 %";
+    assert!(one.text.ends_with(&format!(" · 0 errors · {goals}")), "{}", one.text);
+    let bad: Vec<&str> = one.parts.iter().filter(|part| part.bad).map(|part| part.name.as_str()).collect();
+    assert_eq!(bad, ["missed goal"]);
+
+    let mut several = study::complete();
+    several.header.goals.push(goal("rate", 20_000.0, "1/s"));
+    let lines = view(&several).summary;
+    let missed: Vec<bool> = lines.iter().map(|one| one.rate_per_s.unwrap() < 20_000.0).collect();
+    assert!(missed.contains(&true) && missed.contains(&false), "{missed:?}");
+    for (one, is_missed) in lines.iter().zip(missed) {
+        assert_eq!(one.text.ends_with(" · missed goal rate ≥ 20,000/s"), is_missed, "{}", one.text);
+        assert_eq!(one.text.contains("goal"), is_missed, "{}", one.text);
+    }
 }
 
 #[test]

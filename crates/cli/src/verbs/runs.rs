@@ -73,15 +73,17 @@ fn came(view: &RunView) -> Came {
         [one] => Some(one),
         _ => None,
     };
-    let part = |name: &str| one.and_then(|one| one.parts.iter().find(|part| part.name == name));
-    let value = |name: &str| part(name).map_or(String::new(), |part| part.text.trim_start_matches("p99 ").to_owned());
+    let rate = one.and_then(|one| one.parts.iter().find(|part| part.name == one.unit));
     let p99 = one.and_then(|one| one.percentiles.iter().find(|percentile| percentile.name == "p99"));
     Came {
         verdict: serde_json::to_value(view.verdict.state)
             .map_or(String::new(), |word| word.as_str().unwrap_or_default().to_owned()),
-        rate: one.map_or(String::new(), |one| value(&one.unit)),
+        rate: rate.map_or(String::new(), |part| part.text.clone()),
         rate_per_s: one.and_then(|one| one.rate_per_s),
-        p99: value("p99"),
+        p99: p99.map_or(String::new(), |percentile| {
+            let text = percentile.ns.map_or("–".to_owned(), number::nanoseconds);
+            number::marked(text, percentile.ns.is_some() && one.is_some_and(|one| one.late))
+        }),
         p99_ns: p99.and_then(|percentile| percentile.ns),
     }
 }

@@ -41,6 +41,7 @@ fn the_study_runs_on_a_private_postgresql_and_a_missed_goal_is_said() {
     let place = Place::new();
     let plan = small_coupons(r#"["sqlite"]"#, 500, 1).replace("lost = 0", "p50 = \"1ns\"\nlost = 0");
     let ran = place.run(&["run", &place.plan(&plan), "--on", "postgres"]).expect(1);
-    ran.says("PostgreSQL … FAIL … median response time was … MISSED");
+    let ran = ran.says("PostgreSQL … FAIL … missed goal p50 ≤ 1.00 ns … median response time was … MISSED");
+    assert!(ran.out.lines().count() <= 40, "{}", ran.out);
     assert!(!place.only_run().join("data").exists());
 }

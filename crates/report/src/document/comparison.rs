@@ -25,6 +25,7 @@ pub fn comparison(comparison: &Comparison) -> Document<'_> {
         title: b.title.clone(),
         sentence: format!("{} against {}", b.id, a.id),
         reasons: Vec::new(),
+        warning: None,
         about: String::new(),
     };
     let mut sections = Vec::new();

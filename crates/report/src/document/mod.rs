@@ -329,6 +329,8 @@ impl<'a> Body<'a> {
 /// Importance of a section where there is little room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// Warnings about the answers.
+    Warning,
     /// Answers and what limits them.
     Answer,
     /// Numbers behind the answers.
@@ -364,6 +366,8 @@ pub struct Verdict {
     pub(crate) sentence: String,
     /// Reasons for the verdict.
     pub(crate) reasons: Vec<String>,
+    /// First warning, and the number of others. A terminal shows the section with all of them on the same screen.
+    pub(crate) warning: Option<String>,
     /// Run that the verdict is about.
     pub(crate) about: String,
 }

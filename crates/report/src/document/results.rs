@@ -2,7 +2,10 @@
 
 use plimsoll_analysis::number;
 use plimsoll_analysis::promise::NOT_KNOWN;
-use plimsoll_analysis::view::{AnswerView, DiskFaultView, FigureView, GoalState, LedgerView, RunView, TrialView};
+use plimsoll_analysis::view::{
+    AnswerView, DiskFaultView, FigureCell, FigureRow, FigureView, GoalState, LedgerView, PublishedView, RunView,
+    TrialView,
+};
 
 use super::{Body, Cell, ColumnOf, NONE, Table, Text, Tone, numbers, or_none, words};
 use crate::cells;
@@ -57,15 +60,20 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
     for (figure, (at, row)) in rows {
         let labels: String = row.labels.iter().map(|(name, value)| format!(", {name}={value}")).collect();
         let mut cells = cells![Text::from(&figure.name).then(Tone::Dim, labels)];
+        let largest_s = largest_s(figure, row);
         for cell in &row.cells {
             let n = cell.value.map_or(String::new(), |_| number::count(cell.n));
-            cells.push(Cell::why(Tone::Strong.text(&cell.text), cell.missing.as_ref()));
+            cells.push(Cell::why(Tone::Strong.text(measured(cell, largest_s)), cell.missing.as_ref()));
             cells.push(Tone::Dim.text(n).into());
         }
         // What is of the whole figure is said once.
         let of_all = figure.published.iter().filter(|_| at == 0);
         let published = of_all.chain(&row.published);
-        let published: Vec<String> = published.map(|one| format!("{} {}", one.text, one.of)).collect();
+        let text = |one: &PublishedView| match largest_s {
+            Some(largest_s) => number::exact_seconds_beside(one.value, largest_s),
+            None => one.text.clone(),
+        };
+        let published: Vec<String> = published.map(|one| format!("{} {}", text(one), one.of)).collect();
         cells.push(Tone::Dim.text(published.join("; ")).into());
         table.row(cells);
     }
@@ -76,6 +84,23 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
         body.fold("How the figures are calculated", false, formulas);
     }
     body
+}
+
+/// Returns the largest of a row's times and their published values, which all have the unit that suits it; `None` for
+/// other rows.
+fn largest_s(figure: &FigureView, row: &FigureRow) -> Option<f64> {
+    let published = || figure.published.iter().chain(&row.published).map(|one| one.value);
+    let is_beside = figure.unit == "s" && published().next().is_some();
+    let all = published().chain(row.cells.iter().filter_map(|cell| cell.value));
+    all.filter(|_| is_beside).reduce(f64::max)
+}
+
+/// Formats a measured value, of a time in the unit that suits `largest_s` if it is given.
+fn measured(cell: &FigureCell, largest_s: Option<f64>) -> String {
+    match cell.value.zip(largest_s) {
+        Some((value, largest_s)) => number::marked(number::seconds_beside(value, largest_s), cell.late),
+        None => cell.text.clone(),
+    }
 }
 
 /// Answers against the truth, and the ledger.

@@ -56,7 +56,7 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
         (!full, "plans", "Query plans", aside, trials::plans(view)),
         (!full, "settings", "Settings", aside, trials::settings(view)),
         (true, "left-out", "Left out", evidence, left_out(view)),
-        (true, "warnings", "Warnings", answer, warnings(&view.warnings)),
+        (true, "warnings", "Warnings", Rank::Warning, warnings(&view.warnings)),
         (true, "events", "Events", events_rank, events(view, full)),
         (full, "setup", "Setup", aside, setup(view)),
     ];
@@ -86,6 +86,7 @@ fn verdict(view: &RunView) -> Verdict {
         title: run.title.clone(),
         sentence: view.verdict.sentence.clone(),
         reasons,
+        warning: first_warning(&view.warnings),
         about: format!("run {} · {}{} · Plimsoll {}", run.id, run.started, seed(run), run.plimsoll_version),
     }
 }
@@ -168,6 +169,16 @@ fn left_out<'a>(view: &RunView) -> Body<'a> {
     let mut body = Body::noted("combinations that are not possible, and figures without their points");
     body.list(Tone::Dim, &view.left_out);
     body
+}
+
+/// Returns the text of the first warning, and the number of those that only the section has.
+fn first_warning(warnings: &[Warning]) -> Option<String> {
+    let (first, others) = warnings.split_first()?;
+    let more = match others.len() as u64 {
+        0 => String::new(),
+        n => format!(" {} below.", number::plural(n, "more warning", "more warnings")),
+    };
+    Some(format!("{}{more}", first.text))
 }
 
 /// Lists each warning with its advice.

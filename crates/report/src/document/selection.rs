@@ -19,6 +19,7 @@ pub fn selection(view: &SelectionView) -> Document<'_> {
         title: format!("run {}", view.run),
         sentence: view.sentence.clone(),
         reasons: Vec::new(),
+        warning: None,
         about: number::list(&view.places),
     };
     let mut sections = Vec::new();

@@ -1,7 +1,5 @@
 //! The trials: what their data take, what each store is and said, and what every phase came to.
 
-use std::collections::BTreeSet;
-
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::size::is_of_size;
@@ -43,7 +41,7 @@ pub fn space<'v>(view: &'v RunView, full: bool) -> Body<'v> {
             or_none(trial.write_amplification.map(|times| number::with_unit(times, "×"))).into()
         }),
         (words("state").when(full), &|trial| state(trial.state).into()),
-        (words("version"), &|trial| (&trial.version).into()),
+        (words("version").when(full), &|trial| (&trial.version).into()),
     ];
     let is_known = |trial: &&TrialView| full || trial.footprint.is_some() || trial.device_bytes_per_record.is_some();
     let table = Table::of("Trials", &shown().filter(is_known).collect::<Vec<_>>(), &columns);
@@ -81,24 +79,43 @@ pub fn plans<'a>(view: &RunView) -> Body<'a> {
     body
 }
 
-/// Lists differences from the stores' defaults; trials of a store with the same differences share a line.
+/// Trials that are named with their settings.
+const NAMED_MAX: usize = 3;
+
+/// Lists versions, and differences from the stores' defaults. Trials with the same ones share a line, which names them if
+/// other trials of the store have other ones.
 pub fn settings<'a>(view: &RunView) -> Body<'a> {
     let one = |setting: &Setting| match &setting.default {
         Some(default) if *default != setting.value => format!("{} = {} (not {default})", setting.name, setting.value),
         _ => format!("{} = {}", setting.name, setting.value),
     };
-    let said = view.trials.iter().flat_map(|trial| {
+    let mut said: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for trial in &view.trials {
         let settings = match trial.settings.as_slice() {
-            [] => "none".to_owned(),
+            [] => "defaults".to_owned(),
             all => all.iter().map(one).collect::<Vec<_>>().join(", "),
         };
         let promises = trial.remarks.iter().filter(|remark| remark.name == PROMISE);
-        let all = std::iter::once(settings).chain(promises.map(|remark| remark.text.clone()));
-        all.map(|said| (&trial.store, said))
-    });
-    let mut known = BTreeSet::new();
-    let mut body = Body::noted("that differ from the store's defaults");
-    body.pairs(said.filter(|said| known.insert(said.clone())));
+        let version = if trial.version.is_empty() { String::new() } else { format!("{}; ", trial.version) };
+        for text in std::iter::once(version + &settings).chain(promises.map(|remark| remark.text.clone())) {
+            match said.iter_mut().find(|(store, known, _)| *store == trial.store && *known == text) {
+                Some((.., trials)) if trials.last() == Some(&trial.name.as_str()) => {}
+                Some((.., trials)) => trials.push(&trial.name),
+                None => said.push((&trial.store, text, vec![trial.name.as_str()])),
+            }
+        }
+    }
+    let whose = |store: &str, trials: &[&str]| {
+        if trials.len() == view.trials.iter().filter(|trial| trial.store == store).count() {
+            return store.to_owned();
+        }
+        let mut names: Vec<String> = trials.iter().take(NAMED_MAX).map(|name| (*name).to_owned()).collect();
+        let more = trials.len() - names.len();
+        names.extend((more > 0).then(|| format!("{} more", number::count(more as u64))));
+        number::list(&names)
+    };
+    let mut body = Body::noted("version, and settings that differ from the store's defaults");
+    body.pairs(said.into_iter().map(|(store, text, trials)| (whose(store, &trials), text)));
     body
 }
 

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use plimsoll_analysis::view::{Chart, Headline, Named, SummaryPart, SummaryView, Warning};
+use plimsoll_analysis::view::{Chart, Headline, Named, SummaryPart, SummaryView};
 use plimsoll_analysis::{RunView, number};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -33,6 +33,8 @@ const PAGE_JS: &str = concat!(
 const PAGE_CSS: &str = include_str!("../../assets/page.css");
 /// Values of all lines over time together that a page holds, about: with their extremes, half a megabyte.
 const VALUES_MAX: usize = 45_000;
+/// Most characters of a result in large type: several goals are longer.
+const LARGE_MAX: usize = 24;
 /// Digits of a number: no screen shows more, and the JSON report has all.
 const DIGITS: usize = 7;
 /// Digits of the values of a line whose columns are several slices.
@@ -46,7 +48,7 @@ pub fn html(view: &RunView) -> String {
     let document = document::run(view, true);
     let run = &view.run;
     let mut writer = Writer { out: head(view, &document.verdict.question), charts: Vec::new() };
-    writer.out.push_str(&verdict(&document.verdict, &view.summary, &view.warnings));
+    writer.out.push_str(&verdict(&document.verdict, &view.summary));
     writer.out.push_str(&headlines(&view.headlines));
     writer.out.push_str("<nav aria-label=\"Sections\"><ul>");
     for section in &document.sections {
@@ -113,17 +115,15 @@ fn head(view: &RunView, answer: &[document::Text]) -> String {
     )
 }
 
-fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: &[Warning]) -> String {
+fn verdict(verdict: &Verdict, summary: &[SummaryView]) -> String {
     let reasons: Vec<document::Text> = verdict.reasons.iter().map(Into::into).collect();
-    let warnings = match warnings {
-        [] => String::new(),
-        [one] => format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Prose(&one.text)),
-        more => format!("<p class=\"note\"><a href=\"#warnings\">{} warnings</a> about this run.</p>\n", more.len()),
-    };
+    let warning = verdict.warning.as_ref().map_or(String::new(), |text| {
+        format!("<p class=\"note\"><a href=\"#warnings\">Warning</a>: {}</p>\n", Prose(text))
+    });
     let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Prose(notice)));
     let notices: String = notices.collect();
     format!(
-        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warnings}",
+        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warning}",
         class(verdict.tone),
         verdict.word,
         answers(summary),
@@ -135,12 +135,14 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView], warnings: &[Warning]) -> 
 /// Writes the results in large numbers; smaller if there are several lines of them.
 fn answers(summary: &[SummaryView]) -> String {
     let part = |part: &SummaryPart| {
-        let bad = if part.bad { " class=\"bad\"" } else { "" };
+        let classes = [(part.bad, "bad"), (part.value.chars().count() > LARGE_MAX, "words")];
+        let classes: Vec<&str> = classes.iter().filter(|(is_its, _)| *is_its).map(|(_, class)| *class).collect();
+        let classes = if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
         let meanwhile = match part.meanwhile.as_str() {
             "" => String::new(),
             text => format!(", around then: {}", Esc(text)),
         };
-        format!("<div><dt>{}{meanwhile}</dt><dd{bad}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
+        format!("<div><dt>{}{meanwhile}</dt><dd{classes}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
     };
     let one = |summary: &SummaryView| {
         let place = match summary.place.as_str() {

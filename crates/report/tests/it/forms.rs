@@ -174,6 +174,56 @@ fn the_size_of_the_data_beside_what_can_hold_them_stands_in_every_form() {
 }
 
 #[test]
+fn sizes_of_which_a_store_counted_no_byte_are_dashes() {
+    // Without an index the study's stores tell 0 bytes of one.
+    let text = plimsoll_report::terminal(&view(&study::complete()), false, 200);
+    let space = text.split_once("\nSpace  ").unwrap().1.split("\n\n").next().unwrap();
+    let plain = space.lines().find(|line| line.contains("index=none")).unwrap();
+    assert!(plain.contains(" – ") && !space.contains(" 0 B"), "{space}");
+}
+
+#[test]
+fn times_of_a_row_and_their_published_values_have_one_unit() {
+    let text = plimsoll_report::terminal(&view(&study::complete()), false, 200);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(&format!("  {name}  "))).unwrap();
+    // Loads of 412 and 221 ms beside minutes.
+    let load = row("load, plain");
+    for part in ["0.412 s", "0.221 s", "495 s CouchDB; 358 s Riak, 1 node"] {
+        assert!(load.contains(part), "{load}");
+    }
+    assert!(!load.contains(" ms"), "{load}");
+    let alone = row("load, the store's own index");
+    assert!(alone.contains("534 ms"), "nothing was published of it: {alone}");
+}
+
+#[test]
+fn settings_that_differ_between_trials_of_a_store_name_the_trials() {
+    let mut run = study::complete();
+    let settings = |run: &Run| -> String {
+        let text = plimsoll_report::terminal(&view(run), false, 200);
+        let section = text.split_once("\nSettings  ").unwrap().1;
+        section.lines().skip(1).take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+    };
+    let same = settings(&run);
+    assert!(
+        same.starts_with("  sqlite  3.50.2; journal_mode = wal (not delete), ") && !same.contains("index="),
+        "{same}"
+    );
+    run.trials[1].header.settings.remove(0);
+    let differ = settings(&run);
+    assert!(
+        differ.contains("  sqlite · index=none and sqlite · index=keyindex  3.50.2; journal_mode = wal "),
+        "{differ}"
+    );
+    let own = differ.lines().find(|line| line.starts_with("  sqlite · index=own  ")).unwrap();
+    assert!(own.contains("synchronous") && !own.contains("journal_mode"), "{own}");
+    assert!(differ.contains("\n  fjall  "), "{differ}");
+    // A version is told once.
+    let text = plimsoll_report::terminal(&view(&run), false, 200);
+    assert_eq!(text.matches("3.1.13").count(), 1, "{text}");
+}
+
+#[test]
 fn every_column_of_the_csv_stands_in_the_book() {
     let run = study::complete();
     let csv = plimsoll_report::csv(slices(&run));

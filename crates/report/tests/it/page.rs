@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::view;
-use plimsoll_record::data::{Run, Sample};
+use plimsoll_record::data::{EventClass, Run, Sample};
 use serde_json::json;
 
 use crate::browser::Browser;
@@ -284,6 +284,33 @@ fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
             assert!(*with > without + 100, "plot {at} at {width}, {scheme}: {with} pixels, {without} without pauses");
         }
         assert_eq!(browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"), "at {width}");
+    }
+}
+
+#[test]
+fn commands_for_servers_are_lines_in_every_plot_over_time() {
+    let mut acted = study::complete();
+    let at_ns = acted.trials[0].phases[1].header.start_ns;
+    acted.events.push(study::event(at_ns, Some(0), EventClass::Servers, "lab pause redis 1"));
+    let paths = [page("not-acted", &study::complete()), page("acted", &acted)];
+    // Pixels of each plot over time that have the colour of such a line.
+    let lines = "[...document.querySelectorAll('#stack .plot')].map((plot) => {
+        const canvas = plot.querySelector('canvas');
+        const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        let n = 0;
+        for (let at = 0; at < pixels.length; at += 4) {
+            if (pixels[at + 2] - pixels[at + 1] > 60 && pixels[at] - pixels[at + 1] > 30) n += 1;
+        }
+        return n;
+    })";
+    let mut browser = Browser::start();
+    let [without, with] = paths.each_ref().map(|path| {
+        browser.show(path, 1200, 900, "light", DRAWN);
+        browser.eval(lines).as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect::<Vec<_>>()
+    });
+    assert_eq!(without.len(), with.len());
+    for (at, (without, with)) in without.iter().zip(&with).enumerate() {
+        assert!(*with > without + 50, "plot {at}: {with} pixels, {without} without a command");
     }
 }
 

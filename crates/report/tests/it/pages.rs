@@ -1,7 +1,7 @@
 //! Text, page and JSON without a browser.
 
 use base64::Engine;
-use plimsoll_analysis::view::{EventClass, Line, Panel};
+use plimsoll_analysis::view::{EventClass, Line, Panel, Warning};
 use plimsoll_analysis::{RunView, view};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
@@ -259,6 +259,54 @@ fn undecided_is_a_word_of_its_own_in_every_form() {
     assert!(plimsoll_report::html(&view).contains("<p class=\"word\">Undecided</p>"));
     let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
     assert_eq!((&json["verdict"]["state"], &json["goals"][0]["state"]), (&"undecided".into(), &"undecided".into()));
+}
+
+#[test]
+fn a_run_without_goals_and_checks_is_measured_in_every_form_and_passes_in_none() {
+    let mut run = study::complete();
+    run.header.goals.clear();
+    for trial in &mut run.trials {
+        trial.answers.clear();
+        trial.ledgers.clear();
+    }
+    let view = view(&run);
+    let text = plimsoll_report::terminal(&view, false, 140);
+    assert!(text.starts_with("MEASURED  ") && text.contains("nothing was checked and no goal was set"), "{text}");
+    let (markdown, html) = (plimsoll_report::markdown(&view), plimsoll_report::html(&view));
+    assert!(markdown.starts_with("### 📏 measured: "), "{markdown}");
+    assert!(html.contains("<section class=\"verdict \" aria-label=\"Verdict\">\n<p class=\"word\">Measured</p>"));
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!(json["verdict"]["state"], "measured");
+    assert!(!text.contains("PASS") && !markdown.contains("✅") && !html.contains(">Pass<"));
+}
+
+#[test]
+fn the_first_warning_stands_at_the_top_and_all_of_them_where_there_is_little_room() {
+    let mut view = view(&study::complete());
+    let warning = |text: &str| Warning { text: text.to_owned(), next: "Repeat the run.".to_owned() };
+    view.warnings = vec![warning("The first.")];
+    let top = |view: &RunView| {
+        let (html, markdown) = (plimsoll_report::html(view), plimsoll_report::markdown(view));
+        [("<nav", html), ("**Goals**", markdown)].map(|(end, form)| form.split_once(end).unwrap().0.to_owned())
+    };
+    let [html, markdown] = top(&view);
+    assert!(html.contains("<a href=\"#warnings\">Warning</a>: The first.</p>"), "{html}");
+    assert!(markdown.ends_with("\n**Warning**: The first.\n\n"), "{markdown}");
+    view.warnings.push(warning("The second."));
+    let [html, markdown] = top(&view);
+    assert!(html.contains("</a>: The first. 1 more warning below.</p>") && !html.contains("The second."), "{html}");
+    assert!(markdown.contains("**Warning**: The first. 1 more warning below.\n"), "{markdown}");
+
+    let all = plimsoll_report::terminal(&view, false, 200);
+    let verdict = all.lines().position(str::is_empty).unwrap();
+    // A blank line, the title, and two lines for each.
+    let (short, left_out) = plimsoll_report::terminal_short(&view, false, 200, verdict + 6);
+    assert!(short.contains("The first.") && short.contains("The second."), "{short}");
+    assert!(left_out.iter().any(|title| title == "Goals"), "{left_out:?}");
+    view.warnings.clear();
+    view.summary[0].parts[0].value = "p99 ≤ 20.0 ms, errors ≤ 1.00 % and outage ≤ 5.00 s".to_owned();
+    assert!(top(&view)[0].contains("<dd class=\"words\">p99 "), "several goals are no large number");
+    assert!(top(&view).iter().all(|top| !top.contains("Warning")));
 }
 
 #[test]
