@@ -262,6 +262,9 @@ mod tests {
         // Next to nothing, and nearly equal values, are not worth a name.
         assert_eq!(names(&level, true, &all), ["disk vda", "waiting for disks"]);
         assert_eq!(names(&level, false, &all), ["the server's CPU"]);
+        // Of a load that falls, or rises, throughput is an effect.
+        let load = [step(OFFERED_LOAD, "1/s", 1e3, 600.0)];
+        assert_eq!([true, false].map(|is_worse| names(&level, is_worse, &load)), [[OFFERED_LOAD], [OFFERED_LOAD]]);
         let words = Changed::of(&all[2], &level, CONFIDENCE).unwrap().words();
         assert_eq!(words, "disk vda from 12.0 % to 97.0 %");
     }

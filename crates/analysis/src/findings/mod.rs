@@ -60,7 +60,7 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
     // Each phase has one p: that of its most conspicuous series.
     let least: Vec<f64> = searches.iter().filter_map(|one| one.search.least_p()).collect();
     let mut factors = shift::false_discovery_factors(&least).into_iter();
-    let mut all = Vec::new();
+    let mut all: Vec<FindingView> = Vec::new();
     for (phase, searched) in phases.iter().zip(&searches) {
         let factor = if searched.search.is_tested() { factors.next().unwrap_or(1.0) } else { 1.0 };
         all.extend(of_phase(run, phase, searched, factor));
