@@ -27,7 +27,7 @@ const NAMED_MAX: usize = 3;
 /// Slices of a batch by which the end of a warm-up is found.
 const WARMUP_OFF: usize = 5;
 
-/// What was seen beside a change of level.
+/// Actions and series beside a change of level.
 pub struct Beside {
     /// Parts of the sentence: actions first.
     pub clauses: Vec<String>,

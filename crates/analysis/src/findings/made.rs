@@ -9,7 +9,7 @@ fn noise(dice: &mut SplitMix) -> f64 {
     (0..12).map(|_| dice.share()).sum::<f64>() - 6.0
 }
 
-/// `n` values of which each repeats a share of the one before, with a standard deviation of 1.
+/// Returns `n` values of which each repeats a share of the one before, with a standard deviation of 1.
 pub fn repeating(dice: &mut SplitMix, share: f64, n: usize) -> Vec<f64> {
     let mut last = noise(dice);
     let next = |_| {
@@ -19,7 +19,7 @@ pub fn repeating(dice: &mut SplitMix, share: f64, n: usize) -> Vec<f64> {
     (0..n).map(next).collect()
 }
 
-/// `n` values: `size` inside, and 0 outside.
+/// Returns `n` values: `size` inside, and 0 outside.
 pub fn made(n: usize, inside: Range<usize>, size: f64) -> Vec<f64> {
     (0..n).map(|at| if inside.contains(&at) { size } else { 0.0 }).collect()
 }
