@@ -13,7 +13,7 @@
 //! | output | content |
 //! |---|---|
 //! | `given` | series that clearly differ in the region, in the order of a selection: `name`, and `rises` |
-//! | `found` | names of causes that findings have for slow moments in the region, in their order |
+//! | `found` | names that findings have for causes of slow moments in the region, and for what changed with a level there |
 
 #![allow(clippy::print_stdout, reason = "it answers on standard output")]
 
@@ -36,6 +36,8 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 const HOUR_NS: u64 = 3_600_000_000_000;
 /// Latency of operations of which none was recorded. All are equal, so that only throughput makes moments slow.
 const UNKNOWN_LATENCY_S: f64 = 1e-3;
+/// Readings after the region in which a level that is about it may begin.
+const LEVEL_OFF: f64 = 5.0;
 /// Clients of a phase: so many that one of them is no share of the load.
 const CLIENTS: u32 = 128;
 
@@ -58,12 +60,24 @@ fn answer(question: &Value) -> Result<Value> {
     let series = compared.differences.iter().filter(|one| one.of == DifferenceOf::Series && one.clear);
     let given: Vec<Value> = series.map(|one| json!({ "name": one.name, "rises": one.inside > one.outside })).collect();
     let (from_s, to_s) = (from_ns as f64 / 1e9, to_ns as f64 / 1e9);
-    let is_about = |finding: &&FindingView| {
-        finding.rule == "cause" && finding.spans_s.iter().any(|(start, end)| *start < to_s && *end > from_s)
-    };
+    let is_about =
+        |finding: &FindingView, to_s: f64| finding.spans_s.iter().any(|(start, end)| *start < to_s && *end > from_s);
     let view = plimsoll_analysis::view(&run);
-    let names = view.findings.iter().filter(is_about).filter_map(|finding| finding.evidence.first());
-    let found: Vec<&str> = names.map(|evidence| evidence.series.as_str()).collect();
+    let mut found: Vec<&str> = Vec::new();
+    for finding in &view.findings {
+        let named = match finding.rule {
+            "cause" if is_about(finding, to_s) => 1,
+            // Of a region at the beginning the level is the time after it.
+            "level" if is_about(finding, to_s + LEVEL_OFF * step_s) => finding.evidence.len(),
+            _ => 0,
+        };
+        for evidence in finding.evidence.iter().take(named) {
+            // Throughput and latency may change with the same series.
+            if !found.contains(&evidence.series.as_str()) {
+                found.push(&evidence.series);
+            }
+        }
+    }
     Ok(json!({ "given": given, "found": found }))
 }
 

@@ -17,6 +17,8 @@ use crate::phase::PhaseFacts;
 use crate::timeline;
 use crate::view::{DifferenceOf, DifferenceView, SelectedPausesView, SelectionView};
 
+pub(crate) use differences::{by_rank, matters, of_series};
+
 use differences::{Counts, Tally};
 
 /// Version of the JSON of a [`SelectionView`].

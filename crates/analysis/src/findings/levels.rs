@@ -1,143 +1,194 @@
-//! Lasting changes: throughput, or a percentile, that is at another level from some time of a phase on.
+//! Changes of level: throughput, or a percentile, that is at another level from some time of a phase on, to its end or
+//! until it comes back. Each names the actions that coincide with it, and the series that changed with it (`beside`).
 
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+use super::beside::{self, Beside};
+use super::change::{Change, Known, Test};
 use super::command::again;
 use super::moments::SlowPhase;
 use super::sentence::Words;
+use super::series::{self, ReadSeries};
+use crate::name;
 use crate::number;
-use crate::stat::{self, difference};
+use crate::stat::{self, CONFIDENCE};
 use crate::view::{Chart, FindingView, Line};
 
 /// Ratio of two levels that is worth a finding.
 const TIMES_MIN: f64 = 1.25;
-/// Slices before and after a change.
-const SIDE_MIN: usize = 15;
-/// Half widths of the 95 % interval of the difference between which 0 must not lie. The place of the change is chosen
-/// among all places, so that a single one is too few.
-const HALF_WIDTHS: f64 = 3.0;
 /// Ratio to the median from which a value counts no more than others.
 const FAR_TIMES: f64 = 100.0;
+/// Rules that explain slow moments.
+const EXPLAINING: [&str; 3] = ["fault", "pause", "cause"];
+/// Name of the measure that is better if it is higher.
+const THROUGHPUT: &str = "throughput";
 
-/// A lasting change: the first slice of the new level, and the medians before and from then on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Change {
-    at: usize,
-    before: f64,
-    after: f64,
+/// A measure of a phase with a change of level.
+struct Level {
+    name: &'static str,
+    unit: &'static str,
+    /// A value for each slice.
+    values: Vec<Option<f64>>,
+    change: Change,
+    /// Medians at the new level, and otherwise.
+    now: f64,
+    otherwise: f64,
 }
 
-/// Returns the lasting changes of a phase: of its throughput and of a percentile of its slices.
-pub fn levels(run: &Run, phase: &SlowPhase<'_, '_>) -> Vec<FindingView> {
-    // A load that changes has other levels.
+impl Level {
+    /// Returns the change of level of a measure; `None` without one.
+    fn of((name, unit, values): (&'static str, &'static str, Vec<Option<f64>>)) -> Option<Self> {
+        let change = change(&values)?;
+        let (now, otherwise) = change.sides(&values);
+        let (now, otherwise) = (stat::median(&now)?, stat::median(&otherwise)?);
+        Some(Level { name, unit, values, change, now, otherwise })
+    }
+
+    /// Returns true if the new level is worse than the other.
+    fn is_worse(&self) -> bool {
+        (self.now < self.otherwise) == (self.name == THROUGHPUT)
+    }
+}
+
+/// Returns the changes of level of a phase: of its throughput and of a percentile of its slices. Levels that come back and
+/// that `others`, findings about slow moments, explain are left out.
+pub fn levels(run: &Run, phase: &SlowPhase<'_, '_>, others: &[FindingView]) -> Vec<FindingView> {
+    // A load that changes has other levels. Load steps of a search are no phases that findings look at.
     if !phase.facts.phase.header.stages.is_empty() {
         return Vec::new();
     }
     let rates: Vec<Option<f64>> = phase.slices.iter().map(|(_, rate)| Some(*rate)).collect();
     let seconds = |ns: &[Option<f64>]| ns.iter().map(|ns| Some((*ns)? / 1e9)).collect::<Vec<Option<f64>>>();
     let percentile = phase.percentile.as_ref().map(|(name, ns)| (*name, "s", seconds(ns)));
-    let measures = std::iter::once(("throughput", "1/s", rates)).chain(percentile);
-    measures.filter_map(|(name, unit, values)| finding(run, phase, (name, unit), values)).collect()
+    let measures = std::iter::once((THROUGHPUT, "1/s", rates)).chain(percentile);
+    let is_open = |level: &Level| !is_explained(phase, &level.change, others);
+    let found: Vec<Level> = measures.filter_map(Level::of).filter(is_open).collect();
+    if found.is_empty() {
+        return Vec::new();
+    }
+    let slices: Vec<&Slice<Distribution>> = phase.slices.iter().map(|(slice, _)| *slice).collect();
+    let (read, _) = series::read(run, phase.facts, &slices, phase.slice_ns);
+    found.into_iter().filter_map(|level| finding(run, phase, level, &read)).collect()
 }
 
-fn finding(
-    run: &Run,
-    phase: &SlowPhase<'_, '_>,
-    (name, unit): (&str, &str),
-    values: Vec<Option<f64>>,
-) -> Option<FindingView> {
-    let Change { at, before, after } = change(&values)?;
-    let start_s = |at: usize| phase.slices.get(at).map(|(slice, _)| slice.start_ns as f64 / 1e9);
-    let end_s = phase.slices.last()?.0.end_ns as f64 / 1e9;
-    let [before, after] = [before, after].map(|value| number::with_unit(value, unit));
+/// Returns true if most of a level that comes back lies in slow moments whose cause is known.
+fn is_explained(phase: &SlowPhase<'_, '_>, level: &Change, others: &[FindingView]) -> bool {
+    let place = name::place(phase.facts);
+    let is_meant = |one: &&FindingView| one.place == place && EXPLAINING.contains(&one.rule);
+    let spans: Vec<(f64, f64)> = others.iter().filter(is_meant).flat_map(|one| one.spans_s.iter().copied()).collect();
+    let is_covered = |slice: &Slice<Distribution>| {
+        let start_s = slice.start_ns as f64 / 1e9;
+        spans.iter().any(|(from_s, until_s)| (*from_s..*until_s).contains(&start_s))
+    };
+    let inside: Vec<usize> = (0..phase.slices.len()).filter(|slice| level.is_inside(*slice)).collect();
+    let covered = inside.iter().filter(|slice| is_covered(phase.slices[**slice].0)).count();
+    level.end.is_some() && covered * 2 > inside.len()
+}
+
+fn finding(run: &Run, phase: &SlowPhase<'_, '_>, level: Level, read: &[ReadSeries]) -> Option<FindingView> {
+    let Change { at, end, .. } = level.change;
+    let start_ns = |at: usize| phase.slices.get(at).map(|(slice, _)| slice.start_ns);
+    let (from_ns, until_ns) = (start_ns(at)?, end.and_then(start_ns).or(Some(phase.slices.last()?.0.end_ns))?);
+    let (from_s, until_s) = (from_ns as f64 / 1e9, until_ns as f64 / 1e9);
+    let name = level.name;
+    let [now, otherwise] = [level.now, level.otherwise].map(|value| number::with_unit(value, level.unit));
+    let Beside { clauses, evidence } = Beside::of(run, phase, &level.change, level.is_worse(), read);
+    let levels = match end {
+        None => format!("from {from_s:.1} s on {name} is {now} (median), and before it was {otherwise}"),
+        Some(_) => format!("from {from_s:.1} s to {until_s:.1} s {name} was {now} (median), and otherwise {otherwise}"),
+    };
+    let sentence = std::iter::once(levels).chain(clauses).collect::<Vec<String>>().join("; ");
+    let explain = beside::explain(run, phase, (from_ns, until_ns));
+    let look = match evidence.is_empty() {
+        true => {
+            " Look for what changed then: data that outgrew a cache, work of the store, a limit on disk or processors."
+        }
+        false => "",
+    };
     let words = Words {
         rule: "level",
-        sentence: format!("from {:.1} s on {name} is {after} (median), and before it was {before}", start_s(at)?),
+        sentence,
         opposite: "In a repeated run the level changes at another time, or not at all.".to_owned(),
-        next:
-            "Look for what changed then: data that outgrew a cache, work of the store, a limit on disk or processors."
-                .to_owned(),
+        next: format!("Compare this time with the rest of the phase: `{explain}`.{look}"),
         command: again(run, false),
     };
     let chart = Chart {
         name: number::capital(name),
         x_name: "Time".to_owned(),
         x_unit: "s".to_owned(),
-        unit: unit.to_owned(),
-        x: (0..values.len()).filter_map(start_s).collect(),
-        lines: vec![Line::new(name, values)],
+        unit: level.unit.to_owned(),
+        x: (0..level.values.len()).filter_map(start_ns).map(|ns| ns as f64 / 1e9).collect(),
+        lines: vec![Line::new(name, level.values)],
         ..Chart::default()
     };
-    Some(FindingView { spans_s: vec![(start_s(at)?, end_s)], chart: Some(chart), ..words.finding(phase.facts) })
+    let spans_s = vec![(from_s, until_s)];
+    Some(FindingView { spans_s, evidence, chart: Some(chart), ..words.finding(phase.facts) })
 }
 
 /// Returns the change of level that stands out most, if it is large, and more than the values' variation explains.
 fn change(values: &[Option<f64>]) -> Option<Change> {
-    let known = values.iter().enumerate().filter_map(|(at, value)| Some((at, (*value)?)));
-    let (places, known): (Vec<usize>, Vec<f64>) = known.unzip();
+    let mut known = Known::of(values);
     // A slice without operations must not outweigh all others.
-    let middle = stat::median(&known).filter(|middle| *middle > 0.0)?;
-    let logs: Vec<f64> = known.iter().map(|value| value.clamp(middle / FAR_TIMES, middle * FAR_TIMES).ln()).collect();
-    let n = logs.len();
-    let last = n.checked_sub(SIDE_MIN)?;
-    let whole: f64 = logs.iter().sum();
-    let mut sum = 0.0_f64;
-    let mut best = (0_usize, 0.0_f64);
-    // The place with the largest difference of means, as CUSUM weighs places (Page, *Biometrika* 41, 1954).
-    for (at, log) in logs.iter().enumerate().take(last + 1) {
-        let (before, after) = (at as f64, (n - at) as f64);
-        let weight = (sum / before.max(1.0) - (whole - sum) / after).abs() * (before * after).sqrt();
-        if at >= SIDE_MIN && weight > best.1 {
-            best = (at, weight);
-        }
-        sum += log;
+    let middle = stat::median(&known.values).filter(|middle| *middle > 0.0)?;
+    for value in &mut known.values {
+        *value = value.clamp(middle / FAR_TIMES, middle * FAR_TIMES).ln();
     }
-    let at = Some(best.0).filter(|at| *at > 0)?;
-    let (before, after) = (stat::median(&logs[..at])?, stat::median(&logs[at..])?);
-    let (low, high) = difference::welch(&logs[..at], &logs[at..])?;
-    let (middle, half) = (f64::midpoint(low, high), (high - low) / 2.0);
-    let is_certain = middle.abs() > HALF_WIDTHS * half && middle.signum() == (after - before).signum();
-    // A dip moves a mean and no median.
-    let is_large = (after - before).abs() >= TIMES_MIN.ln();
-    (is_certain && is_large).then_some(Change { at: places[at], before: before.exp(), after: after.exp() })
+    known.change(Test { confidence: CONFIDENCE, least: Some(TIMES_MIN.ln()) })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use plimsoll_core::random::SplitMix;
 
+    use super::super::made::repeating;
     use super::*;
 
-    /// A hundred values around 1,000 and sixty around `later`, each half like the one before.
-    fn values(dice: &mut SplitMix, later: f64) -> Vec<Option<f64>> {
-        let mut last = 0.0;
-        let mut value = |at: usize| {
-            last = 0.5 * last + dice.share() - 0.5;
-            let middle = if at < 100 { 1_000.0 } else { later };
-            Some(middle * (1.0 + 0.3 * last))
+    /// Values around 1,000, and around `other` in some of them, each half like the one before.
+    fn values(dice: &mut SplitMix, inside: &Range<usize>, other: f64) -> Vec<Option<f64>> {
+        let noise = repeating(dice, 0.5, 160).into_iter().enumerate();
+        let value = |(at, noise): (usize, f64)| {
+            let middle = if inside.contains(&at) { other } else { 1_000.0 };
+            Some(middle * (0.1 * noise).exp())
         };
-        (0..160).map(&mut value).collect()
+        noise.map(value).collect()
     }
 
     #[test]
-    fn a_level_that_stays_is_found_at_its_place_and_noise_has_none() {
+    fn a_level_is_found_at_its_place_and_noise_has_none() {
         let mut dice = SplitMix::new(41);
-        for _ in 0..100 {
-            let found = change(&values(&mut dice, 500.0)).unwrap();
-            assert!(found.at.abs_diff(100) <= 4, "{found:?}");
-            assert!((found.before - 1_000.0).abs() < 100.0 && (found.after - 500.0).abs() < 50.0, "{found:?}");
+        for inside in [100..160, 60..100] {
+            let end = Some(inside.end).filter(|end| *end < 160);
+            let mut found = 0;
+            for _ in 0..50 {
+                let Some(level) = Level::of((THROUGHPUT, "1/s", values(&mut dice, &inside, 500.0))) else { continue };
+                found += 1;
+                let change = level.change;
+                assert!(change.at.abs_diff(inside.start) <= 4, "{change:?}");
+                assert_eq!(change.end.is_some(), end.is_some(), "{change:?}");
+                assert!(change.end.zip(end).is_none_or(|(one, other)| one.abs_diff(other) <= 4), "{change:?}");
+                assert!((level.now - 500.0).abs() < 80.0 && (level.otherwise - 1_000.0).abs() < 100.0);
+                assert!(level.is_worse());
+            }
+            assert!(found >= 48, "{found} of 50");
         }
-        let wrong = (0..200).filter(|_| change(&values(&mut dice, 1_000.0)).is_some()).count();
+        let wrong = (0..200).filter(|_| change(&values(&mut dice, &(0..0), 1_000.0)).is_some()).count();
         assert!(wrong <= 2, "{wrong} of 200");
     }
 
     #[test]
-    fn a_dip_and_a_short_series_are_no_lasting_change() {
-        let low = |n: usize, at: std::ops::Range<usize>| -> Vec<Option<f64>> {
+    fn a_dip_and_a_short_series_are_no_other_level() {
+        let low = |n: usize, at: Range<usize>| -> Vec<Option<f64>> {
             (0..n).map(|slice| Some(if at.contains(&slice) { 100.0 } else { 1_000.0 })).collect()
         };
-        assert_eq!(change(&low(160, 60..80)), None);
+        assert_eq!(change(&low(160, 60..72)), None);
         assert_eq!(change(&low(29, 14..29)), None);
-        assert_eq!(change(&low(60, 30..60)).unwrap().at, 30);
+        let lasting = change(&low(60, 30..60)).unwrap();
+        assert_eq!((lasting.at, lasting.end), (30, None));
+        let back = change(&low(160, 60..80)).unwrap();
+        assert_eq!((back.at, back.end), (60, Some(80)));
     }
 }

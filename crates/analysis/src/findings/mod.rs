@@ -6,6 +6,7 @@
 //! is high when moments begin, or shortly before: more than shifts of the moments in time make likely (`shift`). A fall
 //! is no cause: that a server did no work although operations waited is told of moments that nothing explains.
 //! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
+//! Changes of level have their own test (`levels`, `change`), and name what changed with them (`beside`).
 //! Nothing here proves a cause: that is the purpose of the command.
 //!
 //! | rule | version | finding |
@@ -16,11 +17,15 @@
 //! | `unexplained` | 4 | moments that nothing explains, or that are too few to tell |
 //! | `regular` | 4 | moments at equal intervals, of one cause or of none |
 //! | `bound` | 3 | locks, the `network` and resources that limit most slices (`bound`) |
-//! | `level` | 1 | throughput, or a percentile, at another level from some time on (`levels`) |
+//! | `level` | 2 | throughput, or a percentile, at another level from a time on, or for a time, and what changed with it (`levels`) |
 
+mod beside;
 mod bound;
+mod change;
 mod command;
 mod levels;
+#[cfg(test)]
+mod made;
 mod moments;
 mod network;
 mod raised;
@@ -55,14 +60,26 @@ pub fn findings(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FindingView> {
     // Each phase has one p: that of its most conspicuous series.
     let least: Vec<f64> = searches.iter().filter_map(|one| one.search.least_p()).collect();
     let mut factors = shift::false_discovery_factors(&least).into_iter();
-    let mut all = Vec::new();
+    let mut all: Vec<FindingView> = Vec::new();
     for (phase, searched) in phases.iter().zip(&searches) {
         let factor = if searched.search.is_tested() { factors.next().unwrap_or(1.0) } else { 1.0 };
         all.extend(of_phase(run, phase, searched, factor));
     }
-    all.extend(phases.iter().flat_map(|phase| levels::levels(run, phase)));
+    let levels: Vec<FindingView> = phases.iter().flat_map(|phase| levels::levels(run, phase, &all)).collect();
+    all.retain(|one| !is_in_level(one, &levels));
+    all.extend(levels);
     all.extend(phases.iter().flat_map(|phase| bound::bound(run, phase)));
     all
+}
+
+/// Returns true for moments that nothing explains in a level with which series changed.
+fn is_in_level(finding: &FindingView, levels: &[FindingView]) -> bool {
+    let is_inside = |level: &FindingView| {
+        let is_within = |middle_s: f64| level.spans_s.iter().any(|(from, until)| (*from..*until).contains(&middle_s));
+        finding.spans_s.iter().all(|(from, until)| is_within(f64::midpoint(*from, *until)))
+    };
+    let mut named = levels.iter().filter(|level| level.place == finding.place && !level.evidence.is_empty());
+    finding.rule == "unexplained" && named.any(is_inside)
 }
 
 /// A search and the moments that it is about.

@@ -189,7 +189,7 @@ impl<'f, 'a> SlowPhase<'f, 'a> {
 
 /// Returns beginning, end and name of the faults of a phase, until clients no longer notice them, and of the commands
 /// for its servers, in time order.
-fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
+pub fn acts(run: &Run, facts: &PhaseFacts<'_>) -> Vec<(u64, u64, String)> {
     let faults = faults::of_phase(facts).into_iter();
     let faults = faults.map(|fault| (fault.effect_ns.0, fault.effect_ns.1, name::at(&fault.name, fault.at_s)));
     let trial = Some(facts.trial.header.ordinal);

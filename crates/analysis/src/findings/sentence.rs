@@ -17,7 +17,7 @@ use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
 /// Rules that have another version than the fourth.
-const VERSIONS: [(&str, u32); 2] = [("level", 1), ("bound", 3)];
+const VERSIONS: [(&str, u32); 2] = [("level", 2), ("bound", 3)];
 /// Names of faults, and times of moments, in a sentence.
 const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.

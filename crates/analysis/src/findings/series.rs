@@ -32,6 +32,9 @@ const FREE: [(&str, &str); 1] = [("memory", "available")];
 /// Source of what the drive itself counts.
 const GENERATOR: &str = "generator";
 
+/// Name of the rate at which operations become due.
+pub const OFFERED_LOAD: &str = "the offered load";
+
 /// Share of the usual use up to which a server works no more.
 const NO_WORK: f64 = 0.05;
 /// Lowest usual use of which a lack is no chance: of a processor in per cent, as ticks of 10 ms show it, and of a
@@ -69,7 +72,32 @@ impl Meaning {
     }
 }
 
-/// A series of a phase.
+/// A series of a phase as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReadSeries {
+    /// Name as sentences have it: `disk vda`, of a cycle `checkpoint of postgres`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Source: the name of a sampler, `store`, or `generator`.
+    pub source: String,
+    /// Meaning for slow moments.
+    pub meaning: Meaning,
+    /// True for counts of a time, whose mean says more than their median.
+    pub is_counted: bool,
+    /// A value for each slice; `None` where nothing was read.
+    pub values: Vec<Option<f64>>,
+}
+
+impl ReadSeries {
+    /// Returns a figure that is no count.
+    pub fn figure(name: String, unit: &str, source: &str, values: Vec<Option<f64>>) -> Self {
+        let (unit, source) = (unit.to_owned(), source.to_owned());
+        ReadSeries { name, unit, source, meaning: Meaning::Figure, is_counted: false, values }
+    }
+}
+
+/// A series of a phase with its deviations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WatchedSeries {
     /// Name as sentences have it: `disk vda`, of a cycle `checkpoint of postgres`.
@@ -120,6 +148,22 @@ pub fn watched(
     slices: &[&Slice<Distribution>],
     slice_ns: u64,
 ) -> (Vec<WatchedSeries>, Vec<Idleness>) {
+    let (all, idle) = read(run, facts, slices, slice_ns);
+    let watched = all.into_iter().filter_map(|one| {
+        let ReadSeries { name, unit, source, meaning, values, .. } = one;
+        WatchedSeries::new(name, &unit, &source, meaning, values)
+    });
+    (watched.collect(), idle)
+}
+
+/// Returns everything that was read in these slices, whose longest lasts `slice_ns`, and the times in which servers did
+/// no work.
+pub fn read(
+    run: &Run,
+    facts: &PhaseFacts<'_>,
+    slices: &[&Slice<Distribution>],
+    slice_ns: u64,
+) -> (Vec<ReadSeries>, Vec<Idleness>) {
     let mut all: Vec<(String, &Series, Vec<Option<f64>>)> = Vec::new();
     let read = values(run, slices, slice_ns);
     let missing = missing(run, &read);
@@ -135,7 +179,7 @@ pub fn watched(
         }
     }
     let idle = all.iter().filter_map(|(_, series, values)| without_work(series, values, slices)).collect();
-    let sampled = all.into_iter().filter_map(|(name, series, values)| {
+    let sampled = all.into_iter().map(|(name, series, values)| {
         let meaning = Meaning::of(series);
         let unit = match series.kind {
             SeriesKind::Distribution => "ms",
@@ -143,7 +187,9 @@ pub fn watched(
             SeriesKind::Level if meaning == Meaning::Stopped => "",
             _ => series.unit.as_str(),
         };
-        WatchedSeries::new(name, unit, &series.source, meaning, values)
+        let is_counted = matches!(series.kind, SeriesKind::Cycle | SeriesKind::Total);
+        let (unit, source) = (unit.to_owned(), series.source.clone());
+        ReadSeries { name, unit, source, meaning, is_counted, values }
     });
     (sampled.chain(missing).chain(of_generator(facts, slices)).collect(), idle)
 }
@@ -157,7 +203,7 @@ fn is_of_all_nodes(run: &Run, series: &Series) -> bool {
 
 /// Returns the nodes and other subjects of which nothing was read in some slices, or that answered nothing, while
 /// others of the same source went on: 1 in these slices.
-fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
+fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<ReadSeries> {
     let slices = values.first().map_or(0, Vec::len);
     // The slices in which a subject of a source was seen.
     let mut seen: BTreeMap<(&str, &str), Vec<bool>> = BTreeMap::new();
@@ -170,13 +216,13 @@ fn missing(run: &Run, values: &[Vec<Option<f64>>]) -> Vec<WatchedSeries> {
         let is_read = |value: f64| series.source != ANSWERS || value > 0.0;
         seen.iter_mut().zip(values).for_each(|(seen, value)| *seen |= value.is_some_and(is_read));
     }
-    let series = seen.iter().filter_map(|(&(source, subject), own)| {
+    let series = seen.iter().map(|(&(source, subject), own)| {
         let others = seen.iter().filter(|((of, one), _)| *of == source && *one != subject);
         let others: Vec<&Vec<bool>> = others.map(|(_, seen)| seen).collect();
         let is_missing = |at: usize| !own[at] && others.iter().any(|seen| seen[at]);
         let values = (0..slices).map(|at| Some(if is_missing(at) { 1.0 } else { 0.0 })).collect();
         let what = if source == ANSWERS { "missing answers" } else { "missing readings" };
-        WatchedSeries::new(format!("{what} of {subject}"), "", source, Meaning::Figure, values)
+        ReadSeries::figure(format!("{what} of {subject}"), "", source, values)
     });
     series.collect()
 }
@@ -200,19 +246,19 @@ fn without_work(series: &Series, values: &[Option<f64>], slices: &[&Slice<Distri
 }
 
 /// Returns the series that the drive itself keeps: the generator's delay and preemptions, and the offered load.
-fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<WatchedSeries> {
+fn of_generator(facts: &PhaseFacts<'_>, slices: &[&Slice<Distribution>]) -> Vec<ReadSeries> {
     let each = |of: &dyn Fn(&Slice<Distribution>) -> f64| -> Vec<Option<f64>> {
         slices.iter().map(|slice| Some(of(slice))).collect()
     };
     let mut all = vec![("the generator's preemptions", "", each(&|slice| slice.involuntary_switches as f64))];
     if facts.open_loop {
         all.push(("the generator's scheduling delay", "ms", each(&|slice| slice.lag_p99_ns as f64 / 1e6)));
-        all.push(("the offered load", "1/s", each(&|slice| stall::due_per_s(facts, slice))));
+        all.push((OFFERED_LOAD, "1/s", each(&|slice| stall::due_per_s(facts, slice))));
     }
     let new = |(name, unit, values): (&str, &str, Vec<Option<f64>>)| {
-        WatchedSeries::new(name.to_owned(), unit, GENERATOR, Meaning::Figure, values)
+        ReadSeries::figure(name.to_owned(), unit, GENERATOR, values)
     };
-    all.into_iter().filter_map(new).collect()
+    all.into_iter().map(new).collect()
 }
 
 /// Returns the name of a series in a sentence; `None` for what explains no slow moment.

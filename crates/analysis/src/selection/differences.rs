@@ -1,5 +1,6 @@
 //! Shares, times and series inside and outside of a selection, by the size of their differences.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use plimsoll_core::Measure;
@@ -137,19 +138,37 @@ pub(super) fn of(run: &Run, parts: &[Part<'_, '_>], tally: &Tally) -> Vec<Differ
     }
     let others = all.0.into_iter().filter_map(|((of, name), seen)| seen.difference(of, &name));
     let mut differences: Vec<DifferenceView> = tally.differences().chain(others).collect();
+    differences.sort_by(by_rank);
+    differences
+}
+
+/// Returns the difference of a series whose values inside and outside are known; `None` if both are alike. `is_counted`
+/// is true for counts of a time.
+pub(crate) fn of_series(
+    (name, unit): (&str, &str),
+    is_counted: bool,
+    inside: &[f64],
+    outside: &[f64],
+) -> Option<DifferenceView> {
+    let seen = |values: &[f64]| -> Seen { values.iter().map(|value| (*value, 1)).collect() };
+    let sides = Sides { unit: unit.to_owned(), is_counted, inside: seen(inside), outside: seen(outside) };
+    sides.difference(DifferenceOf::Series, name)
+}
+
+/// Orders differences: those that matter and that chance seldom makes first, then by effect.
+pub(crate) fn by_rank(a: &DifferenceView, b: &DifferenceView) -> Ordering {
     // Effects that are nearly equal are ordered by the size of the change, and load follows on what may cause it.
     let rank = |one: &DifferenceView| {
         let effect = (one.effect.abs() * 20.0).round() as u32;
         (matters(one), one.clear, effect)
     };
     let is_load = |one: &DifferenceView| one.of == DifferenceOf::Load;
-    let by_change = |a: &DifferenceView, b: &DifferenceView| change(b).total_cmp(&change(a));
-    differences.sort_by(|a, b| rank(b).cmp(&rank(a)).then(by_change(a, b)).then(is_load(a).cmp(&is_load(b))));
-    differences
+    let by_change = change(b).total_cmp(&change(a));
+    rank(b).cmp(&rank(a)).then(by_change).then(is_load(a).cmp(&is_load(b)))
 }
 
 /// Returns true for a difference that is worth a sentence: neither nearly equal values, nor one of next to nothing.
-pub(super) fn matters(one: &DifferenceView) -> bool {
+pub(crate) fn matters(one: &DifferenceView) -> bool {
     let (least, most) = (one.inside.min(one.outside), one.inside.max(one.outside));
     let is_share_of_operations =
         !matches!(one.of, DifferenceOf::Latency | DifferenceOf::Step | DifferenceOf::Load | DifferenceOf::Series);

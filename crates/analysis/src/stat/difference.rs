@@ -8,11 +8,16 @@ use super::{CONFIDENCE, mean, variance};
 /// (Biometrika 34, 1947): each counts with its effective number of values instead of its length. `None` where one is worth
 /// fewer than two.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
-    welch_of((a, effective_n(a)), (b, effective_n(b)))
+    welch_at(CONFIDENCE, a, b)
+}
+
+/// Returns the interval of [`welch`] with another confidence: that of one of several tests.
+pub fn welch_at(confidence: f64, a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
+    welch_of(confidence, (a, effective_n(a)), (b, effective_n(b)))
 }
 
 /// Welch's test of samples that are worth so many independent values each.
-fn welch_of((a, n_a): (&[f64], f64), (b, n_b): (&[f64], f64)) -> Option<(f64, f64)> {
+fn welch_of(confidence: f64, (a, n_a): (&[f64], f64), (b, n_b): (&[f64], f64)) -> Option<(f64, f64)> {
     if a.len() < 3 || b.len() < 3 || n_a < 2.0 || n_b < 2.0 {
         return None;
     }
@@ -24,7 +29,7 @@ fn welch_of((a, n_a): (&[f64], f64), (b, n_b): (&[f64], f64)) -> Option<(f64, f6
     }
     // Satterthwaite's degrees of freedom (Biometrics 2, 1946).
     let df = (part_a + part_b).powi(2) / (part_a.powi(2) / (n_a - 1.0) + part_b.powi(2) / (n_b - 1.0));
-    let half = t_quantile(CONFIDENCE, df) * error;
+    let half = t_quantile(confidence, df) * error;
     Some((value - half, value + half))
 }
 
@@ -39,11 +44,14 @@ mod tests {
         // The first example of Wikipedia's "Welch's t-test": t = −2.46, 25.0 degrees of freedom, p = 0.021.
         let a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4];
         let b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4];
-        let (low, high) = welch_of((&a, 15.0), (&b, 15.0)).unwrap();
+        let (low, high) = welch_of(CONFIDENCE, (&a, 15.0), (&b, 15.0)).unwrap();
         let t = (low + high) / (high - low) * t_quantile(CONFIDENCE, 25.0);
         assert!((t - 2.46).abs() < 0.01 && (t_two_sided(t, 25.0) - 0.021).abs() < 5e-4, "{t}");
         assert_eq!(welch(&[1.0, 2.0], &b), None);
         assert_eq!(welch(&[1.0; 5], &[2.0; 5]), Some((1.0, 1.0)));
+        let (low_95, high_95) = welch(&a, &b).unwrap();
+        let (low, high) = welch_at(0.999, &a, &b).unwrap();
+        assert!(low < low_95 && high > high_95, "{low} {low_95} {high_95} {high}");
     }
 
     #[test]

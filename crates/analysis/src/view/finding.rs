@@ -22,7 +22,7 @@ pub struct FindingView {
     pub moments: usize,
     /// Share of the time of all slow moments of the phase that lies in these.
     pub slow_percent: f64,
-    /// Series that rose with the moments, best first; empty for rules without series.
+    /// Series that rose with the moments, or changed with a level, best first; empty for rules without series.
     pub evidence: Vec<EvidenceView>,
     /// Observation that would speak against the finding.
     pub opposite: String,
@@ -34,25 +34,25 @@ pub struct FindingView {
     pub chart: Option<Chart>,
 }
 
-/// A series that rose with slow moments.
+/// A series that rose with slow moments, or changed with a level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EvidenceView {
     /// Name of the series.
     pub series: String,
     /// Unit of its values.
     pub unit: String,
-    /// Median in slices that are not slow.
+    /// Median in slices that are not slow, or at the other level; of counters and cycles the mean.
     pub usual: f64,
-    /// Median in the slices in which it rose before a slow moment.
+    /// Median in the slices in which it rose before a slow moment, or at the new level.
     pub seen: f64,
-    /// Median time from its rise to the beginning of a moment, in whole slices.
+    /// Median time from its rise to the beginning of a moment, or of the level, in whole slices.
     pub lead_s: f64,
-    /// Mean deviation at the slow moments, in standard deviations of at most 6.
+    /// Mean deviation at the slow moments, or change with the level, in standard deviations of at most 6.
     pub effect: f64,
-    /// False discovery rate; `null` for a series that was high then and not tested.
+    /// False discovery rate; `null` for a series that was high then and not tested, and of a level, whose test has none.
     pub q: Option<f64>,
-    /// Number of slow moments before which it rose.
+    /// Number of slow moments before which it rose; 0 of a level.
     pub explained: usize,
-    /// Number of moments before which it would be as high by chance.
+    /// Number of moments before which it would be as high by chance; 0 of a level.
     pub by_chance: f64,
 }

@@ -107,12 +107,13 @@ fn quartered(run: &mut Run) {
     run.samples.iter_mut().for_each(|sample| quarter(&mut sample.at_ns));
 }
 
-/// Returns the names of the causes, and the number of slow moments.
-fn named(run: &Run) -> (Vec<String>, usize) {
+/// Returns the names of the causes, the number of slow moments, and that of other levels.
+fn named(run: &Run) -> (Vec<String>, usize, usize) {
     let findings = view(run).findings;
     let causes = findings.iter().filter(|finding| finding.rule == "cause");
     let names = causes.map(|finding| finding.evidence[0].series.clone()).collect();
-    (names, findings.iter().map(|finding| finding.moments).max().unwrap_or(0))
+    let levels = findings.iter().filter(|finding| finding.rule == "level").count();
+    (names, findings.iter().map(|finding| finding.moments).max().unwrap_or(0), levels)
 }
 
 /// Asserts that the planted cause is named first in nine of ten runs with `count` slow moments of `length` slices, or in
@@ -165,17 +166,19 @@ fn runs_without_a_cause_name_one_in_at_most_one_of_a_hundred() {
     let mut dice = SplitMix::new(56);
     let none = Effect { slower: 1.0, throughput: 1.0, hangs: false };
     let (runs, wrong_most, moments_most) = either((108, 2, 16), (320, 3, 32));
-    let (mut wrong, mut with_moments) = (0, [0; 4]);
+    let (mut wrong, mut with_moments, mut with_levels) = (0, [0; 4], 0);
     for run in 0..runs {
         let level = CALM * [1, 2, 3, 4].map(f64::from)[run % 4];
-        let (names, moments) = named(&made(&mut dice, level, none, |_| false));
+        let (names, moments, levels) = named(&made(&mut dice, level, none, |_| false));
         wrong += usize::from(!names.is_empty());
         with_moments[run % 4] += usize::from(moments > 0);
+        with_levels += usize::from(levels > 0);
     }
     let each = runs / 4;
     eprintln!(
         "seed 56: {wrong} of {runs} runs without a cause name one; of {each} each {with_moments:?} have slow moments"
     );
     assert!(wrong <= wrong_most, "{wrong} of {runs}");
+    assert!(with_levels * 20 <= runs, "{with_levels} of {runs} have another level");
     assert!(with_moments.iter().sum::<usize>() <= moments_most, "{with_moments:?} of {each} each");
 }

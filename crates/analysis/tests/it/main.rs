@@ -18,6 +18,7 @@ mod faults_judged;
 mod findings;
 mod findings_bound;
 mod findings_faults;
+mod findings_levels;
 mod findings_moderate;
 mod fine;
 mod fold;

@@ -128,6 +128,9 @@ fn findings(view: &RunView, full: bool) -> Body<'_> {
 }
 
 fn evidence(finding: &FindingView) -> Table {
+    if finding.rule == "level" {
+        return changed(finding);
+    }
     let heads = ["usually", "before slow moments", "lead", "moments", "by chance", "q"];
     let columns = std::iter::once(words("series")).chain(heads.map(numbers)).collect();
     let mut table = Table::new("Series that rose before slow moments", columns);
@@ -140,6 +143,21 @@ fn evidence(finding: &FindingView) -> Table {
             number::count(one.explained as u64),
             number::significant(one.by_chance),
             one.q.map_or("not tested".to_owned(), number::significant),
+        ]);
+    }
+    table
+}
+
+/// Lists the series that changed with a level.
+fn changed(finding: &FindingView) -> Table {
+    let columns = std::iter::once(words("series")).chain(["otherwise", "at this level", "lead"].map(numbers)).collect();
+    let mut table = Table::new("Series that changed at the same time", columns);
+    for one in &finding.evidence {
+        table.row(cells![
+            &one.series,
+            number::with_unit(one.usual, &one.unit),
+            number::with_unit(one.seen, &one.unit),
+            number::seconds(one.lead_s),
         ]);
     }
     table

@@ -329,6 +329,18 @@ fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the
 }
 
 #[test]
+fn a_level_has_the_series_that_changed_with_it_in_the_page() {
+    let other = |at: usize, usual: f64, other: f64| if at < 50 { usual } else { other };
+    let rates: Vec<u64> = (0..120).map(|at| other(at, 1_000.0, 600.0) as u64).collect();
+    let mut run = driven::driven(&rates);
+    let busy: Vec<f64> = (0..120).map(|at| other(at, 12.0, 70.0)).collect();
+    driven::sampled(&mut run, "disk", "vda", "busy", "%", &busy);
+    let html = plimsoll_report::html(&view(&run));
+    assert!(html.contains("Series that changed at the same time") && html.contains("at this level"));
+    assert!(!html.contains("Series that rose before slow moments"));
+}
+
+#[test]
 fn nodes_of_a_cluster_have_a_line_each_on_one_scale_in_the_terminal() {
     let mut run = recorded::transactions();
     let alone = plimsoll_report::terminal(&view(&run), false, 100);
