@@ -150,10 +150,10 @@ fn workers_open_sessions_in_the_networks_that_they_are_given() {
         std::thread::sleep(MS);
     }
     // The second worker's session has no way to the server.
-    let unreachable = refused(&spec(&[home, &network]), server.clients(2), endless());
+    let unreachable = refused(&spec(&[home, network.as_path()]), server.clients(2), endless());
     other.kill().unwrap();
     other.wait().unwrap();
-    let gone = refused(&spec(&[&network]), server.clients(1), endless());
+    let gone = refused(&spec(&[network.as_path()]), server.clients(1), endless());
     for (error, words) in [(unreachable, "localhost"), (gone, "the network /proc/")] {
         assert!(matches!(&error, DriveError::Store(error) if error.what.contains(words)), "{error:?}");
     }
