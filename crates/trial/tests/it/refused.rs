@@ -300,7 +300,7 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
     for (store, words) in [
         ("\"toy\"", "client_hosts = 2: toy is on this machine's own network"),
         ("\"cluster\"", "client_hosts = 2: cluster is on this machine's own network"),
-        (ATTACHED, "there is attached, and clients reach it from this machine only"),
+        (ATTACHED, " is attached, and clients reach it from this machine only"),
     ] {
         refuses("", store, &hosts(2, ""), "", words, "leave `client_hosts` out");
     }
