@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
     Catalogue, Launch, Member, Node, OpenOptions, ParamSpec, Params, Reading, Recipe, ServerSpec, SessionShape,
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits, with_disk,
@@ -71,8 +72,9 @@ fn catalogue() -> Catalogue {
     let spec = |name| StoreSpec { name, ..Pairs::honest().spec().clone() };
     let wire = SessionSpec::new(SessionShape::Wire, 1 << 10);
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
+    let (name, store) = ("mine".to_owned(), "spread".to_owned());
     Catalogue {
-        labs: Vec::new(),
+        labs: vec![LabEntry { name, process: 1, store, params: Params::default(), nodes: vec![1, 2, 3] }],
         stores: vec![
             kind(spec("toy"), 0),
             kind(StoreSpec { params: &WITH_DISK, ..spec("disky") }, 0),
@@ -301,6 +303,7 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
         ("\"toy\"", "client_hosts = 2: toy is on this machine's own network"),
         ("\"cluster\"", "client_hosts = 2: cluster is on this machine's own network"),
         (ATTACHED, " is attached, and clients reach it from this machine only"),
+        ("\"lab:mine\"", " has one load host, where all clients are"),
     ] {
         refuses("", store, &hosts(2, ""), "", words, "leave `client_hosts` out");
     }
