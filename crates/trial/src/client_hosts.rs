@@ -1,17 +1,18 @@
 //! Hosts of clients that the drives of a plan cannot have, before anything is started.
 
-use plimsoll_core::{Link, LinkPeers, StoreKind};
+use plimsoll_core::{Link, LinkPeers, StoreKind, Workload};
 use plimsoll_plan::model::{Drive, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::FaultAction;
 
 use crate::error::TrialError;
+use crate::needs::is_blocking;
 
 /// Refuses a trial if a fault of it names a client host that its drive does not have, or if a drive cannot have its
 /// client hosts.
 ///
 /// # Errors
 /// `Usage` with the phase and a remedy; those of the store's recipe.
-pub(crate) fn possible(trial: &PlannedTrial, kind: &dyn StoreKind) -> Result<(), TrialError> {
+pub(crate) fn possible(trial: &PlannedTrial, workload: &dyn Workload, kind: &dyn StoreKind) -> Result<(), TrialError> {
     for (phase, drive) in trial.drives() {
         let found = match (unknown_host(drive), drive.client_hosts) {
             (Some(found), _) => found,
@@ -25,6 +26,13 @@ pub(crate) fn possible(trial: &PlannedTrial, kind: &dyn StoreKind) -> Result<(),
                     let next =
                         "leave `client_hosts` out, or use a private store with several nodes: plimsoll list stores";
                     (format!("client_hosts = {hosts}: {what}"), next.to_owned())
+                }
+                None if is_blocking(workload, kind.spec()) => {
+                    let label = &trial.store.label;
+                    let what =
+                        format!("client_hosts = {hosts}: sessions of {label} block, and connect where they are made");
+                    let next = "leave `client_hosts` out, or use operations by key: kv";
+                    (what, next.to_owned())
                 }
                 None => continue,
             },

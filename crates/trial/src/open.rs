@@ -73,7 +73,7 @@ pub fn announce(
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
-        client_hosts::possible(trial, kind)?;
+        client_hosts::possible(trial, &*workload, kind)?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.lab().is_some() {
             continue;

@@ -33,7 +33,7 @@ impl StoreKind for Described {
     }
 
     fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        let hosts = if self.0.name == "spread" { self.1 } else { 0 };
+        let hosts = if self.0.name.starts_with("spread") { self.1 } else { 0 };
         let spec = ServerSpec { nodes: self.1, hosts, ..ServerSpec::new(self.0.name, "nobody", "none") };
         Ok((self.1 > 0).then(|| -> Box<dyn Recipe> { Box::new(Nodes(spec)) }))
     }
@@ -71,6 +71,7 @@ fn catalogue() -> Catalogue {
     let kind = |spec: StoreSpec, nodes| -> Box<dyn StoreKind> { Box::new(Described(spec, nodes, None)) };
     let spec = |name| StoreSpec { name, ..Pairs::honest().spec().clone() };
     let wire = SessionSpec::new(SessionShape::Wire, 1 << 10);
+    let blocking = SessionSpec { shape: SessionShape::Blocking, ..wire };
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
     let (name, store) = ("mine".to_owned(), "spread".to_owned());
     Catalogue {
@@ -82,7 +83,8 @@ fn catalogue() -> Catalogue {
             kind(StoreSpec { params: &BOUNDED, sessions: bounded, ..spec("bounded") }, 0),
             kind(spec("single"), 1),
             kind(spec("cluster"), 3),
-            kind(spec("spread"), 3),
+            kind(StoreSpec { sessions: wire, ..spec("spread") }, 3),
+            kind(StoreSpec { sessions: blocking, ..spec("spread-blocking") }, 3),
             plimsoll_store_null::kind(),
         ],
         workloads: plimsoll_workload::all(),
@@ -308,6 +310,8 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
         refuses("", store, &hosts(2, ""), "", words, "leave `client_hosts` out");
     }
     allows("", "\"spread\"", &hosts(4, ""), "");
+    let words = "client_hosts = 2: sessions of spread-blocking block, and connect where they are made";
+    refuses("", "\"spread-blocking\"", &hosts(2, ""), "", words, "leave `client_hosts` out");
     let words = "phase drive: client_hosts = 5: there are more hosts than clients (4)";
     refuses("", "\"spread\"", &hosts(5, ""), "", words, "use 5 clients or more");
     let cut = |number: u32| format!("fault = \"cut node 2 from client host {number} at 1s\"");
