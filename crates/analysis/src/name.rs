@@ -61,6 +61,7 @@ pub fn fault(span: &FaultSpan) -> String {
 fn cut(fault: &str, subject: &str) -> String {
     match (fault.split_once(" from "), fault.rsplit(' ').next()) {
         (Some((_, "clients")), _) => format!("cut from clients of {subject}"),
+        (Some((_, peer)), _) if peer.starts_with("client host ") => format!("cut from {peer} of {subject}"),
         (Some((_, peer)), _) => {
             let comma = if subject.contains(", ") { "," } else { "" };
             format!("cut between {subject}{comma} and {peer}")

@@ -9,6 +9,8 @@ use crate::StoreError;
 
 /// Longest delay, jitter and late close of a link.
 const DELAY_MAX: Duration = Duration::from_secs(60);
+/// Most client hosts of a drive.
+pub const CLIENT_HOSTS_MAX: u32 = 100;
 
 /// Direction of the frames that a link affects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +30,10 @@ pub enum LinkPeers {
     /// All hosts.
     #[default]
     All,
-    /// The load host, where clients run.
+    /// The load host, and all client hosts.
     Clients,
+    /// The client host with this number, from 0.
+    ClientHost(usize),
     /// The host of the node with this number, from 0.
     Node(usize),
 }
@@ -88,6 +92,7 @@ impl fmt::Display for Link {
         parts.extend(match self.peers {
             LinkPeers::All => None,
             LinkPeers::Clients => Some("only for clients".to_owned()),
+            LinkPeers::ClientHost(number) => Some(format!("only for client host {}", number + 1)),
             LinkPeers::Node(number) => Some(format!("only for node {}", number + 1)),
         });
         write!(f, "{}", parts.join(", "))
@@ -182,7 +187,7 @@ mod tests {
         assert_eq!(both(limited), [Some(2.5e6), Some(2.5e6)]);
         assert_eq!(both(Link { ways: LinkWays::In, ..limited }), [Some(2.5e6), None]);
         assert_eq!(both(Link { ways: LinkWays::Out, ..limited }), [None, Some(2.5e6)]);
-        for peers in [LinkPeers::Clients, LinkPeers::Node(1)] {
+        for peers in [LinkPeers::Clients, LinkPeers::ClientHost(1), LinkPeers::Node(1)] {
             assert_eq!(both(Link { peers, ..limited }), [None, None]);
         }
         assert_eq!(both(Link::default()), [None, None]);

@@ -1,5 +1,6 @@
 //! Parameters and results of a phase.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -89,6 +90,9 @@ pub struct DriveSpec {
     pub io: Io,
     /// Processors that workers are bound to, in turn; none: they run where the system puts them.
     pub pin: Vec<u32>,
+    /// Paths of network namespaces that workers enter, in turn, before they open sessions; none: they stay in that of the
+    /// calling thread. Not with blocking sessions, whose stores may have connected them there already.
+    pub networks: Vec<PathBuf>,
     /// Witness of the machine's own pauses, on the same clock; without one disturbed operations are unknown.
     pub witness: Option<Witness>,
     /// Part of [`Limit::Duration`] that must be undisturbed, if there is a witness.
@@ -163,6 +167,7 @@ impl Default for DriveSpec {
             wake: WakeMode::Precise,
             io: Io::Auto,
             pin: Vec::new(),
+            networks: Vec::new(),
             witness: None,
             undisturbed: None,
         }
@@ -200,7 +205,13 @@ impl DriveSpec {
             );
         }
         let has_policy = self.connect_timeout.is_some() || self.backoff != Backoff::default();
-        if has_policy && matches!(sessions, Sessions::Blocking(_) | Sessions::Instant(_)) {
+        let is_blocking = matches!(sessions, Sessions::Blocking(_) | Sessions::Instant(_));
+        if !self.networks.is_empty() && is_blocking {
+            let what =
+                "blocking sessions connect where they are made, and not on client hosts: leave out `client_hosts`";
+            return fault(what.to_owned());
+        }
+        if has_policy && is_blocking {
             let what = "blocking sessions open no connection again: leave out `connect_timeout` and `backoff`";
             return fault(what.to_owned());
         }

@@ -7,6 +7,8 @@
 //!         └────────── bridge ───────────┘             a namespace that has no address at all
 //! ```
 //!
+//! Clients run on the load host, or on client hosts of their own: 10.77.255.1, 10.77.255.2 …
+//!
 //! No route leads out, so programs there reach only other hosts. No namespace has a name and nothing is mounted: each
 //! lives as long as this process has a file open on it or a process is in it, and its interfaces end with it. Nothing
 //! is left, however this process dies.
@@ -22,9 +24,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use plimsoll_core::link::CLIENT_HOSTS_MAX;
 use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
-use cable::{Cable, PeerLink};
+use cable::{Cable, Peer, PeerLink};
 pub(crate) use connections::reset_connections;
 use namespace::Namespace;
 pub use namespace::{NamespaceGuard, ThreadNetwork};
@@ -35,8 +38,10 @@ pub use owner::{become_owner, join_owner};
 /// Network of all hosts, and the length of its prefix.
 const NETWORK: [u8; 2] = [10, 77];
 const PREFIX_BITS: u8 = 16;
-/// Address of the load host, from which operations are sent.
-pub(crate) const LOAD: Ipv4Addr = Ipv4Addr::new(NETWORK[0], NETWORK[1], 255, 254);
+/// First bytes of the addresses of the load host and of client hosts; no other host has them.
+const CLIENTS: [u8; 3] = [NETWORK[0], NETWORK[1], 255];
+/// Address of the load host, from which operations are sent unless a drive has client hosts.
+pub(crate) const LOAD: Ipv4Addr = Ipv4Addr::new(CLIENTS[0], CLIENTS[1], CLIENTS[2], 254);
 /// Most hosts that one process makes, before numbers are reused.
 const HOSTS_MAX: u16 = 60_000;
 /// Name of a host's interface.
@@ -49,12 +54,14 @@ const SEGMENTS_MAX: u32 = 65_535;
 /// Network of this process, while it is in use.
 static SHARED: Mutex<Weak<Network>> = Mutex::new(Weak::new());
 
-/// A bridge, and the load host.
+/// A bridge, the load host, and client hosts.
 pub struct Network {
     /// Configures interfaces in the bridge's namespace.
     switch: Mutex<Netlink>,
     bridge: Namespace,
     load: Namespace,
+    /// Client hosts made so far, by their numbers.
+    client_hosts: Mutex<Vec<Namespace>>,
     next: AtomicU16,
 }
 
@@ -86,7 +93,7 @@ impl Network {
         .map_err(|error| refused(&error))?;
         let switch = Mutex::new(switch);
         let (load, _) = connected(&switch, &bridge, LOAD, "load")?;
-        Ok(Network { switch, bridge, load, next: AtomicU16::new(0) })
+        Ok(Network { switch, bridge, load, client_hosts: Mutex::default(), next: AtomicU16::new(0) })
     }
 
     /// Adds a host.
@@ -101,6 +108,21 @@ impl Network {
         let (namespace, own) = connected(&self.switch, &self.bridge, address, &port)?;
         let link = Mutex::new(Connection { own, cable: None, link: Link::default() });
         Ok(Host { address, namespace, port, link, network: Arc::clone(self) })
+    }
+
+    /// Returns the paths of the network namespaces of the first `count` client hosts, as [`Network::namespace`]. Makes
+    /// those that do not exist yet; all live as long as this network.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    pub fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
+        let mut hosts = self.client_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        for number in hosts.len()..count as usize {
+            let port = format!("client{number}");
+            let (namespace, _) = connected(&self.switch, &self.bridge, client_host(number), &port)?;
+            hosts.push(namespace);
+        }
+        Ok(hosts.iter().take(count as usize).map(Namespace::path).collect())
     }
 
     /// Returns the address of the load host.
@@ -176,10 +198,19 @@ impl Host {
     /// # Errors
     /// As [`Host::set_link`].
     pub fn set_link_to(&self, link: Link, peer: Ipv4Addr) -> Result<(), StoreError> {
-        self.set(link, Some(peer))
+        self.set(link, Some(Peer::Host(peer)))
     }
 
-    fn set(&self, link: Link, peer: Option<Ipv4Addr>) -> Result<(), StoreError> {
+    /// Sets the link between the host and those where clients run, the load host and all client hosts; frames from and
+    /// to other hosts pass as on the default link.
+    ///
+    /// # Errors
+    /// As [`Host::set_link`].
+    pub fn set_link_to_clients(&self, link: Link) -> Result<(), StoreError> {
+        self.set(link, Some(Peer::Clients))
+    }
+
+    fn set(&self, link: Link, peer: Option<Peer>) -> Result<(), StoreError> {
         link.check()?;
         let mut connection = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match &connection.cable {
@@ -200,7 +231,8 @@ impl Host {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
-    /// Inserts a cable between the host's port and the bridge.
+    /// Inserts a cable between the host's port and the bridge. For a moment frames pass with it and without it, some of
+    /// them twice: otherwise those of that moment would be lost, and connections stall for 0.2 s.
     fn lay_cable(&self, connection: &mut Connection, link: PeerLink) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,20 +241,23 @@ impl Host {
         switch.set_segments_max(&near, 1)?;
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
-        switch.release(&self.port)?;
+        // The kernel lets frames into the cable a moment after both of its ends are up.
         switch.enslave(&near, BRIDGE)?;
         let place = self.network.bridge.file().try_clone_to_owned()?;
-        connection.cable = Some(Cable::lay(place, [self.port.clone(), far], link)?);
+        let cable = connection.cable.insert(Cable::lay(place, [self.port.clone(), far], (Link::default(), None))?);
+        switch.release(&self.port)?;
+        cable.set(link);
         Ok(())
     }
 
-    /// Makes the host's port a port of the bridge, without a cable.
+    /// Makes the host's port a port of the bridge, and removes the cable after that.
     fn plug_in(&self, connection: &mut Connection) -> std::io::Result<()> {
-        connection.cable = None;
         let [near, _] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let enslaved = switch.enslave(&self.port, BRIDGE);
+        connection.cable = None;
         let removed = switch.remove(&near);
-        switch.enslave(&self.port, BRIDGE)?;
+        enslaved?;
         connection.own.set_segments_max(INTERFACE, SEGMENTS_MAX)?;
         removed
     }
@@ -237,6 +272,12 @@ impl Drop for Host {
         // The interfaces of a cable are in the bridge's namespace, which outlives this host.
         let _ = self.set_link(Link::default());
     }
+}
+
+/// Returns the address of the client host with this number, from 0.
+pub fn client_host(number: usize) -> Ipv4Addr {
+    let last = number.min(CLIENT_HOSTS_MAX as usize) as u8 + 1;
+    Ipv4Addr::new(CLIENTS[0], CLIENTS[1], CLIENTS[2], last)
 }
 
 /// Moves the calling thread into the network namespace at `path` until the guard is dropped.

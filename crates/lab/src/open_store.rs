@@ -215,6 +215,23 @@ impl OpenStore {
         }
     }
 
+    /// Returns the paths of the network namespaces of `count` client hosts, as
+    /// [`Network::client_hosts`](crate::hosts::Network::client_hosts).
+    ///
+    /// # Errors
+    /// `Usage` if it has no private servers on hosts of their own; otherwise errors of the kernel.
+    pub fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
+        let network = match &self.location {
+            Location::Cluster { cluster, .. } => cluster.handle().network().cloned(),
+            _ => None,
+        };
+        let network = network.ok_or_else(|| {
+            StoreError::usage(format!("{} has no private servers on hosts of their own", self.spec.name))
+                .next("leave `client_hosts` out, or use a private cluster: plimsoll list stores")
+        })?;
+        network.client_hosts(count)
+    }
+
     /// Returns true if its servers are those of a lab.
     pub fn is_in_lab(&self) -> bool {
         matches!(self.location, Location::Lab { .. })

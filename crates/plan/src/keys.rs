@@ -2,6 +2,8 @@
 //!
 //! The parser's checks, the JSON Schema, the command line's options and the book's tables are generated from them.
 
+use plimsoll_core::link::CLIENT_HOSTS_MAX;
+
 use crate::model::PhaseKind;
 use crate::quantity::TIME_NS_MAX;
 
@@ -383,6 +385,8 @@ keys! {
         depth: Whole(1, 1_024), Is("1"),
             "Operations in flight of each client, in a pipeline; not with operations of several steps", swept, option;
         workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients", swept, short = 'j';
+        client_hosts: Whole(1, CLIENT_HOSTS_MAX as i64), Else("the host of Plimsoll's own requests"),
+            "Hosts that the clients are spread over, in the network of a private cluster; each has as many threads", swept, option_as = "client-hosts", see = "faults.md#client-hosts";
         mix: Mix, Else("the mix of the workload's name, its only operation type, or the scripts' weights; otherwise needed"),
             "Shares of the operation types", swept, option;
         loop: Word("loop", &["closed", "open"]), Else("`\"open\"` with a `rate`, else `\"closed\"`"),

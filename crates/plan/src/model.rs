@@ -281,6 +281,9 @@ pub struct Drive {
     pub depth: u32,
     /// Worker threads that drive wire sessions.
     pub workers: u32,
+    /// Hosts that the clients are spread over, by their workers in turn; `None` for the load host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_hosts: Option<u32>,
     /// Open loop: age of a due operation in nanoseconds at which the store does not carry the rate.
     pub backlog_ns: u64,
     /// Precision of the wake-up for a due operation.

@@ -146,6 +146,9 @@ fn clients(drive: &Drive, clients: u32, pace: &Pace, think: Option<ThinkTime>) -
     if drive.depth > 1 {
         words.push_str(&format!(" with {} operations under way", drive.depth));
     }
+    if let Some(hosts) = drive.client_hosts {
+        words.push_str(&format!(" on {}", counted(hosts as usize, "client host")));
+    }
     match drive.reconnect {
         None => {}
         Some(1) => words.push_str(" with a new connection for each operation"),

@@ -8,11 +8,11 @@ use plimsoll_core::{CutMoment, Durability, Mix, NodeChoice, Survivors};
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::faults::FaultDraft;
 use crate::keys::{self, KeyType};
-use crate::model::{Breaker, Drive, PhaseKind, PhaseStep, Retry, RetryScope};
+use crate::model::{Breaker, Drive, PhaseKind, PhaseStep, Retry, RetryScope, Scenario};
 use crate::nearest;
 use crate::only::Condition;
 use crate::quantity::{Dimension, TIME_NS_MAX};
-use crate::scenarios::{kinds_of, pace_of_all, together};
+use crate::scenarios::{kinds_of, pace_of_all, together, workers_on};
 use crate::sweep::{Choices, Point};
 use crate::timeline::chained;
 use crate::workload::WorkloadDraft;
@@ -188,6 +188,10 @@ impl PlanReader<'_> {
         let time = |key: &str| self.swept(section, phase, key, Self::whole);
         let pace = self.pace(phase, section);
         let (workers, depth) = (count("workers"), count("depth"));
+        let client_hosts = match section.get("client_hosts") {
+            Some(_) => count("client_hosts").map(Some),
+            None => Some(None),
+        };
         let reconnect = match section.get("reconnect") {
             Some(_) => count("reconnect").map(Some),
             None => Some(None),
@@ -241,7 +245,7 @@ impl PlanReader<'_> {
         };
         let (backlog_ns, op_timeout_ns, fault_pause_ns) = (time("backlog"), time("op_timeout"), time("fault_pause"));
 
-        let (pace, workers, depth, mix) = (pace?, workers?, depth?, mix?);
+        let (pace, workers, client_hosts, depth, mix) = (pace?, workers?, client_hosts?, depth?, mix?);
         let (wake, io, pin) = (wake?, io?, pin?.unwrap_or_default());
         let (warmup_ns, durability, keep_operations) = (warmup_ns?, durability?, keep_operations?);
         let (backlog_ns, op_timeout_ns, reconnect) = (backlog_ns?, op_timeout_ns?, reconnect?);
@@ -282,6 +286,8 @@ impl PlanReader<'_> {
                 [] => pace.clients.at(point),
                 all => all.iter().map(|one| one.clients).sum(),
             };
+            let client_hosts = client_hosts.as_ref().map(|hosts| hosts.at(point));
+            let scenarios: Vec<Scenario> = scenarios.iter().map(|one| one.clone().on(client_hosts)).collect();
             let (warmup_ns, tries, wait_ns) = (warmup_ns.at(point), tries.at(point), breaker_wait_ns.at(point));
             PhaseStep::Drive(Drive {
                 clients,
@@ -291,10 +297,10 @@ impl PlanReader<'_> {
                 io: io.at(point),
                 pin: pin.clone(),
                 workers: match &scenarios[..] {
-                    // A worker without a client has nothing to do.
-                    [] => workers.at(point).min(clients),
+                    [] => workers_on(client_hosts, workers.at(point), clients),
                     all => all.iter().map(|one| one.workers).sum(),
                 },
+                client_hosts,
                 mix: mix.at(point),
                 think: pace.think.as_ref().map(|think| think.at(point)),
                 stages: pace.stages.clone(),
@@ -305,7 +311,7 @@ impl PlanReader<'_> {
                 breaker: breaker.as_ref().map(|failures| Breaker { failures: failures.at(point), wait_ns }),
                 limit: pace.limit.at(point),
                 pace: if scenarios.is_empty() { pace.at(point) } else { pace_of_all(&scenarios) },
-                scenarios: scenarios.clone(),
+                scenarios,
                 faults: chained(faults.iter().map(|fault| fault.at(point)).collect()),
                 warmup_ns: warmup_ns.unwrap_or(0),
                 warmup_is_found: warmup_ns.is_none(),

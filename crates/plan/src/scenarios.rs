@@ -71,7 +71,7 @@ impl PlanReader<'_> {
             None => None,
         };
         let clients = self.value(section, "clients", Self::count)?;
-        let workers = self.value(section, "workers", Self::count)?.min(clients);
+        let workers = workers_on(None, self.value(section, "workers", Self::count)?, clients);
         let arrivals = self.value(section, "arrivals", Self::named)?;
         let pace = rate.map_or(Pace::Closed, |rate| Pace::Open { rate, arrivals });
         Some(Scenario { name, clients, workers, mix, pace, think })
@@ -119,6 +119,19 @@ impl PlanReader<'_> {
             return Some(None);
         }
         Some(Some(rest))
+    }
+}
+
+/// Returns the workers of `clients` on these hosts: as many on each, and at most one for each client, as a worker
+/// without one has nothing to do.
+pub(crate) fn workers_on(client_hosts: Option<u32>, workers: u32, clients: u32) -> u32 {
+    workers.next_multiple_of(client_hosts.unwrap_or(1)).min(clients)
+}
+
+impl Scenario {
+    /// Returns the scenario with its workers on these hosts.
+    pub(crate) fn on(self, client_hosts: Option<u32>) -> Self {
+        Self { workers: workers_on(client_hosts, self.workers, self.clients), ..self }
     }
 }
 

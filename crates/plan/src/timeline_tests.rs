@@ -140,11 +140,17 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
     let clients = Link { peers: LinkPeers::Clients, ..Link::CUT };
     assert_eq!(unseen.what, FaultAction::Link(NodeChoice::Primary, clients));
     assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut primary from clients"));
+    let unseen = fault("cut all from client host 2 at 1s for 2s");
+    let second = Link { peers: LinkPeers::ClientHost(1), ..Link::CUT };
+    assert_eq!(unseen.what, FaultAction::Link(NodeChoice::All, second));
+    assert_eq!((unseen.what.verb(), unseen.name()), ("cut", "cut all from client host 2"));
     let pair = fault("cut node 1 from node 3 at 1s for 2s");
     let from_third = Link { peers: LinkPeers::Node(2), ..Link::CUT };
     assert_eq!(pair.what, FaultAction::Link(NodeChoice::Number(1), from_third));
     assert_eq!((pair.what.verb(), pair.name()), ("cut", "cut node 1 from node 3"));
-    for wrong in ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"] {
+    let peers = ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"];
+    let hosts = ["from client", "from client host", "from client host 0", "from client 1", "from client host 1 in"];
+    for wrong in peers.into_iter().chain(hosts) {
         assert!(PlannedFault::parse(&format!("cut node 2 {wrong} at 1s")).is_err(), "{wrong}");
     }
 }

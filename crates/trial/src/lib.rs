@@ -17,7 +17,7 @@
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
-//! | `precheck`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
+//! | `precheck`, `client_hosts`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
 //! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |
 //! | `watched`, `log_file`, `log_directory`, `log_grammar` | what runs already, watched without a load; files of logs, directories in which they grow, and their grammars |
 //! | `data` | place of the data of private stores |
@@ -29,6 +29,7 @@ mod alive;
 mod at_once;
 mod cells;
 mod check;
+mod client_hosts;
 mod copies;
 mod data;
 mod director;

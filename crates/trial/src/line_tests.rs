@@ -34,6 +34,7 @@ fn a_rung_goes_on_until_it_had_its_time_undisturbed_up_to_what_the_search_says()
         clients: 1,
         depth: 1,
         workers: 1,
+        client_hosts: None,
         backlog_ns: 1,
         wake: WakeMode::Precise,
         io: Io::Auto,

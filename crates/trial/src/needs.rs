@@ -178,6 +178,15 @@ pub fn needs(catalogue: &Catalogue, plan: &Plan) -> Result<Needs, TrialError> {
     Ok(needs)
 }
 
+/// Returns true if sessions for `workload` are blocking: those of the store, or those of `keyindex` over connections of
+/// the store.
+pub(crate) fn is_blocking(workload: &dyn Workload, store: &StoreSpec) -> bool {
+    let shape = store.sessions.shape;
+    // Records over an asynchronous client are kept by keyindex, with or without indexes.
+    let is_kept = shape == SessionShape::Async && !workload.layout().collections.is_empty();
+    shape == SessionShape::Blocking || is_kept || workload.layout().index == IndexMode::Keyindex
+}
+
 /// Memory, addresses, threads and file descriptors that so many clients with so many operations in flight each take, those
 /// of a drive or of another phase.
 fn amounts(
@@ -196,11 +205,7 @@ fn amounts(
         _ => params.int(name).max(1) as u64,
     };
     let times: u64 = session.times.iter().map(times_of).product();
-    // Where `keyindex` keeps the indexes, sessions are blocking ones over connections of the store's.
-    // Records over an asynchronous client are kept by keyindex, with or without indexes.
-    let is_kept = session.shape == SessionShape::Async && !workload.layout().collections.is_empty();
-    let is_blocking =
-        session.shape == SessionShape::Blocking || is_kept || workload.layout().index == IndexMode::Keyindex;
+    let is_blocking = is_blocking(workload, store);
     let depth = if is_blocking { 1 } else { depth };
     let workers = drive.map_or(1, |drive| u64::from(drive.workers));
     let workers = match session.shape {

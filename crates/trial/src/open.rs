@@ -13,6 +13,7 @@ use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
+use crate::client_hosts;
 use crate::data::StoreDir;
 use crate::drive_spec;
 use crate::durability;
@@ -72,6 +73,7 @@ pub fn announce(
         let workload = make_workload(catalogue, trial)?;
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
+        client_hosts::possible(trial, &*workload, kind)?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.lab().is_some() {
             continue;

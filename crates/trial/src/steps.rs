@@ -200,7 +200,9 @@ impl TrialRun<'_, '_> {
             false => scenarios::stream(&*self.workload, drive).map_err(TrialError::usage)?,
         };
         let seed = self.trial.seed ^ self.first_cycle(ordinal);
-        let spec = DriveSpec { first_cycle: self.first_cycle(ordinal), ..drive_spec::of(drive, seed, &self.spec()) };
+        let networks = drive.client_hosts.map_or(Ok(Vec::new()), |hosts| self.store.client_hosts(hosts))?;
+        let first_cycle = self.first_cycle(ordinal);
+        let spec = DriveSpec { first_cycle, networks, ..drive_spec::of(drive, seed, &self.spec()) };
         if let Some(disk) = self.store.power_switch() {
             disk.drive()?;
         }

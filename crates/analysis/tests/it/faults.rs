@@ -392,6 +392,12 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
         (FaultKind::Cut, "node 2", "cut node 2 in at 3s for 1s", "cut of traffic to node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 out at 3s", "cut of traffic from node 2"),
         (FaultKind::Cut, "node 2", "cut node 2 from clients at 3s for 1s", "cut from clients of node 2"),
+        (
+            FaultKind::Cut,
+            "node 1, the primary",
+            "cut primary from client host 2 at 3s",
+            "cut from client host 2 of node 1, the primary",
+        ),
         (FaultKind::Cut, "all nodes", "cut all from node 3 at 3s for 1s", "cut between all nodes and node 3"),
         (
             FaultKind::Cut,

@@ -485,6 +485,47 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
 }
 
 #[test]
+fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
+    stops_half_of_the_clients(&["--on", "redis-sentinel"]);
+}
+
+#[test]
+fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_asynchronous_clients() {
+    stops_half_of_the_clients(&["--on", "etcd", "--nodes", "3"]);
+}
+
+/// Cuts the second of two client hosts from all nodes of a store.
+fn stops_half_of_the_clients(store: &[&str]) {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--clients", "8", "--client-hosts", "2", "--for", "9s"];
+    let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
+    let fault = ["--think", "2ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 3s"];
+    let (found, _) = faults(&place.run(&[&drive[..], store, &more, &fault].concat()).expect(0).last_json());
+    assert_eq!(found[0]["name"], "cut from client host 2 of all nodes");
+    assert!(found[0]["error"].is_null() && found[0]["healed_s"].is_number(), "{found:?}");
+    let run = Run::load(&place.only_run()).unwrap();
+    let mut phases = run.trials[0].phases.iter();
+    let all = phases.find_map(|phase| phase.operations.as_ref()).unwrap();
+    let taken_ns = run.trials[0].faults[0].taken_ns.unwrap();
+    // Beside other tests, a worker may be late with the last answers before the cut.
+    let cut = taken_ns + 500_000_000..taken_ns + 2_500_000_000;
+    let answered = |client: u32, during: &dyn Fn(u64) -> bool| {
+        let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
+        its.filter(|op| during(op.end_ns)).count()
+    };
+    for client in 0..8 {
+        let during = answered(client, &|at_ns| cut.contains(&at_ns));
+        // Clients are dealt to the hosts in turn.
+        assert_eq!(during > 0, client % 2 == 0, "client {client} had {during} answers: {found:?}");
+        assert!(answered(client, &|at_ns| at_ns > taken_ns + 3_000_000_000) > 0, "client {client} stays away");
+    }
+    let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
+    // Beside other tests, operations of all clients may take long, also before.
+    assert!(number("clients") >= 4 && (number("clients") < 8 || number("usual") > 0), "{found:?}");
+    assert_eq!(number("of"), 8, "{found:?}");
+}
+
+#[test]
 fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change() {
     let place = Place::new();
     let plan = place.plan(

@@ -1,12 +1,15 @@
 //! Start of a phase: a core and a thread for each worker.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use plimsoll_core::panics::caught;
 use plimsoll_core::{AsyncSession, OpKind, Sessions, StoreError, StoreErrorKind};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 
 use super::{Message, RunningPhase, nanos};
 #[cfg(feature = "async")]
@@ -126,10 +129,12 @@ impl<'a> RunningPhase<'a> {
         let (go, gone) = sync_channel(1);
         self.go.push(go);
         let processor = self.spec.pin.get(worker % self.spec.pin.len().max(1)).copied();
+        let network = self.spec.networks.get(worker % self.spec.networks.len().max(1)).cloned();
         let thread = std::thread::Builder::new()
             .name(format!("drive-{worker}"))
             .spawn(move || {
-                let worked = caught(|| match processor.map_or(Ok(()), pin) {
+                let ready = || processor.map_or(Ok(()), pin).and_then(|()| network.as_deref().map_or(Ok(()), enter));
+                let worked = caught(|| match ready() {
                     Ok(()) => work(&gone, &to_control),
                     // A control thread that does not listen any more has gone on without this worker.
                     Err(error) => drop(to_control.send(Message::Opened(Err(error)))),
@@ -221,6 +226,14 @@ fn works(
             Ok(works)
         }
     }
+}
+
+/// Moves the calling thread into the network namespace at `path`, until the thread ends. Its sockets stay there.
+fn enter(path: &Path) -> Result<(), StoreError> {
+    let entered = File::open(path).and_then(|namespace| {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).map_err(io::Error::from)
+    });
+    entered.map_err(|error| StoreError::io(format_args!("the network {}", path.display()), &error))
 }
 
 #[cfg(not(feature = "async"))]

@@ -360,3 +360,10 @@ fn groups_of_sessions_share_schedules_of_their_own() {
     let error = refused(&wrong, taking(MS, 3), endless());
     assert!(matches!(&error, DriveError::Spec(what) if what.contains("do not share 3")), "{error:?}");
 }
+
+#[test]
+fn blocking_sessions_cannot_be_on_client_hosts() {
+    let spec = DriveSpec { networks: vec!["/proc/self/ns/net".into()], ..for_ms(100) };
+    let error = refused(&spec, taking(MS, 1), endless());
+    assert!(matches!(&error, DriveError::Spec(what) if what.contains("leave out `client_hosts`")), "{error:?}");
+}

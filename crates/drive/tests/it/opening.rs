@@ -3,15 +3,16 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, Sessions};
-use plimsoll_drive::{DriveSpec, Io, Limit, StopReason};
+use plimsoll_drive::{DriveError, DriveSpec, Io, Limit, StopReason};
 
-use crate::seen::{drive, drive_until, endless};
-use crate::toy::{answer_to, client};
+use crate::seen::{drive, drive_until, endless, refused};
+use crate::toy::{Act, Server, answer_to, client};
 use crate::wire::for_ms;
 
 const MS: Duration = Duration::from_millis(1);
@@ -129,4 +130,31 @@ fn a_phase_that_is_cancelled_before_it_begins_drives_nothing() {
     let session = crate::blocking::sessions(2, |_, _| panic!("an operation in a cancelled phase"));
     let driven = drive_until(&for_ms(Io::Epoll, 10_000), session, &stop, |_| {});
     assert_eq!((driven.result.stop, driven.result.ops), (StopReason::Cancelled, 0));
+}
+
+#[test]
+fn workers_open_sessions_in_the_networks_that_they_are_given() {
+    let server = Server::tcp(|_, _, _| Act::Answer);
+    let spec = |networks: &[&Path]| DriveSpec {
+        limit: Limit::Ops(3),
+        workers: 2,
+        networks: networks.iter().map(|path| path.to_path_buf()).collect(),
+        ..DriveSpec::default()
+    };
+    let home = Path::new("/proc/self/ns/net");
+    let (driven, _) = drive(&spec(&[home]), server.clients(2), endless());
+    assert_eq!(driven.result.kinds, [[6, 0, 0, 0]]);
+    let mut other = Command::new("unshare").args(["--net", "sleep", "100"]).spawn().unwrap();
+    let network = PathBuf::from(format!("/proc/{}/ns/net", other.id()));
+    while std::fs::read_link(&network).unwrap() == std::fs::read_link(home).unwrap() {
+        std::thread::sleep(MS);
+    }
+    // The second worker's session has no way to the server.
+    let unreachable = refused(&spec(&[home, network.as_path()]), server.clients(2), endless());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let gone = refused(&spec(&[network.as_path()]), server.clients(1), endless());
+    for (error, words) in [(unreachable, "localhost"), (gone, "the network /proc/")] {
+        assert!(matches!(&error, DriveError::Store(error) if error.what.contains(words)), "{error:?}");
+    }
 }

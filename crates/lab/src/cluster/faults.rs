@@ -9,7 +9,7 @@ use plimsoll_core::{
 
 use super::{Running, locked};
 use crate::hang::Hang;
-use crate::hosts::{LOAD, reset_connections};
+use crate::hosts::{client_host, reset_connections};
 use crate::limits;
 
 /// Sets a value of nodes, of which `before` has the former values, and returns these. If one node fails, all get those
@@ -44,7 +44,8 @@ impl Running {
         let host = self.own_host(number)?;
         match link.peers {
             LinkPeers::All => host.set_link(link),
-            LinkPeers::Clients => host.set_link_to(link, LOAD),
+            LinkPeers::Clients => host.set_link_to_clients(link),
+            LinkPeers::ClientHost(other) => host.set_link_to(link, client_host(other)),
             LinkPeers::Node(other) => {
                 let peer = self.own_host(other)?.address();
                 if peer == host.address() { Ok(()) } else { host.set_link_to(link, peer) }

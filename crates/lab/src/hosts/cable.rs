@@ -21,6 +21,8 @@ use plimsoll_core::{Link, LinkWays};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
 
+use super::CLIENTS;
+
 /// Longest time that a frame waits for earlier frames to be sent; a frame that would wait longer is dropped.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 /// Most bytes in transit in one direction; further frames are dropped.
@@ -49,8 +51,27 @@ const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
 const BATCH: usize = 64;
 
-/// Link for frames from and to one address; for all frames without an address.
-pub(super) type PeerLink = (Link, Option<Ipv4Addr>);
+/// Link for frames from and to a peer; for all frames without one.
+pub(super) type PeerLink = (Link, Option<Peer>);
+
+/// Other end of the frames that a link affects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    /// The host with this address.
+    Host(Ipv4Addr),
+    /// The load host, and all client hosts.
+    Clients,
+}
+
+impl Peer {
+    /// Returns true if the four bytes are an address of the peer.
+    fn has(self, address: &[u8]) -> bool {
+        match self {
+            Self::Host(host) => address == host.octets(),
+            Self::Clients => address.starts_with(&CLIENTS),
+        }
+    }
+}
 
 /// Thread of a link. It ends with this value.
 pub(super) struct Cable {
@@ -182,7 +203,7 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
 
 /// Returns true for a frame that a link for `peer` does not affect. With a cut in one direction these are ARP's: a
 /// look-up needs both directions, so that otherwise the kernel's cache would decide whether the other direction works.
-fn passes(frame: &[u8], link: &Link, peer: Option<Ipv4Addr>) -> bool {
+fn passes(frame: &[u8], link: &Link, peer: Option<Peer>) -> bool {
     peer.is_some_and(|peer| !is_of(frame, peer)) || (link.ways != LinkWays::Both && ethernet_type(frame) == Some(ARP))
 }
 
@@ -192,8 +213,8 @@ fn ethernet_type(frame: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(frame.get(at - 2..at)?.try_into().ok()?))
 }
 
-/// Returns true for a frame from or to `host`, by the addresses of IPv4 or those that ARP looks up.
-fn is_of(frame: &[u8], host: Ipv4Addr) -> bool {
+/// Returns true for a frame from or to `peer`, by the addresses of IPv4 or those that ARP looks up.
+fn is_of(frame: &[u8], peer: Peer) -> bool {
     let packet = frame.get(OFFLOAD_BYTES..).unwrap_or_default();
     // Places of the two addresses behind the Ethernet header, by its type.
     let places: [usize; 2] = match ethernet_type(frame) {
@@ -203,7 +224,7 @@ fn is_of(frame: &[u8], host: Ipv4Addr) -> bool {
     };
     places.into_iter().any(|place| {
         let from = ETHERNET_BYTES + place;
-        packet.get(from..from + 4).is_some_and(|address| address == host.octets())
+        packet.get(from..from + 4).is_some_and(|address| peer.has(address))
     })
 }
 
@@ -476,15 +497,18 @@ mod tests {
             frame[at..at + 4].copy_from_slice(&address);
             frame
         };
-        let load = crate::hosts::LOAD;
-        let other = Ipv4Addr::new(10, 77, 0, 1);
+        let [address, client] = [crate::hosts::LOAD, crate::hosts::client_host(1)];
+        let [load, client, other] = [address, client, Ipv4Addr::new(10, 77, 0, 1)].map(Peer::Host);
         for (kind, place) in [(0x00, 12), (0x00, 16), (0x06, 14), (0x06, 24)] {
-            let of_load = frame(kind, place, load.octets());
+            let of_load = frame(kind, place, address.octets());
             assert!(is_of(&of_load, load) && !is_of(&of_load, other), "{kind} {place}");
             let is_passed = |peer| passes(&of_load, &Link::CUT, peer);
             assert!(is_passed(Some(other)) && !is_passed(Some(load)) && !is_passed(None), "{kind} {place}");
+            assert!(is_passed(Some(client)) && !is_passed(Some(Peer::Clients)), "{kind} {place}");
+            let of_node = frame(kind, place, [10, 77, 0, 1]);
+            assert!(is_of(&of_node, other) && !is_of(&of_node, Peer::Clients), "{kind} {place}");
         }
-        assert!(!is_of(&frame(0x00, 20, load.octets()), load) && !is_of(&[0; 12], load) && !is_of(&[], load));
+        assert!(!is_of(&frame(0x00, 20, address.octets()), load) && !is_of(&[0; 12], load) && !is_of(&[], load));
     }
 
     #[test]

@@ -7,10 +7,11 @@ use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Link, LinkPeers, LinkWays, StoreErrorKind};
-use plimsoll_lab::hosts::{Host, Network};
+use plimsoll_lab::hosts::{Host, Network, client_host};
 use plimsoll_lab::{Neighbour, UserCommand};
 
 fn own_network() -> PathBuf {
@@ -276,7 +277,7 @@ fn a_host_that_is_cut_from_clients_still_reaches_other_hosts() {
     let mut before = from_load(10_000).unwrap();
     before.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     round_trip(&mut before, 3);
-    two.set_link_to(Link { peers: LinkPeers::Clients, ..Link::CUT }, network.address()).unwrap();
+    two.set_link_to_clients(Link { peers: LinkPeers::Clients, ..Link::CUT }).unwrap();
     assert!(from_load(500).is_err(), "no packet of the load host arrives");
     before.write_all(b"x").unwrap();
     assert!(before.read_exact(&mut [0]).is_err(), "nor one of a connection that was there");
@@ -287,6 +288,72 @@ fn a_host_that_is_cut_from_clients_still_reaches_other_hosts() {
     before.read_exact(&mut [0]).unwrap();
     round_trip(&mut before, 3);
     from_load(10_000).unwrap();
+}
+
+#[test]
+fn a_host_that_is_cut_from_one_client_host_still_reaches_the_others() {
+    let network = Network::shared().unwrap();
+    let (one, two) = pair();
+    let clients = network.client_hosts(2).unwrap();
+    assert_eq!(network.client_hosts(1).unwrap(), clients[..1], "the first one is there already");
+    let load = network.namespace();
+    let from = |namespace: &Path, limit_ms| {
+        let address = echo(&two);
+        let _guard = plimsoll_lab::standing::enter(namespace).unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_millis(limit_ms))
+    };
+    let mut before: Vec<TcpStream> = clients.iter().map(|namespace| from(namespace, 10_000).unwrap()).collect();
+    for (number, stream) in before.iter_mut().enumerate() {
+        assert_eq!(stream.local_addr().unwrap().ip(), client_host(number));
+        round_trip(stream, 3);
+    }
+    two.set_link_to(Link { peers: LinkPeers::ClientHost(1), ..Link::CUT }, client_host(1)).unwrap();
+    assert!(from(&clients[1], 500).is_err(), "no packet of the second client host arrives");
+    before[1].set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    before[1].write_all(b"x").unwrap();
+    assert!(before[1].read_exact(&mut [0]).is_err(), "nor one of a connection that was there");
+    round_trip(&mut before[0], 3);
+    for namespace in [&clients[0], &load] {
+        round_trip(&mut from(namespace, 10_000).unwrap(), 3);
+    }
+    round_trip(&mut connect(&one, &two), 3);
+    round_trip(&mut connect(&two, &one), 3);
+    two.set_link(Link::default()).unwrap();
+    before[1].set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    before[1].read_exact(&mut [0]).unwrap();
+    round_trip(&mut before[1], 3);
+    two.set_link_to_clients(Link { peers: LinkPeers::Clients, ..Link::CUT }).unwrap();
+    for namespace in [&clients[0], &clients[1], &load] {
+        assert!(from(namespace, 500).is_err(), "{}: a cut from clients is one from all of them", namespace.display());
+    }
+    round_trip(&mut connect(&one, &two), 3);
+}
+
+#[test]
+fn a_link_between_two_hosts_that_changes_holds_up_no_connection_with_a_third() {
+    let longest_trip = || {
+        let ((one, two), (third, _fourth)) = (pair(), pair());
+        let (mut stream, is_over) = (connect(&one, &two), AtomicBool::new(false));
+        let longest = std::thread::scope(|scope| {
+            let looking = scope.spawn(|| {
+                let mut longest = Duration::ZERO;
+                while !is_over.load(Ordering::SeqCst) {
+                    longest = longest.max(round_trip(&mut stream, 1));
+                }
+                longest
+            });
+            for _ in 0..5 {
+                two.set_link_to(Link::CUT, third.address()).unwrap();
+                two.set_link(Link::default()).unwrap();
+            }
+            is_over.store(true, Ordering::SeqCst);
+            looking.join().unwrap()
+        });
+        println!("longest round trip through ten changes: {longest:?}");
+        longest
+    };
+    // A packet that is lost is sent again after 0.2 s. Other tests and programs may hold up a round trip, too.
+    assert!((0..10).any(|_| longest_trip() < Duration::from_millis(150)));
 }
 
 #[test]

@@ -93,12 +93,17 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
 
 /// Advice on the words of cuts.
 const CUTS: &str = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), \
-                    \"cut node 2 from clients at 10s\" or \"cut node 2 from node 3 at 10s\"";
+                    \"cut node 2 from clients at 10s\", \"cut node 2 from client host 1 at 10s\" or \
+                    \"cut node 2 from node 3 at 10s\"";
 
-/// Parses the other end of a cut: `clients`, or `node 3`.
+/// Parses the other end of a cut: `clients`, `client host 1`, or `node 3`.
 fn cut_from(on: NodeChoice, peers: &[&str]) -> Result<FaultAction, Mistake> {
     let peers = match peers {
         ["clients"] => LinkPeers::Clients,
+        ["client", "host", number] => match number.parse::<usize>() {
+            Ok(number) if number > 0 => LinkPeers::ClientHost(number - 1),
+            _ => return Err((format!("`{}` is no number of a client host", short(number)), Some(CUTS.to_owned()))),
+        },
         ["node", number] => match number.parse::<u32>() {
             Ok(number) if on == NodeChoice::Number(number) => {
                 let help = Some("name two nodes: cut node 1 from node 2".to_owned());

@@ -222,6 +222,30 @@ fn circuit_breakers_open_after_failures_in_a_row_for_a_time() {
 }
 
 #[test]
+fn clients_are_spread_over_hosts_with_as_many_workers_on_each() {
+    let drives = |keys: &str| -> Vec<Drive> {
+        let plan = plan(&format!("{HEAD}{keys}"));
+        let outline = plan.outline(&|_| None).join("\n");
+        assert!(outline.contains(" on 3 client hosts, closed loop"), "{outline}");
+        let drive = |step: &PhaseStep| match step {
+            PhaseStep::Drive(drive) => drive.clone(),
+            _ => panic!("a drive"),
+        };
+        plan.trials.iter().map(|trial| drive(&trial.phases[1].step)).collect()
+    };
+    let found = drives(&format!("{DRIVE}clients = 8\nworkers = 4\nclient_hosts = [2, 3]"));
+    assert!(found.iter().map(|drive| (drive.client_hosts, drive.workers)).eq([(Some(2), 4), (Some(3), 6)]));
+    // A worker without a client has nothing to do.
+    assert_eq!(drives(&format!("{DRIVE}clients = 2\nclient_hosts = 3"))[0].workers, 2);
+    let scenario =
+        |name: &str, clients: u32| format!("{{ name = \"{name}\", clients = {clients}, mix = {{ read = 1 }} }}");
+    let scenarios = format!("scenario = [{}, {}]", scenario("many", 7), scenario("few", 1));
+    let found = drives(&format!("{}{scenarios}\nclient_hosts = 3", DRIVE.replace("mix = { read = 1 }\n", "")));
+    let workers: Vec<u32> = found[0].scenarios.iter().map(|scenario| scenario.workers).collect();
+    assert_eq!((workers, found[0].workers), (vec![3, 1], 4));
+}
+
+#[test]
 fn operations_are_recorded_one_by_one_up_to_a_number() {
     let plan = plan(&format!("{HEAD}{DRIVE}keep_operations = 1000"));
     let kept = plan.trials.iter().map(|trial| match &trial.phases[1].step {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
     Catalogue, Launch, Member, Node, OpenOptions, ParamSpec, Params, Reading, Recipe, ServerSpec, SessionShape,
     SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits, with_disk,
@@ -32,7 +33,8 @@ impl StoreKind for Described {
     }
 
     fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        let spec = ServerSpec { nodes: self.1, ..ServerSpec::new(self.0.name, "nobody", "none") };
+        let hosts = if self.0.name.starts_with("spread") { self.1 } else { 0 };
+        let spec = ServerSpec { nodes: self.1, hosts, ..ServerSpec::new(self.0.name, "nobody", "none") };
         Ok((self.1 > 0).then(|| -> Box<dyn Recipe> { Box::new(Nodes(spec)) }))
     }
 
@@ -69,9 +71,11 @@ fn catalogue() -> Catalogue {
     let kind = |spec: StoreSpec, nodes| -> Box<dyn StoreKind> { Box::new(Described(spec, nodes, None)) };
     let spec = |name| StoreSpec { name, ..Pairs::honest().spec().clone() };
     let wire = SessionSpec::new(SessionShape::Wire, 1 << 10);
+    let blocking = SessionSpec { shape: SessionShape::Blocking, ..wire };
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
+    let (name, store) = ("mine".to_owned(), "spread".to_owned());
     Catalogue {
-        labs: Vec::new(),
+        labs: vec![LabEntry { name, process: 1, store, params: Params::default(), nodes: vec![1, 2, 3] }],
         stores: vec![
             kind(spec("toy"), 0),
             kind(StoreSpec { params: &WITH_DISK, ..spec("disky") }, 0),
@@ -79,6 +83,8 @@ fn catalogue() -> Catalogue {
             kind(StoreSpec { params: &BOUNDED, sessions: bounded, ..spec("bounded") }, 0),
             kind(spec("single"), 1),
             kind(spec("cluster"), 3),
+            kind(StoreSpec { sessions: wire, ..spec("spread") }, 3),
+            kind(StoreSpec { sessions: blocking, ..spec("spread-blocking") }, 3),
             plimsoll_store_null::kind(),
         ],
         workloads: plimsoll_workload::all(),
@@ -290,6 +296,33 @@ fn faults_that_servers_cannot_have_are_refused() {
     let chain = "[\"work vacuum at 1s\", \"work backup at 0s after fault 1\", \"work vacuum at 0s after fault 2\"]";
     allows("", "\"cluster\"", &format!("fault = {chain}"), "");
     refuses("", ATTACHED, "fault = \"kill all at 1s\"", "", "has no private servers", "name a store whose servers");
+}
+
+#[test]
+fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than_there_are() {
+    let hosts = |hosts: u32, more: &str| format!("clients = 4\nclient_hosts = {hosts}\n{more}");
+    for (store, words) in [
+        ("\"toy\"", "client_hosts = 2: toy is on this machine's own network"),
+        ("\"cluster\"", "client_hosts = 2: cluster is on this machine's own network"),
+        (ATTACHED, " is attached, and clients reach it from this machine only"),
+        ("\"lab:mine\"", " has one load host, where all clients are"),
+    ] {
+        refuses("", store, &hosts(2, ""), "", words, "leave `client_hosts` out");
+    }
+    allows("", "\"spread\"", &hosts(4, ""), "");
+    let words = "client_hosts = 2: sessions of spread-blocking block, and connect where they are made";
+    refuses("", "\"spread-blocking\"", &hosts(2, ""), "", words, "leave `client_hosts` out");
+    let words = "phase drive: client_hosts = 5: there are more hosts than clients (4)";
+    refuses("", "\"spread\"", &hosts(5, ""), "", words, "use 5 clients or more");
+    let cut = |number: u32| format!("fault = \"cut node 2 from client host {number} at 1s\"");
+    for (keys, words, next) in [
+        (cut(1), "client host 1 at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
+        (hosts(1, &cut(2)), "client host 2 at 1s: the drive has one client host", "name client host 1, or set"),
+        (hosts(2, &cut(3)), "client host 3 at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
+    ] {
+        refuses("", "\"spread\"", &keys, "", words, next);
+    }
+    allows("", "\"spread\"", &hosts(2, &cut(2)), "");
 }
 
 #[test]
