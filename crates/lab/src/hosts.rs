@@ -241,10 +241,9 @@ impl Host {
         switch.set_segments_max(&near, 1)?;
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
-        // The kernel lets frames into the cable a moment after both of its ends are up.
-        switch.enslave(&near, BRIDGE)?;
         let place = self.network.bridge.file().try_clone_to_owned()?;
         let cable = connection.cable.insert(Cable::lay(place, [self.port.clone(), far], (Link::default(), None))?);
+        switch.enslave(&near, BRIDGE)?;
         switch.release(&self.port)?;
         cable.set(link);
         Ok(())
