@@ -231,8 +231,7 @@ impl Host {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
-    /// Inserts a cable between the host's port and the bridge. For a moment frames pass with it and without it, some of
-    /// them twice: otherwise those of that moment would be lost, and connections stall for 0.2 s.
+    /// Inserts a cable between the host's port and the bridge.
     fn lay_cable(&self, connection: &mut Connection, link: PeerLink) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,22 +240,20 @@ impl Host {
         switch.set_segments_max(&near, 1)?;
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
-        let place = self.network.bridge.file().try_clone_to_owned()?;
-        let cable = connection.cable.insert(Cable::lay(place, [self.port.clone(), far], (Link::default(), None))?);
-        switch.enslave(&near, BRIDGE)?;
         switch.release(&self.port)?;
-        cable.set(link);
+        switch.enslave(&near, BRIDGE)?;
+        let place = self.network.bridge.file().try_clone_to_owned()?;
+        connection.cable = Some(Cable::lay(place, [self.port.clone(), far], link)?);
         Ok(())
     }
 
-    /// Makes the host's port a port of the bridge, and removes the cable after that.
+    /// Makes the host's port a port of the bridge, without a cable.
     fn plug_in(&self, connection: &mut Connection) -> std::io::Result<()> {
+        connection.cable = None;
         let [near, _] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
-        let enslaved = switch.enslave(&self.port, BRIDGE);
-        connection.cable = None;
         let removed = switch.remove(&near);
-        enslaved?;
+        switch.enslave(&self.port, BRIDGE)?;
         connection.own.set_segments_max(INTERFACE, SEGMENTS_MAX)?;
         removed
     }

@@ -520,9 +520,8 @@ fn stops_half_of_the_clients(store: &[&str]) {
         assert!(answered(client, &|at_ns| at_ns > taken_ns + 3_000_000_000) > 0, "client {client} stays away");
     }
     let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
-    // Beside other tests, operations of all clients may take long, also before.
-    assert!(number("clients") >= 4 && (number("clients") < 8 || number("usual") > 0), "{found:?}");
-    assert_eq!(number("of"), 8, "{found:?}");
+    // A link that changes loses the frames on their way, which may stop the other clients for 0.2 s.
+    assert!((4..=8).contains(&number("clients")) && number("of") == 8, "{found:?}");
 }
 
 #[test]
