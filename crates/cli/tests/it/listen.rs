@@ -266,9 +266,9 @@ fn a_page_and_figures_for_programs_are_at_their_paths_and_nothing_is_changed() {
 #[test]
 fn a_pause_of_the_server_is_a_slow_moment_in_the_figures_while_the_run_goes_on() {
     let place = Place::new();
-    let drive = "drive kv --on redis --mix read=1 --set records=1000 --warmup 0s --clients 2 --think 5ms --slice 200ms \
-                 --for 9s --quiet --listen 127.0.0.1:0 --fault";
-    let words: Vec<&str> = drive.split_whitespace().chain(["pause all at 4s for 1500ms"]).collect();
+    let drive = "drive kv --on redis --mix read=1 --set records=1000 --warmup 0s --clients 4 --think 2ms --slice 500ms \
+                 --for 11s --quiet --listen 127.0.0.1:0 --fault";
+    let words: Vec<&str> = drive.split_whitespace().chain(["pause all at 6s for 1500ms"]).collect();
     let run = Listening::begin(&place, &words, "");
     let is_named = |moment: &Value| moment["meanwhile"][0].as_str().is_some_and(|text| text.starts_with("pause all"));
     wait_for("a slow moment", Duration::from_secs(60), || {

@@ -195,9 +195,9 @@ fn one_node_is_replaced_at_a_time_and_only_where_nodes_can_join() {
 
 #[test]
 fn a_command_whose_password_is_masked_is_not_run() {
-    let curl = |token: &str| format!("run \"curl -H 'Authorization: Bearer {token}' http://db1/stop\" at 1s");
+    let curl = |token: &str| format!("run \"curl -H 'Authorization: {token}' http://db1/stop\" at 1s");
     refuses("sockets", &[&curl("***")], "the password in this command is masked", "leave --resume out");
-    allows("sockets", &[&curl("secret")]);
+    allows("sockets", &[&curl("Bearer secret")]);
 }
 
 #[test]
