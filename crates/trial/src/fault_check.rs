@@ -17,6 +17,8 @@ use crate::precheck::no_such_node;
 const TIMES: &str = "ns";
 /// Most readings in a line of a list.
 const LISTED: usize = 8;
+/// Advice to a `replace` of other nodes.
+const REPLACE: &str = "write replace node 2";
 
 /// Refuses a plan with a fault that its stores cannot have, before anything is started.
 ///
@@ -139,8 +141,9 @@ fn mistake(
         }
         _ => None,
     };
-    if let Some(found) = no_such(fault.what.nodes()).or_else(|| no_such(peer)) {
-        return Some(found);
+    if let Some((what, next)) = no_such(fault.what.nodes()).or_else(|| no_such(peer)) {
+        let is_replaced = matches!(fault.what, FaultAction::Replace(_));
+        return Some((what, if is_replaced { REPLACE.to_owned() } else { next }));
     }
     if let Some((on, program)) = fault.what.program() {
         let refused = other_program(on, program, recipe).err()?;
@@ -171,7 +174,7 @@ fn mistake(
                 }
                 NodeChoice::Primary | NodeChoice::Replica | NodeChoice::Number(_) => return None,
             };
-            Some((what, "write replace node 2".to_owned()))
+            Some((what, REPLACE.to_owned()))
         }
         FaultAction::Work(name, on) => {
             let promotes = |fault: &PlannedFault| matches!(fault.what, FaultAction::Promote(_));

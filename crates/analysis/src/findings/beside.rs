@@ -50,7 +50,7 @@ impl Beside {
             (false, _) => Some(format!("changed at the same time: {}", listed(names, "further series"))),
             (true, watched) if watched > 0 && clauses.is_empty() => {
                 let series = number::plural(watched, "series", "series");
-                Some(format!("nothing that was watched changed with it ({series})"))
+                Some(format!("no watched series changed with it so clearly that it is named ({series})"))
             }
             (true, _) => None,
         });

@@ -206,7 +206,7 @@ impl Wording<'_, '_, '_> {
         Words {
             rule: "fault",
             sentence: format!("{lie} in the effect of {names}{holding}"),
-            opposite: "Without these actions there are as many slow moments at other times.".to_owned(),
+            opposite: "A repeated run without these actions has as many slow moments.".to_owned(),
             next,
             command,
         }

@@ -58,7 +58,7 @@ fn a_level_beside_which_nothing_changed_says_so() {
     stepped(&mut run, SERVER, 50..SECONDS, 80.0, 50.0);
     stepped(&mut run, DISK, 62..SECONDS, 12.0, 70.0);
     let finding = only(&run, "level");
-    let words = "and before it was 1,000/s; nothing that was watched changed with it (2 series).";
+    let words = "and before it was 1,000/s; no watched series changed with it so clearly that it is named (2 series).";
     assert!(finding.sentence.ends_with(words) && finding.evidence.is_empty(), "{finding:?}");
     assert!(finding.next.contains("Look for what changed then"), "{}", finding.next);
 }

@@ -289,7 +289,7 @@ pub trait Recipe: Send + Sync {
     /// `Usage`.
     fn takes_more(&self) -> Result<(), StoreError> {
         Err(StoreError::usage(format!("{} does not accept further nodes while it runs", self.spec().name))
-            .next("create it again with more: --nodes N"))
+            .next("make it with all its nodes, or use a store whose nodes join and leave"))
     }
 
     /// Joins a new node that is ready to the cluster.
