@@ -28,6 +28,8 @@ const TIMES: f64 = 2.0;
 const SHARE: f64 = 0.7;
 /// Standard deviations from the usual value from which a slice is slow, if that is more.
 const FAR: f64 = 3.0;
+/// Share of the usual throughput below which a slice is slow, however much throughput varies.
+const SILENT: f64 = 0.1;
 /// Share of the due operations from which the schedule wanted no more.
 const DUE: f64 = 0.9;
 /// Fewest operations of a usual slice whose throughput says something.
@@ -154,7 +156,7 @@ impl LiveMoments {
         let rates: Vec<f64> = self.before.iter().map(|seen| seen.rate_per_s).collect();
         let usual = stat::median(&rates)?;
         let residuals: Vec<f64> = rates.iter().map(|rate| rate - usual).collect();
-        let limit = (SHARE * usual).min(usual - FAR * robust::spread(&residuals));
+        let limit = (usual - FAR * robust::spread(&residuals)).clamp(SILENT * usual, SHARE * usual);
         let is_due = due_per_s.is_none_or(|due| rate_per_s < DUE * due);
         let is_slow = rate_per_s < limit && is_due && usual * (row.end_s - row.start_s) >= OPS_MIN;
         let ratio = usual / rate_per_s;

@@ -273,6 +273,11 @@ fn silence_is_a_slow_moment_and_neither_first_slices_nor_a_warm_up_have_any() {
     assert_eq!(found(&run), [(130.0, 133.0, "throughput 0/s, usually 2,000/s".to_owned())]);
     run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.warmup = true);
     assert!(found(&run).is_empty(), "a warm-up");
+    // Rates that vary by more than half of the usual one.
+    let mut rates: Vec<u64> = (0..40).map(|second| if second % 2 == 0 { 500 } else { 3_500 }).collect();
+    rates[30..33].fill(0);
+    let varying = found(&driven(&rates));
+    assert!(matches!(&varying[..], [(from, until, _)] if (*from, *until) == (130.0, 133.0)), "{varying:?}");
 }
 
 #[test]
