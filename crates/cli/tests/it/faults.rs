@@ -25,6 +25,21 @@ pub fn seconds(fault: &Value, name: &str) -> f64 {
     fault[name].as_f64().unwrap_or_else(|| panic!("no {name}: {fault}"))
 }
 
+/// Returns the faults of a drive that ends once so many faults are healed, however long they take.
+#[track_caller]
+fn until_healed(place: &Place, drive: &[&str], count: usize) -> Vec<Value> {
+    let run = place.recording(&[drive, &["--for", "300s", "-q"]].concat());
+    wait_for("the faults' end", Duration::from_secs(200), || are_healed(place, count));
+    run.signal(Signal::INT);
+    run.ended().expect(130);
+    place.report()["faults"].as_array().unwrap().clone()
+}
+
+fn are_healed(place: &Place, count: usize) -> bool {
+    let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+    run.is_some_and(|run| run.faults().filter(|span| span.healed_ns.is_some()).count() == count)
+}
+
 /// Returns the endpoint of a run's private PostgreSQL.
 pub fn postgres_of(run: &Guarded) -> Endpoint {
     let sockets_of = |pid: &u32| {
@@ -299,8 +314,8 @@ fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
     let place = Place::new();
     let set = ["records=200", "postgres.ttl=8s", "postgres.loop_wait=2s", "postgres.retry_timeout=3s"];
     let set = set.into_iter().flat_map(|value| ["--set", value]);
-    let drive = ["drive", "kv", "--on", "postgres-patroni", "--clients", "4", "--for", "17s", "--json", "-q"];
-    let fault = ["--think", "5ms", "--fault", "kill primary at 1s for 13s"];
+    let drive = ["drive", "kv", "--on", "postgres-patroni", "--clients", "4", "--for", "25s", "--json", "-q"];
+    let fault = ["--think", "5ms", "--fault", "kill primary at 1s for 17s"];
     let line: Vec<&str> = drive.into_iter().chain(set).chain(fault).collect();
     let (found, _) = faults(&place.run(&line).last_json());
     let [killed] = &found[..] else { panic!("{found:?}") };
@@ -308,8 +323,8 @@ fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
     assert!(killed["error"].is_null() && killed["healed_s"].is_number(), "{killed}");
     let failover = &killed["failover"];
     assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (6.0, 11.6), "{killed}");
-    // Sessions look for the new primary for up to a second; a busy machine delays the renewal of the key, too.
-    assert!((4.0..13.0).contains(&seconds(failover, "measured_s")), "{killed}");
+    // Sessions look for the new primary for up to a second. A busy machine delays the renewal of the key and the promotion.
+    assert!((4.0..17.0).contains(&seconds(failover, "measured_s")), "{killed}");
     let run = Run::load(&place.only_run()).unwrap();
     assert!(run.trials[0].ledgers[0].read_back > 0, "the former primary has followed the new one");
 }
@@ -328,7 +343,7 @@ fn takes_over(drive: &[&str]) -> Run {
         "--fault",
         "promote node 1 at 3500ms",
     ];
-    let load = ["--clients", "4", "--think", "2ms", "--for", "10s", "--json", "-q"];
+    let load = ["--clients", "4", "--think", "2ms", "--for", "16s", "--json", "-q"];
     let report = place.run(&[drive, &load, &faults].concat());
     let report = report.last_json();
     let found = report["report"]["faults"].as_array().unwrap();
@@ -337,7 +352,7 @@ fn takes_over(drive: &[&str]) -> Run {
     let is_done = |fault: &Value| fault["error"].is_null() && fault["taken_s"].is_number();
     assert!(found.iter().all(is_done), "{found:?}");
     // Sessions found the new primary while the former one was away.
-    assert!(seconds(&found[0], "outage_s") < 7.0, "{found:?}");
+    assert!(seconds(&found[0], "outage_s") < 12.0, "{found:?}");
     Run::load(&place.only_run()).unwrap()
 }
 
@@ -347,8 +362,7 @@ fn planned_work_follows_the_roles_after_a_promotion() {
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let works = ["work vacuum node 2 at 3s", "work vacuum all at 0s after fault 2"];
     let faulted = ["--fault", "promote replica at 1s", "--fault", works[0], "--fault", works[1]];
-    let ran = place.run(&[&drive[..], &["--think", "2ms", "--for", "7s", "--json", "-q"], &faulted].concat());
-    let (found, _) = faults(&ran.last_json());
+    let found = until_healed(&place, &[&drive[..], &["--think", "2ms"], &faulted].concat(), 3);
     let is_done = |fault: &Value| fault["error"].is_null() && fault["healed_s"].is_number();
     assert!(found.len() == 3 && found.iter().all(is_done), "{found:?}");
 }
@@ -356,7 +370,7 @@ fn planned_work_follows_the_roles_after_a_promotion() {
 #[test]
 fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let place = Place::new();
-    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "9s", "-q"];
+    let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "300s", "-q"];
     // Far enough from each other for several looks on a busy machine.
     let works =
         ["--fault", "work vacuum at 2500ms", "--fault", "work reindex at 5s", "--fault", "work backup at 6500ms"];
@@ -372,7 +386,7 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let backups = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_basebackup'";
     let mut connection = postgres_of(&run).open(Arc::default(), "", &[], Duration::from_secs(20)).unwrap();
     let mut seen = [(files("r"), Vec::new()), (files("i"), Vec::new()), (backups.to_owned(), Vec::new())];
-    while run.0.try_wait().unwrap().is_none() {
+    while run.0.try_wait().unwrap().is_none() && !are_healed(&place, 3) {
         for (asked, answers) in &mut seen {
             let Ok(answer) = connection.value(asked) else { break };
             if answers.last() != Some(&answer) {
@@ -381,7 +395,8 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    run.ended().expect(0);
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     let [(_, tables), (_, indexes), (_, backups)] = seen;
     // A vacuum writes indexes anew, too.
     assert!(tables.len() >= 2 && indexes.len() >= 3, "{tables:?} {indexes:?}");
@@ -413,13 +428,12 @@ fn each_store_does_the_work_that_it_names() {
         ),
     ] {
         let place = Place::new();
-        let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2", "--for", "3s"];
+        let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2"];
         let nodes: &[&str] = if store == "postgres-replicas" { &["--nodes", "2"] } else { &[] };
-        let faulted = ["--think", "2ms", "--on", store, "--json", "-q", "--fault", works[0], "--fault", works[1]];
-        let (found, verdict) = faults(&place.run(&[&load[..], nodes, &faulted].concat()).expect(0).last_json());
+        let faulted = ["--think", "2ms", "--on", store, "--fault", works[0], "--fault", works[1]];
+        let found = until_healed(&place, &[&load[..], nodes, &faulted].concat(), 2);
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
         assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
-        assert!(verdict.contains("2 faults"), "{verdict}");
     }
 }
 
