@@ -102,7 +102,7 @@ impl Directing {
 
 /// True for a time in ms that is late by less than a busy machine's delays.
 fn is_near(at_ms: u128, wanted_ms: u128) -> bool {
-    (wanted_ms..wanted_ms + 150).contains(&at_ms)
+    (wanted_ms..wanted_ms + 400).contains(&at_ms)
 }
 
 #[test]
@@ -220,8 +220,8 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
 #[test]
 fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
     let differ = Noted { differ: true, ..Noted::default() };
-    let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 200ms for 50ms", "cut node 3 at 350ms for 50ms"];
-    let done = Directing::of(differ, &faults, Some(500), 500);
+    let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 400ms for 50ms", "cut node 3 at 750ms for 50ms"];
+    let done = Directing::of(differ, &faults, Some(1_000), 1_000);
     let limit = |cpus: &str, nodes: &str| format!("limit Cpus(Some({cpus})) {nodes}");
     let limits = [limit("0.1", "all"), limit("2.0", "1"), limit("3.0", "2"), limit("4.0", "3")];
     let links = ["cut all", "link 1", "link 1ms 2", "link 2ms 3"];
@@ -416,10 +416,10 @@ fn a_fault_after_another_waits_until_it_is_healed() {
     assert_eq!(done.names(), ["work backup 2", "pause 2", "resume 2", "cut 1", "link 1", "start all"]);
     let [work, pause, cut] = [0, 1, 2].map(|at| &done.spans[at]);
     let since = |one: &FaultSpan, other: &FaultSpan| one.planned_ns - other.healed_ns.unwrap();
-    assert!((100_000_000..250_000_000).contains(&since(pause, work)), "{:?}", done.spans);
-    assert!(since(cut, pause) < 150_000_000 && pause.begun_ns >= pause.planned_ns, "{:?}", done.spans);
+    assert!((100_000_000..400_000_000).contains(&since(pause, work)), "{:?}", done.spans);
+    assert!(since(cut, pause) < 300_000_000 && pause.begun_ns >= pause.planned_ns, "{:?}", done.spans);
     let lasted_ns = pause.healing_ns.unwrap() - pause.taken_ns.unwrap();
-    assert!((40_000_000..200_000_000).contains(&lasted_ns), "{lasted_ns}");
+    assert!((40_000_000..400_000_000).contains(&lasted_ns), "{lasted_ns}");
     assert!(done.directed.missed.is_empty() && done.directed.failed.is_none());
     let early = Directing::of(Noted::default(), &faults, Some(2_000), 200);
     let missed = early.directed.missed;
