@@ -539,6 +539,33 @@ fn stops_half_of_the_clients(store: &[&str]) {
 }
 
 #[test]
+fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "redis-sentinel", "--clients", "8", "--for", "8s"];
+    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 3s"];
+    let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
+    let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
+    assert_eq!(found[0]["name"], "link fault between all nodes and client host 2");
+    let run = Run::load(&place.only_run()).unwrap();
+    let all = run.trials[0].phases.iter().find_map(|phase| phase.operations.as_ref()).unwrap();
+    let span = &run.trials[0].faults[0];
+    // A change of a link may lose frames, which TCP sends again after 0.2 s.
+    let slow = span.taken_ns.unwrap() + 500_000_000..span.healing_ns.unwrap();
+    let plain = span.healed_ns.unwrap() + 500_000_000..u64::MAX;
+    for client in 0..8 {
+        let fastest_ms = |during: &std::ops::Range<u64>| {
+            let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
+            let its = its.filter(|op| during.contains(&op.sent_ns) && during.contains(&op.end_ns));
+            its.map(|op| (op.end_ns - op.sent_ns) / 1_000_000).min().unwrap()
+        };
+        // Clients are dealt to the hosts in turn, and each way takes 100 ms.
+        let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
+        assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
+        assert!(fastest_ms(&plain) < 100, "client {client} stays slow");
+    }
+}
+
+#[test]
 fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change() {
     let place = Place::new();
     let plan = place.plan(

@@ -299,7 +299,7 @@ fn faults_that_servers_cannot_have_are_refused() {
 }
 
 #[test]
-fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than_there_are() {
+fn client_hosts_are_refused_without_a_network_for_them_and_faults_of_others_than_there_are() {
     let hosts = |hosts: u32, more: &str| format!("clients = 4\nclient_hosts = {hosts}\n{more}");
     for (store, words) in [
         ("\"toy\"", "client_hosts = 2: toy is on this machine's own network"),
@@ -315,7 +315,10 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
     let words = "phase drive: client_hosts = 5: there are more hosts than clients (4)";
     refuses("", "\"spread\"", &hosts(5, ""), "", words, "use 5 clients or more");
     let cut = |number: u32| format!("fault = \"cut node 2 from client host {number} at 1s\"");
+    let link = |number: u32| format!("fault = \"link all from client host {number} delay=5ms at 1s\"");
     for (keys, words, next) in [
+        (link(1), "delay=5ms at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
+        (hosts(2, &link(3)), "delay=5ms at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
         (cut(1), "client host 1 at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
         (hosts(1, &cut(2)), "client host 2 at 1s: the drive has one client host", "name client host 1, or set"),
         (hosts(2, &cut(3)), "client host 3 at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
@@ -323,6 +326,7 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
         refuses("", "\"spread\"", &keys, "", words, next);
     }
     allows("", "\"spread\"", &hosts(2, &cut(2)), "");
+    allows("", "\"spread\"", &hosts(2, &link(2)), "");
 }
 
 #[test]
