@@ -540,8 +540,12 @@ fn stops_half_of_the_clients(store: &[&str]) {
 
 #[test]
 fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
-    let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--on", "redis-sentinel", "--clients", "8", "--for", "8s"];
+    slows_half_of_the_clients(&Place::new(), "redis-sentinel");
+}
+
+/// Delays the packets between the second of two client hosts and all nodes of a store.
+pub fn slows_half_of_the_clients(place: &Place, store: &str) {
+    let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "8s"];
     let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 3s"];
     let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
     let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
