@@ -219,7 +219,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
-    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 cannot be cut from itself");
+    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 has no link to itself");
+    drive("postgres-replicas", "link all from client host 1 loss=1% at 1s", "the drive has no client hosts");
     drive("postgres", "limit all cpus=1 at 1s", "on the command line --set postgres.cpus=");
     drive("mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");

@@ -137,7 +137,7 @@ impl Servers for Lab {
     }
 
     fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
-        match self.ask(&LabRequest::ClientHosts { count }, ANSWER_BOUND)? {
+        match self.ask(&LabRequest::ClientHosts { count }, WORK_BOUND)? {
             LabReply::Namespaces(paths) => Ok(paths),
             _ => Err(self.garbled()),
         }
