@@ -39,7 +39,7 @@ pub fn fault(span: &FaultSpan) -> String {
     match span.kind {
         FaultKind::Disk => format!("disk {}", disk_fault(span)),
         FaultKind::Cut => cut(fault_name(&span.fault), &span.subject),
-        FaultKind::Link => format!("link fault of {}", span.subject),
+        FaultKind::Link => link(fault_name(&span.fault), &span.subject),
         FaultKind::Reset => format!("reset of connections to {}", span.subject),
         FaultKind::Promote => format!("promotion of {}", span.subject),
         FaultKind::Work => {
@@ -59,17 +59,34 @@ pub fn fault(span: &FaultSpan) -> String {
 
 /// Returns the words of a cut that was planned as `fault`: `cut between node 1, the primary, and node 3`.
 fn cut(fault: &str, subject: &str) -> String {
-    match (fault.split_once(" from "), fault.rsplit(' ').next()) {
-        (Some((_, "clients")), _) => format!("cut from clients of {subject}"),
-        (Some((_, peer)), _) if peer.starts_with("client host ") => format!("cut from {peer} of {subject}"),
-        (Some((_, peer)), _) => {
-            let comma = if subject.contains(", ") { "," } else { "" };
-            format!("cut between {subject}{comma} and {peer}")
-        }
+    match (other_end(fault), fault.rsplit(' ').next()) {
+        (Some(clients), _) if clients.starts_with("client") => format!("cut from {clients} of {subject}"),
+        (Some(node), _) => between("cut", subject, node),
         (None, Some("in")) => format!("cut of traffic to {subject}"),
         (None, Some("out")) => format!("cut of traffic from {subject}"),
         (None, _) => format!("cut of {subject}"),
     }
+}
+
+/// Returns the words of a changed link that was planned as `fault`: `link fault between node 2 and client host 1`.
+fn link(fault: &str, subject: &str) -> String {
+    match other_end(fault) {
+        Some(other) => between("link fault", subject, other),
+        None => format!("link fault of {subject}"),
+    }
+}
+
+/// Returns the other end of a link that was planned as `fault`, if that is not for all hosts: `client host 2`.
+fn other_end(fault: &str) -> Option<&str> {
+    let (_, words) = fault.split_once(" from ")?;
+    // Properties of the link follow.
+    let Some((before, _)) = words.split_once('=') else { return Some(words) };
+    before.rsplit_once(' ').map(|(other, _)| other)
+}
+
+fn between(what: &str, subject: &str, other: &str) -> String {
+    let comma = if subject.contains(", ") { "," } else { "" };
+    format!("{what} between {subject}{comma} and {other}")
 }
 
 /// Words of a disk's fault, without its time: `eio write once`.

@@ -215,21 +215,16 @@ impl OpenStore {
         }
     }
 
-    /// Returns the paths of the network namespaces of `count` client hosts, as
-    /// [`Network::client_hosts`](crate::hosts::Network::client_hosts).
+    /// Returns [`Servers::client_hosts`] of its servers.
     ///
     /// # Errors
-    /// `Usage` if it has no private servers on hosts of their own; otherwise errors of the kernel.
+    /// As there; `Usage` if it is embedded or attached.
     pub fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
-        let network = match &self.location {
-            Location::Cluster { cluster, .. } => cluster.handle().network().cloned(),
-            _ => None,
+        let none = || {
+            StoreError::usage(format!("{} has no servers that Plimsoll starts", self.spec.name))
+                .next("leave `client_hosts` out, or use a store with several nodes: plimsoll list stores")
         };
-        let network = network.ok_or_else(|| {
-            StoreError::usage(format!("{} has no private servers on hosts of their own", self.spec.name))
-                .next("leave `client_hosts` out, or use a private cluster: plimsoll list stores")
-        })?;
-        network.client_hosts(count)
+        self.servers().ok_or_else(none)?.client_hosts(count)
     }
 
     /// Returns true if its servers are those of a lab.

@@ -386,7 +386,7 @@ keys! {
             "Operations in flight of each client, in a pipeline; not with operations of several steps", swept, option;
         workers: CLIENTS, Is("1"), "Threads of the generator; at most as many as clients", swept, short = 'j';
         client_hosts: Whole(1, CLIENT_HOSTS_MAX as i64), Else("the host of Plimsoll's own requests"),
-            "Hosts that the clients are spread over, in the network of a private cluster; each has as many threads", swept, option_as = "client-hosts", see = "faults.md#client-hosts";
+            "Hosts that the clients are spread over, in the network of a private cluster or a lab; each has as many threads", swept, option_as = "client-hosts", see = "faults.md#client-hosts";
         mix: Mix, Else("the mix of the workload's name, its only operation type, or the scripts' weights; otherwise needed"),
             "Shares of the operation types", swept, option;
         loop: Word("loop", &["closed", "open"]), Else("`\"open\"` with a `rate`, else `\"closed\"`"),

@@ -156,6 +156,29 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
 }
 
 #[test]
+fn a_link_may_be_for_clients_one_host_of_them_or_one_node() {
+    let delay = Duration::from_millis(20);
+    for (from, peers) in [
+        ("", LinkPeers::All),
+        (" from clients", LinkPeers::Clients),
+        (" from client host 2", LinkPeers::ClientHost(1)),
+        (" from node 3", LinkPeers::Node(2)),
+    ] {
+        let one = fault(&format!("link node 1{from}  delay=20ms loss=1% at 1s for 2s"));
+        let link = Link { delay, loss: 0.01, peers, ..Link::default() };
+        assert_eq!((&one.what, one.what.verb()), (&FaultAction::Link(NodeChoice::Number(1), link), "link"));
+        assert_eq!(one.to_string(), format!("link node 1{from} delay=20ms loss=1% at 1s for 2s"));
+        assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    }
+    // A node has one link.
+    let [one, other] = ["link all from client host 1 delay=1ms at 1s for 3s", "cut all from client host 2 at 2s"];
+    assert!(overlap(&[fault(one), fault(other)], Some(20 * S)).is_some());
+    for wrong in ["from delay=1ms", "from client host delay=1ms", "from replica delay=1ms", "delay=1ms from node 2"] {
+        assert!(PlannedFault::parse(&format!("link node 1 {wrong} at 1s")).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn planned_work_is_of_the_primary_unless_it_names_nodes_and_ends_by_itself() {
     let work = |name: &str, on| FaultAction::Work(name.to_owned(), on);
     assert_eq!(fault("work vacuum at 1s").what, work("vacuum", NodeChoice::Primary));

@@ -23,8 +23,7 @@ pub(crate) fn possible(trial: &PlannedTrial, workload: &dyn Workload, kind: &dyn
             }
             (None, Some(hosts)) => match no_network(&trial.store, kind)? {
                 Some(what) => {
-                    let next =
-                        "leave `client_hosts` out, or use a private store with several nodes: plimsoll list stores";
+                    let next = "leave `client_hosts` out, or use a store with several nodes: plimsoll list stores";
                     (format!("client_hosts = {hosts}: {what}"), next.to_owned())
                 }
                 None if is_blocking(workload, kind.spec()) => {
@@ -66,15 +65,10 @@ fn unknown_host(drive: &Drive) -> Option<(String, String)> {
 /// Returns the reason that the servers of a store are on no network that client hosts can be added to.
 fn no_network(store: &StoreUse, kind: &dyn StoreKind) -> Result<Option<String>, TrialError> {
     let label = &store.label;
-    Ok(match store.lab() {
-        Some(_) => Some(format!("{label} has one load host, where all clients are")),
-        None if !store.is_private() => {
-            Some(format!("{label} is attached, and clients reach it from this machine only"))
-        }
-        None => {
-            let recipe = if store.server.is_some() { None } else { kind.recipe(&store.params)? };
-            let has_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
-            (!has_hosts).then(|| format!("{label} is on this machine's own network"))
-        }
-    })
+    if !store.is_ours() {
+        return Ok(Some(format!("{label} is attached, and clients reach it from this machine only")));
+    }
+    let recipe = if store.server.is_some() { None } else { kind.recipe(&store.params)? };
+    let has_hosts = recipe.is_some_and(|recipe| recipe.spec().hosts > 0);
+    Ok((!has_hosts).then(|| format!("{label} is on this machine's own network")))
 }

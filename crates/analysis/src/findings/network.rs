@@ -73,8 +73,10 @@ fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f
         inside.count() * 2 > phase.slices.len()
     };
     if let Some(span) = facts.trial.faults.iter().filter(is_its).find(is_long) {
-        let rate = fault_name(&span.fault).split(' ').find_map(|word| bits(word.strip_prefix("rate=")?));
-        return rate.map(|rate| rate as f64);
+        let fault = fault_name(&span.fault);
+        let rate = fault.split(' ').find_map(|word| bits(word.strip_prefix("rate=")?));
+        // A link for some hosts does not limit all frames.
+        return rate.filter(|_| !fault.contains(" from ")).map(|rate| rate as f64);
     }
     let name = format!("link of {node}");
     let link = facts.trial.header.settings.iter().find(|setting| setting.name == name)?;

@@ -383,7 +383,7 @@ fn a_hang_without_a_failure_is_not_said_to_be_unnoticed() {
 }
 
 #[test]
-fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
+fn planned_work_and_links_of_one_direction_or_some_hosts_have_names_of_their_own() {
     for (kind, subject, words, name) in [
         (FaultKind::Work, "node 1, the primary", "work vacuum primary at 3s", "work vacuum of node 1, the primary"),
         (FaultKind::Hang, "node 2", "hang node 2 at 3s", "hang of node 2"),
@@ -404,6 +404,20 @@ fn planned_work_and_cuts_in_one_direction_have_names_of_their_own() {
             "node 1, the primary",
             "cut primary from node 3 at 3s",
             "cut between node 1, the primary, and node 3",
+        ),
+        (FaultKind::Cut, "node 2", "link node 2 from clients loss=100% at 3s", "cut from clients of node 2"),
+        (FaultKind::Link, "node 2", "link node 2 delay=5ms at 3s for 1s", "link fault of node 2"),
+        (
+            FaultKind::Link,
+            "all nodes",
+            "link all from client host 2 delay=5ms loss=1% at 3s",
+            "link fault between all nodes and client host 2",
+        ),
+        (
+            FaultKind::Link,
+            "node 1, the primary",
+            "link primary from node 3 rate=5Mbit at 3s for 1s",
+            "link fault between node 1, the primary, and node 3",
         ),
         (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 3s for 1s", "wrong clock of node 2"),
         (FaultKind::Storm, "all nodes", "storm all connections=50 at 3s for 1s", "connection storm on all nodes"),

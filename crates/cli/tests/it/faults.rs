@@ -219,7 +219,8 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
-    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 cannot be cut from itself");
+    drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 has no link to itself");
+    drive("postgres-replicas", "link all from client host 1 loss=1% at 1s", "the drive has no client hosts");
     drive("postgres", "limit all cpus=1 at 1s", "on the command line --set postgres.cpus=");
     drive("mariadb-replicas", "limit all cpus=1 at 1s", "on the command line --set mariadb.cpus=");
     drive("postgres", "kill all at 5s", "it ends after 5.00 s, before the time of its fault: kill all at 5s");
@@ -536,6 +537,37 @@ fn stops_half_of_the_clients(store: &[&str]) {
     let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
     // A link that changes loses the frames on their way, which may stop the other clients for 0.2 s.
     assert!((4..=8).contains(&number("clients")) && number("of") == 8, "{found:?}");
+}
+
+#[test]
+fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
+    slows_half_of_the_clients(&Place::new(), "redis-sentinel");
+}
+
+/// Delays the packets between the second of two client hosts and all nodes of a store.
+pub fn slows_half_of_the_clients(place: &Place, store: &str) {
+    let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "8s"];
+    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 3s"];
+    let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
+    let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
+    assert_eq!(found[0]["name"], "link fault between all nodes and client host 2");
+    let run = Run::load(&place.only_run()).unwrap();
+    let all = run.trials[0].phases.iter().find_map(|phase| phase.operations.as_ref()).unwrap();
+    let span = &run.trials[0].faults[0];
+    // A change of a link may lose frames, which TCP sends again after 0.2 s.
+    let slow = span.taken_ns.unwrap() + 500_000_000..span.healing_ns.unwrap();
+    let plain = span.healed_ns.unwrap() + 500_000_000..u64::MAX;
+    for client in 0..8 {
+        let fastest_ms = |during: &std::ops::Range<u64>| {
+            let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
+            let its = its.filter(|op| during.contains(&op.sent_ns) && during.contains(&op.end_ns));
+            its.map(|op| (op.end_ns - op.sent_ns) / 1_000_000).min().unwrap()
+        };
+        // Clients are dealt to the hosts in turn, and each way takes 100 ms.
+        let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
+        assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
+        assert!(fastest_ms(&plain) < 100, "client {client} stays slow");
+    }
 }
 
 #[test]

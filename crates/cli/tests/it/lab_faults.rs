@@ -7,6 +7,7 @@ use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
 
 use crate::bench::{Guarded, Place, wait_for};
+use crate::faults::slows_half_of_the_clients;
 use crate::lab::Lab;
 
 /// Longest time until a fault is recorded, or healed.
@@ -105,6 +106,24 @@ fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
         let drive = ["drive", "kv", "--set", "records=50", "--on", "lab:postgres-replicas", "--ops", "20", "-q"];
         wait_for("the lab to be driven", SEEN, || place.run(&drive).code == Some(0));
     }
+    lab.down();
+}
+
+#[test]
+fn clients_of_a_lab_are_spread_over_client_hosts_of_which_one_has_a_slow_link() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-sentinel", &[]);
+    let links = || each(&lab, ["link"]);
+    let before = links();
+    slows_half_of_the_clients(&place, "lab:redis-sentinel");
+    assert_eq!(links(), before);
+    // The hosts are there for the next run, too, and a cut that a killed run has made is healed.
+    let cut = ["--client-hosts", "3", "--fault", "cut all from client host 3 at 300ms", "--for", "60s", "-q"];
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-sentinel", "--clients", "6"];
+    let mut run = place.started(&[&drive[..], &cut].concat(), 1);
+    wait_for("the cut", SEEN, || links() != before);
+    run.kill();
+    wait_for("the lab to be whole", SEEN, || links() == before);
     lab.down();
 }
 

@@ -266,6 +266,16 @@ pub trait Servers: Send + Sync {
         Ok(None)
     }
 
+    /// Returns the paths of the network namespaces of the first `count` client hosts, in the network of the nodes' hosts.
+    /// Makes those that do not exist yet; all live as long as the servers.
+    ///
+    /// # Errors
+    /// `Usage` if the nodes have no hosts of their own; otherwise an error of the kernel.
+    fn client_hosts(&self, _count: u32) -> Result<Vec<PathBuf>, StoreError> {
+        Err(StoreError::usage("these servers have no network that client hosts can be added to")
+            .next("leave `client_hosts` out, or use a store with several nodes: plimsoll list stores"))
+    }
+
     /// Sets the link between the hosts of nodes and all others. Returns the former links, by the nodes' numbers.
     ///
     /// # Errors

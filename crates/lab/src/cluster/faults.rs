@@ -60,7 +60,7 @@ impl Running {
             return Ok(());
         }
         let what = format!("node {} and node {} are on one host, with no link between them", number + 1, other + 1);
-        Err(StoreError::usage(what).next("name two nodes on different hosts: cut node 1 from node 2"))
+        Err(StoreError::usage(what).next("name two nodes on different hosts"))
     }
 
     pub(super) fn change_limit_of(&self, number: usize, change: &LimitChange) -> Result<(), StoreError> {

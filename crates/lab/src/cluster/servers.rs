@@ -193,6 +193,16 @@ impl Servers for Running {
         Ok(self.find(number)?.host.map(|host| host.namespace()))
     }
 
+    fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
+        let none = || {
+            let name = self.spec.name;
+            let what = format!("{name} is on this machine's own network, which client hosts cannot be added to");
+            StoreError::usage(what)
+                .next("leave `client_hosts` out, or use a store with several nodes: plimsoll list stores")
+        };
+        self.network.as_ref().ok_or_else(none)?.client_hosts(count)
+    }
+
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         self.peers_must_differ(nodes, &link)?;
         let before = |number| Ok((number, self.own_host(number)?.link()));

@@ -182,14 +182,18 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
             return;
         }
         let (link, peer) = *link.lock().unwrap_or_else(PoisonError::into_inner);
-        for (way, from, _, own) in &mut ways {
+        for (way, from, to, own) in &mut ways {
             let link = if [LinkWays::Both, *own].contains(&link.ways) { link } else { Link::default() };
             for _ in 0..BATCH {
                 match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => {
                         let frame = &buffer[..length];
-                        let link = if passes(frame, &link, peer) { Link::default() } else { link };
-                        way.take(frame, &link, Instant::now(), &mut chance);
+                        if passes(frame, &link, peer) {
+                            // Frames that the link delays hold up no others. A full queue drops frames.
+                            let _ = rustix::net::send(&**to, frame, SendFlags::empty());
+                        } else {
+                            way.take(frame, &link, Instant::now(), &mut chance);
+                        }
                     }
                     Err(rustix::io::Errno::AGAIN) => break,
                     // An interface that is down for a moment returns this once.

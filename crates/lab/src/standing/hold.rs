@@ -234,7 +234,7 @@ impl Holder {
             LabRequest::Rejoin => self.cluster.has_stale().then(|| of("rejoin", Nodes::All)),
             LabRequest::Act { .. } | LabRequest::Run { .. } | LabRequest::Down | LabRequest::Lease => None,
             LabRequest::Status | LabRequest::InProgress | LabRequest::Nodes => None,
-            LabRequest::Primary | LabRequest::Replica => None,
+            LabRequest::Primary | LabRequest::Replica | LabRequest::ClientHosts { .. } => None,
         }
     }
 
@@ -254,6 +254,7 @@ impl Holder {
                 let launch = Launch::new("a program", program.clone(), arguments);
                 self.cluster.run(*node, &launch, Duration::from_millis(*bound_ms)).map(|()| LabReply::Done)
             }
+            LabRequest::ClientHosts { count } => self.cluster.client_hosts(*count).map(LabReply::Namespaces),
             LabRequest::Link { nodes, link } => self.cluster.servers().set_link(*nodes, *link).map(LabReply::Links),
             LabRequest::Limit { nodes, change, .. } => {
                 self.cluster.servers().change_limit(*nodes, change).map(LabReply::Limits)

@@ -34,6 +34,8 @@ pub(super) enum LabRequest {
     RestartWith { nodes: Nodes, program: PathBuf },
     /// Runs a program to its end in the directories of a stopped node.
     Run { node: usize, program: PathBuf, arguments: Vec<String>, bound_ms: u64 },
+    /// Returns the network namespaces of the first client hosts.
+    ClientHosts { count: u32 },
     /// Sets the link between a node's host, or each, and all others.
     Link { nodes: Nodes, link: Link },
     /// Changes a limit of a node, or of each. `given` is the change as the user wrote it.
@@ -101,6 +103,8 @@ pub(super) enum LabReply {
     Done,
     Added(usize),
     Chosen(Nodes),
+    /// Paths of network namespaces.
+    Namespaces(Vec<PathBuf>),
     /// Former links, by node.
     Links(Vec<(usize, Link)>),
     /// Changes back to former limits, by node.

@@ -136,6 +136,13 @@ impl Servers for Lab {
         node.map(|node| node.namespace).ok_or_else(none)
     }
 
+    fn client_hosts(&self, count: u32) -> Result<Vec<PathBuf>, StoreError> {
+        match self.ask(&LabRequest::ClientHosts { count }, WORK_BOUND)? {
+            LabReply::Namespaces(paths) => Ok(paths),
+            _ => Err(self.garbled()),
+        }
+    }
+
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
         match self.ask(&LabRequest::Link { nodes, link }, WORK_BOUND)? {
             LabReply::Links(before) => Ok(before),

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's exception for tests does not cover their own functions")]
 
+mod client_hosts;
 mod cluster;
 mod death;
 mod hosts;

@@ -11,6 +11,7 @@ use plimsoll_core::{
 use plimsoll_lab::standing::{self, Lab, LabDescription, LabDirectory, NodeState, Restart};
 
 use plimsoll_lab::Supervisor;
+use plimsoll_lab::hosts::client_host;
 
 use crate::cluster::{COUNTS, start_on};
 use crate::{IdleStore, base, wait_for};
@@ -95,6 +96,21 @@ fn a_command_that_removes_data_is_advised_for_an_attached_server_and_not_for_a_l
         (format!("{note}; if that run has ended, {command}"), Some(command.to_owned()))
     );
     assert_eq!(told(Target::Lab { labs: base.path().join("labs"), name: "own".to_owned() }), (note.to_owned(), None));
+}
+
+#[test]
+fn a_lab_makes_its_client_hosts_once() {
+    let base = base();
+    let _held = LabThread::new(base.path(), "hosts", Restart::OnFailure, COUNTS);
+    let lab = || Lab::open(&base.path().join("labs"), "hosts").unwrap();
+    let two = lab().client_hosts(2).unwrap();
+    assert_eq!((lab().client_hosts(1).unwrap(), two.len()), (two[..1].to_vec(), 2));
+    for (number, namespace) in two.iter().enumerate() {
+        let _guard = standing::enter(namespace).unwrap();
+        // Of all addresses, a host can bind its own.
+        std::net::UdpSocket::bind((client_host(number), 0)).unwrap();
+        assert!(std::net::UdpSocket::bind((client_host(number + 1), 0)).is_err());
+    }
 }
 
 fn until(what: &str, is_so: impl FnMut() -> bool) {

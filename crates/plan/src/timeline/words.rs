@@ -64,7 +64,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         ("restart", rest) => return restart(on, rest),
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
-        ("cut", ["from", peers @ ..]) => return cut_from(on, peers),
+        ("cut", ["from", words @ ..]) => return cut_from(on, words),
         ("cut", [word, ..]) => {
             return Err((format!("`{}` has no meaning in `cut`", short(word)), Some(CUTS.to_owned())));
         }
@@ -80,7 +80,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         "replace" => FaultAction::Replace(on),
         "reset" => FaultAction::Reset(on),
         "cut" => FaultAction::Link(on, Link::CUT),
-        "link" => FaultAction::Link(on, link(rest)?),
+        "link" => FaultAction::Link(on, link(on, rest)?),
         "clock" => FaultAction::Clock(on, parse_clock(rest)?),
         "storm" => FaultAction::Storm(on, disturbance::storm(rest)?),
         "neighbour" => FaultAction::Neighbour(on, disturbance::neighbour(rest)?),
@@ -96,28 +96,42 @@ const CUTS: &str = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for on
                     \"cut node 2 from clients at 10s\", \"cut node 2 from client host 1 at 10s\" or \
                     \"cut node 2 from node 3 at 10s\"";
 
-/// Parses the other end of a cut: `clients`, `client host 1`, or `node 3`.
-fn cut_from(on: NodeChoice, peers: &[&str]) -> Result<FaultAction, Mistake> {
-    let peers = match peers {
-        ["clients"] => LinkPeers::Clients,
-        ["client", "host", number] => match number.parse::<usize>() {
-            Ok(number) if number > 0 => LinkPeers::ClientHost(number - 1),
-            _ => return Err((format!("`{}` is no number of a client host", short(number)), Some(CUTS.to_owned()))),
+/// Advice on the words of links.
+const LINKS: &str = "write \"link node 2 delay=20ms at 10s\", \"link node 2 from clients delay=20ms at 10s\", \
+                     \"link node 2 from client host 1 delay=20ms at 10s\" or \
+                     \"link node 2 from node 3 delay=20ms at 10s\"";
+
+/// Parses the other end of a cut.
+fn cut_from(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
+    let (peers, rest) = other_end("cut", on, words)?;
+    match rest {
+        [] => Ok(FaultAction::Link(on, Link { peers, ..Link::CUT })),
+        [word, ..] => Err((format!("`{}` has no meaning in `cut`", short(word)), Some(CUTS.to_owned()))),
+    }
+}
+
+/// Splits the other end of the link of `on` from the words behind it: `clients`, `client host 1`, or `node 3`.
+fn other_end<'w>(verb: &str, on: NodeChoice, words: &'w [&'w str]) -> Result<(LinkPeers, &'w [&'w str]), Mistake> {
+    let wrong = |what: String| (what, Some((if verb == "cut" { CUTS } else { LINKS }).to_owned()));
+    match words {
+        ["clients", rest @ ..] => Ok((LinkPeers::Clients, rest)),
+        ["client", "host", number, rest @ ..] => match number.parse::<usize>() {
+            Ok(number) if number > 0 => Ok((LinkPeers::ClientHost(number - 1), rest)),
+            _ => Err(wrong(format!("`{}` is no number of a client host", short(number)))),
         },
-        ["node", number] => match number.parse::<u32>() {
+        ["node", number, rest @ ..] => match number.parse::<u32>() {
             Ok(number) if on == NodeChoice::Number(number) => {
-                let help = Some("name two nodes: cut node 1 from node 2".to_owned());
-                return Err((format!("node {number} cannot be cut from itself"), help));
+                let help = Some(format!("name two nodes: {verb} node 1 from node 2"));
+                Err((format!("node {number} has no link to itself"), help))
             }
-            Ok(number) if number > 0 => LinkPeers::Node(number as usize - 1),
-            _ => return Err((format!("`{}` is no number of a node", short(number)), Some(CUTS.to_owned()))),
+            Ok(number) if number > 0 => Ok((LinkPeers::Node(number as usize - 1), rest)),
+            _ => Err(wrong(format!("`{}` is no number of a node", short(number)))),
         },
         other => {
             let given = [&["from"], other].concat().join(" ");
-            return Err((format!("`{}` names neither clients nor a node", short(&given)), Some(CUTS.to_owned())));
+            Err(wrong(format!("`{}` names neither clients nor a node", short(&given))))
         }
-    };
-    Ok(FaultAction::Link(on, Link { peers, ..Link::CUT }))
+    }
 }
 
 /// Parses the words of a restart behind its nodes: `rolling`, `with /opt/newer/bin/server`, both or none.
@@ -237,13 +251,21 @@ pub(super) fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
     Ok(FaultTime { ns: ns.round() as u64, percent: 0.0 })
 }
 
-/// Parses the link of a fault, `delay=20ms loss=1%`.
-fn link(words: &[&str]) -> Result<Link, Mistake> {
-    let pairs = words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<Vec<_>>();
-    if pairs.is_empty() {
-        return Err(("the link is missing".to_owned(), Some("write \"link node 2 delay=20ms at 10s\"".to_owned())));
+/// Parses the link of a fault, `delay=20ms loss=1%` or `from client host 1 delay=20ms`.
+fn link(on: NodeChoice, words: &[&str]) -> Result<Link, Mistake> {
+    let (peers, words) = match words {
+        ["from", words @ ..] => other_end("link", on, words)?,
+        words => (LinkPeers::All, words),
+    };
+    let mistake = |what: &str| (what.to_owned(), Some(LINKS.to_owned()));
+    if words.is_empty() {
+        return Err(mistake("the link is missing"));
     }
-    let link = parse_link(&pairs)?;
+    if words.contains(&"from") {
+        return Err(mistake("`from` stands behind a property of the link, and belongs before it"));
+    }
+    let pairs = words.iter().map(|word| word.split_once('=').unwrap_or((word, ""))).collect::<Vec<_>>();
+    let link = Link { peers, ..parse_link(&pairs)? };
     link.check().map_err(|error| (error.what, error.next))?;
     Ok(link)
 }

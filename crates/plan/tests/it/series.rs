@@ -235,6 +235,10 @@ fn clients_are_spread_over_hosts_with_as_many_workers_on_each() {
     };
     let found = drives(&format!("{DRIVE}clients = 8\nworkers = 4\nclient_hosts = [2, 3]"));
     assert!(found.iter().map(|drive| (drive.client_hosts, drive.workers)).eq([(Some(2), 4), (Some(3), 6)]));
+    let fault = "link all from client host 3 delay=20ms at 1s for 2s";
+    let slow = format!("{HEAD}{DRIVE}clients = 8\nclient_hosts = 3\nfault = \"{fault}\"");
+    let outline = plan(&slow).outline(&|_| None).join("\n");
+    assert!(outline.contains(&format!(", {fault}")), "{outline}");
     // A worker without a client has nothing to do.
     assert_eq!(drives(&format!("{DRIVE}clients = 2\nclient_hosts = 3"))[0].workers, 2);
     let scenario =

@@ -73,9 +73,12 @@ fn catalogue() -> Catalogue {
     let wire = SessionSpec::new(SessionShape::Wire, 1 << 10);
     let blocking = SessionSpec { shape: SessionShape::Blocking, ..wire };
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
-    let (name, store) = ("mine".to_owned(), "spread".to_owned());
+    let lab = |name: &str, store: &str, nodes: Vec<u32>| {
+        let (name, store) = (name.to_owned(), store.to_owned());
+        LabEntry { name, process: 1, store, params: Params::default(), nodes }
+    };
     Catalogue {
-        labs: vec![LabEntry { name, process: 1, store, params: Params::default(), nodes: vec![1, 2, 3] }],
+        labs: vec![lab("mine", "spread", vec![1, 2, 3]), lab("single", "single", vec![1])],
         stores: vec![
             kind(spec("toy"), 0),
             kind(StoreSpec { params: &WITH_DISK, ..spec("disky") }, 0),
@@ -299,23 +302,28 @@ fn faults_that_servers_cannot_have_are_refused() {
 }
 
 #[test]
-fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than_there_are() {
+fn client_hosts_are_refused_without_a_network_for_them_and_faults_of_others_than_there_are() {
     let hosts = |hosts: u32, more: &str| format!("clients = 4\nclient_hosts = {hosts}\n{more}");
     for (store, words) in [
         ("\"toy\"", "client_hosts = 2: toy is on this machine's own network"),
         ("\"cluster\"", "client_hosts = 2: cluster is on this machine's own network"),
         (ATTACHED, " is attached, and clients reach it from this machine only"),
-        ("\"lab:mine\"", " has one load host, where all clients are"),
+        ("\"lab:single\"", "client_hosts = 2: single is on this machine's own network"),
     ] {
         refuses("", store, &hosts(2, ""), "", words, "leave `client_hosts` out");
     }
-    allows("", "\"spread\"", &hosts(4, ""), "");
+    for store in ["\"spread\"", "\"lab:mine\""] {
+        allows("", store, &hosts(4, ""), "");
+    }
     let words = "client_hosts = 2: sessions of spread-blocking block, and connect where they are made";
     refuses("", "\"spread-blocking\"", &hosts(2, ""), "", words, "leave `client_hosts` out");
     let words = "phase drive: client_hosts = 5: there are more hosts than clients (4)";
     refuses("", "\"spread\"", &hosts(5, ""), "", words, "use 5 clients or more");
     let cut = |number: u32| format!("fault = \"cut node 2 from client host {number} at 1s\"");
+    let link = |number: u32| format!("fault = \"link all from client host {number} delay=5ms at 1s\"");
     for (keys, words, next) in [
+        (link(1), "delay=5ms at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
+        (hosts(2, &link(3)), "delay=5ms at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
         (cut(1), "client host 1 at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
         (hosts(1, &cut(2)), "client host 2 at 1s: the drive has one client host", "name client host 1, or set"),
         (hosts(2, &cut(3)), "client host 3 at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
@@ -323,6 +331,9 @@ fn client_hosts_are_refused_without_a_network_for_them_and_cuts_from_others_than
         refuses("", "\"spread\"", &keys, "", words, next);
     }
     allows("", "\"spread\"", &hosts(2, &cut(2)), "");
+    for store in ["\"spread\"", "\"lab:mine\""] {
+        allows("", store, &hosts(2, &link(2)), "");
+    }
 }
 
 #[test]

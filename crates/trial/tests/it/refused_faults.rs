@@ -166,10 +166,13 @@ fn a_hang_needs_a_node_of_which_a_process_can_hang() {
 }
 
 #[test]
-fn both_ends_of_a_cut_have_to_be_nodes() {
-    for fault in
-        ["cut node 9 at 1s for 1s", "cut node 1 from node 9 at 1s for 1s", "link node 9 delay=1ms at 1s for 1s"]
-    {
+fn both_ends_of_a_link_have_to_be_nodes() {
+    for fault in [
+        "cut node 9 at 1s for 1s",
+        "cut node 1 from node 9 at 1s for 1s",
+        "link node 9 delay=1ms at 1s for 1s",
+        "link node 1 from node 9 delay=1ms at 1s for 1s",
+    ] {
         refuses("networked", &[fault], "networked has no node 9", "the number of a node: 1 to 3");
     }
 }
