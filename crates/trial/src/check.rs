@@ -11,7 +11,7 @@ use plimsoll_core::{
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
 use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads, UnknownWrites,
+    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads,
 };
 use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
@@ -20,6 +20,7 @@ use crate::drive::{Driven, Listener};
 use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::sink::Told;
+use crate::tick_spans::TickSpans;
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
@@ -172,12 +173,7 @@ pub(crate) fn verdict(
     ledger.drain();
     let found = found(ledger);
     let verdict = ledger.verdict(&found);
-    let unknown_writes = ledger.unknown_writes(&found).into_iter().map(|one| UnknownWrites {
-        at_ns: one.at_ns,
-        written: one.written,
-        not_written: one.not_written,
-        not_known: one.not_known,
-    });
+    let spans = TickSpans::of(trial.context.sinks.fold().trial().map(|(trial, ..)| trial));
     Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
@@ -189,7 +185,7 @@ pub(crate) fn verdict(
         lost: verdict.lost,
         read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
-        unknown_writes: unknown_writes.collect(),
+        unknown_writes: spans.unknown_writes(&ledger.unknown_writes(&found)),
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,
         complete: verdict.gap.is_none() && verdict.unread == 0,
