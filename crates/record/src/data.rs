@@ -234,10 +234,10 @@ pub struct AnswerCheck {
     pub stale: Vec<StaleReads>,
 }
 
-/// Stale records in the answers of a server that came within one tick.
+/// Stale records in the answers of a server that came within one span, as [`UnknownWrites`] have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StaleReads {
-    /// Start of the tick on the run's clock.
+    /// Start of the span on the run's clock.
     pub at_ns: u64,
     /// Name of the server; empty if operations went to one, or too many to tell them apart.
     pub server: String,

@@ -10,9 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads,
-};
+use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
 use crate::copies;
@@ -321,18 +319,14 @@ impl TrialRun<'_, '_> {
             );
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
+        let spans = TickSpans::of(sinks.fold().trial().map(|(trial, ..)| trial));
         for verdict in ledger.answers() {
             let names = self.servers.get(&u32::from(verdict.phase));
             let name = |server: u32| {
                 let is_known = |names: &&Vec<String>| names.len() <= usize::from(SERVERS_MAX);
                 names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
             };
-            let stale = ledger.stale_reads(verdict.phase, verdict.kind).into_iter().map(|one| StaleReads {
-                at_ns: one.at_ns,
-                server: name(one.server),
-                records: one.records,
-            });
-            let stale = stale.collect();
+            let stale = spans.stale_reads(&ledger.stale_reads(verdict.phase, verdict.kind), name);
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),

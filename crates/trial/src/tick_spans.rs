@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::TICK_NS;
-use plimsoll_record::data::{Trial, UnknownWrites};
+use plimsoll_record::data::{StaleReads, Trial, UnknownWrites};
 
 /// A span has at most one tick for so many since the last beginning or end of a fault.
 const FINENESS: u64 = 64;
@@ -46,6 +46,20 @@ impl TickSpans {
             sum.not_known += one.not_known;
         }
         spans.into_values().collect()
+    }
+
+    /// Returns the stale records by span and server. `name` returns the name of the server with a number.
+    pub fn stale_reads(
+        &self,
+        by_tick: &[plimsoll_verify::StaleReads],
+        name: impl Fn(u32) -> String,
+    ) -> Vec<StaleReads> {
+        let mut spans: BTreeMap<(u64, u32), u64> = BTreeMap::new();
+        for one in by_tick {
+            *spans.entry((self.start_ns(one.at_ns), one.server)).or_default() += one.records;
+        }
+        let read = |((at_ns, server), records)| StaleReads { at_ns, server: name(server), records };
+        spans.into_iter().map(read).collect()
     }
 }
 
@@ -103,7 +117,7 @@ mod tests {
 
     #[test]
     fn fates_of_ten_minutes_are_few_entries_with_all_writes() {
-        let one = |tick| plimsoll_verify::UnknownWrites {
+        let one = |tick: u64| plimsoll_verify::UnknownWrites {
             at_ns: tick * TICK_NS,
             written: 1,
             not_written: 2,
@@ -116,5 +130,20 @@ mod tests {
         let sums = [sum(|one| one.written), sum(|one| one.not_written), sum(|one| one.not_known)];
         assert_eq!(sums, [TEN_MINUTES, 2 * TEN_MINUTES, TEN_MINUTES / 2]);
         assert!(found.is_sorted_by_key(|one| one.at_ns) && found[0].at_ns == 1_000 * TICK_NS);
+    }
+
+    #[test]
+    fn stale_records_of_ten_minutes_are_few_entries_for_each_server() {
+        let one =
+            |tick: u64| plimsoll_verify::StaleReads { at_ns: tick * TICK_NS, server: (tick % 2) as u32, records: 3 };
+        let by_tick: Vec<_> = (1_000..1_000 + TEN_MINUTES).map(one).collect();
+        let found = TickSpans::of(Some(&trial())).stale_reads(&by_tick, |server| format!("node {}", server + 1));
+        assert!(found.len() < 2_000, "{}", found.len());
+        for server in ["node 1", "node 2"] {
+            let its = found.iter().filter(|one| one.server == server);
+            assert_eq!(its.map(|one| one.records).sum::<u64>(), 3 * TEN_MINUTES / 2, "{server}");
+        }
+        let first = StaleReads { at_ns: 1_000 * TICK_NS, server: "node 1".to_owned(), records: 3 };
+        assert_eq!(found[0], first);
     }
 }
