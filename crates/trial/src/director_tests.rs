@@ -322,8 +322,23 @@ fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
     let span = &done.spans[0];
     assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
     assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
+    assert_eq!(done.directed.missing, None);
     let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 1_000);
     assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
+}
+
+#[test]
+fn a_node_in_whose_place_none_comes_up_is_named_by_the_error_and_known_to_be_missing() {
+    let servers = Noted { loses_replaced: true, ..Noted::default() };
+    let done = Directing::of(servers, &["replace node 3 at 20ms"], None, 1_000);
+    let error = done.directed.failed.unwrap();
+    let what =
+        "replace node 3 at 20ms: node 3 was removed, and no node came up in its place: it accepts no connections";
+    assert_eq!((error.what.as_str(), done.directed.missing), (what, Some(2)));
+    let next = "read its log, /tmp/log; then start the run again, which begins with a whole cluster";
+    assert_eq!(error.next.as_deref(), Some(next));
+    assert!(done.spans[0].error.as_ref().unwrap().starts_with("node 3 was removed"), "{:?}", done.spans[0]);
+    assert_eq!(done.spans[0].healed_ns, None);
 }
 
 #[test]
