@@ -41,6 +41,7 @@ mod lab_acts;
 mod lab_faults;
 mod lab_join;
 mod lab_keys;
+mod lab_limits;
 mod lab_progress;
 mod lab_refusals;
 mod lab_reload;
