@@ -18,6 +18,7 @@ mod completion;
 mod connections;
 mod coupons;
 mod csv_values;
+mod cuts;
 mod damage;
 mod described;
 mod disk_fault;
