@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_core::TICK_NS;
 use plimsoll_record::data::{StaleReads, Trial, UnknownWrites};
 
-/// A span has at most one tick for so many since the last beginning or end of a fault.
+/// Least ratio of the time since the last beginning or end of a fault to the length of a span.
 const FINENESS: u64 = 64;
 
 /// Spans of the ticks of a trial.
