@@ -22,20 +22,16 @@ const ONE_CORE: RangeInclusive<f64> = 93.0..=104.0;
 pub struct Resource {
     /// Name in a sentence: `the server's CPU`.
     pub name: String,
-    /// Unit of the values.
+    /// Unit of values.
     pub unit: String,
     /// Capacity in `unit`; `None` if it is not known.
     pub capacity: Option<f64>,
-    /// True if the values are shares of time in which a task had to wait for the resource.
+    /// True if values are shares of time in which a task had to wait for the resource.
     pub waiting: bool,
-    /// Values of a load step, one for each sample.
-    pub values: Vec<f64>,
-    /// Waiting times of the slowest 1 % (or the slowest) of the same second, if known: one for each value.
-    pub waits_s: Vec<Option<f64>>,
 }
 
 impl Resource {
-    /// Describes the use, `used` in the unit of the values: a wait, or a capacity that is used up. Returns `None` for any
+    /// Describes the use, `used` in its unit: a wait, or a capacity that is used up. Returns `None` for any
     /// other use.
     pub fn words(&self, used: f64) -> Option<String> {
         let (name, share) = (&self.name, used / self.capacity?);
@@ -65,7 +61,7 @@ pub fn processors(series: &[Series]) -> f64 {
     each.count().max(1) as f64
 }
 
-/// Returns the resource of a series without its values; `None` if the series says nothing about a store.
+/// Returns the resource of a series; `None` if the series says nothing about a store.
 pub fn named(series: &Series, cores: f64) -> Option<Resource> {
     let subject = series.subject.as_str();
     let name = series.spoken();
@@ -107,7 +103,7 @@ pub fn named(series: &Series, cores: f64) -> Option<Resource> {
         _ => (format!("{subject}: {name}"), None),
     };
     let waiting = series.source == "pressure";
-    Some(Resource { name, unit: series.unit.clone(), capacity, waiting, ..Resource::default() })
+    Some(Resource { name, unit: series.unit.clone(), capacity, waiting })
 }
 
 /// Returns the name of a series for a sentence about a store that waits: the hypervisor's share and the generator's

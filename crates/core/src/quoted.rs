@@ -1,5 +1,8 @@
 //! Texts in quotes among the words of a fault, such as commands with blanks.
 
+/// Mistake of a quote in the middle of a text in quotes.
+const NO_BLANK: &str = "a blank has to follow its quotes, and a quote inside them is written \\\"";
+
 /// Returns `text` in double quotes, with a backslash before each quote and each backslash in it.
 pub fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
@@ -18,7 +21,7 @@ pub fn unquote(words: &str) -> Result<(String, &str), &'static str> {
         if c == quote {
             let rest = &words[at + c.len_utf8()..];
             let is_end = rest.is_empty() || rest.starts_with(char::is_whitespace);
-            return if is_end { Ok((text, rest)) } else { Err("a blank has to follow its quotes") };
+            return if is_end { Ok((text, rest)) } else { Err(NO_BLANK) };
         }
         let is_escape = quote == '"' && c == '\\';
         let escaped = chars.next_if(|(_, next)| is_escape && matches!(next, '"' | '\\'));
@@ -38,6 +41,33 @@ pub fn before<'t>(text: &'t str, ends: &[&str]) -> &'t str {
         is_escaped = is_quoted && c == '\\' && !is_escaped;
     }
     text
+}
+
+/// Returns true for a command of a shell with a quote that is not closed. Substitutions, such as `$(…)`, have quotes of
+/// their own: a command with one gives false.
+pub fn has_open_quote(command: &str) -> bool {
+    if ["$(", "${", "$'", "`", "<<"].iter().any(|substitution| command.contains(substitution)) {
+        return false;
+    }
+    let (mut open, mut is_start) = (None, true);
+    let mut chars = command.chars();
+    while let Some(c) = chars.next() {
+        match (open, c) {
+            (None | Some('"'), '\\') => {
+                chars.next();
+            }
+            // A comment.
+            (None, '#') if is_start => {
+                chars.find(|c| *c == '\n');
+                continue;
+            }
+            (None, '"' | '\'') => open = Some(c),
+            (Some(quote), c) if c == quote => open = None,
+            _ => {}
+        }
+        is_start = c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(');
+    }
+    open.is_some()
 }
 
 #[cfg(test)]
@@ -61,9 +91,29 @@ mod tests {
             ("", "it is not in quotes"),
             (r#""ls"#, "its quotes are not closed"),
             (r#""ls\""#, "its quotes are not closed"),
-            (r#""ls"at 1s"#, "a blank has to follow its quotes"),
+            (r#""ls"at 1s"#, NO_BLANK),
+            (r#""/opt/a"b/server" at 1s"#, NO_BLANK),
         ] {
             assert_eq!(unquote(words), Err(mistake), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_quote_of_a_command_is_closed_as_the_shell_reads_it() {
+        for command in [
+            "",
+            r#"echo 'it'"'"'s'"#,
+            r#"/opt/a\"b/server --name 'x"y'"#,
+            "echo \"it's\" # that's all",
+            "true;# it's\n# that's all",
+            r#"echo "$(echo 'it"s')""#,
+            "cat <<END\nit's\nEND",
+        ] {
+            assert!(!has_open_quote(command), "{command}");
+        }
+        for command in [r#"/opt/a"b/server"#, "echo it's", r#"echo "a\""#, r"echo 'a\''", "echo a# it's", "true # x\n'"]
+        {
+            assert!(has_open_quote(command), "{command}");
         }
     }
 
@@ -88,6 +138,7 @@ mod tests {
         fn any_text_has_a_beginning_and_quotes_or_a_mistake(text in "[\\PC\"'\\\\ a]{0,40}") {
             prop_assert!(text.starts_with(before(&text, &["a", " "])));
             let _ = unquote(&text);
+            let _ = has_open_quote(&text);
         }
     }
 }

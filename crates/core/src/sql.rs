@@ -109,6 +109,26 @@ pub fn changes_names(text: &str) -> bool {
     first("create use") || first("set") && sets_names()
 }
 
+/// Returns true for a statement that drops the prepared statements of its session: DISCARD ALL and DEALLOCATE ALL.
+pub fn drops_statements(text: &str) -> bool {
+    resets_session(text) || is_words(text, "deallocate all") || is_words(text, "deallocate prepare all")
+}
+
+/// Returns true for a statement that resets a session, with its settings: DISCARD ALL.
+pub fn resets_session(text: &str) -> bool {
+    is_words(text, "discard all")
+}
+
+/// Returns true for a statement of these words, which are separated by blanks.
+fn is_words(text: &str, words: &str) -> bool {
+    let text = text.trim_ascii_end().trim_end_matches(';');
+    let are = |tokens: &[Token]| {
+        let words = words.split_ascii_whitespace();
+        words.clone().count() == tokens.len() && words.zip(tokens).all(|(word, token)| token.is(word))
+    };
+    tokens(text).is_some_and(|tokens| are(&tokens))
+}
+
 /// Returns true for a statement that may run others, such as CALL: an error in one of them may follow work of another.
 /// Text that cannot be read gives true.
 pub fn runs_others(text: &str) -> bool {

@@ -208,6 +208,21 @@ fn a_statement_runs_others_by_its_first_word() {
 }
 
 #[test]
+fn a_statement_drops_prepared_statements_and_settings_by_all_of_its_words() {
+    for text in ["DISCARD ALL", "discard /* x */ all;", " DISCARD\nALL "] {
+        assert!(resets_session(text) && drops_statements(text), "{text}");
+    }
+    for text in ["DEALLOCATE ALL", "deallocate prepare all"] {
+        assert!(!resets_session(text) && drops_statements(text), "{text}");
+    }
+    for text in
+        ["DISCARD PLANS", "DEALLOCATE p", "DEALLOCATE PREPARE p", "SELECT all", "DISCARD ALL TABLES", "DISCARD", ""]
+    {
+        assert!(!resets_session(text) && !drops_statements(text), "{text}");
+    }
+}
+
+#[test]
 fn a_statement_changes_names_by_its_first_word() {
     for text in
         ["CREATE TABLE t (a int)", " -- x\n create temporary table t (a int)", "SET search_path = s", "use shop"]

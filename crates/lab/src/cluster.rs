@@ -373,10 +373,11 @@ impl Running {
             self.recipe.join(self.member(&nodes, number, false)?, waits)?;
             self.recipe.until_whole(&nodes, waits)
         });
-        if joined.is_err() {
-            self.drop_member(number)?;
+        match joined {
+            // The error of the join is the cause.
+            Err(_) => joined.and(self.drop_member(number)),
+            Ok(()) => Ok(()),
         }
-        joined
     }
 
     /// Makes the directories of a node, and a host if it is to have one and none is given.

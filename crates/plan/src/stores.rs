@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use plimsoll_core::catalogue::LAB;
 use plimsoll_core::limits;
+use plimsoll_core::quoted::has_open_quote;
 use plimsoll_core::{Interface, ParamValue, ServerDescription, StoreKind};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
@@ -209,6 +210,12 @@ impl<'c> PlanReader<'c> {
             Some(node) => Some(self.text(&node)?.trim().to_owned()),
         };
         let [command, set_up, ready, reload] = [text("command")?, text("set_up")?, text("ready")?, text("reload")?];
+        for (key, text) in [("command", &command), ("set_up", &set_up), ("ready", &ready), ("reload", &reload)] {
+            if let Some(node) = section.get(key).filter(|_| has_open_quote(text)) {
+                let help = "close it, or write a backslash before a quote that is part of a name";
+                return self.refuse(node.span, format!("a quote in `{key}` is not closed"), Some(help.to_owned()));
+            }
+        }
         // The shell is replaced in any case.
         let command = command.strip_prefix("exec ").map_or(command.as_str(), str::trim_start).to_owned();
         let mut files = BTreeMap::new();

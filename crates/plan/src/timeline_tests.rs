@@ -276,6 +276,8 @@ fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
         ("restart all with at 1s", "the program is missing", "write an absolute path"),
         ("restart all with bin/x at 1s", "`bin/x` is not the path of a program", "write an absolute path"),
         ("restart all with /a b at 1s", "`/a b` is not the path of a program", "write an absolute path"),
+        ("restart all with /a\"b/c at 1s", "`/a\"b/c` has quotes", "write it without quotes; to a path with a quote"),
+        ("restart all with \"/a b/c\" at 1s", "`\"/a b/c\"` has quotes", "write it without quotes"),
         ("restart all rolling now at 1s", "`now` has no meaning in `restart`", "write \"restart node 2 at 10s\""),
         ("work at 1s", "the name of the work is missing", "write \"work backup at 10s\""),
         ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", or primary"),

@@ -234,10 +234,10 @@ pub struct AnswerCheck {
     pub stale: Vec<StaleReads>,
 }
 
-/// Stale records in the answers of a server that came within one tick.
+/// Stale records in the answers of a server that came within one span, as [`UnknownWrites`] have.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct StaleReads {
-    /// Start of the tick on the run's clock.
+    /// Start of the span on the run's clock.
     pub at_ns: u64,
     /// Name of the server; empty if operations went to one, or too many to tell them apart.
     pub server: String,
@@ -271,7 +271,8 @@ pub struct LedgerCheck {
     pub read_then_lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
-    /// Fates of the writes of unknown outcome, by the time at which they were given up; not in earlier recordings.
+    /// Fates of the writes of unknown outcome, in the order of the times at which they were given up; not in earlier
+    /// recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown_writes: Vec<UnknownWrites>,
     /// Every other disagreement, by its name: `duplicated`, `resurrected`, `alien`, `wrong_content`, `index_disagrees`.
@@ -286,10 +287,11 @@ pub struct LedgerCheck {
     pub sentence: String,
 }
 
-/// Fates of writes of unknown outcome that were given up within one tick, as the check found them.
+/// Fates of writes of unknown outcome that were given up within one span, as the check found them. A span is one or more
+/// ticks of one phase: it begins and ends where a fault begins or ends, or sooner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnknownWrites {
-    /// Start of the tick on the run's clock.
+    /// Start of the span on the run's clock: a multiple of the tick's length, 10 ms.
     pub at_ns: u64,
     /// Writes that an answer or the records read back have shown.
     pub written: u64,

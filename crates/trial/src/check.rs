@@ -10,9 +10,7 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName, StaleReads, UnknownWrites,
-};
+use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
 use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
 use crate::copies;
@@ -20,6 +18,7 @@ use crate::drive::{Driven, Listener};
 use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::sink::Told;
+use crate::tick_spans::TickSpans;
 
 /// Clients that read back key by key.
 const READ_BACK_CLIENTS: u32 = 16;
@@ -172,12 +171,7 @@ pub(crate) fn verdict(
     ledger.drain();
     let found = found(ledger);
     let verdict = ledger.verdict(&found);
-    let unknown_writes = ledger.unknown_writes(&found).into_iter().map(|one| UnknownWrites {
-        at_ns: one.at_ns,
-        written: one.written,
-        not_written: one.not_written,
-        not_known: one.not_known,
-    });
+    let spans = TickSpans::of(trial.context.sinks.fold().trial().map(|(trial, ..)| trial));
     Some(LedgerCheck {
         trial: trial.trial.ordinal,
         phase: ordinal,
@@ -189,7 +183,7 @@ pub(crate) fn verdict(
         lost: verdict.lost,
         read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
-        unknown_writes: unknown_writes.collect(),
+        unknown_writes: spans.unknown_writes(&ledger.unknown_writes(&found)),
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,
         complete: verdict.gap.is_none() && verdict.unread == 0,
@@ -325,18 +319,14 @@ impl TrialRun<'_, '_> {
             );
             sinks.event(Some(trial), Level::Warning, EventClass::Ledger, "", text)?;
         }
+        let spans = TickSpans::of(sinks.fold().trial().map(|(trial, ..)| trial));
         for verdict in ledger.answers() {
             let names = self.servers.get(&u32::from(verdict.phase));
             let name = |server: u32| {
                 let is_known = |names: &&Vec<String>| names.len() <= usize::from(SERVERS_MAX);
                 names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
             };
-            let stale = ledger.stale_reads(verdict.phase, verdict.kind).into_iter().map(|one| StaleReads {
-                at_ns: one.at_ns,
-                server: name(one.server),
-                records: one.records,
-            });
-            let stale = stale.collect();
+            let stale = spans.stale_reads(&ledger.stale_reads(verdict.phase, verdict.kind), name);
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),

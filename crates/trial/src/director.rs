@@ -46,6 +46,8 @@ pub struct Directed {
     pub added: Vec<usize>,
     /// Programs of nodes before the first fault that changed them, by the nodes' numbers.
     pub programs: BTreeMap<usize, PathBuf>,
+    /// Number of a node that was removed to be replaced, and in whose place no node came up.
+    pub missing: Option<usize>,
     /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
     /// Faults of the disk that are in effect, by their positions in the trial.

@@ -34,6 +34,10 @@ pub(super) struct Noted {
     pub(super) has_died: bool,
     /// Faults cannot be recorded.
     pub(super) is_unrecorded: bool,
+    /// A replaced node does not come up.
+    pub(super) loses_replaced: bool,
+    /// Number of the node that is missing.
+    pub(super) lost: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
 }
@@ -86,7 +90,9 @@ impl Servers for Noted {
     }
 
     fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
-        Ok(self.some_nodes(if self.has_joined { 4 } else { 3 }))
+        let mut nodes = self.some_nodes(if self.has_joined { 4 } else { 3 });
+        nodes.retain(|node| *self.lost.lock().unwrap() != Some(node.number));
+        Ok(nodes)
     }
 
     fn sites(&self) -> Vec<NodeSite> {
@@ -141,7 +147,12 @@ impl Servers for Noted {
     }
 
     fn replace(&self, number: usize) -> Result<(), StoreError> {
-        self.note("replace", Nodes::One(number)).map(drop)
+        self.note("replace", Nodes::One(number))?;
+        if self.loses_replaced {
+            *self.lost.lock().unwrap() = Some(number);
+            return Err(StoreError::broken("it accepts no connections").next("read its log, /tmp/log"));
+        }
+        Ok(())
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {

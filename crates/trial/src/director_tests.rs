@@ -1,7 +1,10 @@
+#[path = "director_members_tests.rs"]
+mod members;
+#[path = "director_outside_tests.rs"]
+mod outside;
 #[path = "director_servers_tests.rs"]
 mod servers;
 
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use plimsoll_plan::timeline::chained;
@@ -251,14 +254,6 @@ fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
 }
 
 #[test]
-fn a_rolling_restart_includes_nodes_that_joined_meanwhile() {
-    let joined = Noted { has_joined: true, ..Noted::default() };
-    let done = Directing::of(joined, &["restart all rolling at 50ms"], Some(1_000), 1_000);
-    let stops: Vec<&str> = done.names().into_iter().filter(|name| name.starts_with("stop")).collect();
-    assert_eq!(stops, ["stop 1", "stop 3", "stop 4", "stop 2"]);
-}
-
-#[test]
 fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
     let done = Directing::of(Noted::default(), &["restart node 1 at 0s every 200ms"], Some(1_000), 1_000);
     let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).map(|(at_ms, _)| *at_ms);
@@ -295,70 +290,6 @@ fn a_clock_is_healed_to_what_it_was_and_has_one_error_at_a_time() {
     let healed = ["clock 1", "clock drift=1ppm 2", "clock drift=2ppm 3", "start all"];
     assert!(done.names()[0] == "clock by=-5s all" && done.names()[1..] == healed, "{:?}", done.calls);
     assert_eq!((done.spans[0].kind, done.spans[0].healed_ns.is_some()), (FaultKind::Clock, true));
-}
-
-#[test]
-fn a_node_that_joins_stays_and_is_named() {
-    let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 100);
-    assert_eq!((done.directed.added.as_slice(), done.directed.join_s.is_some()), (&[3][..], true));
-    assert_eq!((done.spans[0].subject.as_str(), done.spans[0].healed_ns), ("node 4", None));
-}
-
-#[test]
-fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
-    let done = Directing::of(Noted::default(), &["add node at 20ms", "remove node at 60ms"], None, 200);
-    assert_eq!((done.names(), done.directed.added.len()), (vec!["add 4", "remove 4"], 0));
-    let removal = &done.spans[1];
-    assert_eq!((removal.kind, removal.subject.as_str(), &removal.error), (FaultKind::Removal, "node 4", &None));
-    assert!(removal.healed_ns.is_some() && done.directed.failed.is_none());
-    let alone = Directing::of(Noted::default(), &["remove node at 20ms"], None, 100);
-    assert!(alone.names().is_empty() && alone.directed.failed.is_some());
-}
-
-#[test]
-fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
-    let done = Directing::of(Noted::default(), &["replace node 3 at 20ms"], None, 1_000);
-    assert_eq!((done.names()[0], done.directed.added.len()), ("replace 3", 0));
-    let span = &done.spans[0];
-    assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
-    assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
-    let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 1_000);
-    assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
-}
-
-#[test]
-fn commands_of_the_user_begin_and_heal_a_fault() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("broken");
-    let fault = format!("run \"touch {0}\" heal \"rm {0}\" at 20ms", file.display());
-    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
-    assert!(done.directed.failed.is_none() && !file.exists() && done.names().is_empty());
-    let [span] = &done.spans[..] else { panic!("{:?}", done.spans) };
-    assert_eq!((span.kind, &span.error, span.fault.as_str()), (FaultKind::Command, &None, fault.as_str()));
-    assert!(span.subject.starts_with("\"touch ") && span.subject.len() < 70, "{}", span.subject);
-    let times = [Some(span.begun_ns), span.taken_ns, span.healing_ns, span.healed_ns];
-    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?}");
-}
-
-#[test]
-fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("healed");
-    let fault = format!("run \"echo no such host; exit 3\" heal \"touch {}\" at 20ms", file.display());
-    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
-    let failed = done.directed.failed.unwrap();
-    assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
-    let error = done.spans[0].error.as_deref().unwrap_or_default();
-    assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
-    assert!(file.exists() && done.events.is_empty(), "{:?}", done.events);
-}
-
-#[test]
-fn a_command_that_does_not_heal_after_another_that_failed_is_told() {
-    let fault = "run \"exit 3\" heal \"exit 4\" at 20ms";
-    let done = Directing::of(Noted::default(), &[fault], Some(1_000), 1_000);
-    assert!(done.directed.failed.is_some_and(|failed| failed.what.ends_with("the command that begins it failed")));
-    assert_eq!(done.events, [format!("{fault}: the command that heals it failed (exit status: 4)")]);
 }
 
 #[test]
@@ -444,85 +375,6 @@ fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     assert!(lost.spans[0].error.is_some() && lost.directed.failed.is_none(), "{:?}", lost.directed.failed);
     let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 800);
     assert!(alone.directed.failed.is_some());
-}
-
-#[test]
-fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
-    let (listener, directory) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
-    let servers = Noted {
-        port: Some(listener.local_addr().unwrap().port()),
-        data_dir: directory.path().to_owned(),
-        ..Noted::default()
-    };
-    let faults = [
-        "storm all connections=4 at 50ms for 400ms",
-        "neighbour node 2 disk at 100ms",
-        "neighbour primary cpu=1 at 150ms",
-    ];
-    let done = Directing::of(servers, &faults, Some(1_000), 700);
-    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
-    let of_span = |span: &FaultSpan| (span.kind, span.subject.clone());
-    let wanted = [
-        (FaultKind::Storm, "all nodes".to_owned()),
-        (FaultKind::Neighbour, "node 2".to_owned()),
-        (FaultKind::Neighbour, "node 2, the primary".to_owned()),
-    ];
-    assert_eq!(done.spans.iter().map(of_span).collect::<Vec<_>>(), wanted);
-    let is_healed = |span: &FaultSpan| span.taken_ns < span.healing_ns && span.healed_ns.is_some();
-    assert!(done.spans.iter().all(|span| is_healed(span) && span.error.is_none()), "{:?}", done.spans);
-    assert!(done.events.len() == 1 && done.events[0].contains("at most 12 of 12 connections"), "{:?}", done.events);
-    listener.set_nonblocking(true).unwrap();
-    assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 12);
-}
-
-#[test]
-fn a_neighbour_on_the_network_of_a_node_without_links_does_not_take_effect() {
-    let done = Directing::of(Noted::default(), &["neighbour node 2 network=5Mbit at 50ms"], None, 300);
-    let error = done.directed.failed.unwrap().what;
-    let wanted = "neighbour node 2 network=5Mbit at 50ms: node 2 is on this machine's own network, which has no links";
-    assert_eq!(error, wanted);
-    assert!(done.spans[0].taken_ns.is_none());
-}
-
-#[test]
-fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let servers = Noted { port: Some(nobody), ..Noted::default() };
-    let done = Directing::of(servers, &["storm node 1 connections=4 at 50ms"], None, 300);
-    let error = done.directed.failed.unwrap().what;
-    assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
-    assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));
-}
-
-#[test]
-fn a_rolling_restart_with_another_program_names_both_versions_and_notes_the_former_programs() {
-    let done = Directing::of(Noted::default(), &["restart all rolling with /new at 50ms"], Some(1_000), 1_000);
-    let wanted = ["with /new 1", "start all", "with /new 3", "start all", "with /new 2", "start all", "start all"];
-    assert_eq!(done.names(), wanted);
-    assert_eq!(done.spans[0].subject, "all nodes, in turn, from 1.0 to 2.0");
-    let former: Vec<(usize, PathBuf)> = done.directed.programs.into_iter().collect();
-    assert_eq!(former, [0, 1, 2].map(|number| (number, PathBuf::from("/old"))));
-}
-
-#[test]
-fn of_two_restarts_with_other_programs_the_program_before_the_first_is_noted() {
-    let faults = ["restart primary with /new at 50ms", "restart primary with /newer at 400ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
-    assert_eq!(done.names()[..2], ["with /new 2", "with /newer 2"]);
-    assert_eq!(done.spans[1].subject, "node 2, the primary, from 1.0 to 2.0");
-    assert_eq!(done.directed.programs.len(), 1);
-}
-
-#[test]
-fn a_rolling_restart_ends_with_the_primary_and_waits_for_each_node() {
-    let done = Directing::of(Noted::default(), &["restart all rolling at 50ms"], Some(1_000), 1_000);
-    let turn = |number: u32| [format!("stop {number}"), format!("start {number}"), "start all".to_owned()];
-    let wanted: Vec<String> =
-        [turn(1), turn(3), turn(2)].concat().into_iter().chain(["start all".to_owned()]).collect();
-    assert_eq!(done.names(), wanted);
-    let span = &done.spans[0];
-    assert_eq!((span.kind, span.subject.as_str()), (FaultKind::Restart, "all nodes, in turn"));
-    assert!(span.taken_ns.is_some() && span.healed_ns == span.taken_ns && span.healing_ns.is_none());
 }
 
 #[test]

@@ -11,7 +11,9 @@ use crate::trial::revived;
 impl TrialRun<'_, '_> {
     /// Takes an error for what the store had to say, where that may come of its disk; an error of the run it is otherwise.
     pub(crate) fn answered(&mut self, error: TrialError, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        if !self.directed.has_disk_fault || !may_come_of_a_disk(&error) {
+        // A cluster without one of its nodes is not the one of the plan.
+        let is_short = self.directed.missing.is_some();
+        if !self.directed.has_disk_fault || is_short || !may_come_of_a_disk(&error) {
             return Err(error);
         }
         self.is_hurt = true;

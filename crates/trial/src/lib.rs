@@ -9,6 +9,7 @@
 //! | `again` | continuation of a run that was killed or stopped |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
 //! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
+//! | `tick_spans` | ticks of what a check found, joined to few spans |
 //! | `drive`, `slices`, `operations` | one driven phase with the threads beside it; its slices; its operations one by one |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
 //! | `director`, `fault_check`, `ended_ops`, `readings` | faults of a phase: carried out, healed, recorded; those that cannot be; operations and readings that they wait for |
@@ -68,6 +69,7 @@ mod slices;
 mod sockets;
 mod steps;
 mod storm;
+mod tick_spans;
 mod trial;
 mod watch;
 mod watched;

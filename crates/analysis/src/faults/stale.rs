@@ -6,7 +6,7 @@ use crate::number;
 use crate::phase::PhaseFacts;
 use crate::view::{FaultView, StaleReadsView};
 
-/// Returns the stale records in answers for whose ticks `is_its` is true, by server, most first.
+/// Returns the stale records in answers of spans whose start `is_its`, by server, most first.
 pub(super) fn reads(facts: &PhaseFacts<'_>, is_its: impl Fn(u64) -> bool) -> Vec<StaleReadsView> {
     let phase = facts.phase.header.ordinal;
     let answers = facts.trial.answers.iter().filter(|one| one.phase == phase).flat_map(|one| &one.stale);

@@ -5,8 +5,8 @@ use plimsoll_record::data::UnknownWrites;
 use crate::phase::PhaseFacts;
 use crate::view::UnknownWritesView;
 
-/// Returns the fates of the writes that were given up in ticks for which `is_its` is true; `None` without such writes, and
-/// if no check could tell.
+/// Returns the fates of the writes that were given up in spans whose start `is_its`; `None` without such writes, and if no
+/// check could tell.
 pub(super) fn writes(facts: &PhaseFacts<'_>, is_its: impl Fn(u64) -> bool) -> Option<UnknownWritesView> {
     // Checks of one trial are about the same writes. The last one has seen most of them.
     let ledger = facts.trial.ledgers.iter().rfind(|ledger| !ledger.unknown_writes.is_empty())?;

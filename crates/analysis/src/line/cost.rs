@@ -8,7 +8,7 @@ use crate::view::CpuSpread;
 
 use super::estimate::is_within;
 use super::explain::middle;
-use super::{LineSpec, LoadStep, Purpose, Resource};
+use super::{LineSpec, LoadStep, Purpose, ResourceUse};
 
 /// Distance from the line, as a share, within which operations cost what they cost at the line.
 const NEXT_TO: f64 = 0.1;
@@ -21,8 +21,8 @@ const TICK_S: f64 = 0.01;
 const TICKS_MIN: f64 = 3.0;
 
 /// Returns the processors that the server used in a load step; `None` if its processes were not sampled.
-fn server_cpu(step: &LoadStep) -> Option<&Resource> {
-    step.resources.iter().find(|one| one.name == SERVER_CPU && one.unit == "%")
+fn server_cpu(step: &LoadStep) -> Option<&ResourceUse> {
+    step.resources.iter().find(|one| one.resource.name == SERVER_CPU && one.resource.unit == "%")
 }
 
 /// Returns the processor time of the server for an operation in a load step, in seconds.
@@ -101,13 +101,14 @@ pub(super) fn words(spread: &CpuSpread, precision: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Rung;
+    use super::super::{Resource, Rung};
     use super::*;
 
     /// A load step in which an operation cost the server so much.
     fn step(rate: f64, cost_us: f64) -> LoadStep {
         let values = vec![cost_us * 1e-6 * rate * 100.0; 10];
-        let used = Resource { name: SERVER_CPU.to_owned(), unit: "%".to_owned(), values, ..Resource::default() };
+        let resource = Resource { name: SERVER_CPU.to_owned(), unit: "%".to_owned(), ..Resource::default() };
+        let used = ResourceUse { resource, values, ..ResourceUse::default() };
         let rung = Rung { rate_per_s: Some(rate), purpose: Purpose::Decide, seconds: 10.0, ..Rung::default() };
         LoadStep { rung, rate_per_s: rate, ended_per_s: rate, resources: vec![used], ..LoadStep::default() }
     }

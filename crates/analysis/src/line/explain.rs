@@ -12,7 +12,7 @@ use crate::phase::PhaseFacts;
 use crate::resource::{self, Resource, USED_UP, named, processors};
 use crate::stat::{self, fit};
 
-use super::{Cause, LoadStep};
+use super::{Cause, LoadStep, ResourceUse};
 
 /// Shares of a capacity that its use, and of time that waiting for it, has to have grown by.
 const GROWN: f64 = 0.03;
@@ -24,7 +24,7 @@ const PAIRS_MIN: usize = 12;
 
 /// Returns all series sampled during a phase's drive, without the warm-up. The generator's own use explains nothing
 /// about the store.
-pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<Resource> {
+pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Series]) -> Vec<ResourceUse> {
     let counted = || facts.phase.slices.iter().filter(|slice| !slice.warmup);
     let (Some(first), Some(last)) = (counted().next(), counted().next_back()) else { return Vec::new() };
     let inside: Vec<&Sample> =
@@ -46,18 +46,18 @@ pub(super) fn resources(facts: &PhaseFacts<'_>, samples: &[Sample], series: &[Se
             resource::add(&mut used, named, values, |sum, value| *sum += value);
         }
     }
-    used.into_iter().map(|(named, values)| Resource { values, waits_s: waits_s.clone(), ..named }).collect()
+    used.into_iter().map(|(resource, values)| ResourceUse { resource, values, waits_s: waits_s.clone() }).collect()
 }
 
 /// Returns the median of all samples of these.
-pub(super) fn middle<'a>(of: impl IntoIterator<Item = &'a Resource>) -> Option<f64> {
+pub(super) fn middle<'a>(of: impl IntoIterator<Item = &'a ResourceUse>) -> Option<f64> {
     stat::median_of(of.into_iter().flat_map(|one| &one.values).copied().filter(|value| !value.is_nan()))
 }
 
 /// Returns the explanations of goals that held at `held` and not at `failed`, likeliest first.
 pub(super) fn causes(steps: &[LoadStep], held: Option<f64>, failed: f64) -> Vec<Cause> {
     let all = steps.iter().flat_map(|step| &step.resources);
-    let each: IndexMap<_, _> = all.map(|resource| ((&resource.name, &resource.unit), resource)).collect();
+    let each: IndexMap<_, _> = all.map(|one| ((&one.resource.name, &one.resource.unit), &one.resource)).collect();
     let causes = each.into_values().filter_map(|resource| cause(steps, held, failed, resource));
     let mut causes: Vec<Cause> = causes.collect();
     causes.sort_by(|a, b| b.score.total_cmp(&a.score));
@@ -67,7 +67,8 @@ pub(super) fn causes(steps: &[LoadStep], held: Option<f64>, failed: f64) -> Vec<
 fn cause(steps: &[LoadStep], held: Option<f64>, failed: f64, resource: &Resource) -> Option<Cause> {
     let at = |wanted: &dyn Fn(f64) -> bool| {
         let all = steps.iter().filter(|step| step.offered_per_s().is_some_and(wanted)).flat_map(|step| &step.resources);
-        all.filter(|one| one.name == resource.name && one.unit == resource.unit).collect::<Vec<&Resource>>()
+        let is_its = |one: &&ResourceUse| one.resource.name == resource.name && one.resource.unit == resource.unit;
+        all.filter(is_its).collect::<Vec<&ResourceUse>>()
     };
     let used = middle(at(&|rate| rate == failed))?;
     // Where goals held well below the line: a resource that was used up there already is not what broke them.

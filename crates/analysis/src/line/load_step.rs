@@ -8,11 +8,12 @@ use crate::faults;
 use crate::latency::Times;
 use crate::number;
 use crate::phase::PhaseFacts;
+use crate::resource::Resource;
 use crate::view::{FaultView, RungState};
 use crate::warning::worst_lag_ns;
 
 use super::taken::taken;
-use super::{GoalSeen, LineSpec, Resource, Rung};
+use super::{GoalSeen, LineSpec, Rung};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
@@ -21,6 +22,17 @@ const UNSENT_MAX_S: f64 = 0.1;
 
 /// Lateness of the generator from which on what was due is sent as a burst: refusals of it are no evidence.
 const BURST_NS: u64 = 100_000_000;
+
+/// Use of a resource in a load step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ResourceUse {
+    /// Resource that was sampled.
+    pub resource: Resource,
+    /// Values in the unit of the resource, one for each sample.
+    pub values: Vec<f64>,
+    /// Waiting times of the slowest 1 % (or the slowest) of the same second, if known: one for each value.
+    pub waits_s: Vec<Option<f64>>,
+}
 
 /// Load step that was driven, with its result.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -57,8 +69,8 @@ pub struct LoadStep {
     pub lacks_faults: bool,
     /// Longest time for which a fault was observed after which throughput did not come back.
     pub unrecovered_s: Option<f64>,
-    /// Resources that were sampled.
-    pub resources: Vec<Resource>,
+    /// Resources that were sampled, with their use.
+    pub resources: Vec<ResourceUse>,
     /// Maintenance cycles that ended in it, by counter.
     pub cycles: Vec<(String, f64)>,
     /// Longest time that the store works, by its settings, until a cycle has ended, if it is known.

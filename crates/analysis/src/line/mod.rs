@@ -35,7 +35,7 @@ use crate::view::{Beyond, Broken, Cause, Ending, GoalSeen, LineResult, LineState
 
 pub use finer::finer_than_machine;
 pub use fold::{LineFold, lines};
-pub use load_step::LoadStep;
+pub use load_step::{LoadStep, ResourceUse};
 pub use search::LineSearch;
 pub(crate) use sentence::{of_all, of_store};
 

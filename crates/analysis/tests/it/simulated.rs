@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_analysis::line::{LineSearch, LineSpec, LoadStep, Next, Resource};
+use plimsoll_analysis::line::{LineSearch, LineSpec, LoadStep, Next, Resource, ResourceUse};
 use plimsoll_analysis::view::{GoalSeen, LineResult, Rung};
 use plimsoll_record::data::{Goal, GoalKind};
 
@@ -267,13 +267,10 @@ pub fn answer(store: &Store, spec: &LineSpec, rung: &Rung, sampled: Sampled, dic
     let whole = seen.seconds.iter().zip(&seen.stalls).take((rung.warmup_s + rung.seconds) as usize);
     let whole: Vec<_> = whole.skip(rung.warmup_s.ceil() as usize).collect();
     let waits_s: Vec<Option<f64>> = whole.iter().map(|(second, _)| Some(second.wait_s)).collect();
-    let resource = |name: &str, capacity: Option<f64>, values: Vec<f64>| Resource {
-        name: name.into(),
-        unit: if capacity.is_some() { "%".into() } else { "1/s".into() },
-        capacity,
-        waiting: false,
-        values,
-        waits_s: waits_s.clone(),
+    let resource = |name: &str, capacity: Option<f64>, values: Vec<f64>| {
+        let unit = if capacity.is_some() { "%" } else { "1/s" };
+        let resource = Resource { name: name.into(), unit: unit.into(), capacity, waiting: false };
+        ResourceUse { resource, values, waits_s: waits_s.clone() }
     };
     let mut resources =
         vec![resource("disk vda", Some(100.0), whole.iter().map(|_| 20.0 + 30.0 * dice.unit()).collect())];

@@ -90,6 +90,8 @@ fn what_describes_no_server_is_refused_with_its_place() {
     wrong(&format!("{url}\nready = \"true\""), 2, ":4:");
     wrong("store = \"redis://127.0.0.1:6379\"\ncommand = \"x\"", 2, "neither {port} nor {sockets}");
     wrong("store = \"redis\"\ncommand = \"x\"", 2, "command");
+    wrong(&format!("{url}\ncommand = '/opt/a\"b/server'"), 2, "a quote in `command` is not closed");
+    wrong(&format!("{url}\ncommand = \"x\"\nready = \"echo it's\""), 2, "a quote in `ready` is not closed");
     for file in ["../x", "/etc/x", "a/../../x", "..", ".", "./x", "a//x", "a/", "", "a\\nb"] {
         let files = format!("{url}\ncommand = \"x\"\nfiles = {{ \"{file}\" = \"\" }}");
         wrong(&files, 2, "name a file below the server's data directory");

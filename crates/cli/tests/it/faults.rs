@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::bench::{Guarded, Place, servers, wait_for};
 
 /// Returns the faults of a report, and its verdict.
-fn faults(ran: &Value) -> (Vec<Value>, String) {
+pub(crate) fn faults(ran: &Value) -> (Vec<Value>, String) {
     let report = &ran["report"];
     let verdict = report["verdict"]["sentence"].as_str().unwrap().to_owned();
     (report["faults"].as_array().unwrap().clone(), verdict)
@@ -463,111 +463,6 @@ fn a_rolling_restart_leaves_no_more_than_one_node_away() {
     assert!(all.len() == 6 && least >= 2, "{all:?}, at least {least}");
     let report = place.report();
     assert_eq!(report["faults"][0]["name"], "restart of all nodes, in turn", "{report}");
-}
-
-#[test]
-fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
-    let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
-    let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
-    let between = ["--fault", "cut primary from node 2 at 8s for 2s"];
-    let load = ["--think", "2ms", "--for", "11s", "--json", "-q"];
-    let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
-    let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
-    let wanted = [
-        "cut of traffic to node 1, the primary",
-        "cut of traffic from node 1, the primary",
-        "cut between node 1, the primary, and node 2",
-    ];
-    assert_eq!(names, wanted);
-    for fault in &found[..2] {
-        assert!(seconds(fault, "outage_s") >= 0.8 && fault["error"].is_null(), "{found:?}");
-    }
-    // Clients reach the primary, which does not wait for its replica.
-    assert!(seconds(&found[2], "outage_s") < 1.8 && found[2]["error"].is_null(), "{found:?}");
-}
-
-#[test]
-fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
-    let place = Place::new();
-    // A primary that Sentinels cannot reach is replaced within these six seconds.
-    let drive = ["drive", "kv", "--set", "records=200", "--on", "redis-sentinel", "--clients", "4", "--for", "12s"];
-    let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
-    let fault = ["--think", "2ms", "--fault", "cut primary from clients at 2s for 6s"];
-    let (found, _) = faults(&place.run(&[&drive[..], &more, &fault].concat()).expect(0).last_json());
-    assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
-    assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
-}
-
-#[test]
-fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
-    stops_half_of_the_clients(&["--on", "redis-sentinel"]);
-}
-
-#[test]
-fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_asynchronous_clients() {
-    stops_half_of_the_clients(&["--on", "etcd", "--nodes", "3"]);
-}
-
-/// Cuts the second of two client hosts from all nodes of a store.
-fn stops_half_of_the_clients(store: &[&str]) {
-    let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--clients", "8", "--client-hosts", "2", "--for", "9s"];
-    let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
-    let fault = ["--think", "2ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 3s"];
-    let (found, _) = faults(&place.run(&[&drive[..], store, &more, &fault].concat()).expect(0).last_json());
-    assert_eq!(found[0]["name"], "cut from client host 2 of all nodes");
-    assert!(found[0]["error"].is_null() && found[0]["healed_s"].is_number(), "{found:?}");
-    let run = Run::load(&place.only_run()).unwrap();
-    let mut phases = run.trials[0].phases.iter();
-    let all = phases.find_map(|phase| phase.operations.as_ref()).unwrap();
-    let taken_ns = run.trials[0].faults[0].taken_ns.unwrap();
-    // Beside other tests, a worker may be late with the last answers before the cut.
-    let cut = taken_ns + 500_000_000..taken_ns + 2_500_000_000;
-    let answered = |client: u32, during: &dyn Fn(u64) -> bool| {
-        let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
-        its.filter(|op| during(op.end_ns)).count()
-    };
-    for client in 0..8 {
-        let during = answered(client, &|at_ns| cut.contains(&at_ns));
-        // Clients are dealt to the hosts in turn.
-        assert_eq!(during > 0, client % 2 == 0, "client {client} had {during} answers: {found:?}");
-        assert!(answered(client, &|at_ns| at_ns > taken_ns + 3_000_000_000) > 0, "client {client} stays away");
-    }
-    let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
-    // A link that changes loses the frames on their way, which may stop the other clients for 0.2 s.
-    assert!((4..=8).contains(&number("clients")) && number("of") == 8, "{found:?}");
-}
-
-#[test]
-fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
-    slows_half_of_the_clients(&Place::new(), "redis-sentinel");
-}
-
-/// Delays the packets between the second of two client hosts and all nodes of a store.
-pub fn slows_half_of_the_clients(place: &Place, store: &str) {
-    let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "8s"];
-    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 3s"];
-    let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
-    let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
-    assert_eq!(found[0]["name"], "link fault between all nodes and client host 2");
-    let run = Run::load(&place.only_run()).unwrap();
-    let all = run.trials[0].phases.iter().find_map(|phase| phase.operations.as_ref()).unwrap();
-    let span = &run.trials[0].faults[0];
-    // A change of a link may lose frames, which TCP sends again after 0.2 s.
-    let slow = span.taken_ns.unwrap() + 500_000_000..span.healing_ns.unwrap();
-    let plain = span.healed_ns.unwrap() + 500_000_000..u64::MAX;
-    for client in 0..8 {
-        let fastest_ms = |during: &std::ops::Range<u64>| {
-            let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
-            let its = its.filter(|op| during.contains(&op.sent_ns) && during.contains(&op.end_ns));
-            its.map(|op| (op.end_ns - op.sent_ns) / 1_000_000).min().unwrap()
-        };
-        // Clients are dealt to the hosts in turn, and each way takes 100 ms.
-        let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
-        assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
-        assert!(fastest_ms(&plain) < 100, "client {client} stays slow");
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
 
 use crate::bench::{Guarded, Place, wait_for};
-use crate::faults::slows_half_of_the_clients;
+use crate::cuts::slows_half_of_the_clients;
 use crate::lab::Lab;
 
 /// Longest time until a fault is recorded, or healed.

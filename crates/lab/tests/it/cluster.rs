@@ -347,3 +347,20 @@ fn a_node_joins_and_leaves() {
     cluster.close().unwrap();
     assert!(!joined.data_dir.exists());
 }
+
+#[test]
+fn a_node_whose_replacement_does_not_come_up_is_missing_and_the_others_go_on() {
+    // A server beside whose cluster a file says so ends at once.
+    const UNLESS_BROKEN: &str = "[ -e ../../broken ] && exit 3; trap 'exit 0' TERM; echo >\"$0/socket\"; \
+        while :; do echo >>counts; sleep 0.01 & wait $!; done";
+    let base = base();
+    let cluster = start_on(base.path(), 3, 3, UNLESS_BROKEN).unwrap();
+    let handle = cluster.handle();
+    handle.replace(2).unwrap();
+    fs::write(base.path().join("broken"), "").unwrap();
+    let error = handle.replace(1).unwrap_err();
+    let present: Vec<usize> = handle.present().unwrap().iter().map(|node| node.number).collect();
+    assert_eq!(present, [0, 2], "{error:?}");
+    assert!(cluster.nodes().iter().all(|node| goes_on(node)));
+    cluster.close().unwrap();
+}

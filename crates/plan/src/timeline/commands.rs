@@ -1,6 +1,6 @@
 //! Commands of a user that begin and heal a fault: `run "systemctl stop db" heal "systemctl start db"`.
 
-use plimsoll_core::quoted::{quote, unquote};
+use plimsoll_core::quoted::{has_open_quote, quote, unquote};
 
 use super::{FaultAction, Mistake};
 use crate::document::short;
@@ -12,6 +12,9 @@ pub(super) const RUN: &str = "run";
 const HEAL: &str = "heal";
 /// Longest command.
 const COMMAND_BYTES_MAX: usize = 4_096;
+/// Advice for a command with a quote that is not closed.
+const OPEN_QUOTE: &str =
+    "close it; in a name, write a backslash before it, and single quotes around the command: run '/opt/a\\\"b' at 10s";
 const EXAMPLE: &str = "write 'run \"ssh db1 systemctl stop db\" heal \"ssh db1 systemctl start db\" at 10s for 3s'";
 
 /// Splits the commands of a fault from the words behind them. Returns the fault and these words; `None` for another
@@ -61,6 +64,10 @@ fn command<'w>(word: &str, words: &'w str) -> Result<(String, &'w str), Mistake>
     }
     if command.chars().any(char::is_control) {
         return Err(mistake("it has a line end, a tab or another control character"));
+    }
+    if has_open_quote(&command) {
+        let (what, _) = mistake("a quote in it is not closed");
+        return Err((what, Some(OPEN_QUOTE.to_owned())));
     }
     if command.len() > COMMAND_BYTES_MAX {
         let help = Some("write a script, and its path as the command".to_owned());

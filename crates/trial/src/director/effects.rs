@@ -125,7 +125,8 @@ impl Director<'_> {
                     return Err(TrialError::usage("one node is replaced at a time").next("replace replica, or node 2"));
                 };
                 (self.tell)(Told::Note(format!("replacing node {}", number + 1)))?;
-                self.with_progress(move |other| other == number, || self.servers()?.replace(number))?;
+                let replaced = self.with_progress(move |other| other == number, || self.servers()?.replace(number));
+                replaced.map_err(|error| self.not_replaced(number, error))?;
                 self.directed().programs.remove(&number);
                 self.servers_are_new()?;
             }
@@ -141,6 +142,20 @@ impl Director<'_> {
             }
         }
         Ok(begun)
+    }
+
+    /// Notes a node that is missing after its replacement failed. Returns the error, which then names the node.
+    fn not_replaced(&self, number: usize, error: TrialError) -> TrialError {
+        let present = self.servers().and_then(|servers| servers.present());
+        // Servers that do not tell their nodes may lack it.
+        if present.is_ok_and(|nodes| nodes.iter().any(|node| node.number == number)) {
+            return error;
+        }
+        self.directed().missing = Some(number);
+        let what = format!("node {} was removed, and no node came up in its place: {}", number + 1, error.what);
+        let again = "start the run again, which begins with a whole cluster";
+        let next = error.next.as_ref().map_or_else(|| again.to_owned(), |next| format!("{next}; then {again}"));
+        TrialError { what, ..error }.next(next)
     }
 
     /// Heals a fault.

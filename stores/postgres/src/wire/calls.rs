@@ -16,6 +16,9 @@ impl Asked for PgSession {
     fn fail(&mut self, error: StoreError, done: &mut dyn CompletionSink) {
         self.phase = ConnectionPhase::Closed;
         while let Some(op) = self.queue.pop_front() {
+            if matches!(op.what, What::Settings) {
+                continue;
+            }
             if self.answer.code.is_empty() && self.answer.message.is_empty() {
                 self.answer.fail(Outcome::Unknown, "", &error.to_string());
             }

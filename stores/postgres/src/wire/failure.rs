@@ -5,6 +5,9 @@ use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind};
 use super::message::{ServerError, unexpected};
 use super::session::{InFlight, PIPELINE_ABORTED, PgSession};
 
+/// Code of an error on a prepared statement that does not exist.
+const UNKNOWN_STATEMENT: &[u8] = b"26000";
+
 impl PgSession {
     #[cold]
     pub(super) fn take_error(
@@ -27,6 +30,10 @@ impl PgSession {
         let error = ServerError::parse(body).ok_or_else(|| unexpected(b'E', "in an answer"))?;
         let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
         let code = String::from_utf8_lossy(error.code);
+        if error.code == UNKNOWN_STATEMENT {
+            // Others were dropped with it, by statements inside of an operation.
+            self.prepare_again();
+        }
         self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
         self.answer.gave_way = error.gave_way();
         if error.ends_connection() { Err(self.ended(body)) } else { Ok(()) }

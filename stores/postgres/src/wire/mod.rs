@@ -6,6 +6,7 @@
 //! | `session` | [`PgSession`]: operations in flight and their answers |
 //! | `calls` | its operations one at a time, for the control plane |
 //! | `failure` | what errors make of operations and of the connection |
+//! | `dropped` | statements and settings that operations drop, prepared and set again |
 //! | `opening` | its way from the greeting to the first operation |
 //! | `secured` | [`Secured`]: the same on a connection that may be encrypted |
 //! | `auth` | [`Login`], [`Password`]: authentication |
@@ -19,6 +20,7 @@
 
 mod auth;
 mod calls;
+mod dropped;
 mod failure;
 mod given_up;
 mod joined;

@@ -109,17 +109,22 @@ impl PgSession {
     /// Sends the settings and all statements at once: two round trips from login to the first operation.
     fn send_settings(&mut self, out: &mut Vec<u8>) {
         self.phase = ConnectionPhase::Settings;
+        self.query_settings(out);
+        let statements = self.kinds.iter().flat_map(|kind| &kind.statements);
+        for statement in statements.filter(|statement| !statement.is_late) {
+            message::parse_and_describe(out, &statement.name, &statement.text);
+        }
+        out.extend_from_slice(&SYNC);
+    }
+
+    /// Appends a Query of the session's settings.
+    pub(super) fn query_settings(&self, out: &mut Vec<u8>) {
         frame(out, b'Q', |out| {
             if self.kinds.iter().any(|kind| kind.format == Format::Text) {
                 out.extend_from_slice(TEXT_SETTINGS.as_bytes());
             }
             cstr(out, &self.settings);
         });
-        let statements = self.kinds.iter().flat_map(|kind| &kind.statements);
-        for statement in statements.filter(|statement| !statement.is_late) {
-            message::parse_and_describe(out, &statement.name, &statement.text);
-        }
-        out.extend_from_slice(&SYNC);
     }
 
     fn become_ready(&mut self) -> Result<(), StoreError> {

@@ -113,6 +113,8 @@ pub(super) enum What {
     Kind(u16),
     /// Statements as plain text, which may leave a transaction open.
     Text,
+    /// Settings of the session that are sent again: not an operation.
+    Settings,
 }
 
 /// A connection to PostgreSQL. See the module for what it speaks.
@@ -135,7 +137,9 @@ pub struct PgSession {
     /// Protocol of statements.
     pub(crate) protocol: Protocol,
     /// Some kinds are parsed when they are executed.
-    parses_again: bool,
+    pub(super) parses_again: bool,
+    /// An operation has reset the settings of the session: they are to be sent again after its Sync.
+    pub(super) must_set: bool,
     pub(super) state: WireState,
     pub(super) phase: ConnectionPhase,
     /// TLS under the session: known before the server's first message is fed.
@@ -225,8 +229,10 @@ impl PgSession {
             b'T' => self.take_columns(current, body),
             // Parsed again, or for the first time.
             b'1' if self.parses_again => {
-                if let What::Kind(kind) = current.what {
-                    self.kinds[usize::from(kind)].parsed();
+                if let What::Kind(kind) = current.what
+                    && self.kinds[usize::from(kind)].must_prepare
+                {
+                    self.note_parsed(kind);
                 }
                 Ok(())
             }
@@ -250,7 +256,7 @@ impl PgSession {
                 }
                 if kind.format == Format::Binary { (kind.columns(), false) } else { (&*self.text_columns, true) }
             }
-            What::Text => (&*self.text_columns, true),
+            What::Text | What::Settings => (&*self.text_columns, true),
         };
         self.answer_bytes += body.len();
         if self.answer_bytes > self.answer_max {
@@ -273,7 +279,7 @@ impl PgSession {
                 // Described again as it was when the session opened.
                 return if self.parses_again { Ok(()) } else { Err(unexpected(b'T', "in an answer")) };
             }
-            What::Kind(_) | What::Text => {}
+            What::Kind(_) | What::Text | What::Settings => {}
         }
         self.text_columns.clear();
         if !parse_row_description(body, &mut self.text_columns) {
@@ -331,7 +337,9 @@ impl PgSession {
     #[inline]
     pub(super) fn finish(&mut self, current: InFlight, done: &mut dyn CompletionSink) {
         self.queue.pop_front();
-        done.push(current.ticket, self.outcome, &self.answer);
+        if !matches!(current.what, What::Settings) {
+            done.push(current.ticket, self.outcome, &self.answer);
+        }
         self.reset_answer();
     }
 
@@ -347,6 +355,7 @@ impl PgSession {
         match current.what {
             What::Kind(kind) => format!("operation `{}`", self.kinds[usize::from(kind)].name),
             What::Text => "a plain statement".to_owned(),
+            What::Settings => "the settings of the session".to_owned(),
         }
     }
 
@@ -371,6 +380,7 @@ impl PgSession {
         self.transaction = Transaction::None;
         self.skipping = false;
         self.skip_bytes = 0;
+        self.must_set = false;
         self.reset_answer();
         self.kinds.clear();
     }
@@ -438,6 +448,7 @@ impl WireSession for PgSession {
         }
         let kind = &self.kinds[usize::from(op.kind)];
         let commands = kind.execute(op.params, out);
+        let drops_statements = kind.drops_statements;
         // Text is answered at once whatever follows, and what sends no statement has nothing else to be answered.
         let mut synced = true;
         if self.protocol != Protocol::Simple {
@@ -448,6 +459,12 @@ impl WireSession for PgSession {
             }
         }
         self.queue.push_back(InFlight { ticket, what: What::Kind(op.kind), commands, synced, joined: None });
+        if drops_statements {
+            self.drop_statements(op.kind);
+        }
+        if self.must_set && synced {
+            self.set_again(out);
+        }
     }
 
     #[inline]

@@ -33,8 +33,6 @@ pub(crate) struct Statement {
     parsed_each_time: bool,
     /// True if the statement is prepared when it is first executed, with values as text both ways.
     pub(crate) is_late: bool,
-    /// True if the server has prepared a late statement.
-    is_known: bool,
     columns: Vec<Code>,
 }
 
@@ -100,9 +98,6 @@ impl Statement {
     /// Appends what executes it with the values of `params`, from Bind (or Parse) to Execute.
     #[inline]
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) {
-        if self.is_late && !self.is_known && !self.parsed_each_time {
-            self.prepare(out);
-        }
         let at = out.len();
         out.extend_from_slice(&self.head);
         for (position, code) in self.params.iter().enumerate() {
@@ -191,6 +186,12 @@ pub(crate) struct Prepared {
     pub(crate) is_step: bool,
     /// True if its number of statements is known. A user's text that is sent as it is may hold any number.
     pub(crate) counts_commands: bool,
+    /// True if it drops the prepared statements of its session.
+    pub(crate) drops_statements: bool,
+    /// True if it resets the settings of its session.
+    pub(crate) resets_settings: bool,
+    /// True if the server does not know its statements: they are prepared with their next execution.
+    pub(crate) must_prepare: bool,
     /// Format of its rows.
     pub(crate) format: Format,
     protocol: Protocol,
@@ -210,6 +211,8 @@ impl Prepared {
             Protocol::Extended | Protocol::Simple => String::new(),
         };
         let (mut statements, mut texts) = (Vec::new(), Vec::new());
+        let drops_statements = compiled.texts.iter().any(|text| sql::drops_statements(text));
+        let resets_settings = compiled.texts.iter().any(|text| sql::resets_session(text));
         for (number, text) in compiled.texts.into_iter().enumerate() {
             match protocol {
                 Protocol::Prepared | Protocol::Extended => statements.push(Statement::new(name(number), text)),
@@ -224,6 +227,9 @@ impl Prepared {
             joins: protocol != Protocol::Simple && compiled.shape == Shape::One && may_share_a_sync(kind),
             is_step: kind.step_of.is_some(),
             counts_commands: protocol != Protocol::Simple || !matches!(kind.call, Call::Sql(_) | Call::SqlText),
+            drops_statements,
+            resets_settings,
+            must_prepare: false,
             format: match (protocol, compiled.shape) {
                 (Protocol::Simple, _) | (_, Shape::Text) => Format::Text,
                 _ => Format::Binary,
@@ -264,13 +270,18 @@ impl Prepared {
         {
             statement.leave_to_execution(self.param_count);
             self.format = Format::Text;
+            self.must_prepare = self.protocol == Protocol::Prepared;
         }
     }
 
-    /// Notes that the server has parsed the statement.
-    #[cold]
+    /// Prepares its statements again with their next execution.
+    pub(crate) fn prepare_again(&mut self) {
+        self.must_prepare = self.protocol == Protocol::Prepared;
+    }
+
+    /// Notes that the server has parsed the statements.
     pub(crate) fn parsed(&mut self) {
-        self.statements.iter_mut().for_each(|statement| statement.is_known = true);
+        self.must_prepare = false;
     }
 
     /// Types of the answer's columns.
@@ -307,6 +318,9 @@ impl Prepared {
     pub(crate) fn execute(&self, params: Values<'_>, out: &mut Vec<u8>) -> u32 {
         if self.protocol == Protocol::Simple || self.shape == Shape::Text {
             return self.execute_text(params, out);
+        }
+        if self.must_prepare {
+            self.statements.iter().for_each(|statement| statement.prepare(out));
         }
         self.each(params, |which, params| self.statements[which].execute(params, out))
     }

@@ -41,6 +41,9 @@ fn every_protocol() {
         independent_operations_in_flight_fail_on_their_own,
         a_failed_transaction_is_over_when_it_is_rolled_back,
         a_step_on_a_table_of_an_earlier_step_is_prepared_once_when_it_is_reached,
+        statements_and_settings_that_an_operation_drops_are_prepared_and_set_again,
+        a_step_that_another_step_drops_is_prepared_again,
+        a_statement_that_something_unseen_drops_fails_once,
         a_statement_with_other_parameters_than_declared_is_refused_in_every_protocol,
     );
 }
@@ -204,6 +207,80 @@ fn a_step_on_a_table_of_an_earlier_step_is_prepared_once_when_it_is_reached() {
             assert_eq!(row, [Value::Int(number), Value::Text("x")], "{protocol}");
         }
         assert_eq!(wire.ask(5, &[]).1.values.values().get(0), Value::Int(named), "{protocol}");
+    }
+}
+
+fn statements_and_settings_that_an_operation_drops_are_prepared_and_set_again() {
+    let kinds = [
+        sql("sum", "SELECT $1::int + $2::int", &[ValueType::Int, ValueType::Int]),
+        // Found by the settings of the session.
+        sql("items", "SELECT count(*) FROM items", &[]),
+        sql("deallocate", "DEALLOCATE ALL", &[]),
+        sql("discard", "DISCARD ALL", &[]),
+    ];
+    let (none, two): (&[Value<'_>], &[Value<'_>]) = (&[], &[Value::Int(1), Value::Int(2)]);
+    let server = Server::start();
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        for drops in [2, 3, 2, 3] {
+            // One that is parsed before the statements are dropped is parsed once more after that.
+            let ops = [(0, two, false), (drops, none, false), (0, two, false), (1, none, false)];
+            let answers = wire.pipeline(&ops);
+            for (ticket, outcome, answer) in &answers {
+                let words = format!("{protocol}: {drops}: {ticket}: {}: {}", answer.code, answer.message);
+                assert_eq!(*outcome, Outcome::Ok, "{words}");
+            }
+            assert_eq!(answers.len(), ops.len(), "settings are no operation");
+            let values = [&answers[0], &answers[2], &answers[3]].map(|(_, _, answer)| answer.values.values().get(0));
+            assert_eq!(values, [Value::Int(3), Value::Int(3), Value::Int(0)], "{protocol}");
+            let (outcome, answer) = wire.ask(drops, &[]);
+            assert_eq!(outcome, Outcome::Ok, "{protocol}: {}: {}", answer.code, answer.message);
+            assert_eq!(wire.ask(1, &[]).0, Outcome::Ok, "{protocol}");
+            // Known again: no Parse is sent.
+            assert_eq!(wire.ask(1, &[]).0, Outcome::Ok, "{protocol}");
+            let is_parsed = wire.sent().first() == Some(&b'C');
+            assert!(!is_parsed, "{protocol}");
+        }
+    }
+}
+
+fn a_step_that_another_step_drops_is_prepared_again() {
+    let step = |name: &str, text: &str, params: &[ValueType]| OpKind { step_of: Some(0), ..sql(name, text, params) };
+    let kinds = [
+        OpKind { call: Call::Steps, ..sql("script", "", &[]) },
+        step("make", "CREATE TEMPORARY TABLE own (n int)", &[]),
+        step("add", "INSERT INTO own VALUES ($1)", &[ValueType::Int]),
+        step("deallocate", "DEALLOCATE ALL", &[]),
+        step("discard", "DISCARD ALL", &[]),
+        step("count", "SELECT count(*) FROM items", &[]),
+    ];
+    let server = Server::start();
+    for protocol in PROTOCOLS {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        let n: &[Value<'_>] = &[Value::Int(7)];
+        for _ in 0..2 {
+            // DISCARD ALL also drops the temporary table.
+            for (kind, params) in [(1, &[][..]), (2, n), (3, &[]), (2, n), (4, &[]), (5, &[])] {
+                let (outcome, answer) = wire.ask(kind, params);
+                assert_eq!(outcome, Outcome::Ok, "{protocol}: {kind}: {}: {}", answer.code, answer.message);
+            }
+        }
+    }
+}
+
+fn a_statement_that_something_unseen_drops_fails_once() {
+    let given = OpKind { call: Call::SqlText, ..sql("given", "", &[ValueType::Text]) };
+    let kinds = [given, sql("one", "SELECT 1", &[]), sql("two", "SELECT 2", &[])];
+    let server = Server::start();
+    for (protocol, code) in PROTOCOLS.into_iter().zip(["26000", "", ""]) {
+        let (_store, mut wire) = open(&server, protocol, &kinds);
+        assert_eq!(wire.ask(0, &[Value::Text("DEALLOCATE ALL")]).0, Outcome::Ok, "{protocol}");
+        assert_eq!(wire.ask(1, &[]).1.code, code, "{protocol}");
+        for (kind, value) in [(1, 1), (2, 2), (1, 1)] {
+            let (outcome, answer) = wire.ask(kind, &[]);
+            assert_eq!(outcome, Outcome::Ok, "{protocol}: {}: {}", answer.code, answer.message);
+            assert_eq!(answer.values.values().get(0), Value::Int(value), "{protocol}");
+        }
     }
 }
 

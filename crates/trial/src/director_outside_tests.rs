@@ -1,0 +1,88 @@
+//! Faults from outside of servers: commands of the user, storms and neighbours.
+
+use plimsoll_record::data::{FaultKind, FaultSpan};
+
+use super::{Directing, Noted};
+
+#[test]
+fn commands_of_the_user_begin_and_heal_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("broken");
+    let fault = format!("run \"touch {0}\" heal \"rm {0}\" at 20ms", file.display());
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
+    assert!(done.directed.failed.is_none() && !file.exists() && done.names().is_empty());
+    let [span] = &done.spans[..] else { panic!("{:?}", done.spans) };
+    assert_eq!((span.kind, &span.error, span.fault.as_str()), (FaultKind::Command, &None, fault.as_str()));
+    assert!(span.subject.starts_with("\"touch ") && span.subject.len() < 70, "{}", span.subject);
+    let times = [Some(span.begun_ns), span.taken_ns, span.healing_ns, span.healed_ns];
+    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?}");
+}
+
+#[test]
+fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("healed");
+    let fault = format!("run \"echo no such host; exit 3\" heal \"touch {}\" at 20ms", file.display());
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 1_000);
+    let failed = done.directed.failed.unwrap();
+    assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
+    let error = done.spans[0].error.as_deref().unwrap_or_default();
+    assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
+    assert!(file.exists() && done.events.is_empty(), "{:?}", done.events);
+}
+
+#[test]
+fn a_command_that_does_not_heal_after_another_that_failed_is_told() {
+    let fault = "run \"exit 3\" heal \"exit 4\" at 20ms";
+    let done = Directing::of(Noted::default(), &[fault], Some(1_000), 1_000);
+    assert!(done.directed.failed.is_some_and(|failed| failed.what.ends_with("the command that begins it failed")));
+    assert_eq!(done.events, [format!("{fault}: the command that heals it failed (exit status: 4)")]);
+}
+
+#[test]
+fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
+    let (listener, directory) = (std::net::TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
+    let servers = Noted {
+        port: Some(listener.local_addr().unwrap().port()),
+        data_dir: directory.path().to_owned(),
+        ..Noted::default()
+    };
+    let faults = [
+        "storm all connections=4 at 50ms for 400ms",
+        "neighbour node 2 disk at 100ms",
+        "neighbour primary cpu=1 at 150ms",
+    ];
+    let done = Directing::of(servers, &faults, Some(1_000), 700);
+    assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
+    let of_span = |span: &FaultSpan| (span.kind, span.subject.clone());
+    let wanted = [
+        (FaultKind::Storm, "all nodes".to_owned()),
+        (FaultKind::Neighbour, "node 2".to_owned()),
+        (FaultKind::Neighbour, "node 2, the primary".to_owned()),
+    ];
+    assert_eq!(done.spans.iter().map(of_span).collect::<Vec<_>>(), wanted);
+    let is_healed = |span: &FaultSpan| span.taken_ns < span.healing_ns && span.healed_ns.is_some();
+    assert!(done.spans.iter().all(|span| is_healed(span) && span.error.is_none()), "{:?}", done.spans);
+    assert!(done.events.len() == 1 && done.events[0].contains("at most 12 of 12 connections"), "{:?}", done.events);
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 12);
+}
+
+#[test]
+fn a_neighbour_on_the_network_of_a_node_without_links_does_not_take_effect() {
+    let done = Directing::of(Noted::default(), &["neighbour node 2 network=5Mbit at 50ms"], None, 300);
+    let error = done.directed.failed.unwrap().what;
+    let wanted = "neighbour node 2 network=5Mbit at 50ms: node 2 is on this machine's own network, which has no links";
+    assert_eq!(error, wanted);
+    assert!(done.spans[0].taken_ns.is_none());
+}
+
+#[test]
+fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let servers = Noted { port: Some(nobody), ..Noted::default() };
+    let done = Directing::of(servers, &["storm node 1 connections=4 at 50ms"], None, 300);
+    let error = done.directed.failed.unwrap().what;
+    assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
+    assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));
+}
