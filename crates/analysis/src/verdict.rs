@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName,
-    Run, RunState, Trial,
+    About, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState,
+    Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
 use crate::broken_with::{self, broken_with};
 use crate::faults::{self, Allowance};
+use crate::goal;
 use crate::kept::{kept, shown};
 use crate::known;
 use crate::line;
@@ -48,7 +49,8 @@ pub fn verdict(
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
-    let mut broken = violations(run, &others, promises, false);
+    let has_stale = goals.iter().any(|goal| goal.what == GoalKind::Stale);
+    let mut broken = violations(run, &others, promises, (false, has_stale));
     broken.extend(not_done(run, &others, faults));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
@@ -124,7 +126,7 @@ pub fn verdict(
         (false, _) => (VerdictState::Pass, line::of_all(lines)),
         (true, true) => kept(goals, &others, faults),
         (true, false) => {
-            let mut broken = violations(run, &breaking, promises, true);
+            let mut broken = violations(run, &breaking, promises, (true, false));
             broken.extend(not_done(run, &breaking, faults));
             shown(run, goals, &others, faults, &broken, &only())
         }
@@ -161,8 +163,13 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
 }
 
 /// Promises that were seen to break in `trials`, losses first, then wrong answers. `expected` are those of trials that
-/// set out to break them.
-fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
+/// set out to break them. With `has_stale` a goal judges stale records, and they are not wrong here.
+fn violations(
+    run: &Run,
+    trials: &[&TrialView],
+    promises: &[PromiseView],
+    (expected, has_stale): (bool, bool),
+) -> Vec<String> {
     // Cuts of the same settings together say more than each.
     let is_broken = |one: &&PromiseView| one.state >= PromiseState::Lost && one.expected == expected;
     let mut worst: Vec<&PromiseView> = promises.iter().filter(is_broken).collect();
@@ -180,7 +187,8 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
         }
     }
     for trial in trials {
-        let AnswerCounts { missing, wrong, .. } = trial.answers_total.unwrap_or_default();
+        let counts = trial.answers_total.unwrap_or_default();
+        let (missing, wrong) = (counts.missing, goal::wrong_in(&counts, has_stale));
         if missing + wrong > 0 {
             let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
                 .iter()
