@@ -28,7 +28,6 @@ pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Ve
 fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]) -> GoalView {
     let mut trials = Vec::new();
     let searched = !lines.is_empty();
-    let has_stale = run.header.goals.iter().any(|one| one.what == GoalKind::Stale);
     for line in lines.iter().filter(|_| goal.what == GoalKind::Rate) {
         let rate = line.result.rate_per_s.map(|value| Quantity { value, n: line.result.n });
         trials.push(judge(goal, format!("{}, the load line", line.store), rate.ok_or("no line was found".to_string())));
@@ -37,7 +36,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
         let name = name::trial(&trial.header);
         match goal.what {
             GoalKind::Lost => trials.push(of_ledger(goal, name, trial, lost(phases))),
-            GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(phases, has_stale))),
+            GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(run, phases))),
             GoalKind::Stale => trials.push(of_ledger(goal, name, trial, stale(goal, phases))),
             _ => {
                 let drives = phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive);
@@ -138,10 +137,9 @@ fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
 }
 
 /// Returns the wrong and missing records; without the stale ones in answers if the run has a goal on these.
-fn wrong(phases: &[PhaseFacts<'_>], has_stale: bool) -> Measured {
+fn wrong(run: &Run, phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
-    let answers: u64 =
-        trial.answers.iter().map(|answer| wrong_in(&answer.counts, has_stale) + answer.counts.missing).sum();
+    let answers: u64 = trial.answers.iter().map(|answer| wrong_in(run, &answer.counts) + answer.counts.missing).sum();
     let ledger = trial.ledgers.iter().map(|ledger| known::wrong(ledger).unwrap_or(0)).max();
     let n = trial.answers.iter().map(|answer| answer.counts.answers).sum::<u64>()
         + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
@@ -156,9 +154,12 @@ fn wrong(phases: &[PhaseFacts<'_>], has_stale: bool) -> Measured {
     }
 }
 
-/// Returns the wrong records in answers; without the stale ones if the run has a goal on these, which `has_stale` tells.
-pub fn wrong_in(counts: &AnswerCounts, has_stale: bool) -> u64 {
-    counts.wrong.saturating_sub(if has_stale { counts.stale_records } else { 0 })
+/// Returns the wrong records in answers; without the stale ones if the run has a goal on these.
+pub fn wrong_in(run: &Run, counts: &AnswerCounts) -> u64 {
+    match run.header.goals.iter().any(|goal| goal.what == GoalKind::Stale) {
+        true => counts.wrong.saturating_sub(counts.stale_records),
+        false => counts.wrong,
+    }
 }
 
 /// Returns the stale records in answers. A number above the limit is a value also if not every answer was checked.

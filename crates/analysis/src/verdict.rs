@@ -49,8 +49,7 @@ pub fn verdict(
     let breaks =
         |trial: &&TrialView| run.trials.iter().any(|one| one.header.ordinal == trial.ordinal && one.header.breaks);
     let (breaking, others): (Vec<&TrialView>, Vec<&TrialView>) = trials.iter().partition(breaks);
-    let has_stale = goals.iter().any(|goal| goal.what == GoalKind::Stale);
-    let mut broken = violations(run, &others, promises, (false, has_stale));
+    let mut broken = violations(run, &others, promises, false);
     broken.extend(not_done(run, &others, faults));
     broken.extend(missed(goals));
     let unseen = unseen(run, goals, lines, promises);
@@ -126,7 +125,7 @@ pub fn verdict(
         (false, _) => (VerdictState::Pass, line::of_all(lines)),
         (true, true) => kept(goals, &others, faults),
         (true, false) => {
-            let mut broken = violations(run, &breaking, promises, (true, false));
+            let mut broken = violations(run, &breaking, promises, true);
             broken.extend(not_done(run, &breaking, faults));
             shown(run, goals, &others, faults, &broken, &only())
         }
@@ -163,13 +162,8 @@ fn sentences(broken: &[String], unseen: &[String], lines: &[LineView]) -> Vec<St
 }
 
 /// Promises that were seen to break in `trials`, losses first, then wrong answers. `expected` are those of trials that
-/// set out to break them. With `has_stale` a goal judges stale records, and they are not wrong here.
-fn violations(
-    run: &Run,
-    trials: &[&TrialView],
-    promises: &[PromiseView],
-    (expected, has_stale): (bool, bool),
-) -> Vec<String> {
+/// set out to break them.
+fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expected: bool) -> Vec<String> {
     // Cuts of the same settings together say more than each.
     let is_broken = |one: &&PromiseView| one.state >= PromiseState::Lost && one.expected == expected;
     let mut worst: Vec<&PromiseView> = promises.iter().filter(is_broken).collect();
@@ -188,7 +182,7 @@ fn violations(
     }
     for trial in trials {
         let counts = trial.answers_total.unwrap_or_default();
-        let (missing, wrong) = (counts.missing, goal::wrong_in(&counts, has_stale));
+        let (missing, wrong) = (counts.missing, goal::wrong_in(run, &counts));
         if missing + wrong > 0 {
             let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
                 .iter()
