@@ -98,6 +98,8 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         let found: Vec<_> = goals.iter().map(|goal| (goal.name(), goal.limit)).collect();
         assert_eq!(found, [(name.to_owned(), limit)], "{goal}");
     }
+    let outline = plan("stale = 3").unwrap().outline(&|_| None);
+    assert!(outline.contains(&"goals: stale at most 3".to_owned()), "{outline:?}");
     for wrong in [
         "p0 = \"1ms\"",
         "p99.x = \"1ms\"",
