@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::{IndexMap, IndexSet};
 use plimsoll_record::data::Run;
 
+use crate::goal;
 use crate::name::REPEAT;
 use crate::number;
 use crate::promise;
@@ -91,7 +92,7 @@ fn is_broken(run: &Run, trial: &TrialView) -> Option<bool> {
     let answers = trial.answers_total.unwrap_or_default();
     let ledgers = &trial.ledgers;
     let is_lost = ledgers.iter().any(|ledger| ledger.lost.is_some_and(|lost| lost > 0) || ledger.wrong_total > 0);
-    if is_lost || answers.missing + answers.wrong > 0 {
+    if is_lost || answers.missing + goal::wrong_in(run, &answers) > 0 {
         return Some(true);
     }
     let recorded = run.trials.iter().find(|one| one.header.ordinal == trial.ordinal)?;

@@ -2,7 +2,7 @@
 
 use plimsoll_core::study::goal_name;
 use plimsoll_core::waits::CONNECT;
-use plimsoll_record::data::{Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
+use plimsoll_record::data::{AnswerCounts, Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
 
 use crate::faults;
 use crate::known;
@@ -36,7 +36,8 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
         let name = name::trial(&trial.header);
         match goal.what {
             GoalKind::Lost => trials.push(of_ledger(goal, name, trial, lost(phases))),
-            GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(phases))),
+            GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(run, phases))),
+            GoalKind::Stale => trials.push(of_ledger(goal, name, trial, stale(goal, phases))),
             _ => {
                 let drives = phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive);
                 for phase in drives.filter(|facts| !(searched && facts.phase.header.rung.is_some())) {
@@ -67,7 +68,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
 
 /// Returns the goals of driven phases, in words such as `p99 ≤ 20.0 ms`, each with its worst state in `phases`.
 pub fn of_phases(run: &Run, phases: &[&PhaseFacts<'_>]) -> Vec<(GoalKind, String, GoalState)> {
-    let goals = run.header.goals.iter().filter(|goal| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong));
+    let goals = run.header.goals.iter().filter(|goal| !goal.what.is_of_ledger());
     let judged = goals.filter_map(|goal| {
         let state = phases.iter().map(|facts| driven(goal, String::new(), facts).state).max()?;
         Some((goal.what, format!("{} {}", goal_name(goal.what, goal.of.as_deref()), wanted(goal)), state))
@@ -88,6 +89,7 @@ fn words(goal: &Goal) -> String {
     let words = match goal.what {
         GoalKind::Lost => "acknowledged writes lost",
         GoalKind::Wrong => "wrong or missing records in answers and index",
+        GoalKind::Stale => "stale records in answers",
         GoalKind::Errors if goal.of.is_some() => "operations rejected or unknown",
         GoalKind::Errors => "operations rejected, unknown or never sent",
         GoalKind::Unknown => "operations whose outcome is unknown",
@@ -134,9 +136,10 @@ fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
     }
 }
 
-fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
+/// Returns the wrong and missing records; without the stale ones in answers if the run has a goal on these.
+fn wrong(run: &Run, phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
-    let answers: u64 = trial.answers.iter().map(|answer| answer.counts.wrong + answer.counts.missing).sum();
+    let answers: u64 = trial.answers.iter().map(|answer| wrong_in(run, &answer.counts) + answer.counts.missing).sum();
     let ledger = trial.ledgers.iter().map(|ledger| known::wrong(ledger).unwrap_or(0)).max();
     let n = trial.answers.iter().map(|answer| answer.counts.answers).sum::<u64>()
         + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
@@ -148,6 +151,27 @@ fn wrong(phases: &[PhaseFacts<'_>]) -> Measured {
         (None, _) if trial.answers.is_empty() => Err(unchecked(phases)),
         (_, Some(why)) => Err(why),
         _ => unheard(phases, trial).map_or(Ok(Quantity { value: 0.0, n }), Err),
+    }
+}
+
+/// Returns the wrong records in answers; without the stale ones if the run has a goal on these.
+pub fn wrong_in(run: &Run, counts: &AnswerCounts) -> u64 {
+    match run.header.goals.iter().any(|goal| goal.what == GoalKind::Stale) {
+        true => counts.wrong.saturating_sub(counts.stale_records),
+        false => counts.wrong,
+    }
+}
+
+/// Returns the stale records in answers. A number above the limit is a value also if not every answer was checked.
+fn stale(goal: &Goal, phases: &[PhaseFacts<'_>]) -> Measured {
+    let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
+    let counts = || trial.answers.iter().map(|answer| answer.counts);
+    let value = counts().map(|counts| counts.stale_records).sum::<u64>() as f64;
+    let stale = Quantity { value, n: counts().map(|counts| counts.answers).sum() };
+    match unheard(phases, trial).filter(|_| value <= goal.limit) {
+        _ if trial.answers.is_empty() => Err(unchecked(phases)),
+        Some(why) => Err(why),
+        None => Ok(stale),
     }
 }
 

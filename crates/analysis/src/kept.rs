@@ -23,24 +23,29 @@ pub fn truth(trials: &[TrialView]) -> Option<String> {
     (!kept.is_empty()).then(|| format!("In {} {}.", number::plural(n, "trial", "trials"), number::list(&kept)))
 }
 
-/// Returns a sentence that all answers and all records read back were right, if any was checked. Their sum is the `n`
-/// of a goal on `wrong`.
+/// Returns a sentence that all answers and all records read back were right, if any was checked, but for the stale
+/// records that a goal allows. The sum of both is the `n` of a goal on `wrong`.
 fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<String> {
-    let (mut answers, mut read_back) = (0, 0);
+    let (mut answers, mut stale, mut read_back) = (0, 0, 0);
     for trial in trials {
-        answers += trial.answers_total.map_or(0, |all| all.answers);
+        let counts = trial.answers_total.unwrap_or_default();
+        (answers, stale) = (answers + counts.answers, stale + counts.stale_records);
         let right = |ledger: &LedgerView| ledger.read_back.saturating_sub(ledger.read_then_lost);
         read_back += trial.ledgers.iter().map(right).max().unwrap_or(0);
     }
     let checked = [(answers, "checked answers"), (read_back, "records read back")];
     let checked = checked.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", number::count(*n)));
     let checked: Vec<String> = checked.collect();
-    (!checked.is_empty()).then(|| format!("all {} were right", number::list(&checked)))
+    let but = match stale {
+        0 => String::new(),
+        _ => format!(" but for {}", number::plural(stale, "stale record", "stale records")),
+    };
+    (!checked.is_empty()).then(|| format!("all {} were right{but}", number::list(&checked)))
 }
 
-/// Returns true if a goal limits a figure, and neither losses nor wrong answers.
+/// Returns true if a goal limits a figure, and neither losses nor wrong or stale records.
 fn is_of_figure(goal: &GoalView) -> bool {
-    !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)
+    !goal.what.is_of_ledger()
 }
 
 /// Returns the state and the sentence of a run in which everything held. Faults of these trials are named with the

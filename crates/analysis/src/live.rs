@@ -212,7 +212,8 @@ impl LiveSums {
             GoalKind::Errors => self.error_percent(),
             GoalKind::Unknown => Some(self.unknown as f64),
             GoalKind::Rate => self.rate_per_s(),
-            GoalKind::Lost | GoalKind::Wrong | GoalKind::Status | GoalKind::Outage | GoalKind::Recovery => None,
+            GoalKind::Lost | GoalKind::Wrong | GoalKind::Stale => None,
+            GoalKind::Status | GoalKind::Outage | GoalKind::Recovery => None,
         }
     }
 }
@@ -296,8 +297,7 @@ impl LivePhase {
                 (what, Some(of)) => self.sums_of(of).and_then(|done| done.quantity(what)),
             };
             let is_of_step = goal.of.as_deref().is_some_and(|of| steps.iter().any(|name| is_of_step(of, name)));
-            let is_of_report =
-                matches!(goal.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Status | GoalKind::Recovery);
+            let is_of_report = goal.what.is_of_ledger() || matches!(goal.what, GoalKind::Status | GoalKind::Recovery);
             LiveGoal::judged(goal, seen, is_of_report || seen.is_none() && is_of_step)
         });
         self.goals = judged.collect();

@@ -63,7 +63,7 @@ pub fn summary(
     match points.len() {
         // Too many loads for a line each: figures report them.
         0 if facts.len() > LINES_MAX => Vec::new(),
-        0 => facts.iter().filter_map(|trial| undriven(trial, facts.len() > 1)).collect(),
+        0 => facts.iter().filter_map(|trial| undriven(run, trial, facts.len() > 1)).collect(),
         1..=LINES_MAX => points.iter().map(|point| of_point(run, point, &points)).collect(),
         _ => best_of_stores(run, &points),
     }
@@ -287,7 +287,7 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
         lost: lost(trials.iter().copied()),
-        wrong: wrong(trials.iter().copied()),
+        wrong: wrong(run, trials.iter().copied()),
         ..SummaryView::default()
     }
 }
@@ -335,7 +335,7 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.
-fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
+fn undriven(run: &Run, phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
     let trial = phases.first()?.trial;
     let mut parts = Vec::new();
     for facts in phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Ask) {
@@ -352,7 +352,7 @@ fn undriven(phases: &[PhaseFacts<'_>], several: bool) -> Option<SummaryView> {
         parts.push(part("at", number::with_unit(rate, "records/s")));
     }
     let place = if several { name::trial(&trial.header) } else { String::new() };
-    let (lost, wrong) = (lost([trial].into_iter()), wrong([trial].into_iter()));
+    let (lost, wrong) = (lost([trial].into_iter()), wrong(run, [trial].into_iter()));
     let summary = SummaryView { place, lost, wrong, parts, ..SummaryView::default() };
     Some(told(summary, lacked([trial].into_iter())))
 }
@@ -411,7 +411,7 @@ fn of_store(run: &Run, label: &str, percentile: impl Fn(&str) -> Option<u64>, ow
         unit: trials().next().map_or("ops/s", |trial| unit(&trial.header.kinds)).to_string(),
         percentiles: PERCENTILES.into_iter().filter_map(known).collect(),
         lost: lost(trials()),
-        wrong: wrong(trials()),
+        wrong: wrong(run, trials()),
         ..own
     };
     told(summary, lacked(trials()))
@@ -444,9 +444,10 @@ fn lacked<'t>(mut trials: impl Iterator<Item = &'t Trial>) -> bool {
     trials.any(|trial| trial.answers.iter().any(|answer| answer.counts.missing > 0))
 }
 
-/// Wrong and missing records in answers, where any was checked.
-fn wrong<'t>(trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
-    let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts.wrong + answer.counts.missing);
+/// Wrong and missing records in answers, where any was checked; without stale ones if a goal judges these.
+fn wrong<'t>(run: &Run, trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
+    let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts);
+    let counts = counts.map(|counts| goal::wrong_in(run, &counts) + counts.missing);
     counts.reduce(|all, one| all + one)
 }
 

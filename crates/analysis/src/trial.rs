@@ -183,6 +183,7 @@ fn answers_total(trial: &Trial) -> Option<AnswerCounts> {
         got: all.got + one.got,
         missing: all.missing + one.missing,
         wrong: all.wrong + one.wrong,
+        stale_records: all.stale_records + one.stale_records,
     })
 }
 

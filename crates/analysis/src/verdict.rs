@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 
 use indexmap::IndexMap;
 use plimsoll_record::data::{
-    About, AnswerCounts, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName,
-    Run, RunState, Trial,
+    About, DID_NOT_START, Event, EventClass, GoalKind, PhaseKind, PhaseResult, PhaseState, ResultName, Run, RunState,
+    Trial,
 };
 
 use crate::ab::{AbMetric, AbRule};
 use crate::broken_with::{self, broken_with};
 use crate::faults::{self, Allowance};
+use crate::goal;
 use crate::kept::{kept, shown};
 use crate::known;
 use crate::line;
@@ -180,7 +181,8 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
         }
     }
     for trial in trials {
-        let AnswerCounts { missing, wrong, .. } = trial.answers_total.unwrap_or_default();
+        let counts = trial.answers_total.unwrap_or_default();
+        let (missing, wrong) = (counts.missing, goal::wrong_in(run, &counts));
         if missing + wrong > 0 {
             let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
                 .iter()

@@ -122,6 +122,8 @@ pub enum GoalKind {
     Lost,
     /// Answers with a wrong, missing or stale record.
     Wrong,
+    /// Stale records in answers.
+    Stale,
     /// Share of operations that were rejected or unknown.
     Errors,
     /// Operations whose outcome is unknown.
@@ -146,6 +148,7 @@ impl GoalKind {
         match self {
             GoalKind::Lost => "lost".to_owned(),
             GoalKind::Wrong => "wrong".to_owned(),
+            GoalKind::Stale => "stale".to_owned(),
             GoalKind::Errors => "errors".to_owned(),
             GoalKind::Unknown => "unknown".to_owned(),
             GoalKind::Status => "status".to_owned(),
@@ -167,11 +170,17 @@ impl GoalKind {
         matches!(self, GoalKind::Outage | GoalKind::Recovery)
     }
 
+    /// True if the ledger judges it, for a trial as a whole.
+    pub fn is_of_ledger(self) -> bool {
+        matches!(self, GoalKind::Lost | GoalKind::Wrong | GoalKind::Stale)
+    }
+
     /// Parses a goal's word.
     pub fn named(word: &str) -> Option<GoalKind> {
         Some(match word {
             "lost" => GoalKind::Lost,
             "wrong" => GoalKind::Wrong,
+            "stale" => GoalKind::Stale,
             "errors" => GoalKind::Errors,
             "unknown" => GoalKind::Unknown,
             "status" => GoalKind::Status,

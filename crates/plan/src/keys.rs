@@ -271,6 +271,7 @@ keys! {
     GOALS {
         lost: Whole(0, u32::MAX as i64), OPTIONAL, "Most acknowledged writes that may be missing";
         wrong: Whole(0, u32::MAX as i64), OPTIONAL, "Most wrong, missing or stale records in answers";
+        stale: Whole(0, u32::MAX as i64), OPTIONAL, "Most stale records in the answers of a trial, which then do not count as wrong";
         errors: Share(0.0, 100.0), OPTIONAL, "Highest share of operations that are rejected or get no answer";
         unknown: Whole(0, u32::MAX as i64), OPTIONAL, "Most operations of a driven phase whose outcome may be unknown";
         p99: PERCENTILE, OPTIONAL, "Upper limit of the 99th percentile of the response times of driven phases; likewise any other: `p50`, `p97.5`, `p99.95`";

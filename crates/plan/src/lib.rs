@@ -216,8 +216,7 @@ impl<'c> PlanReader<'c> {
         let worthless = known("worthless").map(|node| self.worthless(&node, (&figures, &phases), &answers));
         let worthless = worthless.unwrap_or_default();
         if let Some(node) = root.get("goals").filter(|_| self.problems.borrow().is_empty()) {
-            let searched = root.get("line").is_some();
-            self.measured(&node, &phases, workload, stores, (searched, self.has_faults(&root)));
+            self.measured(&root, &node, &phases, workload, stores);
         }
         let series = self.series(&root);
         let line = self.line(&root);

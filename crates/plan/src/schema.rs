@@ -33,7 +33,7 @@ fn goals(goals: &mut Value) {
     let decimals = json!({ "type": "object", "additionalProperties": percentile });
     let any = json!({ "^p[0-9]{1,6}(\\.[0-9]{1,4})?$": { "anyOf": [percentile, decimals] } });
     let mut of_one = goals.clone();
-    for whole in ["lost", "wrong", "unknown", "status", "outage", "recovery", "p99"] {
+    for whole in ["lost", "wrong", "stale", "unknown", "status", "outage", "recovery", "p99"] {
         goals_without(&mut of_one, whole);
     }
     goals_without(goals, "p99");

@@ -1,16 +1,18 @@
 //! Goals and figures of a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use plimsoll_core::study::{goal_name, is_of_step};
 use plimsoll_core::waits::CONNECT;
+use plimsoll_core::{OpKind, ParamValue, WorkloadSpec};
 
 use crate::document::{NodeKind, PlanNode, PlanReader, Section, short};
 use crate::formulas::Names;
 use crate::keys::{FIGURE, GOALS, KeyType, PUBLISHED, PUBLISHED_TABLE};
 use crate::model::{Figure, Goal, GoalKind, PhaseKind, PublishedValue};
 use crate::nearest;
+use crate::params::defaults_but;
 use crate::phases::PhaseDraft;
 use crate::quantity::show_ns;
 use crate::stores::StoreDraft;
@@ -137,21 +139,23 @@ impl PlanReader<'_> {
         self.problem(section.key_span(key), format!("unknown key `{}` in {}", short(key), section.what), Some(help));
     }
 
-    /// Checks that some phase measures each goal, and that it can be missed. `searched`: for the load line.
+    /// Checks that some phase of the plan `root` measures each goal of `node`, and that it can be missed.
     pub(crate) fn measured(
         &self,
+        root: &Section<'_>,
         node: &PlanNode<'_>,
         phases: &[PhaseDraft],
         workload: &WorkloadDraft<'_>,
         stores: &[StoreDraft<'_>],
-        (searched, has_faults): (bool, bool),
     ) {
         let Some(section) = self.table(node, "[goals]") else { return };
+        let (searched, has_faults) = (root.get("line").is_some(), self.has_faults(root));
         for wanted in self.wanted(&section, None) {
             let name = goal_name(wanted.what, wanted.of);
             let by: &[PhaseKind] = match wanted.what {
                 GoalKind::Lost => &[PhaseKind::Check],
                 GoalKind::Wrong => &[PhaseKind::Check, PhaseKind::Ask, PhaseKind::Drive],
+                GoalKind::Stale => &[PhaseKind::Ask, PhaseKind::Drive],
                 _ => &[PhaseKind::Drive],
             };
             if !phases.iter().any(|phase| by.contains(&phase.kind)) {
@@ -192,8 +196,13 @@ impl PlanReader<'_> {
                 self.problem(wanted.span, "no phase has a fault to recover from", Some(help));
                 continue;
             }
-            let is_whole =
-                wanted.of.is_none() && matches!(wanted.what, GoalKind::Lost | GoalKind::Wrong | GoalKind::Rate);
+            if wanted.what == GoalKind::Stale
+                && let Some((what, help)) = self.unchecked(root, phases, workload, stores)
+            {
+                self.problem(wanted.span, what, Some(help));
+                continue;
+            }
+            let is_whole = wanted.of.is_none() && (wanted.what.is_of_ledger() || wanted.what == GoalKind::Rate);
             let is_seen = is_whole || wanted.what.is_searchable() || has_faults && wanted.what.is_of_faults();
             if searched && (is_step || !is_seen) {
                 let help =
@@ -201,6 +210,55 @@ impl PlanReader<'_> {
                 self.problem(wanted.span, format!("a load line cannot be searched by `{}`", short(&name)), Some(help));
             }
         }
+    }
+
+    /// Returns the reason why no answer is compared with acknowledged writes in some trials, and the advice. Returns
+    /// `None` if answers are compared in all of them.
+    fn unchecked(
+        &self,
+        root: &Section<'_>,
+        phases: &[PhaseDraft],
+        workload: &WorkloadDraft<'_>,
+        stores: &[StoreDraft<'_>],
+    ) -> Option<(String, String)> {
+        let off = ParamValue::Text("off".to_owned());
+        let mut params = workload.params.iter().flatten();
+        if params.any(|(param, choices)| *param == "ledger" && choices.values().any(|value| *value == off)) {
+            let what = "the ledger is off: no answer is checked for stale records".to_owned();
+            return Some((what, "leave out `ledger = \"off\"`, on the command line --set ledger=off".to_owned()));
+        }
+        let Some(made) = workload.make().filter(|made| made.truth().is_some()) else {
+            let what = format!("answers of the workload `{}` are not checked for stale records", workload.spec.name);
+            return Some((what, format!("those of {} are", self.checked_workloads().join(" and "))));
+        };
+        if let Some(spec) = stores.iter().map(|store| store.kind.spec()).find(|spec| !spec.keeps_data) {
+            let what = format!("`{}` keeps no data: no answer is checked for stale records", spec.name);
+            return Some((what, "name stores that keep data".to_owned()));
+        }
+        let is_as_is = root.get("start").is_some_and(|node| matches!(node.kind, NodeKind::Text("as-is")));
+        if is_as_is && !phases.iter().any(|phase| phase.kind == PhaseKind::Load) {
+            let what = "data that the plan does not load are not checked for stale records".to_owned();
+            return Some((what, "add a phase with do = \"load\", on the command line leave out --no-load".to_owned()));
+        }
+        let kinds = made.kinds();
+        let of = |kind: &OpKind| kind.step_of.and_then(|of| kinds.get(usize::from(of))).unwrap_or(kind).name.clone();
+        let checked: BTreeSet<String> = kinds.iter().filter(|kind| kind.keep_answer).map(of).collect();
+        let is_asked = |phase: &&PhaseDraft| matches!(phase.kind, PhaseKind::Ask | PhaseKind::Drive);
+        let mut used = phases.iter().filter(is_asked).flat_map(|phase| &phase.step.kinds);
+        if !used.any(|kind| checked.contains(kind)) {
+            let what = "no phase has operations whose answers are checked for stale records".to_owned();
+            return Some((what, format!("add one of them: {}", checked.into_iter().collect::<Vec<_>>().join(", "))));
+        }
+        None
+    }
+
+    /// Returns the names of the workloads whose answers are checked by default.
+    fn checked_workloads(&self) -> Vec<&'static str> {
+        let specs = self.catalogue.workloads.iter().filter(|spec| !spec.takes_scripts());
+        let is_checked = |spec: &&WorkloadSpec| {
+            (spec.make)(1, &defaults_but(spec.params, &[]), &[]).is_ok_and(|made| made.truth().is_some())
+        };
+        specs.filter(is_checked).map(|spec| spec.name).collect()
     }
 
     /// True if the goal is for a step within operations, and not for an operation type. Reports names that are

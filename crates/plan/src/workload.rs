@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use plimsoll_core::files::without_mark;
-use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, WorkloadSpec};
+use plimsoll_core::{CsvFile, ParamValue, Params, Preset, Script, Workload, WorkloadSpec};
 use sha2::{Digest, Sha256};
 
 use crate::document::{PlanNode, PlanReader, Section, short};
@@ -41,6 +41,11 @@ fn is_name(name: &str) -> bool {
 }
 
 impl WorkloadDraft<'_> {
+    /// Creates the workload with the first values of its parameters; `None` if they do not allow it.
+    pub(crate) fn make(&self) -> Option<Box<dyn Workload>> {
+        (self.spec.make)(1, &first(self.params.as_deref()?), &self.scripts).ok()
+    }
+
     /// An operation type for examples.
     pub(crate) fn example_kind(&self) -> &str {
         self.kinds.first().map_or("read", String::as_str)
@@ -240,8 +245,7 @@ impl<'c> PlanReader<'c> {
     /// Names of all operation types and of the steps within them, with true for a step. Uses the first values of the
     /// workload's parameters; `None` if they do not allow it.
     pub(crate) fn made(&self, workload: &WorkloadDraft<'_>) -> Option<Vec<(String, bool)>> {
-        let values = first(workload.params.as_deref()?);
-        let made = (workload.spec.make)(1, &values, &workload.scripts).ok()?;
+        let made = workload.make()?;
         Some(made.kinds().iter().map(|kind| (kind.name.clone(), kind.step_of.is_some())).collect())
     }
 }

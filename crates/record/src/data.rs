@@ -213,6 +213,9 @@ pub struct AnswerCounts {
     pub missing: u64,
     /// Records that had no right to be there: wrong match, wrong content, stale, or never written.
     pub wrong: u64,
+    /// Records among the wrong ones that were stale; 0 in earlier recordings.
+    #[serde(default)]
+    pub stale_records: u64,
 }
 
 /// Comparison of a phase's answers with the truth.

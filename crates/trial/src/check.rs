@@ -336,6 +336,7 @@ impl TrialRun<'_, '_> {
                     got: verdict.got,
                     missing: verdict.missing,
                     wrong: verdict.wrong(),
+                    stale_records: verdict.stale,
                 },
                 op: verdict.kind_name,
                 examples: verdict.examples,

@@ -8,7 +8,7 @@ use crate::failover;
 use crate::name::{self, REPEAT};
 use crate::number;
 use crate::stat::{self, interval};
-use crate::view::{FaultRepeatsView, FaultSpread, FaultView};
+use crate::view::{CountSpread, FaultRepeatsView, FaultSpread, FaultView, SpreadBounds};
 
 /// Returns faults of the same kind and words, if there are several, with the spread of their effects.
 pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
@@ -20,8 +20,11 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
     }
     let several = groups.into_iter().filter(|(_, group)| group.len() > 1);
     let of_group = |((trial, phase, kind, fault), group): ((String, &str, FaultKind, &str), Vec<&FaultView>)| {
-        let outages = group.iter().filter_map(|one| one.whole_outage_s());
-        let recovered = group.iter().filter_map(|one| one.whole_recovery_s());
+        let times =
+            |of: fn(&FaultView) -> Option<Time>| spread(&group.iter().filter_map(|one| of(one)).collect::<Vec<_>>());
+        let affected = group.iter().filter_map(|one| one.affected).map(|all| all.clients as f64);
+        let outage = times(|one| Some(Time { seconds: one.outage_s?, is_open: one.outage_open }));
+        let timeouts = group.iter().filter(|one| one.outage_is_timeout).count() as u64;
         let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
         let mut view = FaultRepeatsView {
             trial,
@@ -29,9 +32,10 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             kind,
             fault: fault.to_owned(),
             n: group.len() as u64,
-            noticed: spread(group.iter().filter_map(|one| one.noticed_s).collect()),
-            outage: spread(outages.collect()),
-            recovered: spread(recovered.collect()),
+            noticed: times(|one| Some(Time { seconds: one.noticed_s?, is_open: false })),
+            outage: outage.map(|outage| FaultSpread { timeouts, ..outage }),
+            recovered: times(recovery),
+            affected: counts(&affected.collect::<Vec<_>>()),
             inside,
             decided,
             sentence: String::new(),
@@ -42,31 +46,75 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
     several.map(of_group).collect()
 }
 
-/// Returns the spread of times of which those that did not end are infinite.
-fn spread(mut times_s: Vec<f64>) -> Option<FaultSpread> {
-    if times_s.len() < 2 {
-        return None;
+/// Time after a fault; a lower bound if its end was not seen.
+struct Time {
+    seconds: f64,
+    is_open: bool,
+}
+
+/// Returns the time until throughput was back. It is open if the next fault began, or observation ended, before that.
+fn recovery(one: &FaultView) -> Option<Time> {
+    match one.recovery_after_next_s() {
+        Some(seconds) => Some(Time { seconds, is_open: true }),
+        None => Some(Time { seconds: one.least_recovery_s()?, is_open: one.recovered_open }),
     }
-    times_s.sort_by(f64::total_cmp);
+}
+
+/// Returns the spread of times; `None` with fewer than two. Those that did not end count as longer than all others.
+fn spread(times: &[Time]) -> Option<FaultSpread> {
+    let counted = |one: &Time| if one.is_open { f64::INFINITY } else { one.seconds };
+    let [least_s, median_s, most_s, low_s, high_s] = quantiles(times.iter().map(counted).collect())?;
+    // A time is at least its lower bound: so is the time of each rank.
+    let bounds = quantiles(times.iter().map(|one| one.seconds).collect())?;
     let ended = |time_s: Option<f64>| time_s.filter(|time_s| time_s.is_finite());
-    let open = times_s.iter().filter(|time_s| time_s.is_infinite()).count() as u64;
+    let [least, median, most, low, high] = bounds;
+    let above = |time_s: Option<f64>, bound_s: Option<f64>| time_s.filter(|time_s| time_s.is_infinite()).and(bound_s);
     Some(FaultSpread {
-        n: times_s.len() as u64,
-        least_s: ended(times_s.first().copied()),
-        median_s: ended(stat::median(&times_s)),
-        most_s: ended(times_s.last().copied()),
-        interval_s: interval::of_median(&times_s).filter(|_| open == 0).map(|one| (one.low, one.high)),
-        open,
+        n: times.len() as u64,
+        least_s: ended(least_s),
+        median_s: ended(median_s),
+        most_s: ended(most_s),
+        interval_s: low_s.zip(high_s).map(|_| (ended(low_s), ended(high_s))),
+        above_s: SpreadBounds {
+            least: above(least_s, least),
+            median: above(median_s, median),
+            most: above(most_s, most),
+            low: above(low_s, low),
+            high: above(high_s, high),
+        },
+        open: times.iter().filter(|one| one.is_open).count() as u64,
+        timeouts: 0,
     })
 }
 
+/// Returns the spread of numbers; `None` with fewer than two.
+fn counts(values: &[f64]) -> Option<CountSpread> {
+    let [least, median, most, low, high] = quantiles(values.to_vec())?;
+    let (least, median, most) = (least?, median?, most?);
+    Some(CountSpread { n: values.len() as u64, least, median, most, interval: low.zip(high) })
+}
+
+/// Returns least, median, most, and the ends of the median's interval, which needs six values; `None` with fewer than
+/// two values.
+fn quantiles(mut values: Vec<f64>) -> Option<[Option<f64>; 5]> {
+    if values.len() < 2 {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let (low, high) = interval::of_median(&values).map(|one| (one.low, one.high)).unzip();
+    Some([values.first().copied(), stat::median(&values), values.last().copied(), low, high])
+}
+
 fn of_repeats(view: &FaultRepeatsView) -> String {
-    let shown = |time_s: Option<f64>| time_s.map_or("longer than observed".to_owned(), number::seconds);
     let range = |of: &FaultSpread| {
-        let interval = of.interval_s.map_or(String::new(), |(low, high)| {
-            format!(" (95 % interval {} to {})", number::seconds(low), number::seconds(high))
-        });
-        format!("{} to {}, median {}{interval}", shown(of.least_s), shown(of.most_s), shown(of.median_s))
+        let interval = of.interval_words();
+        let interval = interval.map_or(String::new(), |[low, high]| format!(" (95 % interval {low} to {high})"));
+        let [least, median, most] = of.words();
+        let timeouts = match of.timeouts {
+            0 => String::new(),
+            n => format!(", {} of them as long as the time-out of operations", number::count(n)),
+        };
+        format!("{least} to {most}, median {median}{interval}{timeouts}")
     };
     let outage = view.outage.as_ref().map(|outage| match outage.most_s {
         None if outage.open == outage.n => "no answer for as long as it was observed".to_owned(),
@@ -96,4 +144,42 @@ fn of_repeats(view: &FaultRepeatsView) -> String {
         false => effects.join("; "),
     };
     format!("{}, {} times in {}, phase {}: {effects}", view.fault, number::count(view.n), view.trial, view.phase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(ended_s: &[f64], open_s: &[f64]) -> Option<FaultSpread> {
+        let time = |is_open: bool| move |seconds: &f64| Time { seconds: *seconds, is_open };
+        let times: Vec<Time> = open_s.iter().map(time(true)).chain(ended_s.iter().map(time(false))).collect();
+        spread(&times)
+    }
+
+    #[test]
+    fn times_that_did_not_end_are_the_longest_and_told_by_their_lower_bounds() {
+        let seven = of(&[5.0, 1.0, 4.0, 2.0, 3.0], &[6.0, 2.5]).unwrap();
+        assert_eq!(
+            (seven.n, seven.open, seven.least_s, seven.median_s, seven.most_s),
+            (7, 2, Some(1.0), Some(4.0), None)
+        );
+        assert_eq!(seven.words(), ["1.00 s", "4.00 s", "> 6.00 s"]);
+        assert_eq!(seven.interval_s, Some((Some(1.0), None)));
+        assert_eq!(seven.interval_words(), Some(["1.00 s".to_owned(), "> 6.00 s".to_owned()]));
+        // Of three at least 1, 2 and 5 s the second is at least 2 s.
+        assert_eq!(of(&[1.0], &[5.0, 2.0]).unwrap().words(), ["1.00 s", "> 2.00 s", "> 5.00 s"]);
+        assert_eq!(of(&[], &[5.0, 2.0]).unwrap().words(), ["> 2.00 s", "> 3.50 s", "> 5.00 s"]);
+    }
+
+    #[test]
+    fn an_interval_of_the_median_needs_six_times_and_a_spread_two() {
+        let six = of(&[6.0, 5.0, 4.0, 3.0, 2.0, 1.0], &[]).unwrap();
+        assert_eq!((six.interval_s, six.above_s), (Some((Some(1.0), Some(6.0))), SpreadBounds::default()));
+        let five = of(&[5.0, 4.0, 3.0, 2.0, 1.0], &[]).unwrap();
+        assert_eq!((five.median_s, five.interval_s, five.interval_words()), (Some(3.0), None, None));
+        assert!(of(&[1.0], &[]).is_none() && of(&[], &[]).is_none());
+        let clients = counts(&[3.0, 64.0, 5.0, 4.0, 4.0, 4.0]).unwrap();
+        assert_eq!((clients.n, clients.least, clients.median, clients.most), (6, 3.0, 4.0, 64.0));
+        assert_eq!((clients.interval, counts(&[3.0])), (Some((3.0, 64.0)), None));
+    }
 }

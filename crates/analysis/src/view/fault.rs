@@ -233,6 +233,8 @@ pub struct FaultRepeatsView {
     pub outage: Option<FaultSpread>,
     /// Times to recovery; `null` if fewer than two are known.
     pub recovered: Option<FaultSpread>,
+    /// Numbers of clients affected; `null` if fewer than two are known.
+    pub affected: Option<CountSpread>,
     /// Number of failovers inside the formula of the store.
     pub inside: u64,
     /// Number of failovers that were inside or outside of it.
@@ -252,10 +254,67 @@ pub struct FaultSpread {
     pub median_s: Option<f64>,
     /// Longest; `null` if it did not end.
     pub most_s: Option<f64>,
-    /// Interval (95 %) of the median; `null` with fewer than six times, and if one of them did not end.
-    pub interval_s: Option<(f64, f64)>,
+    /// Interval (95 %) of the median; `null` with fewer than six times. An end of it is `null` if that time did not end.
+    pub interval_s: Option<(Option<f64>, Option<f64>)>,
+    /// Lower bounds of those of these times that did not end.
+    pub above_s: SpreadBounds,
     /// Number of times that did not end.
     pub open: u64,
+    /// Number of times without an answer that are as long as the time-out of operations.
+    pub timeouts: u64,
+}
+
+/// Lower bounds of times that did not end, in seconds; `null` for each that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct SpreadBounds {
+    /// Of the shortest.
+    pub least: Option<f64>,
+    /// Of the median.
+    pub median: Option<f64>,
+    /// Of the longest.
+    pub most: Option<f64>,
+    /// Of the lower end of the interval.
+    pub low: Option<f64>,
+    /// Of the upper end of the interval.
+    pub high: Option<f64>,
+}
+
+impl FaultSpread {
+    /// Returns the shortest, the median and the longest time: `1.37 s`, or `> 12.0 s` if it did not end.
+    pub fn words(&self) -> [String; 3] {
+        let above = self.above_s;
+        [(self.least_s, above.least), (self.median_s, above.median), (self.most_s, above.most)].map(time_words)
+    }
+
+    /// Returns the ends of the interval in words; `None` with fewer than six times.
+    pub fn interval_words(&self) -> Option<[String; 2]> {
+        let (low_s, high_s) = self.interval_s?;
+        Some([(low_s, self.above_s.low), (high_s, self.above_s.high)].map(time_words))
+    }
+}
+
+/// Returns a time in words, or its lower bound if it did not end.
+fn time_words((time_s, above_s): (Option<f64>, Option<f64>)) -> String {
+    match (time_s, above_s) {
+        (Some(time_s), _) => number::seconds(time_s),
+        (None, Some(above_s)) => format!("> {}", number::seconds(above_s)),
+        (None, None) => "–".to_owned(),
+    }
+}
+
+/// Spread of a number over several faults.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct CountSpread {
+    /// Number of faults.
+    pub n: u64,
+    /// Smallest number.
+    pub least: f64,
+    /// Median.
+    pub median: f64,
+    /// Largest number.
+    pub most: f64,
+    /// Interval (95 %) of the median; `null` with fewer than six faults.
+    pub interval: Option<(f64, f64)>,
 }
 
 plimsoll_core::words! {

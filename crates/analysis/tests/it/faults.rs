@@ -339,6 +339,21 @@ fn repeats_of_a_fault_are_told_together_with_an_interval_from_six_on() {
 }
 
 #[test]
+fn repeats_of_a_fault_without_an_end_are_longer_than_they_were_observed() {
+    let mut run = without_end();
+    fault(&mut run, KILL, 14_000, None);
+    let repeats = view(&run).fault_repeats;
+    let [one] = repeats.as_slice() else { panic!("one fault: {repeats:?}") };
+    let outage = one.outage.as_ref().unwrap();
+    assert_eq!(
+        (outage.open, outage.most_s, outage.words()),
+        (2, None, ["> 6.00 s", "> 9.00 s", "> 12.0 s"].map(str::to_owned))
+    );
+    // The second fault began before throughput was back.
+    assert_eq!(one.recovered.as_ref().and_then(|recovered| recovered.above_s.most), Some(6.0));
+}
+
+#[test]
 fn silences_and_failures_long_after_a_healing_are_not_of_the_fault() {
     let mut run = ticked(30, |tick| if (1_840..1_852).contains(&tick) { (0, 0) } else { (10, 0) });
     fault(&mut run, (FaultKind::Clock, "node 2", "clock node 2 by=-5s at 0s for 5s"), 2_000, Some(7_140));

@@ -80,6 +80,7 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
         goal("errors", None, 0.0, "%"),
         goal("errors", Some("update"), 10.0, "%"),
         goal("lost", None, 0.0, ""),
+        goal("stale", None, 0.0, ""),
     ];
     let reported = view(&run).goals;
     let live = told(&run, 0, 1);
@@ -89,12 +90,15 @@ fn goals_are_judged_while_the_phase_is_in_progress_as_the_report_will() {
     }
     let holds: Vec<_> = goals.iter().map(|goal| goal.holds).collect();
     let later = "the report judges steps and ledgers";
-    assert_eq!(holds, [Some(true), Some(false), Some(true), Some(true), None, None], "{later}");
+    assert_eq!(holds, [Some(true), Some(false), Some(true), Some(true), None, None, None], "{later}");
     let margins: Vec<_> = goals.iter().map(|goal| goal.margin()).collect();
     assert!((margins[0].unwrap() - 0.5).abs() < 0.01 && margins[1].unwrap() < 0.0, "{margins:?}");
     assert!(is_near(margins[2].unwrap(), 1.0 / 399.0), "{margins:?}");
-    assert_eq!(margins[3..], [None, None, None]);
-    assert_eq!(goals.iter().map(|goal| goal.at_end).collect::<Vec<_>>(), [false, false, false, false, true, true]);
+    assert_eq!(margins[3..], [None, None, None, None]);
+    assert_eq!(
+        goals.iter().map(|goal| goal.at_end).collect::<Vec<_>>(),
+        [false, false, false, false, true, true, true]
+    );
 }
 
 #[test]

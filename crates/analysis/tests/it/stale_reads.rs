@@ -1,8 +1,8 @@
-//! Stale records in answers, by fault and server.
+//! Stale records in answers: by fault and server, and goals on them.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::FaultView;
-use plimsoll_record::data::{AnswerCheck, Run, StaleReads};
+use plimsoll_analysis::view::{FaultView, GoalState, VerdictState};
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, Goal, GoalKind, Run, StaleReads};
 
 use crate::faulted::{PAUSE, at_ns, fault, killed_primary};
 
@@ -42,4 +42,69 @@ fn stale_records_of_the_next_fault_are_its_own_and_one_server_has_no_name() {
     let faults = view(&run).faults;
     assert_eq!(faults.iter().map(of).collect::<Vec<_>>(), [[("", 1)], [("", 2)]]);
     assert!(faults[0].sentence.ends_with(", 1 stale record read"), "{}", faults[0].sentence);
+}
+
+/// Adds a thousand checked answers with so many stale records and others that are wrong.
+fn checked(run: &mut Run, stale_records: u64, others: u64) {
+    let wrong = stale_records + others;
+    let counts = AnswerCounts { answers: 1_000, expected: 1_000, got: 1_000, missing: 0, wrong, stale_records };
+    run.trials[0].answers.push(AnswerCheck { op: "read".into(), counts, ..AnswerCheck::default() });
+}
+
+fn limited(run: &mut Run, goals: &[(&str, f64)]) {
+    let goal = |(what, limit): &(&str, f64)| Goal {
+        what: GoalKind::named(what).unwrap(),
+        of: None,
+        limit: *limit,
+        unit: String::new(),
+    };
+    run.header.goals = goals.iter().map(goal).collect();
+}
+
+#[test]
+fn a_goal_on_stale_records_allows_as_many_as_it_says_and_no_other_wrong_records() {
+    let mut run = killed_primary();
+    checked(&mut run, 3, 0);
+    let (state, sentence) = (view(&run).verdict.state, view(&run).verdict.sentence);
+    assert_eq!(state, VerdictState::Fail, "without a goal none is allowed");
+    assert!(sentence.starts_with("fjall gave answers with 3 wrong records"), "{sentence}");
+
+    limited(&mut run, &[("stale", 2.0)]);
+    let missed = view(&run);
+    let goal = &missed.goals[0];
+    assert_eq!((goal.state, goal.got, goal.n), (GoalState::Missed, Some(3.0), 1_000));
+    let wanted = "stale records in answers was 3 in fjall, wanted ≤ 2.";
+    assert_eq!((missed.verdict.state, missed.verdict.sentence.as_str()), (VerdictState::Fail, wanted));
+
+    limited(&mut run, &[("stale", 3.0), ("wrong", 0.0)]);
+    let held = view(&run);
+    assert_eq!(held.goals.iter().map(|goal| goal.state).collect::<Vec<_>>(), [GoalState::Held; 2]);
+    let sentence = &held.verdict.sentence;
+    assert_eq!(held.verdict.state, VerdictState::Pass, "{sentence}");
+    assert!(sentence.contains("all 1,000 checked answers were right but for 3 stale records"), "{sentence}");
+    assert_eq!(held.summary[0].wrong, Some(0), "a goal judges them");
+
+    checked(&mut run, 0, 1);
+    let wrong = view(&run);
+    assert_eq!(wrong.goals.iter().map(|goal| goal.got).collect::<Vec<_>>(), [Some(3.0), Some(1.0)]);
+    assert_eq!(wrong.verdict.sentence, "fjall gave answers with 1 wrong record.");
+}
+
+#[test]
+fn a_goal_on_stale_records_is_not_measured_by_answers_that_were_not_checked() {
+    let mut run = killed_primary();
+    limited(&mut run, &[("stale", 2.0)]);
+    let judged = |run: &Run| {
+        let goal = view(run).goals.remove(0);
+        (goal.state, goal.trials[0].got_text.clone())
+    };
+    assert_eq!(judged(&run), (GoalState::NotMeasured, "nothing was checked".to_owned()));
+    let unheard = AnswerCheck { op: "scan".into(), ..AnswerCheck::default() };
+    run.trials[0].answers.push(unheard);
+    checked(&mut run, 2, 0);
+    let why = "no answer to `scan` in phase mixed could be checked".to_owned();
+    assert_eq!(judged(&run), (GoalState::NotMeasured, why));
+    // More than are allowed are too many, however many others there are.
+    checked(&mut run, 1, 0);
+    assert_eq!(judged(&run), (GoalState::Missed, "3".to_owned()));
 }

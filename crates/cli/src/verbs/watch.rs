@@ -247,7 +247,9 @@ mod tests {
         assert_eq!(shown("errors=0.1%"), ("errors".to_owned(), 0.1, "%".to_owned()));
         assert_eq!(shown("status.5xx=1%"), ("status.5xx".to_owned(), 1.0, "%".to_owned()));
         assert_eq!(shown("rate=100/s"), ("rate".to_owned(), 100.0, "1/s".to_owned()));
-        for given in ["p99", "lost=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast", "status.busy=1%"] {
+        for given in
+            ["p99", "lost=0", "stale=0", "outage=1s", "status=1%", "speed=1s", "p99=20", "p99=fast", "status.busy=1%"]
+        {
             assert!(goal(given).is_err(), "{given}");
         }
         let told = |given: &str| goal(given).unwrap_err().what;

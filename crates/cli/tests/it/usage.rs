@@ -298,6 +298,18 @@ fn a_wrong_option_is_shown_as_it_was_typed() {
         ("drive kv --on null --goal p99=20", "error: --goal p99=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),
         ("drive kv --on null --goal outage=5", "error: --goal outage=5: `outage = 5` needs a unit: \"5ms\" or \"5s\""),
         ("drive kv --on null --goal outage=-5s", "error: --goal outage=-5s:"),
+        (
+            "drive kv --on null --goal stale=0",
+            "error: --goal stale=0: `null` keeps no data: no answer is checked for stale records\n  → name stores",
+        ),
+        (
+            "drive kv --on sqlite --set ledger=off --goal stale=0",
+            "error: --goal stale=0: the ledger is off: no answer is checked for stale records\n  → leave out `ledger = ",
+        ),
+        (
+            "drive select --on sqlite --goal stale=0",
+            "error: --goal stale=0: answers of the workload `select` are not checked … coupons … kv",
+        ),
         ("drive kv --on null --goal p99>20ms", "error: --goal p99>20ms: the limit is a maximum, except of rate\n  → write it"),
         ("drive kv --on null --goal rate<=20", "error: --goal rate<=20: the limit of rate is a minimum"),
         ("drive kv --on null --goal p99<=20", "error: --goal p99<=20: `p99 = 20` needs a unit: \"20ms\" or \"20s\""),

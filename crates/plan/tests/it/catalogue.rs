@@ -1,8 +1,9 @@
 //! A small catalogue for the tests' plans.
 
 use plimsoll_core::{
-    Catalogue, Durability, ErrorCodes, IndexMode, Interface, OpenOptions, ParamSpec, ParamType, Preset, SamplerSpec,
-    SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Workload, WorkloadSpec,
+    Call, Catalogue, Durability, ErrorCodes, IndexMode, Interface, OpKind, OpenOptions, ParamSpec, ParamType, Params,
+    Preset, SamplerSpec, Script, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec,
+    Truth, Value, ValueBuf, Values, Version, Workload, WorkloadError, WorkloadSpec,
 };
 
 struct Kind(StoreSpec);
@@ -35,50 +36,71 @@ const COUPONS: &[ParamSpec] = &[
     ParamSpec { name: "strict", param_type: ParamType::Bool, default: "true", summary: "", of_private: false },
 ];
 
+const COUPON_KINDS: &[&str] = &["read", "update", "query"];
+
 const PRESETS: &[Preset] = &[
     Preset::of("coupons:reads", "", &[("read", 9), ("query", 1)]),
     Preset { params: &[("records", "500_000")], ..Preset::of("coupons:many", "", &[("update", 1)]) },
 ];
 
 /// Takes every script without the word `wrong`.
-fn refuse_wrong(
-    _seed: u64,
-    _params: &plimsoll_core::Params,
-    scripts: &[plimsoll_core::Script],
-) -> Result<Box<dyn Workload>, plimsoll_core::WorkloadError> {
-    let found = |(at, script): (usize, &plimsoll_core::Script)| Some((at, script.text.find("wrong")?));
+fn refuse_wrong(_seed: u64, _params: &Params, scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError> {
+    let found = |(at, script): (usize, &Script)| Some((at, script.text.find("wrong")?));
     match scripts.iter().enumerate().find_map(found) {
         Some((at, start)) => {
             let place = Some((at, start..start + "wrong".len()));
-            Err(plimsoll_core::WorkloadError { what: "this is wrong".to_owned(), place, help: None })
+            Err(WorkloadError { what: "this is wrong".to_owned(), place, help: None })
         }
-        None => Ok(Box::new(Nothing)),
+        None => Ok(Box::new(Nothing::default())),
     }
 }
 
 /// A workload that is never run.
-struct Nothing;
+#[derive(Default)]
+struct Nothing {
+    kinds: Vec<OpKind>,
+    is_checked: bool,
+}
 
 impl Workload for Nothing {
     fn layout(&self) -> &plimsoll_core::Layout {
         unreachable!("a plan runs nothing")
     }
 
-    fn kinds(&self) -> &[plimsoll_core::OpKind] {
-        &[]
+    fn kinds(&self) -> &[OpKind] {
+        &self.kinds
     }
 
     fn stream(&self, _spec: &plimsoll_core::StreamSpec) -> Result<Box<dyn plimsoll_core::Stream>, String> {
         Err("a plan runs nothing".to_owned())
     }
+
+    fn truth(&self) -> Option<&dyn Truth> {
+        self.is_checked.then_some(self as &dyn Truth)
+    }
 }
 
-fn no_workload(
-    _seed: u64,
-    _params: &plimsoll_core::Params,
-    _scripts: &[plimsoll_core::Script],
-) -> Result<Box<dyn Workload>, plimsoll_core::WorkloadError> {
-    panic!("a plan makes no workload")
+impl Truth for Nothing {
+    fn record_id(&self, _key: Value<'_>) -> Option<u64> {
+        None
+    }
+
+    fn version(&self, _row: Values<'_>) -> Option<Version> {
+        None
+    }
+
+    fn row(&self, _id: u64, _version: Version, _row: &mut ValueBuf) {}
+}
+
+fn unchecked(_seed: u64, _params: &Params, _scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError> {
+    Ok(Box::new(Nothing::default()))
+}
+
+/// Makes a workload whose answers, except those to updates, are checked if it is strict.
+fn checked(_seed: u64, params: &Params, _scripts: &[Script]) -> Result<Box<dyn Workload>, WorkloadError> {
+    let kind = |name: &&str| OpKind { keep_answer: *name != "update", ..OpKind::new(*name, Call::Nothing, &[]) };
+    let kinds = COUPON_KINDS.iter().map(kind).collect();
+    Ok(Box::new(Nothing { kinds, is_checked: params.bool("strict") }))
 }
 
 const CACHE: &[ParamSpec] = &[ParamSpec::bytes("cache", "2MiB", "")];
@@ -124,14 +146,15 @@ pub fn catalogue() -> Catalogue {
         kinds: &[],
         params: &[],
         presets: &[],
-        make: no_workload,
+        make: unchecked,
     };
     let coupons = WorkloadSpec {
         name: "coupons",
         interfaces: &[Interface::Records],
-        kinds: &["read", "update", "query"],
+        kinds: COUPON_KINDS,
         params: COUPONS,
         presets: PRESETS,
+        make: checked,
         ..any
     };
     let select = WorkloadSpec { name: "select", interfaces: &[Interface::Sql], kinds: &["select"], ..any };

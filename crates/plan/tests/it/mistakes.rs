@@ -87,6 +87,7 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         ("p97.5 = \"20ms\"", "p97.5", 20e6),
         ("mean = \"1ms\"", "mean", 1e6),
         ("outage = \"5s\"", "outage", 5e9),
+        ("stale = 3", "stale", 3.0),
         ("read.p99 = \"5ms\"", "read.p99", 5e6),
         ("read.p99.95 = \"5ms\"", "read.p99.95", 5e6),
         ("read = { rate = \"10/s\" }", "read.rate", 10.0),
@@ -97,6 +98,8 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         let found: Vec<_> = goals.iter().map(|goal| (goal.name(), goal.limit)).collect();
         assert_eq!(found, [(name.to_owned(), limit)], "{goal}");
     }
+    let outline = plan("stale = 3").unwrap().outline(&|_| None);
+    assert!(outline.contains(&"goals: stale at most 3".to_owned()), "{outline:?}");
     for wrong in [
         "p0 = \"1ms\"",
         "p99.x = \"1ms\"",
@@ -106,6 +109,8 @@ fn goals_are_of_any_percentile_of_one_operation_type_and_of_codes() {
         "status.500 = \"0%\"",
         "status.abc = \"0%\"",
         "read.lost = 0",
+        "read.stale = 0",
+        "stale = -1",
         "read.read.p99 = \"1s\"",
     ] {
         assert!(plan(wrong).is_err(), "{wrong}");

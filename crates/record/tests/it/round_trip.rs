@@ -55,7 +55,7 @@ fn answers() -> AnswerCheck {
         trial: 0,
         phase: 0,
         op: "query".into(),
-        counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1 },
+        counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1, stale_records: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
         stale: vec![StaleReads { at_ns: 20_000_000, server: "node 2".into(), records: 1 }],
     }

@@ -3,11 +3,16 @@
 use std::collections::BTreeSet;
 
 use plimsoll_analysis::RunView;
-use plimsoll_analysis::view::{BacklogView, FailoverView, FaultView, FormulaState};
+use plimsoll_analysis::view::{
+    BacklogView, CountSpread, FailoverView, FaultRepeatsView, FaultSpread, FaultView, FormulaState,
+};
 use plimsoll_analysis::{failover, number};
 use plimsoll_core::TICK_NS;
 
 use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
+
+/// Text in place of an interval of fewer than six faults.
+const NO_INTERVAL: &str = "none below n = 6";
 
 /// Lists the faults with their effects, and the spread of those that were repeated.
 pub fn faults(view: &RunView) -> Body<'_> {
@@ -70,10 +75,72 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
     body.table(Table::of("Faults", &view.faults, &columns));
-    body.list(Tone::Plain, view.fault_repeats.iter().map(|one| &one.sentence));
+    body.table(repeats(view));
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
     body
+}
+
+/// Spread of one effect of faults that were repeated.
+struct EffectSpread<'v> {
+    of: &'v FaultRepeatsView,
+    effect: String,
+    n: u64,
+    /// Least, median and most.
+    values: [String; 3],
+    interval: Option<[String; 2]>,
+}
+
+/// Returns a table of the effects of faults of the same words, each with its spread.
+fn repeats(view: &RunView) -> Table {
+    let all = &view.fault_repeats;
+    let places: BTreeSet<(&str, &str)> = all.iter().map(|one| (&*one.trial, &*one.phase)).collect();
+    let rows: Vec<EffectSpread<'_>> = all.iter().flat_map(effects).collect();
+    let value = |row: &EffectSpread<'_>, at: usize| -> Cell { or_none(row.values.get(at).cloned()).into() };
+    let columns: [ColumnOf<'_, EffectSpread<'_>>; 8] = [
+        (words("trial").when(places.len() > 1), &|row| format!("{}, {}", row.of.trial, row.of.phase).into()),
+        (words("repeated fault"), &|row| (&row.of.fault).into()),
+        (words("effect"), &|row| (&row.effect).into()),
+        (numbers("n"), &|row| number::count(row.n).into()),
+        (numbers("least"), &|row| value(row, 0)),
+        (numbers("median"), &|row| value(row, 1)),
+        (numbers("most"), &|row| value(row, 2)),
+        (words("95 % interval of the median"), &|row| match &row.interval {
+            Some([low, high]) => format!("{low} to {high}").into(),
+            None => Tone::Dim.text(NO_INTERVAL).into(),
+        }),
+    ];
+    Table::of("Repeated faults", &rows, &columns)
+}
+
+/// Returns a number of things, or the middle between two.
+fn whole_or_half(value: f64) -> String {
+    let whole = number::count(value as u64);
+    if value.fract() == 0.0 { whole } else { format!("{whole}.5") }
+}
+
+/// Returns the effects of which a spread is known.
+fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
+    let time = |effect: &str, spread: &FaultSpread| EffectSpread {
+        of,
+        effect: match spread.timeouts {
+            0 => effect.to_owned(),
+            n => format!("{effect} (≤ in {})", number::count(n)),
+        },
+        n: spread.n,
+        values: spread.words(),
+        interval: spread.interval_words(),
+    };
+    let count = |effect: &str, spread: &CountSpread| EffectSpread {
+        of,
+        effect: effect.to_owned(),
+        n: spread.n,
+        values: [spread.least, spread.median, spread.most].map(whole_or_half),
+        interval: spread.interval.map(|(low, high)| [low, high].map(whole_or_half)),
+    };
+    let times = [("noticed", &of.noticed), ("no answer", &of.outage), ("throughput back", &of.recovered)];
+    let times = times.into_iter().filter_map(|(effect, spread)| Some(time(effect, spread.as_ref()?)));
+    times.chain(of.affected.as_ref().map(|spread| count("clients affected", spread))).collect()
 }
 
 /// Returns the time until a client noticed; `slower` if only throughput fell or a goal was missed, and `no client` if it is known that nothing

@@ -9,7 +9,9 @@ use plimsoll_analysis::selection::{Selection, explain};
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::Comparison;
-use plimsoll_record::data::{PhaseKind, PhaseResult, ResultName, Run, Sample};
+use plimsoll_record::data::{
+    AnswerCheck, AnswerCounts, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run, Sample,
+};
 
 use crate::pages::place;
 use crate::{driven, faulted, recorded, study};
@@ -43,6 +45,24 @@ fn a_comparison_is_text_markdown_json_and_junit() {
     assert!(junit.contains("<testsuites tests=\"3\" failures=\"2\">"), "{junit}");
     assert!(junit.contains("name=\"errors &gt; 0.1%\"") && junit.contains("<failure message="), "{junit}");
     assert_eq!(junit.matches("<testcase").count(), 3);
+}
+
+#[test]
+fn a_goal_on_stale_records_stands_in_every_form() {
+    let mut run = faulted::killed_primary();
+    run.header.goals = vec![Goal { what: GoalKind::Stale, of: None, limit: 2.0, unit: String::new() }];
+    let counts = AnswerCounts { answers: 10, wrong: 3, stale_records: 3, ..AnswerCounts::default() };
+    run.trials[0].answers.push(AnswerCheck { op: "read".into(), counts, ..AnswerCheck::default() });
+    let view = view(&run);
+    for text in
+        [plimsoll_report::terminal(&view, false, 160), plimsoll_report::markdown(&view), plimsoll_report::html(&view)]
+    {
+        assert!(text.contains("stale records in answers was 3 in fjall, wanted ≤ 2"), "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let goal = &json["goals"][0];
+    assert_eq!((&goal["what"], &goal["got"], &goal["state"]), (&"stale".into(), &3.0.into(), &"missed".into()));
+    assert_eq!(json["trials"][0]["answers_total"]["stale_records"], 3);
 }
 
 #[test]

@@ -405,7 +405,7 @@ fn answers_by_status_and_their_sizes_stand_in_text_and_page() {
 }
 
 #[test]
-fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
+fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     let mut run = faulted::killed_primary();
     let view = view(&run);
     let text = plimsoll_report::terminal(&view, false, 140);
@@ -472,9 +472,18 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_a_sentence() {
 
     let mut run = faulted::killed_primary();
     faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
-    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);
-    let sentence = "kill primary at 40%, 2 times in fjall, phase mixed: no answer for 0 s to 1.37 s";
-    assert!(text.contains(sentence) && text.contains("no client"), "{text}");
+    let view = plimsoll_analysis::view(&run);
+    let text = plimsoll_report::terminal(&view, false, 200);
+    assert!(text.contains("no client"), "{text}");
+    let cells = ["kill primary at 40%", "no answer", "2", "0 s", "685 ms", "1.37 s", "none below n = 6"];
+    let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
+    assert!(text.lines().any(has_cells), "{text}");
+    let markdown = plimsoll_report::markdown(&view);
+    assert!(markdown.contains(&format!("| {} |", cells.join(" | "))), "{markdown}");
+    assert!(plimsoll_report::html(&view).contains("95 % interval of the median"));
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let outage = &json["fault_repeats"][0]["outage"];
+    assert_eq!((&outage["n"], &outage["most_s"], &outage["interval_s"]), (&2.into(), &1.37.into(), &Value::Null));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use plimsoll_analysis::view::{GoalState, VerdictState};
 use plimsoll_core::{StoreError, StoreErrorKind, StoreKind, TICK_NS};
 use plimsoll_drive::StopReason;
-use plimsoll_record::data::{About, PhaseState, Run, RunState, UnknownWrites};
+use plimsoll_record::data::{About, GoalKind, PhaseState, Run, RunState, UnknownWrites};
 use plimsoll_testkit::lying::{Lie, Lying};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
@@ -68,6 +68,21 @@ fn stale_records_have_the_times_of_their_answers() {
         let is_inside = (drive.header.start_ns..drive.end.end_ns + TICK_NS).contains(&(one.at_ns + TICK_NS));
         assert!(is_inside && one.records > 0 && one.server.is_empty(), "{one:?}");
     }
+}
+
+#[test]
+fn a_goal_on_stale_records_counts_those_that_the_ledger_saw() {
+    let judged = |kind: Box<dyn StoreKind>, limit: &str| {
+        let ran = on(kind, &PAIRS.replace("wrong = 0", &format!("stale = {limit}")));
+        let view = plimsoll_analysis::view(&ran.run);
+        let goal = view.goals.iter().find(|goal| goal.what == GoalKind::Stale).unwrap();
+        let all = ran.run.trials[0].answers.iter().flat_map(|one| &one.stale).map(|one| one.records).sum::<u64>();
+        assert_eq!(goal.got, Some(all as f64), "{goal:?}");
+        goal.state
+    };
+    assert_eq!(judged(Box::new(Pairs::honest()), "0"), GoalState::Held);
+    assert_eq!(judged(Box::new(Pairs::lying(KvLie::Stale, 20, 7)), "0"), GoalState::Missed);
+    assert_eq!(judged(Box::new(Pairs::lying(KvLie::Stale, 20, 7)), "100000"), GoalState::Held);
 }
 
 #[test]
