@@ -38,9 +38,16 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
     (!checked.is_empty()).then(|| format!("all {} were right", number::list(&checked)))
 }
 
-/// Returns true if a goal limits a figure, and neither losses nor wrong answers.
-fn is_of_figure(goal: &GoalView) -> bool {
-    !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong)
+/// Returns the number of goals that held, of all goals of the report: `3 goals held`, `2 of 3 goals held`; `None` if none
+/// did.
+fn goals_held(goals: &[GoalView]) -> Option<String> {
+    let held = goals.iter().filter(|goal| goal.state == GoalState::Held).count();
+    let all = number::plural(goals.len() as u64, "goal", "goals");
+    match held {
+        0 => None,
+        n if n == goals.len() => Some(format!("{all} held")),
+        n => Some(format!("{} of {all} held", number::count(n as u64))),
+    }
 }
 
 /// Returns the state and the sentence of a run in which everything held. Faults of these trials are named with the
@@ -54,12 +61,7 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     if acknowledged > 0 {
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }
-    let others = goals.iter().filter(|goal| is_of_figure(goal)).count() as u64;
-    // That nothing was wrong or lost is said by numbers, where there are any.
-    let held = if kept.is_empty() { goals.len() as u64 } else { others };
-    if held > 0 {
-        kept.push(format!("{} held", number::plural(held, "goal", "goals")));
-    }
+    kept.extend(goals_held(goals));
     let state = if kept.is_empty() { VerdictState::Measured } else { VerdictState::Pass };
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
     let late = match late {
@@ -98,32 +100,26 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
 }
 
 /// Returns the state and the sentence of a run with trials that set out to break promises, in which nothing else broke.
-/// `only` follows several broken promises.
+/// `broken` is the sentence about the promises that broke, if any did.
 pub fn shown(
     run: &Run,
     goals: &[GoalView],
     others: &[&TrialView],
     faults: &[FaultView],
-    broken: &[String],
-    only: &str,
+    broken: Option<&str>,
 ) -> (VerdictState, String) {
-    let sentence = match broken {
-        [] => "No promise broke where the plan sets out to break them.".to_owned(),
-        [first] => format!("As the plan sets out to show, {first}."),
-        [first, more @ ..] => {
-            let more = number::plural(more.len() as u64, "more promise was", "more promises were");
-            format!("As the plan sets out to show, {first}; {more} broken.{only}")
-        }
-    };
+    let none = "No promise broke where the plan sets out to break them.".to_owned();
+    let sentence = broken.map_or(none, |broken| format!("As the plan sets out to show, {broken}"));
     if !others.is_empty() {
         let (state, elsewhere) = kept(goals, others, faults);
         return (state, format!("{sentence} Elsewhere {elsewhere}"));
     }
-    // An expected loss is a result; only a goal that held has passed.
-    let is_held = |goal: &&GoalView| goal.state == GoalState::Held && is_of_figure(goal);
-    let (state, held) = match goals.iter().filter(is_held).count() as u64 {
-        0 => (VerdictState::Measured, String::new()),
-        n => (VerdictState::Pass, format!(" {} held.", number::plural(n, "goal", "goals"))),
+    // An expected loss is a result; only a goal on a figure that held has passed.
+    let is_of_figure = |goal: &&GoalView| !matches!(goal.what, GoalKind::Lost | GoalKind::Wrong);
+    let has_passed = goals.iter().filter(is_of_figure).any(|goal| goal.state == GoalState::Held);
+    let (state, held) = match goals_held(goals).filter(|_| has_passed) {
+        None => (VerdictState::Measured, String::new()),
+        Some(held) => (VerdictState::Pass, format!(" {held}.")),
     };
     (state, format!("{} ran as planned. {sentence}{held}", number::list(&run.stores())))
 }

@@ -127,6 +127,9 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
         assert!(line.contains(part), "{line}");
     }
     assert!(text.contains("Figures  durability: load at-end, mixed durable"));
+    let goals = text.split_once("\nGoals  ").unwrap().1.split_once("\n\n").unwrap().0;
+    let rows = goals.lines().filter(|line| line.contains("  held")).count();
+    assert!(view.verdict.sentence.ends_with(&format!(" and {rows} goals held.")), "{text}");
     let colours = plimsoll_report::terminal(&view, true, 120);
     assert!(colours.contains('\u{1b}'));
     assert_eq!(without_colours(&colours), text, "colours change nothing else");
@@ -232,6 +235,9 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
         "{broken}"
     );
     assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
+    assert!(words.contains("; 2 more promises were broken, and the run is incomplete for 1 reason."), "{words}");
+    let verdict = broken.split_once("\n\n").unwrap().0;
+    assert_eq!(verdict.lines().filter(|line| line.trim_start().starts_with("- ")).count(), 2 + 1, "{verdict}");
     let only = "Data was lost or wrong only with sqlite (index=own) and fjall";
     assert_eq!(words.matches(only).count(), 1, "{broken}");
     let page = plimsoll_report::html(&view(&study::broken()));
