@@ -163,7 +163,7 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
 }
 
 fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
-    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s"));
+    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged from {from_s:.2} s to {to_s:.2} s"));
     let read = (ledger.read_then_lost > 0).then(|| format!("{} read, then lost", number::count(ledger.read_then_lost)));
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
     let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
