@@ -64,10 +64,10 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     kept.extend(goals_held(goals));
     let state = if kept.is_empty() { VerdictState::Measured } else { VerdictState::Pass };
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
-    let late = match late {
-        0 => String::new(),
-        n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
-    };
+    let phases = number::plural(late, "phase", "phases");
+    let late = (late > 0).then(|| format!("The generator was late in {phases}: see the values marked *"));
+    let checked = number::list(&kept);
+    let is_checked = !kept.is_empty();
     let is_there = |one: &&FaultView| trials.iter().any(|trial| trial.ordinal == one.place.0);
     let faults: Vec<&FaultView> = faults.iter().filter(is_there).collect();
     let (named, worst) = faults::together(&faults);
@@ -81,22 +81,25 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
         outages.filter(|(trial, phase, one)| !faults::has_outage(&faults, (trial.ordinal, phase.ordinal), one.at_s));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let worst = worst.map_or(String::new(), |worst| format!(": {worst}"));
-        let faults = if faults.is_empty() { String::new() } else { format!("; {named}{worst}") };
-        let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        let outage = outage::words(one);
-        let sentence =
-            format!("{} gave no answer in phase {} for {outage}{faults}{kept}{late}.", trial.name, phase.name);
-        return (state, sentence);
+        let mut all = vec![format!("{} gave no answer in phase {} for {}", trial.name, phase.name, outage::words(one))];
+        all.extend((!faults.is_empty()).then(|| format!("{named}{worst}")));
+        all.extend(is_checked.then(|| number::capital(&checked)));
+        all.extend(late);
+        return (state, format!("{}.", all.join(". ")));
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
-    let how = if has_looked && !kept.is_empty() { "kept every promise" } else { "ran as planned" };
+    let how = if has_looked && is_checked { "kept every promise" } else { "ran as planned" };
     let through = if faults.is_empty() { String::new() } else { format!(" through {named}") };
-    let is_checked = !kept.is_empty();
-    let shown: Vec<String> = worst.into_iter().chain(is_checked.then(|| number::list(&kept))).collect();
-    let shown = if shown.is_empty() { String::new() } else { format!(": {}", shown.join("; ")) };
+    let shown = match (worst, is_checked) {
+        (Some(worst), true) => format!(": {worst}. {}", number::capital(&checked)),
+        (Some(worst), false) => format!(": {worst}"),
+        (None, true) => format!(": {checked}"),
+        (None, false) => String::new(),
+    };
     let unchecked = if is_checked { "" } else { "; nothing was checked and no goal was set" };
-    (state, format!("{stores} {how}{through}{shown}{unchecked}{late}."))
+    let late = late.map_or(String::new(), |late| format!(" {late}."));
+    (state, format!("{stores} {how}{through}{shown}{unchecked}.{late}"))
 }
 
 /// Returns the state and the sentence of a run with trials that set out to break promises, in which nothing else broke.
