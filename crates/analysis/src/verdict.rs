@@ -21,7 +21,7 @@ use crate::promise;
 use crate::summary::PROMISES_MAX;
 use crate::view::{
     AbView, EndState, Ending, FaultView, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView,
-    PromiseState, PromiseView, TrialView, Verdict, VerdictState,
+    PromiseState, PromiseView, ResultView, TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -287,9 +287,11 @@ fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<Strin
             if is_excused {
                 continue;
             }
-            if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
+            if let Some((silent_s, failed)) = gone_for(run, trial.ordinal, phase) {
+                let attempts = number::plural(failed, "attempt", "attempts");
                 all.push(format!(
-                    "Nothing was answered in the last {} s of {place}, and connections could not be opened again",
+                    "Nothing was answered in the last {} s of {place}, and connections could not be opened again \
+                     ({attempts} failed)",
                     number::significant(silent_s)
                 ));
             }
@@ -313,11 +315,12 @@ fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<Strin
     all
 }
 
-/// Returns the time before its end in which nothing was answered in a phase, in seconds, if connections could not be
-/// opened either: the server is gone, and has not come back. A short time does not count: the server may be starting
-/// again.
-fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
-    phase.results.iter().find(|result| result.what == ResultName::FailedConnects && result.value > 0.0)?;
+/// Returns the time before its end in which nothing was answered in a phase, in seconds, and the attempts to connect that
+/// failed, if any did: the server is gone, and has not come back. A short time does not count: the server may be
+/// starting again.
+fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<(f64, u64)> {
+    let is_failed = |result: &&ResultView| result.what == ResultName::FailedConnects && result.value > 0.0;
+    let failed = phase.results.iter().find(is_failed)?;
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial)?;
     let phase = trial.phases.iter().find(|one| one.header.ordinal == phase.ordinal)?;
     let mut slices = phase.slices.iter().filter(|slice| !slice.drain);
@@ -325,7 +328,7 @@ fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     let answered = slices.rfind(|slice| !slice.histograms.is_empty()).map_or(first.start_ns, |slice| slice.end_ns);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (silent_s, all_s) = (seconds(last.end_ns.saturating_sub(answered)), seconds(last.end_ns - first.start_ns));
-    (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some(silent_s)
+    (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some((silent_s, failed.value as u64))
 }
 
 /// Describes the load of an overloaded phase, and its result: `20,000/s in phase drive`, `throughput was 4,000/s, …`.
