@@ -59,7 +59,8 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
     let rows = view.figures.iter().flat_map(|figure| figure.rows.iter().enumerate().map(move |row| (figure, row)));
     for (figure, (at, row)) in rows {
         let labels: String = row.labels.iter().map(|(name, value)| format!(", {name}={value}")).collect();
-        let mut cells = cells![Text::from(&figure.name).then(Tone::Dim, labels)];
+        let direction = figure.direction.clone().filter(|_| at == 0 && full);
+        let mut cells = vec![Cell::from(Text::from(&figure.name).then(Tone::Dim, labels)).with(direction)];
         let largest_s = largest_s(figure, row);
         for cell in &row.cells {
             let n = cell.value.map_or(String::new(), |_| number::count(cell.n));
@@ -78,6 +79,11 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
         table.row(cells);
     }
     body.table(table);
+    if !full {
+        // The page has each below its name.
+        let directions = view.figures.iter().filter_map(|figure| Some((figure, figure.direction.as_ref()?)));
+        body.list(Tone::Plain, directions.map(|(figure, direction)| format!("{}: {direction}", figure.name)));
+    }
     if full {
         let mut formulas = Body::default();
         formulas.pairs(view.figures.iter().map(|figure| (&figure.name, &figure.formula)));

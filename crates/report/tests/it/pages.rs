@@ -126,6 +126,10 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
     for part in ["1.74 ×", "1.57 ×", "1.91 × Riak, 1 node"] {
         assert!(line.contains(part), "{line}");
     }
+    let direction = "index=keyindex ÷ index=none; above 1, index=keyindex takes longer";
+    assert!(text.contains(&format!("  - indexed / plain insert, index keys: {direction}\n")), "{text}");
+    let html = plimsoll_report::html(&view);
+    assert_eq!(html.matches(direction).count(), 2, "in its card, and below its name in the table");
     assert!(text.contains("Figures  durability: load at-end, mixed durable"));
     let goals = text.split_once("\nGoals  ").unwrap().1.split_once("\n\n").unwrap().0;
     let rows = goals.lines().filter(|line| line.contains("  held")).count();
