@@ -270,7 +270,7 @@ pub struct GoalTrial {
 pub struct Headline {
     /// Name of the figure.
     pub name: String,
-    /// Which result is divided by which, and which is better above 1; `None` for other formulas.
+    /// Dividend and divisor of a ratio in words, and which of them is better above 1; `None` for other formulas.
     pub direction: Option<String>,
     /// Label of the store and value as text, where there is one.
     pub values: Vec<Named>,
@@ -285,7 +285,7 @@ pub struct FigureView {
     pub name: String,
     /// Unit.
     pub unit: String,
-    /// Which result is divided by which, and which is better above 1; `None` for other formulas.
+    /// Dividend and divisor of a ratio in words, and which of them is better above 1; `None` for other formulas.
     pub direction: Option<String>,
     /// Formula over phase results.
     pub formula: String,
