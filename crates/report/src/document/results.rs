@@ -191,9 +191,9 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
 /// Reports the consequences of disk faults.
 pub fn disk_faults(view: &RunView) -> Body<'_> {
     let mut body = Body::noted(
-        "the disk had faults under load; errors: operations that the store refused, or whose outcome is unknown, in \
-         the phases from then on, with the whole of that in which it began; wrong answers: records in its answers that \
-         were not as they had been written, or missing",
+        "The disk had faults under load. Errors: operations that the store refused, or whose outcome is unknown, from \
+         the beginning of the phase in which the fault began. Wrong answers: records in answers that were missing, or \
+         not as they had been written.",
     );
     let noticed = |one: &DiskFaultView| match one.wrong_answers + one.lost.unwrap_or(0) + one.damaged {
         _ if !one.noticed.is_empty() => Tone::Open,
