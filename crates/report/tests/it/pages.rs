@@ -5,7 +5,7 @@ use plimsoll_analysis::view::{EventClass, Line, Panel, Warning};
 use plimsoll_analysis::{RunView, view};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
-    AnswerCheck, AnswerSentence, Event, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run,
+    AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run,
     StaleReads, UnknownWrites,
 };
 use serde_json::Value;
@@ -414,32 +414,6 @@ fn answers_by_status_and_their_sizes_stand_in_text_and_page() {
     }
     let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
     assert!(json.to_string().contains("\"answer_status 404\""));
-}
-
-#[test]
-fn lost_connections_have_their_number_and_the_times_of_the_operations_that_failed_on_them() {
-    let mut run = study::complete();
-    let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
-    let driven = phases.into_iter().find(|phase| phase.header.kind == PhaseKind::Drive).unwrap();
-    let lost = PhaseResult { name: ResultName::LostConnections, subject: String::new(), value: 3.0, n: 1 };
-    driven.end.results.push(lost);
-    let (trial, start_ns) = (driven.header.trial, driven.header.start_ns);
-    let said = |run: &Run, words: &str| {
-        let view = view(run);
-        for text in [plimsoll_report::terminal(&view, false, 140), plimsoll_report::html(&view)] {
-            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains(words), "{text}");
-        }
-    };
-    said(&run, "3 connections were lost, at times that are not recorded");
-    for (code, from_ns, until_ns) in
-        [("connection", 2_100_000_000, 3_000_000_000), ("closed", 2_500_000_000, 3_400_000_000)]
-    {
-        let text = format!("3 × unknown {code}: the server closed the connection");
-        let failed = study::event(start_ns + from_ns, Some(trial), EventClass::ErrorCode, &text);
-        run.events.push(Event { until_ns: start_ns + until_ns, subject: code.to_owned(), ..failed });
-    }
-    said(&run, "3 connections were lost, their operations failed from 2.10 s to 3.40 s after the phase began");
 }
 
 #[test]
