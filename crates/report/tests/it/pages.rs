@@ -5,8 +5,8 @@ use plimsoll_analysis::view::{EventClass, Line, Panel, Warning};
 use plimsoll_analysis::{RunView, view};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{
-    AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run,
-    StaleReads, UnknownWrites,
+    AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, StaleReads,
+    UnknownWrites,
 };
 use serde_json::Value;
 
