@@ -320,6 +320,7 @@ fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the
     let html = plimsoll_report::html(&view);
     assert!(html.contains("plimsoll run coupons --seed 2"), "the command that tests it");
     assert!(html.contains("Series that rose before slow moments") && html.contains("data-name=\"Disk vda\""));
+    assert!(html.contains("What would speak against it: If disk vda had nothing to do with them, about "), "{html}");
 
     // More than three stand in the page alone.
     let mut many = view.clone();
