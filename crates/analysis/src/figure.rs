@@ -15,6 +15,7 @@ use plimsoll_record::data::{Figure, PhaseKind, PublishedValue, Run, Trial};
 use crate::name::REPEAT;
 use crate::number;
 use crate::phase::{PhaseFacts, Quantity};
+use crate::ratio::{RATIO, direction};
 use crate::stat::{self, interval};
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
@@ -64,6 +65,7 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], figure: &Figure) -> FigureView 
     FigureView {
         name: figure.name.clone(),
         unit: figure.unit.clone(),
+        direction: formula.as_ref().ok().and_then(|formula| direction(&figure.unit, formula)),
         formula: figure.formula.clone(),
         published: published(figure, &BTreeMap::new()),
         rows,
@@ -333,14 +335,15 @@ fn cell(store: &str, figure: &Figure, outcome: Outcome) -> FigureCell {
 pub fn headlines(figures: &[FigureView]) -> Vec<Headline> {
     figures
         .iter()
-        .filter(|figure| figure.unit == "×" && !figure.published.is_empty())
+        .filter(|figure| figure.unit == RATIO && !figure.published.is_empty())
         .filter_map(|figure| {
             let [row] = figure.rows.as_slice() else { return None };
             let shown = row.cells.iter().filter(|cell| cell.value.is_some());
             let values = shown.map(|cell| Named { name: cell.store.clone(), value: cell.text.clone() });
             let published = figure.published.iter().map(|one| Named { name: one.of.clone(), value: one.text.clone() });
             let (values, published): (Vec<_>, _) = (values.collect(), published.collect());
-            (!values.is_empty()).then(|| Headline { name: figure.name.clone(), values, published })
+            let (name, direction) = (figure.name.clone(), figure.direction.clone());
+            (!values.is_empty()).then(|| Headline { name, direction, values, published })
         })
         .take(4)
         .collect()

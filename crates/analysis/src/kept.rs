@@ -43,9 +43,16 @@ fn answers_kept<'t>(trials: impl Iterator<Item = &'t TrialView>) -> Option<Strin
     (!checked.is_empty()).then(|| format!("all {} were right{but}", number::list(&checked)))
 }
 
-/// Returns true if a goal limits a figure, and neither losses nor wrong or stale records.
-fn is_of_figure(goal: &GoalView) -> bool {
-    !goal.what.is_of_ledger()
+/// Returns the number of goals that held, of all goals of the report: `3 goals held`, `2 of 3 goals held`; `None` if none
+/// did.
+fn goals_held(goals: &[GoalView]) -> Option<String> {
+    let held = goals.iter().filter(|goal| goal.state == GoalState::Held).count();
+    let all = number::plural(goals.len() as u64, "goal", "goals");
+    match held {
+        0 => None,
+        n if n == goals.len() => Some(format!("{all} held")),
+        n => Some(format!("{} of {all} held", number::count(n as u64))),
+    }
 }
 
 /// Returns the state and the sentence of a run in which everything held. Faults of these trials are named with the
@@ -59,18 +66,13 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
     if acknowledged > 0 {
         kept.push(format!("none of {} acknowledged writes was lost", number::count(acknowledged)));
     }
-    let others = goals.iter().filter(|goal| is_of_figure(goal)).count() as u64;
-    // That nothing was wrong or lost is said by numbers, where there are any.
-    let held = if kept.is_empty() { goals.len() as u64 } else { others };
-    if held > 0 {
-        kept.push(format!("{} held", number::plural(held, "goal", "goals")));
-    }
+    kept.extend(goals_held(goals));
     let state = if kept.is_empty() { VerdictState::Measured } else { VerdictState::Pass };
     let late = trials.iter().flat_map(|trial| &trial.phases).filter(|phase| phase.late.is_some()).count() as u64;
-    let late = match late {
-        0 => String::new(),
-        n => format!("; the generator was late in {}: see the values marked *", number::plural(n, "phase", "phases")),
-    };
+    let phases = number::plural(late, "phase", "phases");
+    let late = (late > 0).then(|| format!("The generator was late in {phases}: see the values marked *"));
+    let checked = number::list(&kept);
+    let is_checked = !kept.is_empty();
     let is_there = |one: &&FaultView| trials.iter().any(|trial| trial.ordinal == one.place.0);
     let faults: Vec<&FaultView> = faults.iter().filter(is_there).collect();
     let (named, worst) = faults::together(&faults);
@@ -84,51 +86,48 @@ pub fn kept(goals: &[GoalView], trials: &[&TrialView], faults: &[FaultView]) -> 
         outages.filter(|(trial, phase, one)| !faults::has_outage(&faults, (trial.ordinal, phase.ordinal), one.at_s));
     if let Some((trial, phase, one)) = outages.max_by(|a, b| a.2.seconds.total_cmp(&b.2.seconds)) {
         let worst = worst.map_or(String::new(), |worst| format!(": {worst}"));
-        let faults = if faults.is_empty() { String::new() } else { format!("; {named}{worst}") };
-        let kept = if kept.is_empty() { String::new() } else { format!("; {}", number::list(&kept)) };
-        let outage = outage::words(one);
-        let sentence =
-            format!("{} gave no answer in phase {} for {outage}{faults}{kept}{late}.", trial.name, phase.name);
-        return (state, sentence);
+        let mut all = vec![format!("{} gave no answer in phase {} for {}", trial.name, phase.name, outage::words(one))];
+        all.extend((!faults.is_empty()).then(|| format!("{named}{worst}")));
+        all.extend(is_checked.then(|| number::capital(&checked)));
+        all.extend(late);
+        return (state, format!("{}.", all.join(". ")));
     }
     // Of acknowledged writes that nothing has looked for no promise is known to be kept.
     let has_looked = trials.iter().all(|trial| !trial.ledgers.is_empty());
-    let how = if has_looked && !kept.is_empty() { "kept every promise" } else { "ran as planned" };
+    let how = if has_looked && is_checked { "kept every promise" } else { "ran as planned" };
     let through = if faults.is_empty() { String::new() } else { format!(" through {named}") };
-    let is_checked = !kept.is_empty();
-    let shown: Vec<String> = worst.into_iter().chain(is_checked.then(|| number::list(&kept))).collect();
-    let shown = if shown.is_empty() { String::new() } else { format!(": {}", shown.join("; ")) };
+    let shown = match (worst, is_checked) {
+        (Some(worst), true) => format!(": {worst}. {}", number::capital(&checked)),
+        (Some(worst), false) => format!(": {worst}"),
+        (None, true) => format!(": {checked}"),
+        (None, false) => String::new(),
+    };
     let unchecked = if is_checked { "" } else { "; nothing was checked and no goal was set" };
-    (state, format!("{stores} {how}{through}{shown}{unchecked}{late}."))
+    let late = late.map_or(String::new(), |late| format!(" {late}."));
+    (state, format!("{stores} {how}{through}{shown}{unchecked}.{late}"))
 }
 
 /// Returns the state and the sentence of a run with trials that set out to break promises, in which nothing else broke.
-/// `only` follows several broken promises.
+/// `broken` is the sentence about the promises that broke, if any did.
 pub fn shown(
     run: &Run,
     goals: &[GoalView],
     others: &[&TrialView],
     faults: &[FaultView],
-    broken: &[String],
-    only: &str,
+    broken: Option<&str>,
 ) -> (VerdictState, String) {
-    let sentence = match broken {
-        [] => "No promise broke where the plan sets out to break them.".to_owned(),
-        [first] => format!("As the plan sets out to show, {first}."),
-        [first, more @ ..] => {
-            let more = number::plural(more.len() as u64, "more promise was", "more promises were");
-            format!("As the plan sets out to show, {first}; {more} broken.{only}")
-        }
-    };
+    let none = "No promise broke where the plan sets out to break them.".to_owned();
+    let sentence = broken.map_or(none, |broken| format!("As the plan sets out to show, {broken}"));
     if !others.is_empty() {
         let (state, elsewhere) = kept(goals, others, faults);
         return (state, format!("{sentence} Elsewhere {elsewhere}"));
     }
-    // An expected loss is a result; only a goal that held has passed.
-    let is_held = |goal: &&GoalView| goal.state == GoalState::Held && is_of_figure(goal);
-    let (state, held) = match goals.iter().filter(is_held).count() as u64 {
-        0 => (VerdictState::Measured, String::new()),
-        n => (VerdictState::Pass, format!(" {} held.", number::plural(n, "goal", "goals"))),
+    // An expected loss is a result; only a goal on a figure that held has passed.
+    let is_of_figure = |goal: &&GoalView| !goal.what.is_of_ledger();
+    let has_passed = goals.iter().filter(is_of_figure).any(|goal| goal.state == GoalState::Held);
+    let (state, held) = match goals_held(goals).filter(|_| has_passed) {
+        None => (VerdictState::Measured, String::new()),
+        Some(held) => (VerdictState::Pass, format!(" {held}.")),
     };
     (state, format!("{} ran as planned. {sentence}{held}", number::list(&run.stores())))
 }

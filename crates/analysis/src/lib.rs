@@ -30,6 +30,7 @@
 //! | `host` | the samplers' series, grouped into panels |
 //! | `resource` | resources that were sampled: names in sentences, capacities, use in words |
 //! | `figure` | formulas evaluated per store and per rest of the sweep |
+//! | `ratio` | which result of a ratio is over which, and which is better above 1 |
 //! | `answer` | the answer of the figures to the plan's question, if they have one |
 //! | `known` | numbers of a ledger's check, where the store could be read |
 //! | `ticks` | operations that ended in each 10 ms of a phase |
@@ -92,6 +93,7 @@ mod peak;
 mod phase;
 pub mod promise;
 pub mod quantities;
+mod ratio;
 mod resource;
 pub mod samples;
 pub mod selection;

@@ -22,7 +22,7 @@ use crate::promise;
 use crate::summary::PROMISES_MAX;
 use crate::view::{
     AbView, EndState, Ending, FaultView, GoalState, GoalTrial, GoalView, LineState, LineView, OpsView, PhaseView,
-    PromiseState, PromiseView, TrialView, Verdict, VerdictState,
+    PromiseState, PromiseView, ResultView, TrialView, Verdict, VerdictState,
 };
 
 /// Per cent of a phase's operations that may fail, or be due and never sent, where no goal limits it.
@@ -30,6 +30,8 @@ const ERRORS_PERCENT: f64 = 1.0;
 /// A server that answers nothing up to the end of a phase has gone, if that takes so many seconds and this share of the phase.
 const GONE_S: f64 = 1.0;
 const GONE_SHARE: f64 = 0.1;
+/// Reason of a run whose recording has no end. A kill leaves none, and neither does a power cut.
+pub(crate) const KILLED: &str = "Plimsoll was killed, by nothing that was watched";
 /// Code of operations whose connection was lost before the server began them.
 const CLOSED: &str = "closed";
 /// Code of operations that an open circuit breaker rejected.
@@ -58,21 +60,22 @@ pub fn verdict(
         true => String::new(),
         false => broken_with::sentence(&broken_with(run, trials)),
     };
+    // Of many promises the report has each at a glance.
+    let is_listed =
+        |sentence: &&String| promises.len() <= PROMISES_MAX || !promises.iter().any(|one| said(one) == **sentence);
+    let reasons = |broken: &[String]| broken.iter().filter(is_listed).cloned().collect::<Vec<String>>();
+    // The first begins the sentence; the clauses count the reasons.
+    let beside = |broken: &[String], unseen: &[String]| {
+        let more = broken.get(1..).unwrap_or_default();
+        let clauses = [more_broken(more.len(), reasons(more).len()), incomplete(&run.state, unseen.len())];
+        let clauses: Vec<String> = clauses.into_iter().flatten().collect();
+        let clauses = if clauses.is_empty() { String::new() } else { format!("; {}", clauses.join(", and ")) };
+        format!("{clauses}.{}", if more.is_empty() { String::new() } else { only() })
+    };
     if let Some(first) = broken.first() {
-        let sentence = match (broken.len() - 1, unseen.is_empty()) {
-            (0, true) => format!("{first}."),
-            (0, false) if run.state == RunState::Running => format!("{first}; and the run is still running."),
-            (0, false) => format!("{first}; and the run is incomplete."),
-            (more, _) => {
-                let more = number::plural(more as u64, "more promise was", "more promises were");
-                format!("{first}; {more} broken.{}", only())
-            }
-        };
-        // Of many promises the report has each at a glance.
-        let is_said =
-            |sentence: &&String| promises.len() <= PROMISES_MAX || !promises.iter().any(|one| said(one) == **sentence);
-        let reasons: Vec<String> = broken.iter().filter(is_said).cloned().collect();
-        return Verdict { state: VerdictState::Fail, sentence, reasons: sentences(&reasons, &unseen, lines) };
+        let sentence = format!("{first}{}", beside(&broken, &unseen));
+        let reasons = sentences(&reasons(&broken), &unseen, lines);
+        return Verdict { state: VerdictState::Fail, sentence, reasons };
     }
     if let Some(first) = unseen.first() {
         // A search sets out to see goals break: what it came to says more.
@@ -86,7 +89,14 @@ pub fn verdict(
             None if run.state == RunState::Running => {
                 format!("{}; so far no promise was seen to break.", number::capital(first))
             }
-            None => format!("No promise was seen to break, but {first}."),
+            None => {
+                let is_cut_short = matches!(run.state, RunState::Unfinished | RunState::Interrupted);
+                let partial = match is_cut_short && !run.trials.is_empty() {
+                    true => " Its figures are of the part before that.",
+                    false => "",
+                };
+                format!("No promise was seen to break, but {first}.{partial}")
+            }
         };
         return Verdict { state: VerdictState::Incomplete, sentence, reasons: sentences(&[], &unseen, lines) };
     }
@@ -121,16 +131,39 @@ pub fn verdict(
     if let Some(ab) = ab {
         return Verdict { state: ab.state(), sentence: ab.sentence.clone(), reasons: Vec::new() };
     }
-    let (state, sentence) = match (lines.is_empty(), breaking.is_empty()) {
-        (false, _) => (VerdictState::Pass, line::of_all(lines)),
-        (true, true) => kept(goals, &others, faults),
-        (true, false) => {
-            let mut broken = violations(run, &breaking, promises, true);
-            broken.extend(not_done(run, &breaking, faults));
-            shown(run, goals, &others, faults, &broken, &only())
-        }
+    if !lines.is_empty() {
+        return Verdict { state: VerdictState::Pass, sentence: line::of_all(lines), reasons: Vec::new() };
+    }
+    if breaking.is_empty() {
+        let (state, sentence) = kept(goals, &others, faults);
+        return Verdict { state, sentence, reasons: Vec::new() };
+    }
+    let mut broken = violations(run, &breaking, promises, true);
+    broken.extend(not_done(run, &breaking, faults));
+    let first = broken.first().map(|first| format!("{first}{}", beside(&broken, &[])));
+    let (state, sentence) = shown(run, goals, &others, faults, first.as_deref());
+    Verdict { state, sentence, reasons: sentences(&reasons(&broken), &[], lines) }
+}
+
+/// Returns the clause about promises that broke besides the first, of which `listed` are among the reasons and the others
+/// in the table of promises; `None` without any.
+fn more_broken(more: usize, listed: usize) -> Option<String> {
+    let place = match listed {
+        _ if more == 0 => return None,
+        _ if listed == more => String::new(),
+        0 => " (see Promises)".to_owned(),
+        _ => format!(" ({} below, the others in Promises)", number::count(listed as u64)),
     };
-    Verdict { state, sentence, reasons: Vec::new() }
+    Some(format!("{} broken{place}", number::plural(more as u64, "more promise was", "more promises were")))
+}
+
+/// Returns the clause that not everything was seen, for so many reasons; `None` without any.
+fn incomplete(state: &RunState, reasons: usize) -> Option<String> {
+    match reasons {
+        0 => None,
+        1 if *state == RunState::Running => Some("the run is still running".to_owned()),
+        n => Some(format!("the run is incomplete for {}", number::plural(n as u64, "reason", "reasons"))),
+    }
 }
 
 /// Returns a promise's sentence, to be continued.
@@ -256,9 +289,11 @@ fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<Strin
             if is_excused {
                 continue;
             }
-            if let Some(silent_s) = gone_for(run, trial.ordinal, phase) {
+            if let Some((silent_s, failed)) = gone_for(run, trial.ordinal, phase) {
+                let attempts = number::plural(failed, "attempt", "attempts");
                 all.push(format!(
-                    "Nothing was answered in the last {} s of {place}, and connections could not be opened again",
+                    "Nothing was answered in the last {} s of {place}, and connections could not be opened again \
+                     ({attempts} failed)",
                     number::significant(silent_s)
                 ));
             }
@@ -282,11 +317,12 @@ fn not_done(run: &Run, trials: &[&TrialView], faults: &[FaultView]) -> Vec<Strin
     all
 }
 
-/// Returns the time before its end in which nothing was answered in a phase, in seconds, if connections could not be
-/// opened either: the server is gone, and has not come back. A short time does not count: the server may be starting
-/// again.
-fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
-    phase.results.iter().find(|result| result.what == ResultName::FailedConnects && result.value > 0.0)?;
+/// Returns the time before its end in which nothing was answered in a phase, in seconds, and the attempts to connect that
+/// failed, if any did: the server is gone, and has not come back. A short time does not count: the server may be
+/// starting again.
+fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<(f64, u64)> {
+    let is_failed = |result: &&ResultView| result.what == ResultName::FailedConnects && result.value > 0.0;
+    let failed = phase.results.iter().find(is_failed)?;
     let trial = run.trials.iter().find(|one| one.header.ordinal == trial)?;
     let phase = trial.phases.iter().find(|one| one.header.ordinal == phase.ordinal)?;
     let mut slices = phase.slices.iter().filter(|slice| !slice.drain);
@@ -294,7 +330,7 @@ fn gone_for(run: &Run, trial: u32, phase: &PhaseView) -> Option<f64> {
     let answered = slices.rfind(|slice| !slice.histograms.is_empty()).map_or(first.start_ns, |slice| slice.end_ns);
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (silent_s, all_s) = (seconds(last.end_ns.saturating_sub(answered)), seconds(last.end_ns - first.start_ns));
-    (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some(silent_s)
+    (silent_s >= GONE_S && silent_s >= GONE_SHARE * all_s).then_some((silent_s, failed.value as u64))
 }
 
 /// Describes the load of an overloaded phase, and its result: `20,000/s in phase drive`, `throughput was 4,000/s, …`.
@@ -408,7 +444,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
     };
     let how = match &run.state {
         RunState::Complete => None,
-        RunState::Unfinished => Some("killed".to_string()),
+        RunState::Unfinished => Some(KILLED.to_string()),
         RunState::Running => Some(String::new()),
         RunState::Interrupted => Some("interrupted".to_string()),
         RunState::Failed(why) => Some(why.clone()),

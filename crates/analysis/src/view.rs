@@ -270,6 +270,8 @@ pub struct GoalTrial {
 pub struct Headline {
     /// Name of the figure.
     pub name: String,
+    /// Dividend and divisor of a ratio in words, and which of them is better above 1; `None` for other formulas.
+    pub direction: Option<String>,
     /// Label of the store and value as text, where there is one.
     pub values: Vec<Named>,
     /// Published values: what they were measured on and value as text.
@@ -283,6 +285,8 @@ pub struct FigureView {
     pub name: String,
     /// Unit.
     pub unit: String,
+    /// Dividend and divisor of a ratio in words, and which of them is better above 1; `None` for other formulas.
+    pub direction: Option<String>,
     /// Formula over phase results.
     pub formula: String,
     /// Published values for the whole figure.

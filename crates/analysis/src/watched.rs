@@ -4,7 +4,7 @@ use plimsoll_record::data::{ResultName, Run, RunState, Sample};
 
 use crate::number;
 use crate::stat;
-use crate::verdict::missed;
+use crate::verdict::{KILLED, missed};
 use crate::view::{GoalState, GoalView, TrialView, Verdict, VerdictState};
 
 /// Sampler of the processes of a server.
@@ -40,7 +40,7 @@ fn ended_early(state: &RunState) -> Option<String> {
     match state {
         RunState::Complete => None,
         RunState::Running => Some("The run is still running".to_owned()),
-        RunState::Unfinished => Some("The run ended early: killed".to_owned()),
+        RunState::Unfinished => Some(format!("The run ended early: {KILLED}")),
         RunState::Interrupted => Some("The run ended early: interrupted".to_owned()),
         RunState::Failed(why) => Some(format!("The run ended early: {why}")),
     }

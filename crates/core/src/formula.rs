@@ -90,6 +90,16 @@ impl Formula {
         self.terms.iter().map(|(term, at)| (term, *at))
     }
 
+    /// Returns dividend and divisor of a formula that divides one result by another; `None` for others.
+    pub fn quotient(&self) -> Option<(&Term, &Term)> {
+        match self.steps.as_slice() {
+            [Step::Term(dividend), Step::Term(divisor), Step::Divide] => {
+                Some((&self.terms.get(*dividend)?.0, &self.terms.get(*divisor)?.0))
+            }
+            _ => None,
+        }
+    }
+
     /// Evaluates the formula, with `value_of` for the value of each result. Returns `None` if a result has no value,
     /// or the outcome is not finite (a division by zero).
     pub fn eval(&self, value_of: &dyn Fn(&Term) -> Option<f64>) -> Option<f64> {
@@ -323,6 +333,18 @@ mod tests {
             let formula = Formula::parse(text).unwrap();
             let (term, _) = formula.terms().next().unwrap();
             assert!(term.quantity.ends_with("p999"), "{text}: {term}");
+        }
+    }
+
+    #[test]
+    fn a_quotient_is_one_result_over_another_and_nothing_else() {
+        let quotient = |text: &str| {
+            let formula = Formula::parse(text).unwrap();
+            formula.quotient().map(|(dividend, divisor)| (dividend.to_string(), divisor.to_string()))
+        };
+        assert_eq!(quotient("a.rate / (b.rate[c=1])"), Some(("a.rate".to_owned(), "b.rate[c=1]".to_owned())));
+        for other in ["a.rate", "a.rate / 2", "a.rate * b.rate", "2 * a.rate / b.rate", "a.rate / b.rate / c.rate"] {
+            assert_eq!(quotient(other), None, "{other}");
         }
     }
 

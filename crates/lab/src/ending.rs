@@ -29,12 +29,40 @@ impl Ending {
     pub fn signal(self) -> Option<i32> {
         (self.0 > 128).then_some(self.0 - 128)
     }
+
+    /// Returns true if another process or the kernel sent the signal that ended it, and not an error of its own.
+    pub(crate) fn is_from_outside(self) -> bool {
+        let own = [libc::SIGILL, libc::SIGTRAP, libc::SIGABRT, libc::SIGBUS, libc::SIGFPE, libc::SIGSEGV, libc::SIGSYS];
+        self.signal().is_some_and(|signal| !own.contains(&signal))
+    }
+}
+
+/// Returns the name of a signal that ends processes: ` (SIGKILL)`; empty for others.
+fn name_of(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => " (SIGHUP)",
+        libc::SIGINT => " (SIGINT)",
+        libc::SIGQUIT => " (SIGQUIT)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGTRAP => " (SIGTRAP)",
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGKILL => " (SIGKILL)",
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGPIPE => " (SIGPIPE)",
+        libc::SIGTERM => " (SIGTERM)",
+        libc::SIGXCPU => " (SIGXCPU)",
+        libc::SIGXFSZ => " (SIGXFSZ)",
+        libc::SIGSYS => " (SIGSYS)",
+        _ => "",
+    }
 }
 
 impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.signal() {
-            Some(signal) => write!(f, "was ended by signal {signal}"),
+            Some(signal) => write!(f, "was ended by signal {signal}{}", name_of(signal)),
             None => write!(f, "ended with exit status {}", self.0),
         }
     }
@@ -126,8 +154,10 @@ mod tests {
     #[test]
     fn an_ending_says_status_or_signal() {
         assert_eq!(Ending(1).to_string(), "ended with exit status 1");
-        assert_eq!(Ending(137).to_string(), "was ended by signal 9");
+        assert_eq!(Ending(137).to_string(), "was ended by signal 9 (SIGKILL)");
+        assert_eq!(Ending(128 + 40).to_string(), "was ended by signal 40");
         assert!(Ending(0).is_success() && !Ending(143).is_success());
+        assert_eq!([1, 134, 137, 143].map(|code| Ending(code).is_from_outside()), [false, false, true, true]);
     }
 
     #[test]

@@ -353,7 +353,11 @@ impl PrivateServer {
         };
         let log = ending::log_of(&self.directories.log, running.log_start);
         let error = ending::error_of(running.name, ending, &log, &self.directories.root);
-        let error = LimitUsage::of(&self.directories.root).explain(error, running.memory_kills);
+        let mut error = LimitUsage::of(&self.directories.root).explain(error, running.memory_kills);
+        // The kernel's reason names who sent the signal; signals of Plimsoll end no program that should be running.
+        if ending.is_from_outside() && error.kind != StoreErrorKind::Exhausted {
+            error.what.push_str(", sent by nothing that was watched");
+        }
         let error = match (ending.is_success(), error.kind) {
             (true, _) => error,
             (_, StoreErrorKind::DiskFull) => {

@@ -133,7 +133,7 @@ impl Private {
             assert!(began.elapsed() < NOTICED_MAX, "its end was not noticed");
             std::thread::sleep(Duration::from_millis(5));
         };
-        let said = format!("{} was ended by signal 9", self.program);
+        let said = format!("{} was ended by signal 9 (SIGKILL), sent by nothing that was watched", self.program);
         assert_eq!((error.kind, error.what), (StoreErrorKind::Broken, said));
         server.start(Nodes::All).expect("it recovers");
         assert!((self.holds)(&server), "after a kill");

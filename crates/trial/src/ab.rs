@@ -219,8 +219,8 @@ impl Turns<'_, '_> {
         trial.phases.iter().filter_map(of).collect()
     }
 
-    /// Reports the result of the last pair: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % … +300
-    /// %)`.
+    /// Reports the result of the last pair: `  pair 3: rate 2,600/s, 8,100/s (+212 %); so far +205 % (+120 % to
+    /// +300 %)`.
     fn say(&self) {
         let Some((row, metrics)) = self.so_far.last(self.spec) else { return };
         let mut text = format!("  pair {}", row.pair);
@@ -236,7 +236,7 @@ impl Turns<'_, '_> {
                 text.push_str(&format!("; so far {}", signed_percent(change)));
             }
             if let Some((low, high)) = metric.interval_percent {
-                text.push_str(&format!(" ({} … {})", signed_percent(low), signed_percent(high)));
+                text.push_str(&format!(" ({} to {})", signed_percent(low), signed_percent(high)));
             }
         }
         self.context.sinks.show(&Told::Remark(text));

@@ -1,4 +1,4 @@
-//! Files are short enough to be about one thing, and their names say which.
+//! Files are short enough to be about one thing, and their names say which. Comments of built-in plans fit a terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,13 @@ use crate::Result;
 
 /// Most lines of a Rust file.
 const LINES_MAX: usize = 800;
+/// Most columns of a comment in a built-in plan, which `--print` shows.
+const COLUMNS_MAX: usize = 120;
 /// Names that say nothing.
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "manager", "managers", "misc"];
 
-/// Reports every Rust file that is too long, and every file, folder or module whose name says nothing.
+/// Reports every Rust file that is too long, every file, folder or module whose name says nothing, and every comment of a
+/// built-in plan that is too long.
 pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result {
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
         let place = file.display();
@@ -28,7 +31,19 @@ pub fn check(root: &Path, files: &[PathBuf], wrong: &mut Vec<String>) -> Result 
             wrong.push(format!("{place}: the module name {module} does not say what is in it"));
         }
     }
+    let is_plan = |file: &&PathBuf| file.starts_with("studies") && file.extension().is_some_and(|one| one == "toml");
+    for file in files.iter().filter(is_plan) {
+        for line in long_comments(&read(root, file)?) {
+            wrong.push(format!("{}:{line}: the comment has more than {COLUMNS_MAX} columns: break it", file.display()));
+        }
+    }
     Ok(())
+}
+
+/// Returns the numbers of the lines of a plan that are comments with too many columns.
+fn long_comments(text: &str) -> impl Iterator<Item = usize> {
+    let is_long = |line: &str| line.trim_start().starts_with('#') && line.chars().count() > COLUMNS_MAX;
+    (1..).zip(text.lines()).filter(move |(_, line)| is_long(line)).map(|(line, _)| line)
 }
 
 /// True for names one of whose words is all they say: `utils`, `test_helper`.
@@ -47,6 +62,19 @@ fn inline_module(line: &str) -> Option<&str> {
 mod tests {
     use super::super::tests::repository;
     use super::*;
+
+    #[test]
+    fn long_comments_of_built_in_plans_are_seen() {
+        let words = "word ".repeat(24);
+        let text = format!("# {words}\n#{words}x\n{words} {words}\n    # {words} {words}\n");
+        let files = [("studies/a.toml", &*text), ("a/a.toml", &text), ("studies/a.md", &text)];
+        let root = repository(&files);
+        let paths: Vec<PathBuf> = files.iter().map(|(path, _)| PathBuf::from(path)).collect();
+        let mut wrong = Vec::new();
+        check(root.path(), &paths, &mut wrong).unwrap();
+        let places: Vec<&str> = wrong.iter().map(|line| line.split(": ").next().unwrap()).collect();
+        assert_eq!(places, ["studies/a.toml:1", "studies/a.toml:2", "studies/a.toml:4"], "{wrong:?}");
+    }
 
     #[test]
     fn long_files_and_empty_names_are_seen() {

@@ -83,12 +83,12 @@ fn compared(name: &str, b: &str, change: f64) -> String {
     }
 }
 
-/// `change +3.2 % (95 % interval +1.1 % … +5.4 %)`.
+/// `change +3.2 % (95 % interval +1.1 % to +5.4 %)`.
 fn interval_words(metric: &AbMetricView) -> String {
     let signed = crate::compare::rule::signed_percent;
     match (metric.change_percent, metric.interval_percent) {
         (Some(change), Some((low, high))) => {
-            format!("change {} (95 % interval {} … {})", signed(change), signed(low), signed(high))
+            format!("change {} (95 % interval {} to {})", signed(change), signed(low), signed(high))
         }
         (Some(change), None) => format!("change {}, no interval yet", signed(change)),
         _ => "not measured".to_string(),

@@ -158,7 +158,7 @@ impl Rule {
         }
         if let Some((low, high)) = metric.interval_percent.filter(|(low, high)| *low < limit && limit < *high) {
             return Some(format!(
-                "{place} went from {} to {}{}, and by {} … {} with 95 % confidence, so that {} is undecided; run longer, with \
+                "{place} went from {} to {}{}, and by {} to {} with 95 % confidence, so that {} is undecided; run longer, with \
                  more repeats, or both in turn (plimsoll ab)",
                 metric.a.text,
                 metric.b.text,

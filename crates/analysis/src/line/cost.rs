@@ -93,8 +93,9 @@ pub(super) fn words(spread: &CpuSpread, precision: f64) -> Option<String> {
     let [apart, precision] = [spread.ratio() - 1.0, precision].map(|share| number::significant(100.0 * share));
     Some(format!(
         "the machine was not equally fast, or the store's work changed: at {rates} ops/s an operation took the server \
-         {low} of a processor or less in 2 of {n} load steps, and {high} or more in 2 others ({apart} %), more than the \
-         precision of {precision} %; search on a quiet machine with a fixed clock speed, or with a coarser --precision",
+         {low} of a processor or less in 2 of {n} load steps, and {high} or more in 2 others. That is {apart} %, more \
+         than the precision of {precision} %. Search on a quiet machine with a fixed clock speed, or with a coarser \
+         --precision",
         n = number::count(spread.n),
     ))
 }
@@ -123,8 +124,8 @@ mod tests {
         let costs = [5.92, 7.64, 5.92, 7.64, 5.92, 7.64];
         let steps = costs.map(|cost_us| step(140_000.0, cost_us));
         let words = "the machine was not equally fast, or the store's work changed: at 140,000 ops/s an operation took \
-                     the server 5.92 µs of a processor or less in 2 of 6 load steps, and 7.64 µs or more in 2 others \
-                     (29.1 %), more than the precision of 10.0 %; search on a quiet machine with a fixed clock speed, \
+                     the server 5.92 µs of a processor or less in 2 of 6 load steps, and 7.64 µs or more in 2 others. \
+                     That is 29.1 %, more than the precision of 10.0 %. Search on a quiet machine with a fixed clock speed, \
                      or with a coarser --precision";
         assert_eq!(said(&steps).as_deref(), Some(words));
         // Rates that are nearly equal are compared, and others are not.

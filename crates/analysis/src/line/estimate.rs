@@ -84,7 +84,7 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
     let both = held.zip(failed).filter(|(held, failed)| held.decided && failed.decided);
     // The precision at which two decided rates are near enough to each other, if it may be asked for.
     let percent = both.map(|(held, failed)| (100.0 * (failed.rate_per_s / held.rate_per_s - 1.0)).ceil());
-    let words = |percent| format!("; these load steps decide it at --precision {percent}%");
+    let words = |percent| format!(". These load steps decide it at --precision {percent}%");
     let coarser = || percent.filter(|percent| *percent <= COARSEST_PERCENT).map_or(String::new(), words);
     match ending {
         Ending::NoPass | Ending::Failed(_) | Ending::Stopped => LineState::NoLine,
@@ -92,7 +92,7 @@ fn state(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>, ending: 
         Ending::NoFailure => LineState::Decided,
         Ending::Generator(why) | Ending::NotMeasured(why) => LineState::Undecided(why.clone()),
         Ending::StepsUp => LineState::Undecided(format!(
-            "{STEPS_MAX} load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
+            "{STEPS_MAX} load steps, the most that a search drives, did not decide it. Use a quieter machine or a goal \
              further from what the machine does by itself"
         )),
         Ending::Found | Ending::TimeUp => {
@@ -108,27 +108,27 @@ fn open(spec: &LineSpec, table: &StepTable, (held, failed): Rates<'_>) -> String
     let to = failed.map_or(f64::INFINITY, |one| one.rate_per_s);
     let mut each = held.into_iter().chain(failed).chain(table.between(from, to));
     let why = match (held, failed) {
-        (None, None) => "time was up before a load step could be judged; use a quieter machine or a longer --budget",
+        (None, None) => "time was up before a load step could be judged. Use a quieter machine or a longer --budget",
         _ if each.any(|one| one.held > 0 && one.failed > 0) => {
-            "load steps at one rate differ; use a quieter machine, a goal further from what the machine does by \
+            "load steps at one rate differ. Use a quieter machine, a goal further from what the machine does by \
              itself, or a longer --budget"
         }
         _ if table.contradiction().is_some() => {
-            "goals broke at lower rates and held at higher ones; use a quieter machine or a longer --budget"
+            "goals broke at lower rates and held at higher ones. Use a quieter machine or a longer --budget"
         }
         (Some(_), None) if from < spec.rate_max_per_s => {
-            "time was up before a goal broke at a higher rate; use a longer --budget or a higher --from"
+            "time was up before a goal broke at a higher rate. Use a longer --budget or a higher --from"
         }
         (None, Some(_)) if to > spec.rate_min_per_s => {
-            "time was up before every goal held at a lower rate; use a longer --budget or a lower --from"
+            "time was up before every goal held at a lower rate. Use a longer --budget or a lower --from"
         }
         (Some(_), Some(_)) if !is_within(spec.precision, from, to) => {
-            "time was up before rates between them were tried often enough; use a longer --budget"
+            "time was up before rates between them were tried often enough. Use a longer --budget"
         }
         _ => {
             let left = |of: Option<&AtRate>, carried| of.filter(|of| !of.decided).map_or(0, |of| of.left(carried));
             let steps = number::plural(left(held, true) + left(failed, false), "load step", "load steps");
-            return format!("time was up; at least {steps} more would decide it, so use a longer --budget");
+            return format!("time was up: at least {steps} more would decide it, so use a longer --budget");
         }
     };
     why.to_owned()
@@ -158,7 +158,7 @@ fn mixed(spec: &LineSpec, table: &StepTable, low: &AtRate, high: &AtRate) -> Opt
     let more = fewest.map_or(String::new(), |(.., n)| format!(", or at least {}", more(n as u64)));
     Some(format!(
         "these two rates are {apart} % apart, more than the precision of {precision} %, and load steps between them \
-         differ ({example}{listed} held); what decides it is a quieter machine, a goal further from what the machine does \
+         differ ({example}{listed} held). What decides it is a quieter machine, a goal further from what the machine does \
          by itself{more}"
     ))
 }

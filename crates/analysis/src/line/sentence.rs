@@ -16,15 +16,16 @@ pub(crate) fn of_store(line: &LineView) -> String {
     of(&line.result, Some(&line.store))
 }
 
-/// Writes a sentence: the rate that the store carries and the one at which it gives way, each with its load steps, then
-/// the goal that breaks there, the cause, and the behaviour beyond. The sentence names the `store`, if it is given.
+/// Writes the result in sentences: the rate that the store carries, and the one at which it gives way with the goal that
+/// breaks there, each with its load steps; then the cause, and the behaviour beyond. The first names the `store`, if it
+/// is given.
 pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
     let ended = store.map_or("The search ended".to_owned(), |store| format!("The search on {store} ended"));
     let [held, failed] = result.shown();
     let stated = [held.map(|one| stated(one, true, result)), failed.map(|one| stated(one, false, result))];
     match (&result.ending, &stated, &result.held, &result.failed) {
         (Ending::Failed(why), [Some(held), Some(failed)], ..) => {
-            format!("{ended}: {why}; until then it {held}; it {failed}.")
+            format!("{ended}: {why}. Until then it {held}. It {failed}.")
         }
         (Ending::Failed(why), _, Some(held), _) => format!("{ended} after {}: {why}.", goals(held, true)),
         (Ending::Failed(why), ..) => format!("{ended}: {why}."),
@@ -34,7 +35,7 @@ pub(super) fn of(result: &LineResult, store: Option<&str>) -> String {
             begin(store, &format!("does not keep its goals even at {rate}: {}; failed in {steps}.", breaks(result)))
         }
         (_, [Some(held), Some(failed)], ..) if result.state == LineState::Decided => {
-            begin(store, &format!("{held}; {failed}, {}.", at_line(result)))
+            begin(store, &format!("{held}. It {failed}, {}.", at_line(result)))
         }
         _ => undecided(result, &stated, store),
     }
@@ -91,18 +92,18 @@ fn outages(result: &LineResult) -> String {
     }
 }
 
-/// `p99 passes 20.0 ms (48.0 ms); what changed with it: …; asked for more, …`.
+/// `p99 passes 20.0 ms (48.0 ms). What changed with it: …. Asked for more, …`.
 fn at_line(result: &LineResult) -> String {
-    let none = "no sampled series explains it".to_owned();
-    let cause = result.causes.first().map_or(none, |cause| format!("what changed with it: {}", cause.text));
+    let none = "No sampled series explains it".to_owned();
+    let cause = result.causes.first().map_or(none, |cause| format!("What changed with it: {}", cause.text));
     let percent = number::significant(result.beyond_share.unwrap_or(0.0) * 100.0);
     let beyond = match result.beyond {
-        Beyond::Sheds => "; asked for more, it refuses operations and continues".to_owned(),
-        Beyond::Queues => "; asked for more, its rate does not fall and clients wait".to_owned(),
-        Beyond::Collapses => format!("; asked for more, it falls to {percent} % of its rate"),
+        Beyond::Sheds => ". Asked for more, it refuses operations and continues".to_owned(),
+        Beyond::Queues => ". Asked for more, its rate does not fall and clients wait".to_owned(),
+        Beyond::Collapses => format!(". Asked for more, it falls to {percent} % of its rate"),
         Beyond::NotSeen => String::new(),
     };
-    format!("{}; {cause}{beyond}{}", breaks(result), cycles_seen(result))
+    format!("{}. {cause}{beyond}{}", breaks(result), cycles_seen(result))
 }
 
 /// Describes what load steps have shown so far, the `stated`, and why that does not decide the line.
@@ -117,20 +118,20 @@ fn undecided(result: &LineResult, stated: &[Option<String>; 2], store: Option<&s
         return format!("No line{} was found: {why}.", store.map_or(String::new(), |store| format!(" of {store}")));
     }
     let mut parts = match stated {
-        [Some(held), Some(failed)] => vec![begin(store, held), failed.clone()],
-        [Some(held), None] => vec![begin(store, held), "where it gives way is undecided".to_owned()],
-        [None, Some(failed)] => vec![begin(store, failed), "what it carries is undecided".to_owned()],
+        [Some(held), Some(failed)] => vec![begin(store, held), format!("It {failed}")],
+        [Some(held), None] => vec![begin(store, held), "Where it gives way is undecided".to_owned()],
+        [None, Some(failed)] => vec![begin(store, failed), "What it carries is undecided".to_owned()],
         [None, None] => vec![format!("What {} carries is undecided", store.unwrap_or("it"))],
     };
-    parts.extend(held.filter(|one| !one.decided).map(|one| goals(one, true)));
-    parts.extend(failed.filter(|one| !one.decided).map(|one| goals(one, false)));
-    parts.extend(result.between.iter().map(|one| format!("between them goals held in {}", in_steps(one, true))));
-    parts.push(why);
+    parts.extend(held.filter(|one| !one.decided).map(|one| number::capital(&goals(one, true))));
+    parts.extend(failed.filter(|one| !one.decided).map(|one| number::capital(&goals(one, false))));
+    parts.extend(result.between.iter().map(|one| format!("Between them goals held in {}", in_steps(one, true))));
+    parts.push(number::capital(&why));
     let cycles = held.zip(failed).map_or(String::new(), |_| cycles_seen(result));
-    format!("{}{cycles}.", parts.join("; "))
+    format!("{}{cycles}.", parts.join(". "))
 }
 
-/// Describes the cycles of the store that the deciding rungs saw; nothing without counters.
+/// Describes the cycles of the store that the deciding rungs saw, as a sentence after another; nothing without counters.
 fn cycles_seen(result: &LineResult) -> String {
     let Some(cycles) = &result.cycles else { return String::new() };
     let seen: Vec<String> = cycles
@@ -140,10 +141,13 @@ fn cycles_seen(result: &LineResult) -> String {
         .collect();
     if seen.is_empty() {
         let names: Vec<String> = cycles.iter().map(|(name, _)| number::singular(name)).collect();
-        return format!("; no {} happened within the trial", names.join(" or "));
+        return format!(
+            ". No {} happened within the trial, so these rates do not contain its cost",
+            names.join(" or ")
+        );
     }
     let held = if result.cycles_held == 0.0 { ", none of them while the goals held" } else { "" };
-    format!("; the deciding load steps saw {}{held}", number::list(&seen))
+    format!(". The deciding load steps saw {}{held}", number::list(&seen))
 }
 
 /// `p99 passes 20.0 ms (48.0 ms)`.

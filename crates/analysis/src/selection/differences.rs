@@ -233,7 +233,7 @@ fn view(
     clear: bool,
 ) -> DifferenceView {
     let ratio = (outside != 0.0).then(|| inside / outside);
-    let times = ratio.map_or(String::new(), |ratio| format!(" ({} ×)", number::significant(ratio)));
+    let times = ratio.map_or(String::new(), |ratio| format!(" ({} × as much here)", number::significant(ratio)));
     let shown = |value: f64| number::with_unit(value, unit);
     DifferenceView {
         of,

@@ -291,6 +291,11 @@ fn promises_that_a_plan_sets_out_to_break_are_an_outcome() {
     let verdict = view(&run).verdict;
     assert_eq!(verdict.state, VerdictState::Pass, "{}", verdict.sentence);
     assert!(verdict.sentence.ends_with(" 1 goal held."), "{}", verdict.sentence);
+    // All that broke is listed, and the sentence counts those after the first.
+    run.trials[2].ledgers[0].lost = 5;
+    let verdict = view(&run).verdict;
+    assert!(verdict.sentence.contains("; 1 more promise was broken."), "{}", verdict.sentence);
+    assert_eq!(verdict.reasons.len(), 1 + 1, "{:?}", verdict.reasons);
 }
 
 #[test]

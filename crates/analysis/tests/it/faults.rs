@@ -87,7 +87,7 @@ fn an_outage_that_no_fault_explains_is_told_first_and_the_faults_after_it() {
     let sentence = view(&run).verdict.sentence;
     assert_eq!(
         sentence,
-        "fjall gave no answer in phase mixed for 2.00 s at 103 s; 1 fault (pause of node 2): no outage."
+        "fjall gave no answer in phase mixed for 2.00 s at 103 s. 1 fault (pause of node 2): no outage."
     );
 }
 
@@ -101,7 +101,7 @@ fn no_promise_is_said_to_be_kept_without_the_faults() {
     assert_eq!(found.verdict.state, VerdictState::Pass);
     let sentence = &found.verdict.sentence;
     let begin = "fjall kept every promise through 2 faults (kill of node 1, the primary; pause of node 2): no answer \
-                 for up to 1.37 s; all ";
+                 for up to 1.37 s. All ";
     assert!(sentence.starts_with(begin), "{sentence}");
     assert_eq!(sentence.matches("no answer").count(), 1, "{sentence}");
 }

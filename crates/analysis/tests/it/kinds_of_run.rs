@@ -95,11 +95,11 @@ fn a_search_is_found_again_in_its_recording() {
     assert!(rate <= 4_770.0 && 4_770.0 <= gives_way, "{}", line.result.sentence);
     assert!(view.verdict.sentence.starts_with("fjall carries 4,"), "{}", view.verdict.sentence);
     assert!(
-        line.result.sentence.contains("; what changed with it: the server's CPU was 9"),
+        line.result.sentence.contains(". What changed with it: the server's CPU was 9"),
         "{}",
         line.result.sentence
     );
-    assert!(line.result.sentence.ends_with("no checkpoint happened within the trial."), "{}", line.result.sentence);
+    assert!(line.result.sentence.ends_with(crate::line::NO_CHECKPOINT), "{}", line.result.sentence);
     assert_eq!(line.rungs.len(), run.trials[0].phases.len());
     assert!(view.goals.is_empty(), "that a goal breaks on a rung is what was looked for");
     assert!(line.done.x.windows(2).all(|pair| pair[0] < pair[1]) && line.latency.lines.len() >= 3);
@@ -115,7 +115,7 @@ fn a_search_is_found_again_in_its_recording() {
     assert_eq!(cut.verdict.state, VerdictState::Incomplete);
     assert_eq!(
         cut.verdict.sentence,
-        "What fjall carries is undecided; goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s; the search did not end."
+        "What fjall carries is undecided. Goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s. The search did not end."
     );
 }
 
@@ -157,7 +157,7 @@ fn a_search_whose_time_was_up_before_anything_broke_is_undecided_and_does_not_pa
     assert_eq!(view.verdict.state, VerdictState::Undecided, "{:?}", view.verdict);
     assert_eq!(
         view.verdict.sentence,
-        "What fjall carries is undecided; goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s; time was up before a goal broke at a higher rate; use a \
+        "What fjall carries is undecided. Goals held at 4,550 ops/s in 1 of 1 load step of 10.0 s. Time was up before a goal broke at a higher rate. Use a \
          longer --budget or a higher --from."
     );
 }

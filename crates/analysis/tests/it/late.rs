@@ -46,7 +46,7 @@ fn a_late_phase_has_all_its_numbers_marked_and_is_measured_without_goals() {
         .into();
     let view = view(&run);
     assert_eq!(view.verdict.state, VerdictState::Measured, "{:?}", view.verdict);
-    assert!(view.verdict.sentence.contains("the generator was late in 1 phase"), "{}", view.verdict.sentence);
+    assert!(view.verdict.sentence.contains("The generator was late in 1 phase"), "{}", view.verdict.sentence);
     let phase = &view.trials[0].phases[0];
     assert_eq!((phase.state, phase.late.as_deref()), (EndState::Complete, Some(WHY)));
     let row = &phase.latencies[0];

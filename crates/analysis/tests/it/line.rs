@@ -7,6 +7,9 @@ use plimsoll_record::data::{Goal, GoalKind};
 use crate::simulated::{Checkpoints, Sampled, Store, answer, errors, p99, search, searched};
 use crate::study::Dice;
 
+/// End of the sentences of a search without a cycle.
+pub const NO_CHECKPOINT: &str = ". No checkpoint happened within the trial, so these rates do not contain its cost.";
+
 /// More of them in a heavy run.
 pub fn seeds() -> u64 {
     if std::env::var_os("PLIMSOLL_HEAVY").is_some() { 60 } else { 4 }
@@ -63,7 +66,7 @@ fn several_servers_with_nearly_constant_service_are_found() {
     let results = right_within_three_per_cent(&store, &spec(goals), Sampled::ServerCpu, truth);
     for result in &results {
         assert!(result.causes.first().unwrap().text.contains("the server's CPU was"), "{}", result.sentence);
-        assert!(result.sentence.ends_with("; no checkpoint happened within the trial."), "{}", result.sentence);
+        assert!(result.sentence.ends_with(NO_CHECKPOINT), "{}", result.sentence);
     }
 }
 
@@ -72,7 +75,7 @@ fn without_any_goal_it_is_what_the_store_keeps_up_with() {
     let store = Store { servers: 2, service_s: 0.001, exponential: false, ..Store::exponential(1.0) };
     for result in right_within_three_per_cent(&store, &spec(Vec::new()), Sampled::Nothing, 2_000.0) {
         assert_eq!(result.broken.unwrap().what, "carried");
-        assert!(result.sentence.contains("no sampled series explains it"), "{}", result.sentence);
+        assert!(result.sentence.contains("No sampled series explains it"), "{}", result.sentence);
     }
 }
 
@@ -172,8 +175,8 @@ fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_o
         if ending == Ending::StepsUp {
             assert_eq!(
                 result.sentence,
-                "Gives way at 900 ops/s: failed in 100 of 200 load steps of 2.00 s; what it carries is undecided; \
-                 200 load steps, the most that a search drives, did not decide it; use a quieter machine or a goal \
+                "Gives way at 900 ops/s: failed in 100 of 200 load steps of 2.00 s. What it carries is undecided. \
+                 200 load steps, the most that a search drives, did not decide it. Use a quieter machine or a goal \
                  further from what the machine does by itself."
             );
         }
@@ -182,7 +185,7 @@ fn a_search_of_as_many_load_steps_as_it_may_drive_ends_as_that_unless_the_last_o
 
 #[test]
 fn two_decided_rates_that_are_too_far_apart_say_at_which_precision_they_are_not() {
-    for (failed, said) in [(114.5, "; these load steps decide it at --precision 15%"), (160.0, "--budget")] {
+    for (failed, said) in [(114.5, ". These load steps decide it at --precision 15%"), (160.0, "--budget")] {
         let mut search = LineSearch::new(spec(Vec::new()));
         for (rate, holds, n) in [(100.0, true, 5), (failed, false, 3)] {
             (0..n).for_each(|_| search.take(step(rate, holds)));
@@ -205,11 +208,11 @@ fn load_steps_that_differ_between_two_decided_rates_are_listed_with_what_would_d
     let ends = [(100.0, 5, 0), (121.0, 0, 3)];
     assert_eq!(
         sentence(&[ends[0], (106.0, 1, 1), (112.0, 1, 2), ends[1]]),
-        "Carries 100 ops/s: held in 5 of 5 load steps of 2.00 s; gives way at 121 ops/s: failed in 3 of 3 load steps of \
-         2.00 s; between them goals held in 2 of 5 load steps of 2.00 s; these two rates are 21.0 % apart, more than the \
-         precision of 10.0 %, and load steps between them differ (at 106 ops/s 1 of 2 and at 112 ops/s 1 of 3 held); what \
+        "Carries 100 ops/s: held in 5 of 5 load steps of 2.00 s. It gives way at 121 ops/s: failed in 3 of 3 load steps \
+         of 2.00 s. Between them goals held in 2 of 5 load steps of 2.00 s. These two rates are 21.0 % apart, more than the \
+         precision of 10.0 %, and load steps between them differ (at 106 ops/s 1 of 2 and at 112 ops/s 1 of 3 held). What \
          decides it is a quieter machine, a goal further from what the machine does by itself, or at least 2 more load \
-         steps that agree; these load steps decide it at --precision 21%."
+         steps that agree. These load steps decide it at --precision 21%."
     );
     // A rate that broke and a higher one that held differ too; of many rates those with the most load steps are listed.
     let many = [(104.0, 1, 1), (106.0, 0, 1), (108.0, 1, 0), (110.0, 1, 1), (112.0, 1, 1), (114.0, 1, 1)];
@@ -218,10 +221,10 @@ fn load_steps_that_differ_between_two_decided_rates_are_listed_with_what_would_d
     assert!(!words.contains("--budget"), "{words}");
     // Rates that agree, each with too few load steps, are a matter of time.
     let few = sentence(&[ends[0], (106.0, 1, 0), (114.0, 0, 1), ends[1]]);
-    assert!(few.contains("were tried often enough; use a longer --budget"), "{few}");
+    assert!(few.contains("were tried often enough. Use a longer --budget"), "{few}");
     // So it is if one of the two rates is undecided.
     let open = sentence(&[(100.0, 4, 0), (106.0, 1, 1), (112.0, 1, 2), ends[1]]);
-    assert!(open.contains("load steps at one rate differ; use a quieter machine"), "{open}");
+    assert!(open.contains("Load steps at one rate differ. Use a quieter machine"), "{open}");
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn the_same_load_steps_give_the_same_line_and_a_stopped_search_says_what_it_know
         stopped.take(answer(&store, &spec, &rung, Sampled::ServerCpu, &mut dice));
     }
     let known = stopped.result(Ending::Stopped).sentence;
-    let held = "What it carries is undecided; goals held at 1,390 ops/s in 1 of 1 load step of 10.0 s; the search did not end.";
+    let held = "What it carries is undecided. Goals held at 1,390 ops/s in 1 of 1 load step of 10.0 s. The search did not end.";
     assert_eq!(known, held);
 }
 
@@ -312,7 +315,7 @@ fn a_search_whose_time_is_up_says_that_and_nothing_of_a_goal_that_takes_millisec
     search.take(LoadStep { rung, took_s, rate_per_s, ended_per_s: rate_per_s, ..LoadStep::default() });
     let Next::Done(result) = search.next() else { panic!("it takes 23 s to prepare a rung") };
     assert_eq!(result.ending, Ending::TimeUp);
-    let why = "time was up before a load step could be judged; use a quieter machine or a longer --budget";
+    let why = "time was up before a load step could be judged. Use a quieter machine or a longer --budget";
     assert_eq!(result.state, LineState::Undecided(why.to_string()));
     assert_eq!(result.sentence, format!("No line was found: {why}."));
 }
@@ -380,7 +383,7 @@ fn rungs_that_decide_last_through_a_cycle_that_is_known_or_was_seen_or_that_work
             assert!(result.cycles_held >= 1.0 || result.took_s > 270.0, "{} s, {told}", result.took_s);
             assert!(result.took_s <= 300.0, "{} s, {told}", result.took_s);
             if what == "known by settings" {
-                assert!(result.sentence.contains("; the deciding load steps saw "), "{told}");
+                assert!(result.sentence.contains(". The deciding load steps saw "), "{told}");
                 assert_eq!(result.cycle_words, None);
             }
         }
@@ -391,7 +394,7 @@ fn rungs_that_decide_last_through_a_cycle_that_is_known_or_was_seen_or_that_work
 fn a_cycle_too_long_for_the_time_there_is_is_said_and_a_thorough_search_waits_for_it() {
     let store = with_checkpoints(570.0, true);
     let (result, _) = search(&store, &spec(vec![p99(20.0)]), Sampled::Nothing, 1);
-    assert!(result.sentence.ends_with("; no checkpoint happened within the trial."), "{}", result.sentence);
+    assert!(result.sentence.ends_with(NO_CHECKPOINT), "{}", result.sentence);
     assert_eq!(result.cycle_words.as_deref(), Some("checkpoint_timeout is long"));
     assert!(result.took_s <= 300.0, "{} s", result.took_s);
     let thorough = LineSpec { thorough: true, budget_s: 1_800.0, ..spec(vec![p99(20.0)]) };

@@ -361,6 +361,9 @@ fn settings_with_which_data_was_lost_are_those_of_no_trial_that_kept_it() {
     // Above the verdict, and only there.
     assert!(seen.summary[0].text.ends_with(" · broken only with flushes=ignored"), "{}", seen.summary[0].text);
     assert!(!seen.verdict.sentence.contains("only with"), "{}", seen.verdict.sentence);
+    // The table has both that broke, and no list repeats them.
+    assert!(seen.verdict.sentence.ends_with("; 1 more promise was broken (see Promises)."), "{:?}", seen.verdict);
+    assert!(seen.verdict.reasons.is_empty(), "{:?}", seen.verdict);
     // A cut with nothing at risk proves neither.
     let mut vacuous = settings(&one);
     for power in vacuous.trials[0].phases.iter_mut().filter(|phase| phase.header.kind == PhaseKind::Power) {

@@ -62,7 +62,7 @@ fn slow_operations_are_compared_with_the_rest_and_faults_are_named_first() {
     let disk = difference(&view, DifferenceOf::Series, "disk vda busy");
     assert_eq!((disk.inside, disk.outside, disk.effect), (97.0, 12.0, 1.0));
     assert_eq!((disk.n_inside, disk.n_outside, disk.clear), (2, 28, false), "two seconds may be chance");
-    assert_eq!(disk.text, "series disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 ×)");
+    assert_eq!(disk.text, "series disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 × as much here)");
     assert!(view.differences.iter().all(|one| one.name != "memory free"), "{:#?}", view.differences);
     assert!(view.pauses.is_none(), "they were not observed");
 }
@@ -158,7 +158,8 @@ fn what_was_watched_is_told_after_a_longer_latency() {
     (10..12).for_each(|second| slow(&mut run, second, 1, 50, 1_000));
     sampled(&mut run, "disk", "vda", "busy", "%", &busy(12.0, 97.0));
     let view = explain(&run, &of(10, 12, None)).unwrap();
-    let words = "of all series, which may be chance, disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 ×).";
+    let words =
+        "of all series, which may be chance, disk vda busy: 97.0 % here, 12.0 % otherwise (8.08 × as much here).";
     assert!(view.sentence.contains("the largest difference is latency"), "{}", view.sentence);
     assert!(view.sentence.ends_with(words), "{}", view.sentence);
 }

@@ -19,7 +19,7 @@ fn a_complete_run_that_kept_every_promise_passes() {
     assert!(
         view.verdict.sentence.starts_with("sqlite and fjall kept every promise: all ")
             && view.verdict.sentence.ends_with(&format!(
-                "none of {} acknowledged writes was lost.",
+                "none of {} acknowledged writes was lost and 2 goals held.",
                 plimsoll_analysis::number::count(acknowledged)
             )),
         "{}",
@@ -125,7 +125,8 @@ fn a_killed_run_says_where_it_ended_and_judges_what_there_is() {
     assert_eq!(view.verdict.state, VerdictState::Incomplete);
     assert_eq!(
         view.verdict.sentence,
-        "No promise was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): killed."
+        "No promise was seen to break, but the run ended in phase mixed of trial 3 of 5 (sqlite · index=keyindex): Plimsoll \
+         was killed, by nothing that was watched. Its figures are of the part before that."
     );
     assert_eq!(view.run.state, EndState::Killed);
     assert_eq!(view.trials[2].state, EndState::Killed);
@@ -146,7 +147,8 @@ fn an_interrupted_run_names_the_phase_that_was_interrupted() {
     run.trials[1].phases[5].end.state = PhaseState::Interrupted;
     assert_eq!(
         view(&run).verdict.sentence,
-        "No promise was seen to break, but the run ended in phase mixed of trial 2 of 5 (sqlite · index=own): interrupted."
+        "No promise was seen to break, but the run ended in phase mixed of trial 2 of 5 (sqlite · index=own): interrupted. \
+         Its figures are of the part before that."
     );
 }
 
@@ -156,12 +158,17 @@ fn what_broke_comes_first() {
     assert_eq!(view.verdict.state, VerdictState::Fail);
     assert!(
         view.verdict.sentence.starts_with("fjall · index=keyindex lost 312 of ")
-            && view
-                .verdict
-                .sentence
-                .contains("; 2 more promises were broken. Data was lost or wrong only with sqlite "),
+            && view.verdict.sentence.contains(
+                "; 2 more promises were broken, and the run is incomplete for 1 reason. Data was lost or wrong only "
+            ),
         "{}",
         view.verdict.sentence
+    );
+    assert_eq!(
+        view.verdict.reasons.len(),
+        1 + 2 + 1,
+        "the first, and those that are counted: {:?}",
+        view.verdict.reasons
     );
     assert!(
         view.verdict
@@ -397,7 +404,8 @@ fn a_run_without_anything_is_no_panic() {
     let view = view(&run);
     assert_eq!(
         view.verdict.sentence,
-        "No promise was seen to break, but the run ended before the first trial: killed."
+        "No promise was seen to break, but the run ended before the first trial: Plimsoll was killed, by nothing that was \
+         watched."
     );
     assert!(view.stores.is_empty());
 }

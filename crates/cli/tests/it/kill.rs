@@ -109,7 +109,7 @@ do = "check"
     let postmaster = Pid::from_raw(file.lines().next().unwrap().parse().unwrap()).unwrap();
     kill_process(postmaster, Signal::KILL).unwrap();
     let killed = std::time::Instant::now();
-    run.ended().expect(9).says("postgres was ended by signal 9");
+    run.ended().expect(9).says("postgres was ended by signal 9 (SIGKILL), sent by nothing that was watched");
     assert!(killed.elapsed() < Duration::from_secs(30), "the drive went on for {:?}", killed.elapsed());
     let run = place.only_run();
     let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();

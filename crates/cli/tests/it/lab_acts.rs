@@ -101,7 +101,7 @@ fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
         "lab link postgres-replicas: plain",
         "lab add postgres-replicas",
         "lab remove postgres-replicas 3",
-        "node 2 of lab postgres-replicas was ended by signal 9",
+        "node 2 of lab postgres-replicas was ended by signal 9 (SIGKILL)",
         "automatic restart of node 2 of lab postgres-replicas",
     ];
     assert_eq!(texts, told);

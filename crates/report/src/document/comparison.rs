@@ -126,9 +126,9 @@ pub fn percent(change: Option<f64>) -> String {
     or_none(change.map(signed_percent))
 }
 
-/// The interval of a change: `−1.20 % … +3.40 %`.
+/// The interval of a change: `−1.20 % to +3.40 %`.
 pub fn interval(percent: Option<(f64, f64)>) -> String {
-    or_none(percent.map(|(low, high)| format!("{} … {}", signed_percent(low), signed_percent(high))))
+    or_none(percent.map(|(low, high)| format!("{} to {}", signed_percent(low), signed_percent(high))))
 }
 
 /// Observations of both, with repeats where there are several.
@@ -184,4 +184,15 @@ fn legend(comparison: &Comparison) -> String {
     format!(
         "~ within noise; ? undecided: seen once, an interval that reaches beyond ± 10 %, or * with a late generator; {floor}"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_both_ends_with_their_signs_and_no_dash_between_them() {
+        assert_eq!(interval(Some((-1.2, 3.4))), "−1.20 % to +3.40 %");
+        assert_eq!(interval(None), NONE);
+    }
 }

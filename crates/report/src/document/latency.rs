@@ -16,7 +16,7 @@ use crate::cells;
 /// Phases of which it is said what was seen of the machine's pauses where there is little room.
 const PAUSES_MAX: usize = 6;
 
-/// Reports the times of new connections, and the number that could not be opened.
+/// Reports the times of new connections, the number that were lost, and the number that could not be opened.
 fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     let result = |what| phase.results.iter().find(|result| result.what == what && result.n > 0);
     let mut parts = Vec::new();
@@ -30,6 +30,16 @@ fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
         ];
         parts.extend(times.into_iter().filter_map(|(name, what)| Some(format!("{name} {}", result(what)?.text))));
     }
+    let lost = result(ResultName::LostConnections).filter(|lost| lost.value > 0.0);
+    parts.extend(lost.map(|lost| {
+        let lost = number::plural(lost.value as u64, "connection was lost", "connections were lost");
+        match phase.lost_connections_s {
+            Some((first_s, last_s)) => {
+                format!("{lost}, their operations failed from {first_s:.2} s to {last_s:.2} s after the phase began")
+            }
+            None => format!("{lost}, at times that are not recorded"),
+        }
+    }));
     let failed = result(ResultName::FailedConnects).filter(|failed| failed.value > 0.0);
     parts.extend(failed.map(|failed| format!("{} connections could not be opened", failed.text)));
     (!parts.is_empty()).then(|| format!("{} {}: {}", trial.name, phase.name, parts.join(" · ")))

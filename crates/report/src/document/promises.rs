@@ -10,8 +10,8 @@ use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 /// Reports the data that stores kept when their disk lost power.
 pub fn promises<'a>(view: &'a RunView, full: bool) -> Body<'a> {
     let mut body = Body::noted(
-        "the disk lost power under load; the promise names the file system, and then which un-flushed writes were left; acknowledged \
-         writes were looked for afterwards; lost at most: upper bound with 95 % confidence",
+        "The disk lost power under load. The promise names the file system, and then which un-flushed writes were left. \
+         Acknowledged writes were looked for afterwards. Lost at most: upper bound with 95 % confidence.",
     );
     // Without promises the section about losses has it.
     if full && !view.promises.is_empty() {

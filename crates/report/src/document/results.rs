@@ -59,7 +59,8 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
     let rows = view.figures.iter().flat_map(|figure| figure.rows.iter().enumerate().map(move |row| (figure, row)));
     for (figure, (at, row)) in rows {
         let labels: String = row.labels.iter().map(|(name, value)| format!(", {name}={value}")).collect();
-        let mut cells = cells![Text::from(&figure.name).then(Tone::Dim, labels)];
+        let direction = figure.direction.clone().filter(|_| at == 0 && full);
+        let mut cells = vec![Cell::from(Text::from(&figure.name).then(Tone::Dim, labels)).with(direction)];
         let largest_s = largest_s(figure, row);
         for cell in &row.cells {
             let n = cell.value.map_or(String::new(), |_| number::count(cell.n));
@@ -78,6 +79,11 @@ pub fn figures<'a>(view: &RunView, full: bool) -> Body<'a> {
         table.row(cells);
     }
     body.table(table);
+    if !full {
+        // The page has each below its name.
+        let directions = view.figures.iter().filter_map(|figure| Some((figure, figure.direction.as_ref()?)));
+        body.list(Tone::Plain, directions.map(|(figure, direction)| format!("{}: {direction}", figure.name)));
+    }
     if full {
         let mut formulas = Body::default();
         formulas.pairs(view.figures.iter().map(|figure| (&figure.name, &figure.formula)));
@@ -163,7 +169,7 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
 }
 
 fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
-    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged {from_s:.2}–{to_s:.2} s"));
+    let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged from {from_s:.2} s to {to_s:.2} s"));
     let read = (ledger.read_then_lost > 0).then(|| format!("{} read, then lost", number::count(ledger.read_then_lost)));
     let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
     let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
@@ -185,9 +191,9 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
 /// Reports the consequences of disk faults.
 pub fn disk_faults(view: &RunView) -> Body<'_> {
     let mut body = Body::noted(
-        "the disk had faults under load; errors: operations that the store refused, or whose outcome is unknown, in \
-         the phases from then on, with the whole of that in which it began; wrong answers: records in its answers that \
-         were not as they had been written, or missing",
+        "The disk had faults under load. Errors: operations that the store refused, or whose outcome is unknown, from \
+         the beginning of the phase in which the fault began. Wrong answers: records in answers that were missing, or \
+         not as they had been written.",
     );
     let noticed = |one: &DiskFaultView| match one.wrong_answers + one.lost.unwrap_or(0) + one.damaged {
         _ if !one.noticed.is_empty() => Tone::Open,

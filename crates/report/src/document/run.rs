@@ -122,7 +122,7 @@ fn findings(view: &RunView, full: bool) -> Body<'_> {
         body.text(Tone::Dim.text(format!("→ {}", finding.next)));
         body.push(finding.command.is_empty(), Block::Code(finding.command.clone()));
         let rule = format!("rule {}, version {}", finding.rule, finding.version);
-        body.text(Tone::Dim.text(format!("Against it: {} ({rule})", finding.opposite)));
+        body.text(Tone::Dim.text(format!("What would speak against it: {} ({rule})", finding.opposite)));
     }
     body
 }

@@ -45,7 +45,7 @@ fn differences<'a>(all: &[DifferenceView]) -> Body<'a> {
         (words(""), &|one| one.of.name().into()),
         (numbers("here"), &|one| shown(one.inside, one).into()),
         (numbers("otherwise"), &|one| shown(one.outside, one).into()),
-        (numbers("ratio"), &|one| one.ratio.map_or(NONE.to_string(), times).into()),
+        (numbers("here ÷ otherwise"), &|one| one.ratio.map_or(NONE.to_string(), times).into()),
         (numbers("n"), &|one| counts(one).into()),
         (words(""), &|one| (if one.clear { Text::default() } else { Tone::Dim.text("?") }).into()),
         // Some names have a statement in them: a last column is wrapped.

@@ -190,10 +190,11 @@ fn one_sweep<'a>(view: &'a RunView, sweep: &'a SweepView, full: bool) -> Body<'a
         body.text(Tone::Strong.text(&scale.sentence));
     }
     let single = sweep.columns.len() == 1;
+    let has_interval = sweep.cells.iter().flatten().flatten().any(|cell| cell.interval.is_some());
     let mut columns = vec![numbers(&sweep.row_label)];
     if single {
         columns.push(numbers("median"));
-        columns.push(numbers("95 % interval").when(full));
+        columns.push(numbers("95 % interval").when(full && has_interval));
         columns.extend(["least", "most", "n"].map(numbers));
     } else {
         columns.extend(sweep.columns.iter().map(numbers));
@@ -217,6 +218,9 @@ fn one_sweep<'a>(view: &'a RunView, sweep: &'a SweepView, full: bool) -> Body<'a
         table.row(all);
     }
     body.table(table);
+    if full && single && !has_interval {
+        body.text(Tone::Dim.text("A 95 % interval of a median needs 6 repeats of a point."));
+    }
     if full {
         pictures(view, sweep, &mut body);
     }
@@ -225,7 +229,7 @@ fn one_sweep<'a>(view: &'a RunView, sweep: &'a SweepView, full: bool) -> Body<'a
 
 fn of_one(cell: &SweepCell) -> Vec<Cell> {
     let rate = |value: f64| number::with_unit(value, "1/s");
-    let interval = or_none(cell.interval.map(|(low, high)| format!("{} … {}", rate(low), rate(high))));
+    let interval = or_none(cell.interval.map(|(low, high)| format!("{} to {}", rate(low), rate(high))));
     cells![Tone::Strong.text(&cell.text), interval, rate(cell.range.0), rate(cell.range.1), number::count(cell.n)]
 }
 

@@ -165,8 +165,9 @@ fn headlines(headlines: &[Headline]) -> String {
         let values: String = headline.values.iter().map(value).collect();
         let published: Vec<String> =
             headline.published.iter().map(|one| format!("{} {}", one.value, one.name)).collect();
+        let direction = headline.direction.as_ref().map_or(String::new(), |text| format!("<p>{}</p>", Esc(text)));
         format!(
-            "<div class=\"headline\"><h2>{}</h2><dl>{values}</dl><p>published: {}</p></div>\n",
+            "<div class=\"headline\"><h2>{}</h2><dl>{values}</dl>{direction}<p>published: {}</p></div>\n",
             Esc(&headline.name),
             Esc(&published.join("; "))
         )

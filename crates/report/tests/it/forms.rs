@@ -10,7 +10,7 @@ use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::Comparison;
 use plimsoll_record::data::{
-    AnswerCheck, AnswerCounts, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run, Sample,
+    AnswerCheck, AnswerCounts, Event, EventClass, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run, Sample,
 };
 
 use crate::pages::place;
@@ -340,6 +340,7 @@ fn findings_are_sentences_in_the_terminal_and_have_evidence_and_a_command_in_the
     let html = plimsoll_report::html(&view);
     assert!(html.contains("plimsoll run coupons --seed 2"), "the command that tests it");
     assert!(html.contains("Series that rose before slow moments") && html.contains("data-name=\"Disk vda\""));
+    assert!(html.contains("What would speak against it: If disk vda had nothing to do with them, about "), "{html}");
 
     // More than three stand in the page alone.
     let mut many = view.clone();
@@ -393,4 +394,30 @@ fn nodes_of_a_cluster_have_a_line_each_on_one_scale_in_the_terminal() {
     let narrow = plimsoll_report::terminal(&view(&run), false, 40);
     let widest = narrow.lines().filter(|line| line.contains("galera node")).map(|line| line.chars().count()).max();
     assert!(widest.unwrap() <= 40 && narrow.contains('█'), "{narrow}");
+}
+
+#[test]
+fn lost_connections_have_their_number_and_the_times_of_the_operations_that_failed_on_them() {
+    let mut run = study::complete();
+    let phases = run.trials.iter_mut().flat_map(|trial| &mut trial.phases);
+    let driven = phases.into_iter().find(|phase| phase.header.kind == PhaseKind::Drive).unwrap();
+    let lost = PhaseResult { name: ResultName::LostConnections, subject: String::new(), value: 3.0, n: 1 };
+    driven.end.results.push(lost);
+    let (trial, start_ns) = (driven.header.trial, driven.header.start_ns);
+    let said = |run: &Run, words: &str| {
+        let view = view(run);
+        for text in [plimsoll_report::terminal(&view, false, 140), plimsoll_report::html(&view)] {
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(words), "{text}");
+        }
+    };
+    said(&run, "3 connections were lost, at times that are not recorded");
+    for (code, from_ns, until_ns) in
+        [("connection", 2_100_000_000, 3_000_000_000), ("closed", 2_500_000_000, 3_400_000_000)]
+    {
+        let text = format!("3 × unknown {code}: the server closed the connection");
+        let failed = study::event(start_ns + from_ns, Some(trial), EventClass::ErrorCode, &text);
+        run.events.push(Event { until_ns: start_ns + until_ns, subject: code.to_owned(), ..failed });
+    }
+    said(&run, "3 connections were lost, their operations failed from 2.10 s to 3.40 s after the phase began");
 }

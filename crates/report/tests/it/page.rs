@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::browser::Browser;
 use crate::forms::slow_beside_a_disk;
 use crate::pages::place;
-use crate::{recorded, study};
+use crate::{faulted, recorded, study};
 
 /// Writes the page of a run, and returns its path.
 pub fn page(name: &str, run: &Run) -> PathBuf {
@@ -115,6 +115,7 @@ fn pages_fit_windows_of_all_widths() {
     let mut browser = Browser::start();
     the_answer_stands_above_the_fold_and_legends_have_values_before_anything_is_pointed_at(&mut browser);
     nothing_sticks_out_of_a_narrow_window(&mut browser);
+    no_text_is_cut_off_at_1280_pixels_in_light_and_dark(&mut browser);
     nodes_of_a_cluster_have_small_plots_beside_one_another_and_below_where_there_is_no_room(&mut browser);
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
@@ -255,6 +256,45 @@ fn nothing_sticks_out_of_a_narrow_window(browser: &mut Browser) {
             }
         }
     }
+}
+
+/// Visible elements with text, part of which their own box hides. Texts for assistive technology alone are no part of them.
+const CUT_OFF: &str = "[...document.querySelectorAll('body *')].filter((element) => {
+    const hides = ['hidden', 'clip'].includes(getComputedStyle(element).overflowX);
+    const isRead = hides && element.checkVisibility() && !element.closest('.unseen') && element.textContent.trim();
+    return isRead && element.scrollWidth > element.clientWidth;
+}).map((element) => `${element.tagName}.${element.className}: ${element.textContent.trim().slice(0, 60)}`)";
+
+fn no_text_is_cut_off_at_1280_pixels_in_light_and_dark(browser: &mut Browser) {
+    let runs = [
+        ("complete", study::complete()),
+        ("broken", study::broken()),
+        ("killed", study::killed()),
+        ("line", recorded::searched()),
+        ("sweep", recorded::swept(&[])),
+        ("grid", recorded::swept(&[100, 200, 400, 1_000])),
+        ("faults", faulted::killed_primary()),
+        ("moments", slow_beside_a_disk()),
+    ];
+    for (name, run) in &runs {
+        let path = page(&format!("{name}-1280"), run);
+        browser.show(&path, 1280, 900, "light", "document.querySelectorAll('.uplot').length >= 1");
+        open_all(browser);
+        for scheme in ["light", "dark"] {
+            if scheme == "dark" {
+                look_again(browser, 1280, 900, scheme);
+            }
+            assert_eq!(browser.eval(CUT_OFF), json!([]), "{name}, {scheme}");
+            let widths = (browser.eval("document.documentElement.scrollWidth"), browser.eval("innerWidth"));
+            assert_eq!(widths.0, widths.1, "{name} scrolls sideways, {scheme}");
+        }
+    }
+    // The check sees a text that is cut off.
+    browser.eval(
+        "(() => { const box = document.querySelector('.verdict .sentence'); box.style.overflow = 'hidden'; \
+         box.style.whiteSpace = 'nowrap'; box.style.width = '40px'; })()",
+    );
+    assert_eq!(browser.eval(&format!("{CUT_OFF}.length")), 1);
 }
 
 #[test]

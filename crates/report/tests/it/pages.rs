@@ -126,7 +126,14 @@ fn text_begins_with_the_verdict_and_keeps_its_width() {
     for part in ["1.74 ×", "1.57 ×", "1.91 × Riak, 1 node"] {
         assert!(line.contains(part), "{line}");
     }
+    let direction = "index=keyindex ÷ index=none; above 1, index=keyindex takes longer";
+    assert!(text.contains(&format!("  - indexed / plain insert, index keys: {direction}\n")), "{text}");
+    let html = plimsoll_report::html(&view);
+    assert_eq!(html.matches(direction).count(), 2, "in its card, and below its name in the table");
     assert!(text.contains("Figures  durability: load at-end, mixed durable"));
+    let goals = text.split_once("\nGoals  ").unwrap().1.split_once("\n\n").unwrap().0;
+    let rows = goals.lines().filter(|line| line.contains("  held")).count();
+    assert!(view.verdict.sentence.ends_with(&format!(" and {rows} goals held.")), "{text}");
     let colours = plimsoll_report::terminal(&view, true, 120);
     assert!(colours.contains('\u{1b}'));
     assert_eq!(without_colours(&colours), text, "colours change nothing else");
@@ -232,6 +239,9 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
         "{broken}"
     );
     assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
+    assert!(words.contains("; 2 more promises were broken, and the run is incomplete for 1 reason."), "{words}");
+    let verdict = broken.split_once("\n\n").unwrap().0;
+    assert_eq!(verdict.lines().filter(|line| line.trim_start().starts_with("- ")).count(), 2 + 1, "{verdict}");
     let only = "Data was lost or wrong only with sqlite (index=own) and fjall";
     assert_eq!(words.matches(only).count(), 1, "{broken}");
     let page = plimsoll_report::html(&view(&study::broken()));
@@ -319,6 +329,8 @@ fn number_rate_and_largest_time_stand_at_each_point_of_a_sweep() {
         assert!(head.contains(&column), "no {column} in {head:?}");
     }
     let html = plimsoll_report::html(&view);
+    // Five repeats have no interval, and a column of dashes would look like one.
+    assert!(!html.contains(">95 % interval</th>") && html.contains("A 95 % interval of a median needs 6 repeats"));
     let table = html.split_once("Latency under load").unwrap().1;
     for column in ["n", "rate", "max"] {
         assert!(table.contains(&format!(">{column}</th>")), "{column}");
