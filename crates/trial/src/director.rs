@@ -54,7 +54,7 @@ pub struct Directed {
     pub has_disk_fault: bool,
     /// Faults whose time the phase did not reach, in words.
     pub missed: Vec<String>,
-    /// First error of a fault.
+    /// First error of a fault; that of a user's stop gives way to others.
     pub failed: Option<TrialError>,
     /// Beginning of the last healing.
     pub healing_ns: Option<u64>,
@@ -66,6 +66,8 @@ pub struct Directed {
     held: Vec<(&'static str, usize)>,
     /// Time of the last reset of connections.
     reset: Option<Instant>,
+    /// Commands of the user that are in effect.
+    commands: Vec<FaultAction>,
     /// Number of faults that are changing which servers run, which takes a while.
     changing: u32,
     /// Number of such changes that have ended: roles may be others since.
@@ -85,6 +87,18 @@ impl Drop for Changing<'_> {
     }
 }
 
+/// Command of the user that is in effect, until the value is dropped.
+struct CommandInEffect<'d>(&'d Director<'d>, FaultAction);
+
+impl Drop for CommandInEffect<'_> {
+    fn drop(&mut self) {
+        let mut directed = self.0.directed();
+        if let Some(at) = directed.commands.iter().position(|other| *other == self.1) {
+            directed.commands.swap_remove(at);
+        }
+    }
+}
+
 /// Parts of nodes that a fault holds.
 struct Held<'d>(&'d Director<'d>, BTreeSet<(&'static str, usize)>);
 
@@ -95,8 +109,18 @@ impl Drop for Held<'_> {
 }
 
 impl Directed {
+    /// Keeps an error if it is the first.
     fn fail(&mut self, error: TrialError) {
-        self.failed.get_or_insert(error);
+        drop(self.keep(error));
+    }
+
+    /// Keeps an error if it is the first, or returns it.
+    fn keep(&mut self, error: TrialError) -> Option<TrialError> {
+        if self.failed.as_ref().is_some_and(|first| !first.is_interrupt()) {
+            return Some(error);
+        }
+        self.failed = Some(error);
+        None
     }
 
     /// Forgets the node that was added last, which has left.
@@ -251,7 +275,7 @@ impl<'a> Director<'a> {
             let waited = self.wait(one, planned, start, over).ok_or_else(|| one.missed())?;
             Ok((planned, waited))
         });
-        let (planned, (chosen, changing)) = match due {
+        let (planned, (chosen, changing, _command)) = match due {
             Ok(due) => due,
             Err(missed) => {
                 self.directed().missed.push(missed);
@@ -343,7 +367,11 @@ impl<'a> Director<'a> {
             span.error = Some(error.line());
             let told = self.record(&span);
             let failed = TrialError { what: format!("{fault}: {}", error.what), ..error };
-            self.directed().fail(failed);
+            let other = self.directed().keep(failed);
+            if let Some(other) = other.filter(|other| !other.is_interrupt()) {
+                // The run ends with one error.
+                let _ = self.tell_event(Level::Warning, other.line());
+            }
             told.unwrap_or_else(|error| self.directed().fail(error));
         }
     }

@@ -362,6 +362,32 @@ fn a_command_that_does_not_heal_after_another_that_failed_is_told() {
 }
 
 #[test]
+fn a_repeated_command_waits_until_its_fault_is_healed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let [begin, heal] = ["begun", "healed"].map(|word| format!("echo {word} >> {}", log.display()));
+    let fault = format!("run \"{begin}\" heal \"sleep 0.4; {heal}\" at 0s for 50ms every 200ms");
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 3_000);
+    assert!(done.directed.failed.is_none() && done.spans.len() > 1, "{:?}", done.directed.failed);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.chunks(2).all(|pair| pair == ["begun", "healed"]), "{text}");
+}
+
+#[test]
+fn each_fault_that_fails_is_told_and_a_stop_hides_none() {
+    let faults = ["run \"exit 3\" at 20ms", "run \"true\" heal \"exit 4\" at 300ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
+    assert!(done.directed.failed.is_some_and(|failed| failed.what.starts_with("run \"exit 3\"")));
+    assert_eq!(done.events, [format!("{}: the command that heals it failed (exit status: 4)", faults[1])]);
+    let mut directed = Directed::default();
+    directed.fail(TrialError::new(StoreErrorKind::Interrupted, "the user stopped the run"));
+    directed.fail(TrialError::usage("not healed"));
+    directed.fail(TrialError::usage("another"));
+    assert_eq!(directed.failed.unwrap().what, "not healed");
+}
+
+#[test]
 fn planned_work_delays_no_other_fault_and_is_waited_for() {
     let faults = ["work backup at 100ms", "kill node 2 at 150ms for 50ms"];
     let done = Directing::of(Noted::default(), &faults, Some(250), 250);
