@@ -34,6 +34,9 @@ pub(super) struct Noted {
     pub(super) has_died: bool,
     /// Faults cannot be recorded.
     pub(super) is_unrecorded: bool,
+    /// Longer time that replacing a node takes, and the node that is away meanwhile.
+    pub(super) replaced_in: Duration,
+    pub(super) away: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
 }
@@ -86,7 +89,9 @@ impl Servers for Noted {
     }
 
     fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
-        Ok(self.some_nodes(if self.has_joined { 4 } else { 3 }))
+        let away = *self.away.lock().unwrap();
+        let all = self.some_nodes(if self.has_joined { 4 } else { 3 }).into_iter();
+        Ok(all.filter(|node| Some(node.number) != away).collect())
     }
 
     fn sites(&self) -> Vec<NodeSite> {
@@ -141,7 +146,11 @@ impl Servers for Noted {
     }
 
     fn replace(&self, number: usize) -> Result<(), StoreError> {
-        self.note("replace", Nodes::One(number)).map(drop)
+        *self.away.lock().unwrap() = Some(number);
+        std::thread::sleep(self.replaced_in);
+        let replaced = self.note("replace", Nodes::One(number)).map(drop);
+        *self.away.lock().unwrap() = None;
+        replaced
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
@@ -167,6 +176,9 @@ impl Servers for Noted {
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        if self.away.lock().unwrap().is_some_and(|away| nodes == Nodes::One(away)) {
+            return Err(StoreError::usage("there is no such node"));
+        }
         let what = if link == Link::CUT { "cut".to_owned() } else { format!("link {:?}", link.delay) };
         self.note(what.trim_end_matches(" 0ns"), nodes)?;
         let slow = |number| Link { delay: Duration::from_millis(number as u64), ..Link::default() };

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
+use plimsoll_core::{ClockChange, LimitChange, Link, LinkPeers, Node, Nodes, ProgramChange, Servers, Span};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -14,6 +14,9 @@ use crate::error::TrialError;
 use crate::join_progress;
 use crate::pin;
 use crate::sink::Told;
+
+/// Interval of looks whether a node that is being replaced is there.
+const REPLACED_LOOK: Duration = Duration::from_millis(10);
 
 /// Results of the beginning of a fault.
 #[derive(Default)]
@@ -162,17 +165,21 @@ impl Director<'_> {
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
-            FaultAction::Link(..) => {
+            FaultAction::Link(_, Link { peers, .. }) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.links, |nodes, link| servers.set_link(nodes, *link).map(drop))
+                let peer = if let LinkPeers::Node(number) = peers { Some(*number) } else { None };
+                let set = |nodes, link: &Link| servers.set_link(nodes, *link).map(drop);
+                self.set_back_when_there(nodes, peer, &begun.links, set)
             }
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
+                let set = |nodes, change: &LimitChange| servers.change_limit(nodes, change).map(drop);
+                self.set_back_when_there(nodes, None, &begun.limits, set)
             }
             FaultAction::Clock(..) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.clocks, |nodes, change| servers.set_clock(nodes, *change).map(drop))
+                let set = |nodes, change: &Option<ClockChange>| servers.set_clock(nodes, *change).map(drop);
+                self.set_back_when_there(nodes, None, &begun.clocks, set)
             }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
@@ -197,6 +204,36 @@ impl Director<'_> {
                 self.end_disturbance(ordinal)
             }
         }
+    }
+
+    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node, or the `peer` of its link, is being
+    /// replaced, its value is set once both are there; those of other nodes are set before.
+    fn set_back_when_there<V: PartialEq>(
+        &self,
+        nodes: Nodes,
+        peer: Option<usize>,
+        before: &[(usize, V)],
+        set: impl Fn(Nodes, &V) -> Result<(), TrialError>,
+    ) -> Result<(), TrialError> {
+        let servers = self.servers()?;
+        let is_there = |number: usize| {
+            let Ok(present) = servers.present() else { return true };
+            let has = |number: usize| present.iter().any(|node| node.number == number);
+            has(number) && peer.is_none_or(has)
+        };
+        let (there, away): (Vec<_>, Vec<_>) = before.iter().partition(|(number, _)| is_there(*number));
+        if away.is_empty() {
+            return set_back(nodes, before, set);
+        }
+        let set_one = |(number, value): &(usize, V)| set(Nodes::One(*number), value);
+        let mut done = there.into_iter().map(set_one).fold(Ok(()), Result::and);
+        for one in away {
+            while self.directed().changing > 0 && !is_there(one.0) {
+                std::thread::sleep(REPLACED_LOOK);
+            }
+            done = done.and(set_one(one));
+        }
+        done
     }
 
     /// Returns these nodes.
