@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{ErrorMode, Fault};
-use plimsoll_core::{ClockChange, LimitChange, Link, LinkPeers, Node, Nodes, ProgramChange, Servers, Span};
+use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
 use plimsoll_plan::timeline::FaultAction;
 use plimsoll_record::data::Level;
 
@@ -165,21 +165,20 @@ impl Director<'_> {
                 self.start(nodes, |servers| servers.start(nodes))?;
                 self.servers_are_new()
             }
-            FaultAction::Link(_, Link { peers, .. }) => {
+            FaultAction::Link(..) => {
                 let servers = self.servers()?;
-                let peer = if let LinkPeers::Node(number) = peers { Some(*number) } else { None };
                 let set = |nodes, link: &Link| servers.set_link(nodes, *link).map(drop);
-                self.set_back_when_there(nodes, peer, &begun.links, set)
+                self.set_back_when_there(nodes, &begun.links, set)
             }
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
                 let set = |nodes, change: &LimitChange| servers.change_limit(nodes, change).map(drop);
-                self.set_back_when_there(nodes, None, &begun.limits, set)
+                self.set_back_when_there(nodes, &begun.limits, set)
             }
             FaultAction::Clock(..) => {
                 let servers = self.servers()?;
                 let set = |nodes, change: &Option<ClockChange>| servers.set_clock(nodes, *change).map(drop);
-                self.set_back_when_there(nodes, None, &begun.clocks, set)
+                self.set_back_when_there(nodes, &begun.clocks, set)
             }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
@@ -206,20 +205,18 @@ impl Director<'_> {
         }
     }
 
-    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node, or the `peer` of its link, is being
-    /// replaced, its value is set once both are there; those of other nodes are set before.
+    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node is being replaced, its value is set once
+    /// it is there; those of other nodes are set before.
     fn set_back_when_there<V: PartialEq>(
         &self,
         nodes: Nodes,
-        peer: Option<usize>,
         before: &[(usize, V)],
         set: impl Fn(Nodes, &V) -> Result<(), TrialError>,
     ) -> Result<(), TrialError> {
         let servers = self.servers()?;
         let is_there = |number: usize| {
             let Ok(present) = servers.present() else { return true };
-            let has = |number: usize| present.iter().any(|node| node.number == number);
-            has(number) && peer.is_none_or(has)
+            present.iter().any(|node| node.number == number)
         };
         let (there, away): (Vec<_>, Vec<_>) = before.iter().partition(|(number, _)| is_there(*number));
         if away.is_empty() {
