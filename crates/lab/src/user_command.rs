@@ -147,8 +147,8 @@ pub(crate) fn run() {
     answer(&carried_out(heal, || false));
 }
 
-/// Waits for the request to heal the fault, or the end of the owner. A request to stop may come when the command has just
-/// ended by itself.
+/// Waits for the request to heal the fault, or the end of the owner. A request to stop may come when the command has
+/// just ended by itself.
 fn await_healing() {
     loop {
         let mut request = [0_u8; HEAL.len()];

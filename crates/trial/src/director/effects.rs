@@ -205,8 +205,8 @@ impl Director<'_> {
         }
     }
 
-    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node is being replaced, its value is set once
-    /// it is there; those of other nodes are set before.
+    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node is being replaced, its value is set
+    /// once it is there; those of other nodes are set before.
     fn set_back_when_there<V: PartialEq>(
         &self,
         nodes: Nodes,
