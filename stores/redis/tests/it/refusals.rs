@@ -85,7 +85,7 @@ fn nobody_there_and_no_such_database_are_told_apart() {
 
 #[test]
 fn a_server_that_begins_nothing_for_now_is_unreachable() {
-    // Nobody listens at the port of its master.
+    // No server listens at the port of its master.
     let replica = Server::start(&["--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no"]);
     let error = replica.control().command(&[b"GET", b"k"]).unwrap_err();
     assert!(error.kind == StoreErrorKind::Unreachable && error.what.contains("no link to its master"), "{error:?}");
