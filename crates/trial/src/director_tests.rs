@@ -338,6 +338,10 @@ fn the_link_of_a_node_that_is_replaced_is_healed_once_the_node_is_there() {
         assert_eq!(done.names(), wanted);
         assert!(done.directed.failed.is_none() && done.spans.iter().all(|span| span.healed_ns.is_some()));
     }
+    let left = Noted { away: Mutex::new(Some(2)), ..Noted::default() };
+    let done = Directing::of(left, &["cut all at 20ms for 100ms"], Some(1_000), 1_000);
+    assert_eq!(done.names(), ["cut all", "link 1", "link 2", "start all"], "it has left for good");
+    assert!(done.directed.failed.is_none());
 }
 
 #[test]

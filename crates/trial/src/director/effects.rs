@@ -228,7 +228,10 @@ impl Director<'_> {
             while self.directed().changing > 0 && !is_there(one.0) {
                 std::thread::sleep(REPLACED_LOOK);
             }
-            done = done.and(set_one(one));
+            // Of all nodes one may have left for good.
+            if nodes != Nodes::All || is_there(one.0) {
+                done = done.and(set_one(one));
+            }
         }
         done
     }
