@@ -5,7 +5,7 @@ mod effects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -164,6 +164,8 @@ pub struct Director<'a> {
     disturbances: Disturbances,
     /// Set once the user wants an end.
     stop: Arc<AtomicBool>,
+    /// Ends the phase: set once the user wants an end, or a command of the user has failed.
+    phase_stop: Arc<AtomicBool>,
     directed: Mutex<Directed>,
 }
 
@@ -193,8 +195,14 @@ impl<'a> Director<'a> {
             server_pin: &context.plan.server_pin,
             disturbances: Disturbances::from_here(),
             stop: Arc::clone(context.spec.stop),
+            phase_stop: Arc::default(),
             directed: Mutex::new(directed),
         }
+    }
+
+    /// Returns the flag that ends the phase.
+    pub(crate) fn phase_stop(&self) -> &Arc<AtomicBool> {
+        &self.phase_stop
     }
 
     /// Announces faults to servers that outlive this process.
@@ -221,7 +229,7 @@ impl<'a> Director<'a> {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, one) in timeline.iter().enumerate() {
                 let lookup = start.at + self.due(one).saturating_sub(LEAD);
-                if has_ended(ended, lookup) {
+                if self.has_ended(ended, Some(lookup)) {
                     self.directed().missed.extend(timeline[at..].iter().map(Occurrence::missed));
                     break;
                 }
@@ -233,7 +241,7 @@ impl<'a> Director<'a> {
                 }
                 open.push(sender);
             }
-            let _ = ended.recv();
+            self.has_ended(ended, None);
             drop(open);
             threads.into_iter().for_each(joined);
         });
@@ -367,6 +375,9 @@ impl<'a> Director<'a> {
             span.error = Some(error.line());
             let told = self.record(&span);
             let failed = TrialError { what: format!("{fault}: {}", error.what), ..error };
+            if fault.is_of_user() && !failed.is_interrupt() {
+                self.phase_stop.store(true, Ordering::SeqCst);
+            }
             let other = self.directed().keep(failed);
             if let Some(other) = other.filter(|other| !other.is_interrupt()) {
                 // The run ends with one error.

@@ -20,6 +20,8 @@ struct Directing {
     spans: Vec<FaultSpan>,
     /// Texts of events.
     events: Vec<String>,
+    /// True if the phase was to end at once.
+    is_ended: bool,
 }
 
 impl Directing {
@@ -35,6 +37,7 @@ impl Directing {
         let ops = Arc::clone(&ended);
         let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
         let (clock, is_unrecorded) = (Clock::start(), servers.is_unrecorded);
+        let phase_stop = Arc::<AtomicBool>::default();
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
         let director = Director {
@@ -62,6 +65,7 @@ impl Directing {
             server_pin: &[],
             disturbances: Disturbances::default(),
             stop: Arc::default(),
+            phase_stop: Arc::clone(&phase_stop),
             directed: Mutex::default(),
         };
         let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
@@ -92,7 +96,8 @@ impl Directing {
             spans.push(span);
         }
         spans.sort_by_key(|span| span.ordinal);
-        Self { directed, calls, spans, events: events.into_inner().unwrap() }
+        let (events, is_ended) = (events.into_inner().unwrap(), phase_stop.load(Ordering::SeqCst));
+        Self { directed, calls, spans, events, is_ended }
     }
 
     fn names(&self) -> Vec<&str> {
@@ -355,7 +360,7 @@ fn commands_of_the_user_begin_and_heal_a_fault() {
     assert_eq!((span.kind, &span.error, span.fault.as_str()), (FaultKind::Command, &None, fault.as_str()));
     assert!(span.subject.starts_with("\"touch ") && span.subject.len() < 70, "{}", span.subject);
     let times = [Some(span.begun_ns), span.taken_ns, span.healing_ns, span.healed_ns];
-    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(Option::is_some) && times.is_sorted() && !done.is_ended, "{times:?}");
 }
 
 #[test]
@@ -368,7 +373,7 @@ fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
     assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
     let error = done.spans[0].error.as_deref().unwrap_or_default();
     assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
-    assert!(file.exists() && done.events.is_empty(), "{:?}", done.events);
+    assert!(file.exists() && done.events.is_empty() && done.is_ended, "{:?}", done.events);
 }
 
 #[test]

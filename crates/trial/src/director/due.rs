@@ -18,6 +18,8 @@ use crate::readings;
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of looks whether the user wants an end.
+const STOP_LOOK: Duration = Duration::from_millis(20);
 /// Interval of looks whether all sessions are open.
 const START_LOOK: Duration = Duration::from_millis(1);
 
@@ -78,11 +80,28 @@ pub(super) struct PhaseStart {
 impl Director<'_> {
     /// Waits until all sessions are open, and returns the start of the phase; the present if the drive ends before.
     pub(super) fn phase_start(&self, ended: &Receiver<()>) -> PhaseStart {
-        while self.started.get().is_none() && !has_ended(ended, Instant::now() + START_LOOK) {}
+        while self.started.get().is_none() && !self.has_ended(ended, Some(Instant::now() + START_LOOK)) {}
         let (at, now_ns) = (Instant::now(), self.clock.now_ns());
         let ns = self.started.get().copied().unwrap_or(now_ns);
         let at = at + Duration::from_nanos(ns.saturating_sub(now_ns)) - Duration::from_nanos(now_ns.saturating_sub(ns));
         PhaseStart { at, ns }
+    }
+
+    /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended` was
+    /// closed before.
+    pub(super) fn has_ended(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                self.phase_stop.store(true, Ordering::SeqCst);
+            }
+            let look = Instant::now() + STOP_LOOK;
+            if has_ended(ended, until.map_or(look, |until| until.min(look))) {
+                return true;
+            }
+            if until.is_some_and(|until| until <= look) {
+                return false;
+            }
+        }
     }
 
     /// Returns the time of a fault since the start of the phase.
