@@ -87,8 +87,8 @@ impl Director<'_> {
         PhaseStart { at, ns }
     }
 
-    /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended` was
-    /// closed before.
+    /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended`
+    /// was closed before.
     pub(super) fn has_ended(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
         loop {
             if self.stop.load(Ordering::SeqCst) {
