@@ -96,9 +96,9 @@ fn a_server_that_begins_nothing_for_now_is_unreachable() {
         until("a script that takes long", || control.command(&[b"INFO"]).is_err());
         let [own, other] = [control.command(&[b"INFO"]).err(), open(&busy.url(), &[], None).err()];
         control.command(&[b"SCRIPT", b"KILL"]).unwrap();
-        for error in [own, other].map(Option::unwrap) {
-            assert!(error.kind == StoreErrorKind::Unreachable && error.what.contains("runs a script"), "{error:?}");
-        }
+        let (own, other) = (own.unwrap(), other.unwrap());
+        assert!(own.kind == StoreErrorKind::Unreachable && own.what.contains("runs a script"), "{own:?}");
+        assert_eq!(other.kind, StoreErrorKind::Unreachable, "{other:?}");
     });
 }
 
