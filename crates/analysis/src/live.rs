@@ -14,7 +14,7 @@ use plimsoll_core::Measure;
 use plimsoll_core::study::{is_of_operation, is_of_step};
 use plimsoll_record::data::{
     Event, FaultSpan, Goal, GoalKind, PhaseEnd, PhaseHeader, PhaseKind, PhaseState, ResultName, RunHeader, Sample,
-    Series, TrialHeader, fault_name,
+    Series, TrialHeader,
 };
 
 pub use moments::LiveMoment;
@@ -257,7 +257,7 @@ impl LivePhase {
             (span.begun_ns as f64 / 1e9) < moment.end_s && until_s > moment.start_s
         };
         let faults = self.faults.iter().filter(is_in_effect);
-        let faults: Vec<String> = faults.map(|span| format!("{}, {}", fault_name(&span.fault), span.subject)).collect();
+        let faults: Vec<String> = faults.map(|span| span.with_subject(", ")).collect();
         match (faults.is_empty(), moment.paused) {
             (false, _) => faults,
             (true, true) => vec!["a pause of the machine".to_owned()],

@@ -143,8 +143,22 @@ pub(crate) fn run() {
     // Without an owner the command ends before the one that heals begins.
     answer(&carried_out(commands.next().unwrap_or_default(), has_stop));
     let Some(heal) = commands.next() else { return };
-    while let Err(Errno::INTR) = recv(io::stdin(), &mut [0_u8; 4], RecvFlags::empty()).map(drop) {}
+    await_healing();
     answer(&carried_out(heal, || false));
+}
+
+/// Waits for the request to heal the fault, or the end of the owner. A request to stop may come when the command has
+/// just ended by itself.
+fn await_healing() {
+    loop {
+        let mut request = [0_u8; HEAL.len()];
+        let received = recv(io::stdin(), &mut request[..], RecvFlags::empty());
+        match received {
+            Err(Errno::INTR) => {}
+            Ok((_, length)) if request.get(..length) == Some(STOP) => {}
+            _ => return,
+        }
+    }
 }
 
 /// Answers the owner, if there is one.
@@ -279,6 +293,19 @@ mod tests {
         let fault = UserCommand::start(&format!("{begin}; sleep 600"), Some(&heal)).unwrap();
         let error = fault.begun(|| file.exists()).unwrap_err();
         assert_eq!(error.kind, StoreErrorKind::Interrupted);
+        fault.heal().unwrap();
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_stop_that_comes_after_the_end_of_the_command_heals_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (begin, heal, file) = commands(directory.path());
+        let fault = UserCommand::start(&begin, Some(&heal)).unwrap();
+        assert!(readable(&fault.control, COMMAND_BOUND).unwrap(), "no answer");
+        send(&fault.control, STOP, SendFlags::NOSIGNAL).unwrap();
+        fault.begun(|| false).unwrap();
+        assert!(!readable(&fault.control, Duration::from_millis(300)).unwrap() && file.exists(), "it is healed");
         fault.heal().unwrap();
         assert!(!file.exists());
     }

@@ -299,7 +299,9 @@ impl PlannedFault {
             return Err(("a fault begins at a time, or by a condition".to_owned(), help));
         }
         let Some(at) = at.or((begins_at || when.is_some() || drawn.is_some()).then(FaultTime::default)) else {
-            let help = format!("write \"{given} at 10s\", or \"at 40%\" of the phase");
+            // Commands have double quotes.
+            let quote = if given.contains('"') { '\'' } else { '"' };
+            let help = format!("write {quote}{given} at 10s{quote}, or {quote}at 40%{quote} of the phase");
             return Err(("the time of the fault is missing".to_owned(), Some(help)));
         };
         if lasts.is_some() && what.is_brief() {

@@ -78,6 +78,17 @@ pub struct FaultSpan {
     pub error: Option<String>,
 }
 
+impl FaultSpan {
+    /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
+    /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
+    pub fn with_subject(&self, between: &str) -> String {
+        match self.kind {
+            FaultKind::Command => format!("run {}", self.subject),
+            _ => format!("{}{between}{}", fault_name(&self.fault), self.subject),
+        }
+    }
+}
+
 /// Returns the words of a fault without its times: `kill primary`.
 pub fn fault_name(fault: &str) -> &str {
     quoted::before(fault, &[" at ", " when "])

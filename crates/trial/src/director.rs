@@ -5,7 +5,7 @@ mod effects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ pub struct Directed {
     pub has_disk_fault: bool,
     /// Faults whose time the phase did not reach, in words.
     pub missed: Vec<String>,
-    /// First error of a fault.
+    /// First error of a fault; that of a user's stop gives way to others.
     pub failed: Option<TrialError>,
     /// Beginning of the last healing.
     pub healing_ns: Option<u64>,
@@ -68,6 +68,8 @@ pub struct Directed {
     held: Vec<(&'static str, usize)>,
     /// Time of the last reset of connections.
     reset: Option<Instant>,
+    /// Commands of the user that are in effect.
+    commands: Vec<FaultAction>,
     /// Number of faults that are changing which servers run, which takes a while.
     changing: u32,
     /// Number of such changes that have ended: roles may be others since.
@@ -87,6 +89,18 @@ impl Drop for Changing<'_> {
     }
 }
 
+/// Command of the user that is in effect, until the value is dropped.
+struct CommandInEffect<'d>(&'d Director<'d>, FaultAction);
+
+impl Drop for CommandInEffect<'_> {
+    fn drop(&mut self) {
+        let mut directed = self.0.directed();
+        if let Some(at) = directed.commands.iter().position(|other| *other == self.1) {
+            directed.commands.swap_remove(at);
+        }
+    }
+}
+
 /// Parts of nodes that a fault holds.
 struct Held<'d>(&'d Director<'d>, BTreeSet<(&'static str, usize)>);
 
@@ -97,8 +111,18 @@ impl Drop for Held<'_> {
 }
 
 impl Directed {
+    /// Keeps an error if it is the first.
     fn fail(&mut self, error: TrialError) {
-        self.failed.get_or_insert(error);
+        drop(self.keep(error));
+    }
+
+    /// Keeps an error if it is the first, or returns it.
+    fn keep(&mut self, error: TrialError) -> Option<TrialError> {
+        if self.failed.as_ref().is_some_and(|first| !first.is_interrupt()) {
+            return Some(error);
+        }
+        self.failed = Some(error);
+        None
     }
 
     /// Forgets the node that was added last, which has left.
@@ -142,6 +166,8 @@ pub struct Director<'a> {
     disturbances: Disturbances,
     /// Set once the user wants an end.
     stop: Arc<AtomicBool>,
+    /// Ends the phase: set once the user wants an end, or a command of the user has failed.
+    phase_stop: Arc<AtomicBool>,
     directed: Mutex<Directed>,
 }
 
@@ -171,8 +197,14 @@ impl<'a> Director<'a> {
             server_pin: &context.plan.server_pin,
             disturbances: Disturbances::from_here(),
             stop: Arc::clone(context.spec.stop),
+            phase_stop: Arc::default(),
             directed: Mutex::new(directed),
         }
+    }
+
+    /// Returns the flag that ends the phase.
+    pub(crate) fn phase_stop(&self) -> &Arc<AtomicBool> {
+        &self.phase_stop
     }
 
     /// Announces faults to servers that outlive this process.
@@ -199,7 +231,7 @@ impl<'a> Director<'a> {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, one) in timeline.iter().enumerate() {
                 let lookup = start.at + self.due(one).saturating_sub(LEAD);
-                if has_ended(ended, lookup) {
+                if self.has_ended(ended, Some(lookup)) {
                     self.directed().missed.extend(timeline[at..].iter().map(Occurrence::missed));
                     break;
                 }
@@ -211,7 +243,7 @@ impl<'a> Director<'a> {
                 }
                 open.push(sender);
             }
-            let _ = ended.recv();
+            self.has_ended(ended, None);
             drop(open);
             threads.into_iter().for_each(joined);
         });
@@ -253,7 +285,7 @@ impl<'a> Director<'a> {
             let waited = self.wait(one, planned, start, over).ok_or_else(|| one.missed())?;
             Ok((planned, waited))
         });
-        let (planned, (chosen, changing)) = match due {
+        let (planned, (chosen, changing, _command)) = match due {
             Ok(due) => due,
             Err(missed) => {
                 self.directed().missed.push(missed);
@@ -345,7 +377,14 @@ impl<'a> Director<'a> {
             span.error = Some(error.line());
             let told = self.record(&span);
             let failed = TrialError { what: format!("{fault}: {}", error.what), ..error };
-            self.directed().fail(failed);
+            if fault.is_of_user() && !failed.is_interrupt() {
+                self.phase_stop.store(true, Ordering::SeqCst);
+            }
+            let other = self.directed().keep(failed);
+            if let Some(other) = other.filter(|other| !other.is_interrupt()) {
+                // The run ends with one error.
+                let _ = self.tell_event(Level::Warning, other.line());
+            }
             told.unwrap_or_else(|error| self.directed().fail(error));
         }
     }

@@ -1,6 +1,8 @@
 //! Nodes that join, leave, are replaced, and restart with other programs.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Duration;
 
 use plimsoll_record::data::FaultKind;
 
@@ -31,7 +33,6 @@ fn a_node_that_is_replaced_is_whole_when_it_has_joined() {
     let span = &done.spans[0];
     assert_eq!((span.kind, span.subject.as_str(), &span.error), (FaultKind::Replacement, "node 3", &None));
     assert!(span.healed_ns.is_some() && done.directed.failed.is_none());
-    assert_eq!(done.directed.missing, None);
     let all = Directing::of(Noted::default(), &["replace all at 20ms"], None, 1_000);
     assert!(all.directed.failed.is_some() && !all.names().contains(&"replace all"));
 }
@@ -87,4 +88,22 @@ fn a_rolling_restart_ends_with_the_primary_and_waits_for_each_node() {
     let span = &done.spans[0];
     assert_eq!((span.kind, span.subject.as_str()), (FaultKind::Restart, "all nodes, in turn"));
     assert!(span.taken_ns.is_some() && span.healed_ns == span.taken_ns && span.healing_ns.is_none());
+}
+
+#[test]
+fn the_link_of_a_node_that_is_replaced_is_healed_once_the_node_is_there() {
+    for (cut, wanted) in [
+        ("cut node 2", &["cut 2", "replace 2", "link 2", "start all"][..]),
+        ("cut all", &["cut all", "link 1", "link 3", "replace 2", "link 2", "start all"]),
+    ] {
+        let slow = Noted { replaced_in: Duration::from_millis(800), ..Noted::default() };
+        let cut = format!("{cut} at 20ms for 500ms");
+        let done = Directing::of(slow, &[cut.as_str(), "replace node 2 at 250ms"], Some(3_000), 3_000);
+        assert_eq!(done.names(), wanted);
+        assert!(done.directed.failed.is_none() && done.spans.iter().all(|span| span.healed_ns.is_some()));
+    }
+    let left = Noted { away: Mutex::new(Some(2)), ..Noted::default() };
+    let done = Directing::of(left, &["cut all at 20ms for 100ms"], Some(1_000), 1_000);
+    assert_eq!(done.names(), ["cut all", "link 1", "link 2", "start all"], "it has left for good");
+    assert!(done.directed.failed.is_none());
 }

@@ -1,8 +1,11 @@
 //! Faults from outside of servers: commands of the user, storms and neighbours.
 
+use plimsoll_core::StoreErrorKind;
 use plimsoll_record::data::{FaultKind, FaultSpan};
 
+use super::super::Directed;
 use super::{Directing, Noted};
+use crate::error::TrialError;
 
 #[test]
 fn commands_of_the_user_begin_and_heal_a_fault() {
@@ -15,7 +18,7 @@ fn commands_of_the_user_begin_and_heal_a_fault() {
     assert_eq!((span.kind, &span.error, span.fault.as_str()), (FaultKind::Command, &None, fault.as_str()));
     assert!(span.subject.starts_with("\"touch ") && span.subject.len() < 70, "{}", span.subject);
     let times = [Some(span.begun_ns), span.taken_ns, span.healing_ns, span.healed_ns];
-    assert!(times.iter().all(Option::is_some) && times.is_sorted(), "{times:?}");
+    assert!(times.iter().all(Option::is_some) && times.is_sorted() && !done.is_ended, "{times:?}");
 }
 
 #[test]
@@ -28,7 +31,7 @@ fn a_command_that_fails_is_an_error_and_its_fault_is_healed() {
     assert!(failed.what.ends_with(": the command that begins it failed"), "{failed}");
     let error = done.spans[0].error.as_deref().unwrap_or_default();
     assert!(error.contains("exit status: 3: no such host") && done.spans[0].taken_ns.is_none(), "{error}");
-    assert!(file.exists() && done.events.is_empty(), "{:?}", done.events);
+    assert!(file.exists() && done.events.is_empty() && done.is_ended, "{:?}", done.events);
 }
 
 #[test]
@@ -85,4 +88,30 @@ fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
     let error = done.directed.failed.unwrap().what;
     assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
     assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));
+}
+
+#[test]
+fn a_repeated_command_waits_until_its_fault_is_healed() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let [begin, heal] = ["begun", "healed"].map(|word| format!("echo {word} >> {}", log.display()));
+    let fault = format!("run \"{begin}\" heal \"sleep 0.4; {heal}\" at 0s for 50ms every 200ms");
+    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 3_000);
+    assert!(done.directed.failed.is_none() && done.spans.len() > 1, "{:?}", done.directed.failed);
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.chunks(2).all(|pair| pair == ["begun", "healed"]), "{text}");
+}
+
+#[test]
+fn each_fault_that_fails_is_told_and_a_stop_hides_none() {
+    let faults = ["run \"exit 3\" at 20ms", "run \"true\" heal \"exit 4\" at 300ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
+    assert!(done.directed.failed.is_some_and(|failed| failed.what.starts_with("run \"exit 3\"")));
+    assert_eq!(done.events, [format!("{}: the command that heals it failed (exit status: 4)", faults[1])]);
+    let mut directed = Directed::default();
+    directed.fail(TrialError::new(StoreErrorKind::Interrupted, "the user stopped the run"));
+    directed.fail(TrialError::usage("not healed"));
+    directed.fail(TrialError::usage("another"));
+    assert_eq!(directed.failed.unwrap().what, "not healed");
 }

@@ -36,8 +36,9 @@ pub(super) struct Noted {
     pub(super) is_unrecorded: bool,
     /// A replaced node does not come up.
     pub(super) loses_replaced: bool,
-    /// Number of the node that is missing.
-    pub(super) lost: Mutex<Option<usize>>,
+    /// Longer time that replacing a node takes, and the node that is away meanwhile.
+    pub(super) replaced_in: Duration,
+    pub(super) away: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
 }
@@ -90,8 +91,9 @@ impl Servers for Noted {
     }
 
     fn present(&self) -> Result<Vec<Arc<Node>>, StoreError> {
+        let away = *self.away.lock().unwrap();
         let mut nodes = self.some_nodes(if self.has_joined { 4 } else { 3 });
-        nodes.retain(|node| *self.lost.lock().unwrap() != Some(node.number));
+        nodes.retain(|node| Some(node.number) != away);
         Ok(nodes)
     }
 
@@ -147,11 +149,13 @@ impl Servers for Noted {
     }
 
     fn replace(&self, number: usize) -> Result<(), StoreError> {
+        *self.away.lock().unwrap() = Some(number);
+        std::thread::sleep(self.replaced_in);
         self.note("replace", Nodes::One(number))?;
         if self.loses_replaced {
-            *self.lost.lock().unwrap() = Some(number);
             return Err(StoreError::broken("it accepts no connections").next("read its log, /tmp/log"));
         }
+        *self.away.lock().unwrap() = None;
         Ok(())
     }
 
@@ -178,6 +182,9 @@ impl Servers for Noted {
     }
 
     fn set_link(&self, nodes: Nodes, link: Link) -> Result<Vec<(usize, Link)>, StoreError> {
+        if self.away.lock().unwrap().is_some_and(|away| nodes == Nodes::One(away)) {
+            return Err(StoreError::usage("there is no such node"));
+        }
         let what = if link == Link::CUT { "cut".to_owned() } else { format!("link {:?}", link.delay) };
         self.note(what.trim_end_matches(" 0ns"), nodes)?;
         let slow = |number| Link { delay: Duration::from_millis(number as u64), ..Link::default() };

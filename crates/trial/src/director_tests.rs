@@ -23,6 +23,8 @@ struct Directing {
     spans: Vec<FaultSpan>,
     /// Texts of events.
     events: Vec<String>,
+    /// True if the phase was to end at once.
+    is_ended: bool,
 }
 
 impl Directing {
@@ -38,6 +40,7 @@ impl Directing {
         let ops = Arc::clone(&ended);
         let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
         let (clock, is_unrecorded) = (Clock::start(), servers.is_unrecorded);
+        let phase_stop = Arc::<AtomicBool>::default();
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
         let director = Director {
@@ -65,6 +68,7 @@ impl Directing {
             server_pin: &[],
             disturbances: Disturbances::default(),
             stop: Arc::default(),
+            phase_stop: Arc::clone(&phase_stop),
             directed: Mutex::default(),
         };
         let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
@@ -95,7 +99,8 @@ impl Directing {
             spans.push(span);
         }
         spans.sort_by_key(|span| span.ordinal);
-        Self { directed, calls, spans, events: events.into_inner().unwrap() }
+        let (events, is_ended) = (events.into_inner().unwrap(), phase_stop.load(Ordering::SeqCst));
+        Self { directed, calls, spans, events, is_ended }
     }
 
     fn names(&self) -> Vec<&str> {

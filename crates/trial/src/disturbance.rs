@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use plimsoll_core::{Node, Servers, StoreError};
+use plimsoll_core::{Node, Probe, Servers, StoreError, StoreErrorKind};
 use plimsoll_lab::hosts::ThreadNetwork;
 use plimsoll_lab::{Neighbour, UserCommand};
 use plimsoll_plan::timeline::NeighbourUse;
@@ -13,6 +14,9 @@ use plimsoll_plan::without_secrets;
 
 use crate::error::TrialError;
 use crate::storm::Storm;
+
+/// Time between two looks whether servers answer.
+const ANSWER_LOOK: Duration = Duration::from_millis(100);
 
 /// Storms, neighbours and commands of a phase, by the positions of their faults in the trial. All end when this is dropped.
 #[derive(Default)]
@@ -128,6 +132,16 @@ impl Disturbances {
 
     fn present(&self) -> MutexGuard<'_, BTreeMap<u32, Disturbance>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits until no probe finds its server away, but not after `bound` or a stop by the user: commands that heal may end
+/// before servers answer.
+pub(crate) fn await_answers(probes: &mut [Probe], bound: Duration, is_stopped: impl Fn() -> bool) {
+    let until = Instant::now() + bound;
+    let is_away = |probe: &mut Probe| probe().is_err_and(|error| error.kind == StoreErrorKind::Unreachable);
+    while probes.iter_mut().any(is_away) && Instant::now() < until && !is_stopped() {
+        std::thread::sleep(ANSWER_LOOK);
     }
 }
 

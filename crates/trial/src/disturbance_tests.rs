@@ -36,3 +36,26 @@ fn nodes_are_on_one_file_system_by_their_data() {
     assert_ne!(of(places[0].path()), of(std::path::Path::new("/proc")));
     assert_eq!(of(std::path::Path::new("/nonexistent")), None);
 }
+
+#[test]
+fn servers_are_waited_for_until_they_answer_or_too_long() {
+    let calls = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let probes = |away: u32, kind: StoreErrorKind| -> Vec<Probe> {
+        calls.store(0, Ordering::SeqCst);
+        let calls = Arc::clone(&calls);
+        let look = move || match calls.fetch_add(1, Ordering::SeqCst) < away {
+            true => Err(StoreError::new(kind, "it is starting")),
+            false => Ok(Vec::new()),
+        };
+        vec![Box::new(|| Ok(Vec::new())), Box::new(look)]
+    };
+    let waited = |away: u32, kind: StoreErrorKind, bound: Duration, is_stopped: bool| {
+        await_answers(&mut probes(away, kind), bound, || is_stopped);
+        calls.load(Ordering::SeqCst)
+    };
+    let long = Duration::from_secs(100);
+    assert_eq!(waited(2, StoreErrorKind::Unreachable, long, false), 3);
+    assert_eq!(waited(2, StoreErrorKind::Permission, long, false), 1, "it answers");
+    assert_eq!(waited(u32::MAX, StoreErrorKind::Unreachable, long, true), 1);
+    assert_eq!(waited(u32::MAX, StoreErrorKind::Unreachable, Duration::ZERO, false), 1);
+}

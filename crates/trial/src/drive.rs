@@ -192,7 +192,9 @@ impl<'a> Attendants<'a> {
 
     /// Returns the flag by which one of them ends the phase; `None` if none may.
     fn stop(&self) -> Option<&Arc<AtomicBool>> {
-        self.power.as_ref().map(Power::stop).or(self.alive.as_ref().map(Alive::stop))
+        let with_commands = self.director.as_ref().filter(|_| self.faults.0.iter().any(PlannedFault::is_of_user));
+        let of_servers = self.power.as_ref().map(Power::stop).or(self.alive.as_ref().map(Alive::stop));
+        of_servers.or(with_commands.map(Director::phase_stop))
     }
 
     /// Runs the drive and the threads beside it.

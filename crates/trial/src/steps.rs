@@ -11,10 +11,11 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
-use plimsoll_plan::timeline::PlannedFault;
+use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
 
 use crate::check;
+use crate::disturbance;
 use crate::drive::Driven;
 use crate::drive_spec::{self, filled_by_statements, mix};
 use crate::error::TrialError;
@@ -194,6 +195,15 @@ impl TrialRun<'_, '_> {
         Ok(())
     }
 
+    /// Waits until servers answer that commands of the user have healed.
+    fn await_healed(&mut self, faults: &[PlannedFault]) {
+        let is_healed = |fault: &PlannedFault| matches!(fault.what, FaultAction::Command { heal: Some(_), .. });
+        if faults.iter().any(is_healed) {
+            let bound = Duration::from_nanos(self.context.plan.timeouts.setup_ns);
+            disturbance::await_answers(&mut self.probes, bound, || self.context.is_stopped());
+        }
+    }
+
     fn drive(&mut self, ordinal: u32, drive: &model::Drive, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let stream = match drive.scenarios.is_empty() {
             true => self.stream(&mix(drive))?,
@@ -213,6 +223,7 @@ impl TrialRun<'_, '_> {
         let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));
         let faults = (drive.faults.clone(), seed);
         let result = self.driven(Driven { power_cut, faults, ..driven })?;
+        self.await_healed(&drive.faults);
         self.record_operations(ordinal, drive, &result)?;
         self.push_not_done(power_cut.map(|(cut, _)| cut), end)?;
         if let Some(seconds) = self.directed.join_s.take() {

@@ -100,7 +100,9 @@ impl Control {
     /// Returns the error for a command that the server refused.
     fn refused(&self, command: &[u8], words: &str) -> StoreError {
         let code = words.split(' ').next().unwrap_or_default();
-        if matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "LOADING" | "MISCONF") || words.contains("DB index") {
+        let is_for_now = matches!(code, "LOADING" | "BUSY" | "MASTERDOWN");
+        let is_of_all = matches!(code, "NOAUTH" | "WRONGPASS" | "DENIED" | "MISCONF") || words.contains("DB index");
+        if is_for_now || is_of_all {
             return opening::refusal(words.as_bytes(), &self.login);
         }
         let what = format!("{} refused {}", self.login.place, String::from_utf8_lossy(command));

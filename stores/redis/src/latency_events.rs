@@ -28,8 +28,28 @@ const EVENTS: [(&str, &str); 6] = [
 pub(crate) struct LatencyEvents {
     /// True if the server watches events and the user may read them; `None` before the first reading.
     is_watched: Option<bool>,
-    /// Time of each newest event in Unix seconds, and its length in milliseconds; `None` before the first reading.
-    before: Option<BTreeMap<String, (i64, i64)>>,
+    /// Newest event of each name; `None` before the first reading.
+    before: Option<BTreeMap<String, NewestEvent>>,
+}
+
+/// Newest event of a name.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct NewestEvent {
+    /// Time in Unix seconds.
+    at_s: i64,
+    /// Length in milliseconds.
+    ms: i64,
+    /// Longest of all events of the name, in milliseconds.
+    max_ms: i64,
+}
+
+impl NewestEvent {
+    /// Returns the longest event since `before` as far as it is known: events between both are listed only if they are
+    /// longer than all before.
+    fn longest_ms(self, before: Option<&Self>) -> i64 {
+        let is_longer = before.is_none_or(|before| self.max_ms > before.max_ms);
+        if is_longer { self.ms.max(self.max_ms) } else { self.ms }
+    }
 }
 
 impl LatencyEvents {
@@ -59,12 +79,12 @@ impl LatencyEvents {
     }
 
     fn readings(&mut self, answer: &Node, node: &str) -> Vec<Reading> {
-        let newest: BTreeMap<String, (i64, i64)> = answer.list().iter().filter_map(event).collect();
+        let newest: BTreeMap<String, NewestEvent> = answer.list().iter().filter_map(event).collect();
         let mut longest_ms = [0; EVENTS.len()];
         if let Some(before) = &self.before {
             for (name, event) in newest.iter().filter(|(name, event)| before.get(*name) != Some(*event)) {
                 if let Some(group) = EVENTS.iter().position(|(begins, _)| name.starts_with(begins)) {
-                    longest_ms[group] = longest_ms[group].max(event.1);
+                    longest_ms[group] = longest_ms[group].max(event.longest_ms(before.get(name)));
                 }
             }
         }
@@ -89,10 +109,12 @@ fn is_watched(control: &mut Control) -> Result<bool, StoreError> {
     Ok(threshold_ms.is_some_and(|threshold_ms| threshold_ms > 0))
 }
 
-/// Returns the name of an event, and the time and length of the newest.
-fn event(event: &Node) -> Option<(String, (i64, i64))> {
+/// Returns the name of an event, and the newest of the name.
+fn event(event: &Node) -> Option<(String, NewestEvent)> {
     match event.list() {
-        [name, Node::Int(at_s), Node::Int(ms), ..] => Some((name.text(), (*at_s, *ms))),
+        [name, Node::Int(at_s), Node::Int(ms), Node::Int(max_ms), ..] => {
+            Some((name.text(), NewestEvent { at_s: *at_s, ms: *ms, max_ms: *max_ms }))
+        }
         _ => None,
     }
 }
@@ -101,30 +123,52 @@ fn event(event: &Node) -> Option<(String, (i64, i64))> {
 mod tests {
     use super::*;
 
-    /// Answer with events of these names, times and lengths.
-    fn answer(events: &[(&str, i64, i64)]) -> Node {
-        let event = |(name, at_s, ms): &(&str, i64, i64)| {
+    /// Answer with events of these names and times, the lengths of the newest, and the greatest lengths.
+    fn answer(events: &[(&str, i64, i64, i64)]) -> Node {
+        let event = |(name, at_s, ms, max_ms): &(&str, i64, i64, i64)| {
             let name = Node::Text(name.as_bytes().to_vec());
-            Node::List(vec![name, Node::Int(*at_s), Node::Int(*ms), Node::Int(900)])
+            Node::List(vec![name, Node::Int(*at_s), Node::Int(*ms), Node::Int(*max_ms)])
         };
         Node::List(events.iter().map(event).collect())
+    }
+
+    /// Returns the values of a reading.
+    fn read(events: &mut LatencyEvents, all: &[(&str, i64, i64, i64)]) -> Vec<f64> {
+        let readings = events.readings(&answer(all), "");
+        assert!(readings.iter().map(|one| &one.name).eq(EVENTS.iter().map(|(_, name)| name)));
+        readings.iter().map(Reading::number).collect()
     }
 
     #[test]
     fn only_new_events_are_told_each_group_by_its_longest() {
         let mut events = LatencyEvents::default();
-        let mut read = |all: &[(&str, i64, i64)]| {
-            let readings = events.readings(&answer(all), "");
-            assert!(readings.iter().map(|one| &one.name).eq(EVENTS.iter().map(|(_, name)| name)));
-            readings.iter().map(Reading::number).collect::<Vec<f64>>()
-        };
-        let (old, fork) = (("aof-write", 100, 700), ("fork", 101, 40));
+        let mut read = |all: &[(&str, i64, i64, i64)]| read(&mut events, all);
+        let (old, fork) = (("aof-write", 100, 700, 900), ("fork", 101, 40, 40));
         assert_eq!(read(&[old]), [0.0; 6], "those before the first reading are not new");
         assert_eq!(read(&[old, fork]), [0.04, 0.0, 0.0, 0.0, 0.0, 0.0]);
         assert_eq!(read(&[old, fork]), [0.0; 6]);
-        let written = [("aof-write-alone", 103, 20), ("aof-write", 103, 30), ("aof-fsync-always", 103, 9)];
-        assert_eq!(read(&[&written[..], &[("fork", 101, 60)]].concat()), [0.06, 0.009, 0.03, 0.0, 0.0, 0.0]);
-        assert_eq!(read(&[("command", 104, 500), ("expire-cycle", 104, 25)]), [0.0, 0.0, 0.0, 0.025, 0.0, 0.0]);
+        let written = [("aof-write-alone", 103, 20, 20), ("aof-write", 103, 30, 900), ("aof-fsync-always", 103, 9, 9)];
+        assert_eq!(read(&[&written[..], &[("fork", 101, 60, 60)]].concat()), [0.06, 0.009, 0.03, 0.0, 0.0, 0.0]);
+        let others = [("command", 104, 500, 500), ("expire-cycle", 104, 25, 25)];
+        assert_eq!(read(&others), [0.0, 0.0, 0.0, 0.025, 0.0, 0.0]);
         assert_eq!(read(&[]), [0.0; 6], "they were reset");
+    }
+
+    #[test]
+    fn a_longer_event_before_the_newest_is_told_once() {
+        let mut events = LatencyEvents::default();
+        let fork = |at_s: i64, ms: i64, max_ms: i64| [("fork", at_s, ms, max_ms)];
+        for (all, longest_s) in [
+            (&[][..], 0.0),
+            // 300 ms, and then 40 ms.
+            (&fork(101, 40, 300), 0.3),
+            (&fork(102, 50, 300), 0.05),
+            (&fork(103, 6, 310), 0.31),
+            // A server that was started again, or numbers that cannot be.
+            (&fork(90, 7, 7), 0.007),
+            (&fork(0, -7, -7), 0.0),
+        ] {
+            assert_eq!(read(&mut events, all)[0], longest_s, "{all:?}");
+        }
     }
 }

@@ -81,6 +81,16 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             "Give it a password, or connect from its own machine.",
         ),
         "LOADING" => (K::Unreachable, format!("{place} is still loading its data"), "Wait until it has."),
+        "BUSY" => (
+            K::Unreachable,
+            format!("{place} runs a script or a function, and begins no other command"),
+            "Wait until that has ended, or end it: redis-cli SCRIPT KILL, or FUNCTION KILL.",
+        ),
+        "MASTERDOWN" => (
+            K::Unreachable,
+            format!("{place} has no link to its master, and begins no command"),
+            "Wait until it has one, or name another server.",
+        ),
         "NOPROTO" => (K::Usage, format!("{place} does not speak RESP3"), "Set protocol = 2."),
         _ if text.contains("AUTH") && text.contains("without any password") => (
             K::Authentication,

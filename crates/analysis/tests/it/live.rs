@@ -259,6 +259,13 @@ fn a_slow_moment_in_the_effect_of_a_fault_names_the_fault_alone() {
         phase.meanwhile(phase.moments().next().unwrap())
     };
     assert_eq!(meanwhile(&fault), ["pause primary, node 1, the primary"]);
+    let command = FaultSpan {
+        kind: FaultKind::Command,
+        subject: "\"ssh db1 …\"".to_owned(),
+        fault: "run \"ssh db1 at once\" heal \"true\" at 20s".to_owned(),
+        ..fault.clone()
+    };
+    assert_eq!(meanwhile(&command), ["run \"ssh db1 …\""], "its beginning alone");
     let long_ago = FaultSpan { begun_ns: 105 * SECOND_NS, healed_ns: Some(106 * SECOND_NS), ..fault };
     assert!(meanwhile(&long_ago)[0].starts_with("cpu iowait"));
 }

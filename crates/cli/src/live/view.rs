@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use plimsoll_analysis::live::LiveGoal;
 use plimsoll_analysis::number;
 use plimsoll_analysis::slices::SliceRow;
-use plimsoll_record::data::{FaultSpan, fault_name};
+use plimsoll_record::data::FaultSpan;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -260,14 +260,14 @@ impl Canvas<'_> {
     fn faults(&mut self, place: Rect, faults: &[FaultSpan]) {
         let in_progress = faults.iter().filter(|span| span.healed_ns.is_none());
         for (y, span) in (place.y..place.bottom()).zip(in_progress) {
-            let name = fault_name(&span.fault);
+            let name = span.with_subject(" · ");
             let since = number::seconds(span.begun_ns as f64 / 1e9);
             let state = match (&span.error, span.taken_ns) {
                 (Some(_), _) => "failed",
                 (None, Some(_)) => "in effect",
                 (None, None) => "begins",
             };
-            let text = format!("Fault {name} · {} · since {since} of the run · {state}", span.subject);
+            let text = format!("Fault {name} · since {since} of the run · {state}");
             self.line(y, &text, Emphasis::Bad);
         }
     }

@@ -10,7 +10,7 @@ use plimsoll_core::{Node, NodeChoice, Nodes};
 use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
 use plimsoll_record::data::Level;
 
-use super::{Changing, Director};
+use super::{Changing, CommandInEffect, Director};
 use crate::error::TrialError;
 use crate::readings;
 
@@ -18,6 +18,8 @@ use crate::readings;
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 /// Interval of looks whether servers are still being started.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Interval of looks whether the user wants an end.
+const STOP_LOOK: Duration = Duration::from_millis(20);
 /// Interval of looks whether all sessions are open.
 const START_LOOK: Duration = Duration::from_millis(1);
 
@@ -78,11 +80,28 @@ pub(super) struct PhaseStart {
 impl Director<'_> {
     /// Waits until all sessions are open, and returns the start of the phase; the present if the drive ends before.
     pub(super) fn phase_start(&self, ended: &Receiver<()>) -> PhaseStart {
-        while self.started.get().is_none() && !has_ended(ended, Instant::now() + START_LOOK) {}
+        while self.started.get().is_none() && !self.has_ended(ended, Some(Instant::now() + START_LOOK)) {}
         let (at, now_ns) = (Instant::now(), self.clock.now_ns());
         let ns = self.started.get().copied().unwrap_or(now_ns);
         let at = at + Duration::from_nanos(ns.saturating_sub(now_ns)) - Duration::from_nanos(now_ns.saturating_sub(ns));
         PhaseStart { at, ns }
+    }
+
+    /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended`
+    /// was closed before.
+    pub(super) fn has_ended(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                self.phase_stop.store(true, Ordering::SeqCst);
+            }
+            let look = Instant::now() + STOP_LOOK;
+            if has_ended(ended, until.map_or(look, |until| until.min(look))) {
+                return true;
+            }
+            if until.is_some_and(|until| until <= look) {
+                return false;
+            }
+        }
     }
 
     /// Returns the time of a fault since the start of the phase.
@@ -145,16 +164,17 @@ impl Director<'_> {
         Ok(Some(ChosenNodes { choice, nodes: servers.chosen(choice)?, present: servers.present()? }))
     }
 
-    /// Waits until a fault is due, and no other is changing which servers run. Returns the nodes that it names then, or
-    /// the error of that question, and the change if the fault is one; `None` if `over` was closed before. Later faults
-    /// are delayed by as much, so that they stay as far apart as planned.
+    /// Waits until a fault is due, no other is changing which servers run, and the same command of the user is not in
+    /// effect. Returns the nodes that it names then, or the error of that question, the change if the fault is one, and
+    /// its command; `None` if `over` was closed before. Later faults are delayed by as much, so that they stay as far
+    /// apart as planned.
     pub(super) fn wait(
         &self,
         one: &Occurrence<'_>,
         planned: Planned,
         start: PhaseStart,
         over: &Receiver<()>,
-    ) -> Option<(Chosen, Option<Changing<'_>>)> {
+    ) -> Option<(Chosen, Option<Changing<'_>>, Option<CommandInEffect<'_>>)> {
         let what = &one.fault.what;
         let due = |delay: Duration| start.at + planned.undelayed + delay;
         let mut delay = self.directed().delay;
@@ -164,26 +184,29 @@ impl Director<'_> {
         self.begin_fine();
         let (changes, chosen_for) = (self.directed().changes, delay);
         let mut nodes = self.choose(what);
-        let (changing, is_stale) = loop {
+        let (changing, command, is_stale) = loop {
             if has_ended(over, due(delay)) {
                 return None;
             }
             let mut directed = self.directed();
-            if directed.changing > 0 && !one.fault.is_of_disk() {
+            if directed.changing > 0 && !one.fault.is_of_disk() || directed.commands.contains(what) {
                 let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned.undelayed);
                 directed.delay = directed.delay.max(late);
             } else if directed.delay <= delay {
                 let is_stale = delay > chosen_for || directed.changes > changes;
                 // Counted under the lock under which it was looked up: of two faults of one moment one waits.
                 directed.changing += u32::from(changes_servers(what));
-                break (changes_servers(what).then(|| Changing(self)), is_stale);
+                let command = one.fault.is_of_user().then(|| what.clone());
+                directed.commands.extend(command.clone());
+                let command = command.map(|what| CommandInEffect(self, what));
+                break (changes_servers(what).then(|| Changing(self)), command, is_stale);
             }
             delay = directed.delay;
         };
         if is_stale {
             nodes = self.choose(what);
         }
-        Some((nodes, changing))
+        Some((nodes, changing, command))
     }
 }
 

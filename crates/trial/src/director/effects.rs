@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{ErrorMode, Fault};
 use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
@@ -14,6 +14,9 @@ use crate::error::TrialError;
 use crate::join_progress;
 use crate::pin;
 use crate::sink::Told;
+
+/// Interval of looks whether a node that is being replaced is there.
+const REPLACED_LOOK: Duration = Duration::from_millis(10);
 
 /// Results of the beginning of a fault.
 #[derive(Default)]
@@ -179,15 +182,18 @@ impl Director<'_> {
             }
             FaultAction::Link(..) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.links, |nodes, link| servers.set_link(nodes, *link).map(drop))
+                let set = |nodes, link: &Link| servers.set_link(nodes, *link).map(drop);
+                self.set_back_when_there(nodes, &begun.links, set)
             }
             FaultAction::Limit(..) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.limits, |nodes, change| servers.change_limit(nodes, change).map(drop))
+                let set = |nodes, change: &LimitChange| servers.change_limit(nodes, change).map(drop);
+                self.set_back_when_there(nodes, &begun.limits, set)
             }
             FaultAction::Clock(..) => {
                 let servers = self.servers()?;
-                set_back(nodes, &begun.clocks, |nodes, change| servers.set_clock(nodes, *change).map(drop))
+                let set = |nodes, change: &Option<ClockChange>| servers.set_clock(nodes, *change).map(drop);
+                self.set_back_when_there(nodes, &begun.clocks, set)
             }
             FaultAction::Disk(_) => {
                 // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
@@ -212,6 +218,37 @@ impl Director<'_> {
                 self.end_disturbance(ordinal)
             }
         }
+    }
+
+    /// Sets values of nodes as they were before a fault, as [`set_back`]. If a node is being replaced, its value is set
+    /// once it is there; those of other nodes are set before.
+    fn set_back_when_there<V: PartialEq>(
+        &self,
+        nodes: Nodes,
+        before: &[(usize, V)],
+        set: impl Fn(Nodes, &V) -> Result<(), TrialError>,
+    ) -> Result<(), TrialError> {
+        let servers = self.servers()?;
+        let is_there = |number: usize| {
+            let Ok(present) = servers.present() else { return true };
+            present.iter().any(|node| node.number == number)
+        };
+        let (there, away): (Vec<_>, Vec<_>) = before.iter().partition(|(number, _)| is_there(*number));
+        if away.is_empty() {
+            return set_back(nodes, before, set);
+        }
+        let set_one = |(number, value): &(usize, V)| set(Nodes::One(*number), value);
+        let mut done = there.into_iter().map(set_one).fold(Ok(()), Result::and);
+        for one in away {
+            while self.directed().changing > 0 && !is_there(one.0) {
+                std::thread::sleep(REPLACED_LOOK);
+            }
+            // Of all nodes one may have left for good.
+            if nodes != Nodes::All || is_there(one.0) {
+                done = done.and(set_one(one));
+            }
+        }
+        done
     }
 
     /// Returns these nodes.

@@ -9,6 +9,7 @@ use plimsoll_testkit::ask::{Reply, Script, ask};
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::process::free_port;
 
+use crate::cluster::until;
 use crate::fixture::{GET, PUT, Server, kinds, open};
 
 fn refused(server: &Server, url: &str, password: Option<&str>) -> StoreError {
@@ -80,6 +81,25 @@ fn nobody_there_and_no_such_database_are_told_apart() {
     assert!(open(&format!("{}?db=3", server.url()), &[], None).is_ok());
     let nobody = open("redis+unix:///nonexistent/socket", &[], None).err().unwrap();
     assert_eq!(nobody.kind, StoreErrorKind::Unreachable);
+}
+
+#[test]
+fn a_server_that_begins_nothing_for_now_is_unreachable() {
+    // No server listens at the port of its master.
+    let replica = Server::start(&["--replicaof", "127.0.0.1", "1", "--replica-serve-stale-data", "no"]);
+    let error = replica.control().command(&[b"GET", b"k"]).unwrap_err();
+    assert!(error.kind == StoreErrorKind::Unreachable && error.what.contains("no link to its master"), "{error:?}");
+    let busy = Server::start(&["--lua-time-limit", "20"]);
+    let mut control = busy.control();
+    std::thread::scope(|scope| {
+        scope.spawn(|| busy.control().command(&[b"EVAL", b"while true do end", b"0"]));
+        until("a script that takes long", || control.command(&[b"INFO"]).is_err());
+        let [own, other] = [control.command(&[b"INFO"]).err(), open(&busy.url(), &[], None).err()];
+        control.command(&[b"SCRIPT", b"KILL"]).unwrap();
+        let (own, other) = (own.unwrap(), other.unwrap());
+        assert!(own.kind == StoreErrorKind::Unreachable && own.what.contains("runs a script"), "{own:?}");
+        assert_eq!(other.kind, StoreErrorKind::Unreachable, "{other:?}");
+    });
 }
 
 fn asked(server: &Server, script: &Script, before: impl FnOnce()) -> Vec<Reply> {
