@@ -343,7 +343,7 @@ pub fn headlines(figures: &[FigureView]) -> Vec<Headline> {
             let published = figure.published.iter().map(|one| Named { name: one.of.clone(), value: one.text.clone() });
             let (values, published): (Vec<_>, _) = (values.collect(), published.collect());
             let (name, direction) = (figure.name.clone(), figure.direction.clone());
-            (!values.is_empty()).then(|| Headline { name, direction, values, published })
+            (!values.is_empty()).then_some(Headline { name, direction, values, published })
         })
         .take(4)
         .collect()
