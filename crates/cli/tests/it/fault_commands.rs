@@ -70,6 +70,18 @@ fn a_command_that_fails_ends_the_run_at_once_with_its_output() {
 }
 
 #[test]
+fn a_line_end_in_a_fault_is_told_as_such() {
+    let place = Place::new();
+    let drive =
+        ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "500ms", "--quiet", "--allow-fault", "--fault"];
+    let given = |fault: &str| place.run(&[&drive[..], &[fault]].concat());
+    for fault in ["run \"true;\ntrue\" at 100ms", "kill all\nat 1s", "kill all at 1s\r\nkill all at 2s"] {
+        given(fault).expect(2).says("--fault … a line end in a fault: write it in one line");
+    }
+    given("\nrun \"true\" at 100ms\n").expect(0);
+}
+
+#[test]
 fn check_prints_commands_and_needs_the_permission_too() {
     let place = Place::new();
     let plan = |more: &str| {
