@@ -4,17 +4,20 @@
 //! network. They have no terminal and no input, and their output is kept for errors only. If the owner ends without a
 //! request to heal, for any reason, the process heals the fault.
 
+use std::fs::{self, DirEntry};
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 use crate::hosts::at_home;
+use crate::orphans::state_and_parent;
 use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ends_within, ignore_signals, readable};
 
 /// Name of the process in lists of processes.
@@ -53,6 +56,15 @@ pub struct UserCommand {
 }
 
 impl UserCommand {
+    /// Longest time for which commands run after the end of their owner: both, one after the other.
+    pub const LEFT_BOUND: Duration = COMMAND_BOUND.saturating_mul(2).saturating_add(ANSWER_BOUND);
+
+    /// Returns true while commands of this user run whose owner has ended: they heal its fault.
+    pub fn are_left() -> bool {
+        let mut runners = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|process| runner(&process));
+        runners.any(|(pid, owner)| state_and_parent(pid).is_some_and(|(_, parent)| parent != owner))
+    }
+
     /// Starts the command that begins the fault. `heal` is the command that heals it.
     ///
     /// # Errors
@@ -128,6 +140,18 @@ fn advice(why: &str) -> String {
         true => format!("commands of faults run in {SHELL}: install it, and let this user execute it"),
         false => format!("run it in a shell: it has to end with exit code 0 within {} s", COMMAND_BOUND.as_secs()),
     }
+}
+
+/// Returns the numbers of a process of this user that runs commands, and of its owner; `None` for another process.
+fn runner(process: &DirEntry) -> Option<(Pid, i32)> {
+    let pid = Pid::from_raw(process.file_name().to_str()?.parse().ok()?)?;
+    if process.metadata().ok()?.uid() != geteuid().as_raw() {
+        return None;
+    }
+    let command_line = fs::read_to_string(process.path().join("cmdline")).ok()?;
+    let words: Vec<&str> = command_line.split('\0').collect();
+    let [NAME, owner, TASK, ""] = words[..] else { return None };
+    Some((pid, owner.strip_prefix("--of=")?.parse().ok()?))
 }
 
 impl Drop for UserCommand {
@@ -308,6 +332,16 @@ mod tests {
             (error.what.as_str(), error.detail.as_deref()),
             ("the command that heals it failed", Some("exit status: 3"))
         );
+    }
+
+    #[test]
+    fn a_process_that_runs_commands_is_known_with_its_owner() {
+        let fault = UserCommand::start("true", Some("true")).unwrap();
+        fault.begun(|| false).unwrap();
+        let (pid, own) = (Pid::from_child(&fault.child), rustix::process::getpid().as_raw_pid());
+        let mut all = fs::read_dir("/proc").unwrap().filter_map(|process| runner(&process.unwrap()));
+        let (_, owner) = all.find(|(found, _)| *found == pid).unwrap();
+        assert_eq!((owner, state_and_parent(pid).unwrap().1), (own, own));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Faults by commands of the user: on an attached server, and healed whatever ends the run.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +60,28 @@ fn a_run_that_is_killed_or_stopped_leaves_nothing_broken() {
     run.signal(Signal::INT);
     run.ended().expect(130);
     assert!(!file.exists(), "the run waits for the healing");
+}
+
+#[test]
+fn a_run_is_resumed_once_the_fault_of_the_killed_run_is_healed() {
+    let place = Place::new();
+    let [go, log] = ["go", "log"].map(|name| place.path().join(name).display().to_string());
+    let heal = format!("until test -e {go}; do sleep 0.02; done; echo healed >> {log}");
+    let fault = format!("run \"echo begun >> {log}\" heal \"{heal}\" at 100ms");
+    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "1s", "--quiet", "--allow-fault"];
+    let mut run = place.recording(&[&drive[..], &["--fault", &fault]].concat());
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    wait_for("the fault", BOUND, || logged() == "begun\n");
+    run.kill();
+    let mut again = Guarded(place.command(&["run", "--resume", "latest", "--quiet"]).spawn().unwrap());
+    let mut said = BufReader::new(again.0.stderr.take().unwrap());
+    assert!(said.by_ref().lines().any(|line| line.unwrap().starts_with("waiting until the commands")));
+    assert_eq!(logged(), "begun\n");
+    std::fs::write(&go, "").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(again.0.wait().unwrap().success(), "{rest}");
+    assert_eq!(logged(), "begun\nhealed\nbegun\nhealed\n");
 }
 
 #[test]
