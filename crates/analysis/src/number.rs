@@ -3,9 +3,9 @@
 //! Three significant digits for what was measured, all digits for what was counted, thousands separated by
 //! commas, and always the unit.
 
-use plimsoll_core::Utc;
 pub use plimsoll_core::shown::count;
 use plimsoll_core::shown::grouped;
+use plimsoll_core::{TICK_NS, Utc};
 
 /// Three significant digits, never an exponent: `0.00123`, `1.38`, `12.3`, `1,230`.
 pub fn significant(value: f64) -> String {
@@ -41,6 +41,12 @@ pub fn significant(value: f64) -> String {
 /// A time in the unit that suits it: `870 ns`, `12.3 ms`, `1.35 s`, `495 s`.
 pub fn seconds(value: f64) -> String {
     seconds_beside(value, value)
+}
+
+/// A time from a fault until clients noticed it, which is known to a tick: `< 10 ms`, `20.0 ms`.
+pub fn seconds_to_tick(value: f64) -> String {
+    // The first tick.
+    if value < TICK_NS as f64 / 1e9 { "< 10 ms".to_owned() } else { seconds(value) }
 }
 
 /// Returns the unit of times that suits so many seconds, and its number in a second.

@@ -28,12 +28,20 @@ fn all<const OF_LINE: bool>() -> impl Iterator<Item = &'static Key> {
     tables.iter().flat_map(|tables| options(tables))
 }
 
+/// Returns the text of a fault. Several faults are lines of one value, so a fault has no line ends.
+fn one_line(fault: &str) -> Result<String, &'static str> {
+    let fault = fault.trim();
+    let has_line_end = fault.contains(['\n', '\r']);
+    if has_line_end { Err("a line end in a fault: write it in one line") } else { Ok(fault.to_owned()) }
+}
+
 fn option_of(key: &'static Key) -> Arg {
     let (name, short) = key.option.unwrap_or((key.name, None));
     let option = Arg::new(key.name).long(name).value_name(key.placeholder());
     let option = match key.takes {
         KeyType::Flag => option.action(ArgAction::SetTrue),
-        KeyType::Headers | KeyType::Faults | KeyType::Tables(_) => option.action(ArgAction::Append),
+        KeyType::Faults => option.action(ArgAction::Append).value_parser(one_line),
+        KeyType::Headers | KeyType::Tables(_) => option.action(ArgAction::Append),
         KeyType::Word(_, words) if !key.is_swept => option.value_parser(PossibleValuesParser::new(words)),
         _ => option,
     };

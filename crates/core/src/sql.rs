@@ -111,12 +111,12 @@ pub fn changes_names(text: &str) -> bool {
 
 /// Returns true for a statement that drops the prepared statements of its session: DISCARD ALL and DEALLOCATE ALL.
 pub fn drops_statements(text: &str) -> bool {
-    resets_session(text) || is_words(text, "deallocate all") || is_words(text, "deallocate prepare all")
+    ["discard all", "deallocate all", "deallocate prepare all"].iter().any(|words| is_words(text, words))
 }
 
-/// Returns true for a statement that resets a session, with its settings: DISCARD ALL.
-pub fn resets_session(text: &str) -> bool {
-    is_words(text, "discard all")
+/// Returns true for a statement that resets the settings of its session: DISCARD ALL and RESET ALL.
+pub fn resets_settings(text: &str) -> bool {
+    is_words(text, "discard all") || is_words(text, "reset all")
 }
 
 /// Returns true for a statement of these words, which are separated by blanks.

@@ -210,15 +210,26 @@ fn a_statement_runs_others_by_its_first_word() {
 #[test]
 fn a_statement_drops_prepared_statements_and_settings_by_all_of_its_words() {
     for text in ["DISCARD ALL", "discard /* x */ all;", " DISCARD\nALL "] {
-        assert!(resets_session(text) && drops_statements(text), "{text}");
+        assert!(resets_settings(text) && drops_statements(text), "{text}");
     }
     for text in ["DEALLOCATE ALL", "deallocate prepare all"] {
-        assert!(!resets_session(text) && drops_statements(text), "{text}");
+        assert!(!resets_settings(text) && drops_statements(text), "{text}");
     }
-    for text in
-        ["DISCARD PLANS", "DEALLOCATE p", "DEALLOCATE PREPARE p", "SELECT all", "DISCARD ALL TABLES", "DISCARD", ""]
-    {
-        assert!(!resets_session(text) && !drops_statements(text), "{text}");
+    for text in ["RESET ALL", "reset /* x */ all;"] {
+        assert!(resets_settings(text) && !drops_statements(text), "{text}");
+    }
+    for text in [
+        "DISCARD PLANS",
+        "DEALLOCATE p",
+        "DEALLOCATE PREPARE p",
+        "SELECT all",
+        "DISCARD ALL TABLES",
+        "DISCARD",
+        "RESET search_path",
+        "RESET",
+        "",
+    ] {
+        assert!(!resets_settings(text) && !drops_statements(text), "{text}");
     }
 }
 

@@ -184,7 +184,7 @@ pub(crate) fn stands_still(pid: Pid, among: &[Pid]) -> bool {
 }
 
 /// Returns the state of a process, and the number of its parent.
-fn state_and_parent(pid: Pid) -> Option<(char, i32)> {
+pub(crate) fn state_and_parent(pid: Pid) -> Option<(char, i32)> {
     let fields = fields_of(pid)?;
     let mut fields = fields.split(' ');
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))

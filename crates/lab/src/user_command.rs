@@ -4,23 +4,30 @@
 //! network. They have no terminal and no input, and their output is kept for errors only. If the owner ends without a
 //! request to heal, for any reason, the process heals the fault.
 
+use std::fs::{self, DirEntry};
 use std::io::{self, PipeReader, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 use crate::hosts::at_home;
+use crate::orphans::state_and_parent;
 use crate::supervisor::{ANSWER_BOUND, OWNER, again, ends_with_us, ends_within, ignore_signals, readable};
 
 /// Name of the process in lists of processes.
 const NAME: &str = "plimsoll-command";
 /// Task of the process.
 pub(crate) const TASK: &str = "command";
+/// Program that runs the commands.
+const SHELL: &str = "/bin/sh";
+/// Beginning of the reason if the shell does not exist or this user may not execute it.
+const NO_SHELL: &str = "cannot execute ";
 /// Longest time of a command: after it the command is killed.
 const COMMAND_BOUND: Duration = Duration::from_secs(60);
 /// Longest request: both commands.
@@ -49,6 +56,15 @@ pub struct UserCommand {
 }
 
 impl UserCommand {
+    /// Longest time for which commands run after the end of their owner: both, one after the other.
+    pub const LEFT_BOUND: Duration = COMMAND_BOUND.saturating_mul(2).saturating_add(ANSWER_BOUND);
+
+    /// Returns true while commands of this user run whose owner has ended: they heal its fault.
+    pub fn are_left() -> bool {
+        let mut runners = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|process| runner(&process));
+        runners.any(|(pid, owner)| state_and_parent(pid).is_some_and(|(_, parent)| parent != owner))
+    }
+
     /// Starts the command that begins the fault. `heal` is the command that heals it.
     ///
     /// # Errors
@@ -91,11 +107,8 @@ impl UserCommand {
 
     /// Waits for the end of the command that `does` this with the fault: `begins` or `heals`.
     fn answer(&self, does: &str, is_stopped: impl Fn() -> bool) -> Result<(), StoreError> {
-        let failed = |why: &str| {
-            StoreError::broken(format!("the command that {does} it failed"))
-                .detail(why)
-                .next(format!("run it in a shell: it has to end with exit code 0 within {} s", COMMAND_BOUND.as_secs()))
-        };
+        let failed =
+            |why: &str| StoreError::broken(format!("the command that {does} it failed")).detail(why).next(advice(why));
         let mut until = Instant::now() + COMMAND_BOUND + ANSWER_BOUND;
         let mut stopped = false;
         while !readable(&self.control, STOP_INTERVAL).map_err(|error| failed(&error.to_string()))? {
@@ -121,6 +134,26 @@ impl UserCommand {
     }
 }
 
+/// Returns advice for a command that failed for this reason.
+fn advice(why: &str) -> String {
+    match why.starts_with(NO_SHELL) {
+        true => format!("commands of faults run in {SHELL}: install it, and let this user execute it"),
+        false => format!("run it in a shell: it has to end with exit code 0 within {} s", COMMAND_BOUND.as_secs()),
+    }
+}
+
+/// Returns the numbers of a process of this user that runs commands, and of its owner; `None` for another process.
+fn runner(process: &DirEntry) -> Option<(Pid, i32)> {
+    let pid = Pid::from_raw(process.file_name().to_str()?.parse().ok()?)?;
+    if process.metadata().ok()?.uid() != geteuid().as_raw() {
+        return None;
+    }
+    let command_line = fs::read_to_string(process.path().join("cmdline")).ok()?;
+    let words: Vec<&str> = command_line.split('\0').collect();
+    let [NAME, owner, TASK, ""] = words[..] else { return None };
+    Some((pid, owner.strip_prefix("--of=")?.parse().ok()?))
+}
+
 impl Drop for UserCommand {
     fn drop(&mut self) {
         let _ = shutdown(&self.control, Shutdown::Both);
@@ -141,10 +174,10 @@ pub(crate) fn run() {
     let mut commands = commands.split('\0');
     let has_stop = || matches!(recv(io::stdin(), &mut [0_u8; 4], RecvFlags::DONTWAIT), Ok((_, 1..)));
     // Without an owner the command ends before the one that heals begins.
-    answer(&carried_out(commands.next().unwrap_or_default(), has_stop));
+    answer(&carried_out(SHELL, commands.next().unwrap_or_default(), has_stop));
     let Some(heal) = commands.next() else { return };
     await_healing();
-    answer(&carried_out(heal, || false));
+    answer(&carried_out(SHELL, heal, || false));
 }
 
 /// Waits for the request to heal the fault, or the end of the owner. A request to stop may come when the command has
@@ -167,10 +200,11 @@ fn answer(done: &Result<(), String>) {
     let _ = send(io::stdin(), &answer[..answer.len().min(ANSWER_BYTES_MAX)], SendFlags::NOSIGNAL);
 }
 
-/// Runs a command, and kills it if `has_stop` returns true. Returns the reason that it failed, and the end of its output.
-fn carried_out(command: &str, has_stop: impl Fn() -> bool) -> Result<(), String> {
+/// Runs a command by `shell`, and kills it if `has_stop` returns true. Returns the reason that it failed, and the end of
+/// its output.
+fn carried_out(shell: &str, command: &str, has_stop: impl Fn() -> bool) -> Result<(), String> {
     let mut output = Vec::new();
-    let why = match execute(command, has_stop, &mut output) {
+    let why = match execute(shell, command, has_stop, &mut output) {
         Ok(Some(status)) if status.success() => return Ok(()),
         // `exit status: 1`, `signal: 9 (SIGKILL)`
         Ok(Some(status)) => status.to_string(),
@@ -182,16 +216,21 @@ fn carried_out(command: &str, has_stop: impl Fn() -> bool) -> Result<(), String>
     Err(if said.is_empty() { why } else { format!("{why}: {said}") })
 }
 
-/// Runs a command to its end. Returns `None` if it was killed.
-fn execute(command: &str, has_stop: impl Fn() -> bool, output: &mut Vec<u8>) -> io::Result<Option<ExitStatus>> {
+/// Runs a command by `shell` to its end. Returns `None` if it was killed.
+fn execute(
+    shell: &str,
+    command: &str,
+    has_stop: impl Fn() -> bool,
+    output: &mut Vec<u8>,
+) -> io::Result<Option<ExitStatus>> {
     let (reader, writer) = io::pipe()?;
-    let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(command).env_remove(OWNER);
-    shell.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
-    ends_with_us(&mut shell, Signal::KILL);
-    let mut child = shell.spawn()?;
+    let mut program = Command::new(shell);
+    program.arg("-c").arg(command).env_remove(OWNER);
+    program.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    ends_with_us(&mut program, Signal::KILL);
+    let mut child = program.spawn().map_err(|error| not_begun(shell, &error))?;
     // Closes this process's copies of the writing end.
-    drop(shell);
+    drop(program);
     let (began, mut pipe) = (Instant::now(), Some(reader));
     let ended = loop {
         drain(&mut pipe, LOOK_INTERVAL, output)?;
@@ -211,6 +250,15 @@ fn execute(command: &str, has_stop: impl Fn() -> bool, output: &mut Vec<u8>) -> 
         }
     }
     Ok(ended)
+}
+
+/// Returns the error of a shell that did not begin, with the shell's name.
+fn not_begun(shell: &str, error: &io::Error) -> io::Error {
+    let beginning = match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => NO_SHELL,
+        _ => "cannot start ",
+    };
+    io::Error::new(error.kind(), format!("{beginning}{shell}: {error}"))
 }
 
 /// Reads once if the pipe is readable within `bound`, and keeps the end of the output. Returns true if there was some.
@@ -284,6 +332,31 @@ mod tests {
             (error.what.as_str(), error.detail.as_deref()),
             ("the command that heals it failed", Some("exit status: 3"))
         );
+    }
+
+    #[test]
+    fn a_process_that_runs_commands_is_known_with_its_owner() {
+        let fault = UserCommand::start("true", Some("true")).unwrap();
+        fault.begun(|| false).unwrap();
+        let (pid, own) = (Pid::from_child(&fault.child), rustix::process::getpid().as_raw_pid());
+        let mut all = fs::read_dir("/proc").unwrap().filter_map(|process| runner(&process.unwrap()));
+        let (_, owner) = all.find(|(found, _)| *found == pid).unwrap();
+        assert_eq!((owner, state_and_parent(pid).unwrap().1), (own, own));
+    }
+
+    #[test]
+    fn a_shell_that_cannot_be_executed_is_named_with_advice() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("sh").display().to_string();
+        let why = carried_out(&missing, "true", || false).unwrap_err();
+        assert_eq!(why, format!("cannot execute {missing}: No such file or directory (os error 2)"));
+        assert_eq!(advice(&why), "commands of faults run in /bin/sh: install it, and let this user execute it");
+        std::fs::write(&missing, "").unwrap();
+        let why = carried_out(&missing, "true", || false).unwrap_err();
+        assert_eq!(why, format!("cannot execute {missing}: Permission denied (os error 13)"));
+        assert!(advice(&why).contains("let this user execute it"));
+        assert!(advice("exit status: 127: sh: cannot execute x").starts_with("run it in a shell"));
+        assert_eq!(carried_out(SHELL, "true", || false), Ok(()));
     }
 
     #[test]

@@ -158,6 +158,7 @@ pub fn answers<'a>(out: impl Write + Send, view: &'a RunView) -> io::Result<()> 
         ("got", Whole(|(_, answer)| whole(answer.counts.got))),
         ("missing", Whole(|(_, answer)| whole(answer.counts.missing))),
         ("wrong", Whole(|(_, answer)| whole(answer.counts.wrong))),
+        ("stale_records", Whole(|(_, answer)| whole(answer.counts.stale_records))),
     ];
     let rows = view.trials.iter().flat_map(|trial| trial.answers.iter().map(move |answer| (trial, answer)));
     write(out, columns, rows)

@@ -3,6 +3,7 @@
 use plimsoll_core::StoreErrorKind;
 use plimsoll_record::data::{About, Level, PhaseEnd, PhaseState, ResultName};
 
+use crate::director::Directed;
 use crate::error::TrialError;
 use crate::phase::TrialRun;
 use crate::sink::Told;
@@ -11,9 +12,7 @@ use crate::trial::revived;
 impl TrialRun<'_, '_> {
     /// Takes an error for what the store had to say, where that may come of its disk; an error of the run it is otherwise.
     pub(crate) fn answered(&mut self, error: TrialError, end: &mut PhaseEnd) -> Result<(), TrialError> {
-        // A cluster without one of its nodes is not the one of the plan.
-        let is_short = self.directed.missing.is_some();
-        if !self.directed.has_disk_fault || is_short || !may_come_of_a_disk(&error) {
+        if !is_of_disk_fault(&self.directed, &error) {
             return Err(error);
         }
         self.is_hurt = true;
@@ -79,10 +78,32 @@ impl TrialRun<'_, '_> {
     }
 }
 
+/// Returns true if a fault of the disk may cause this error. A cluster that lacks a node is not the one of the plan.
+fn is_of_disk_fault(directed: &Directed, error: &TrialError) -> bool {
+    directed.has_disk_fault && directed.missing.is_none() && may_come_of_a_disk(error)
+}
+
 /// Returns true if a failed disk may cause this failure of a store, its client or its servers.
 fn may_come_of_a_disk(error: &TrialError) -> bool {
     use StoreErrorKind::{Broken, Corrupt, DiskFull, Permission, Store, Unreachable};
     // A file system that has met an error may allow nothing but reading.
     let of_disk = [Broken, Corrupt, DiskFull, Permission, Store, Unreachable];
     !error.is_interrupt() && of_disk.contains(&error.kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_fault_explains_errors_of_the_store_but_not_a_missing_node() {
+        let broken = TrialError::new(StoreErrorKind::Broken, "it accepts no connections");
+        let stopped = TrialError::new(StoreErrorKind::Interrupted, "the user stopped the run");
+        let mut directed = Directed::default();
+        assert!(!is_of_disk_fault(&directed, &broken));
+        directed.has_disk_fault = true;
+        assert!(is_of_disk_fault(&directed, &broken) && !is_of_disk_fault(&directed, &stopped));
+        directed.missing = Some(1);
+        assert!(!is_of_disk_fault(&directed, &broken));
+    }
 }

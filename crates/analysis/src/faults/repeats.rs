@@ -106,10 +106,10 @@ fn quantiles(mut values: Vec<f64>) -> Option<[Option<f64>; 5]> {
 }
 
 fn of_repeats(view: &FaultRepeatsView) -> String {
-    let range = |of: &FaultSpread| {
-        let interval = of.interval_words();
+    let range = |of: &FaultSpread, format: fn(f64) -> String| {
+        let interval = of.interval_words(format);
         let interval = interval.map_or(String::new(), |[low, high]| format!(" (95 % interval {low} to {high})"));
-        let [least, median, most] = of.words();
+        let [least, median, most] = of.words(format);
         let timeouts = match of.timeouts {
             0 => String::new(),
             n => format!(", {} of them as long as the time-out of operations", number::count(n)),
@@ -119,19 +119,19 @@ fn of_repeats(view: &FaultRepeatsView) -> String {
     let outage = view.outage.as_ref().map(|outage| match outage.most_s {
         None if outage.open == outage.n => "no answer for as long as it was observed".to_owned(),
         Some(0.0) => "no outage".to_owned(),
-        _ => format!("no answer for {}", range(outage)),
+        _ => format!("no answer for {}", range(outage, number::seconds)),
     });
     let recovered = view.recovered.as_ref().map(|recovered| match recovered.most_s {
         None if recovered.open == recovered.n => "throughput never back while it was observed".to_owned(),
         Some(0.0) => "throughput did not fall".to_owned(),
-        _ => format!("throughput back after {}", range(recovered)),
+        _ => format!("throughput back after {}", range(recovered, number::seconds)),
     });
     let inside = (view.decided > 0)
         .then(|| format!("{} of {} inside the formula", number::count(view.inside), number::count(view.decided)));
     let noticed = view.noticed.as_ref().map(|noticed| {
         let after = match noticed.most_s {
             Some(most_s) if most_s * 1e9 < TICK_NS as f64 => "within 10 ms".to_owned(),
-            _ => format!("after {}", range(noticed)),
+            _ => format!("after {}", range(noticed, number::seconds_to_tick)),
         };
         match noticed.n == view.n {
             true => format!("noticed {after}"),
@@ -163,12 +163,19 @@ mod tests {
             (seven.n, seven.open, seven.least_s, seven.median_s, seven.most_s),
             (7, 2, Some(1.0), Some(4.0), None)
         );
-        assert_eq!(seven.words(), ["1.00 s", "4.00 s", "> 6.00 s"]);
+        assert_eq!(seven.words(number::seconds), ["1.00 s", "4.00 s", "> 6.00 s"]);
         assert_eq!(seven.interval_s, Some((Some(1.0), None)));
-        assert_eq!(seven.interval_words(), Some(["1.00 s".to_owned(), "> 6.00 s".to_owned()]));
+        assert_eq!(seven.interval_words(number::seconds), Some(["1.00 s".to_owned(), "> 6.00 s".to_owned()]));
         // Of three at least 1, 2 and 5 s the second is at least 2 s.
-        assert_eq!(of(&[1.0], &[5.0, 2.0]).unwrap().words(), ["1.00 s", "> 2.00 s", "> 5.00 s"]);
-        assert_eq!(of(&[], &[5.0, 2.0]).unwrap().words(), ["> 2.00 s", "> 3.50 s", "> 5.00 s"]);
+        assert_eq!(of(&[1.0], &[5.0, 2.0]).unwrap().words(number::seconds), ["1.00 s", "> 2.00 s", "> 5.00 s"]);
+        assert_eq!(of(&[], &[5.0, 2.0]).unwrap().words(number::seconds), ["> 2.00 s", "> 3.50 s", "> 5.00 s"]);
+    }
+
+    #[test]
+    fn times_below_a_tick_are_told_by_it_if_they_are_known_to_ticks() {
+        let three = of(&[0.0, 0.005, 0.02], &[]).unwrap();
+        assert_eq!(three.words(number::seconds_to_tick), ["< 10 ms", "< 10 ms", "20.0 ms"]);
+        assert_eq!(three.words(number::seconds), ["0 s", "5.00 ms", "20.0 ms"]);
     }
 
     #[test]
@@ -176,7 +183,7 @@ mod tests {
         let six = of(&[6.0, 5.0, 4.0, 3.0, 2.0, 1.0], &[]).unwrap();
         assert_eq!((six.interval_s, six.above_s), (Some((Some(1.0), Some(6.0))), SpreadBounds::default()));
         let five = of(&[5.0, 4.0, 3.0, 2.0, 1.0], &[]).unwrap();
-        assert_eq!((five.median_s, five.interval_s, five.interval_words()), (Some(3.0), None, None));
+        assert_eq!((five.median_s, five.interval_s, five.interval_words(number::seconds)), (Some(3.0), None, None));
         assert!(of(&[1.0], &[]).is_none() && of(&[], &[]).is_none());
         let clients = counts(&[3.0, 64.0, 5.0, 4.0, 4.0, 4.0]).unwrap();
         assert_eq!((clients.n, clients.least, clients.median, clients.most), (6, 3.0, 4.0, 64.0));

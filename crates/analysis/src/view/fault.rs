@@ -280,23 +280,24 @@ pub struct SpreadBounds {
 }
 
 impl FaultSpread {
-    /// Returns the shortest, the median and the longest time: `1.37 s`, or `> 12.0 s` if it did not end.
-    pub fn words(&self) -> [String; 3] {
+    /// Returns the shortest, the median and the longest time, formatted: `1.37 s`, or `> 12.0 s` if it did not end.
+    pub fn words(&self, format: fn(f64) -> String) -> [String; 3] {
         let above = self.above_s;
-        [(self.least_s, above.least), (self.median_s, above.median), (self.most_s, above.most)].map(time_words)
+        let times = [(self.least_s, above.least), (self.median_s, above.median), (self.most_s, above.most)];
+        times.map(|time| time_words(time, format))
     }
 
-    /// Returns the ends of the interval in words; `None` with fewer than six times.
-    pub fn interval_words(&self) -> Option<[String; 2]> {
+    /// Returns the ends of the interval, formatted; `None` with fewer than six times.
+    pub fn interval_words(&self, format: fn(f64) -> String) -> Option<[String; 2]> {
         let (low_s, high_s) = self.interval_s?;
-        Some([(low_s, self.above_s.low), (high_s, self.above_s.high)].map(time_words))
+        Some([(low_s, self.above_s.low), (high_s, self.above_s.high)].map(|time| time_words(time, format)))
     }
 }
 
 /// Returns a time in words, or its lower bound if it did not end.
-fn time_words((time_s, above_s): (Option<f64>, Option<f64>)) -> String {
+fn time_words((time_s, above_s): (Option<f64>, Option<f64>), format: fn(f64) -> String) -> String {
     match (time_s, above_s) {
-        (Some(time_s), _) => number::seconds(time_s),
+        (Some(time_s), _) => format(time_s),
         (None, Some(above_s)) => format!("> {}", number::seconds(above_s)),
         (None, None) => "–".to_owned(),
     }

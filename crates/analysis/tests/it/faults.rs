@@ -1,7 +1,7 @@
 //! Faults of a plan: effects of each that clients noticed.
 
-use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FaultView, VerdictState};
+use plimsoll_analysis::{number, view};
 use plimsoll_core::Measure;
 use plimsoll_core::pace::Stage;
 use plimsoll_record::data::{About, FaultKind, Run};
@@ -346,7 +346,7 @@ fn repeats_of_a_fault_without_an_end_are_longer_than_they_were_observed() {
     let [one] = repeats.as_slice() else { panic!("one fault: {repeats:?}") };
     let outage = one.outage.as_ref().unwrap();
     assert_eq!(
-        (outage.open, outage.most_s, outage.words()),
+        (outage.open, outage.most_s, outage.words(number::seconds)),
         (2, None, ["> 6.00 s", "> 9.00 s", "> 12.0 s"].map(str::to_owned))
     );
     // The second fault began before throughput was back.

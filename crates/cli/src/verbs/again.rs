@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::shell_word;
+use plimsoll_lab::UserCommand;
 use plimsoll_plan::model::Plan;
 use plimsoll_record::data::{Run, RunState};
 use plimsoll_trial::TrialError;
@@ -11,10 +13,14 @@ use plimsoll_trial::TrialError;
 /// Words that mean the newest run.
 pub const NEWEST: [&str; 2] = ["last", "latest"];
 
-/// Returns the unfinished run at `path`, which `wanted` names.
+/// Time between two looks whether faults of killed runs are healed.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Returns the unfinished run at `path`, which `wanted` names, once the faults of killed runs are healed.
 ///
 /// # Errors
-/// Fails if it still goes on, cannot be read, is not in `runs_dir`, or is complete. Nothing is changed.
+/// Fails if it still goes on, cannot be read, is not in `runs_dir`, or is complete, or if commands of a killed run do
+/// not end. Nothing is changed.
 pub fn unfinished(runs_dir: &Path, wanted: &str, path: &Path) -> Result<Run, TrialError> {
     let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     if plimsoll_record::is_live(directory) {
@@ -32,7 +38,26 @@ pub fn unfinished(runs_dir: &Path, wanted: &str, path: &Path) -> Result<Run, Tri
     if run.state == RunState::Complete {
         return Err(refused("is complete").next("leave --resume out to start again"));
     }
+    await_healing()?;
     Ok(run)
+}
+
+/// Waits until the commands that killed runs left have healed their faults.
+fn await_healing() -> Result<(), TrialError> {
+    let until = Instant::now() + UserCommand::LEFT_BOUND;
+    let mut is_told = false;
+    while UserCommand::are_left() {
+        if !is_told {
+            crate::say("waiting until the commands of a killed run have healed its fault");
+            is_told = true;
+        }
+        if Instant::now() > until {
+            let what = "the commands of a killed run still run (processes called plimsoll-command)";
+            return Err(TrialError::usage(what).next("end them, heal the fault, and then resume the run"));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+    Ok(())
 }
 
 /// Fails if `run` has another plan or version.

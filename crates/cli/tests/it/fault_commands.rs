@@ -1,5 +1,6 @@
 //! Faults by commands of the user: on an attached server, and healed whatever ends the run.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,11 +63,45 @@ fn a_run_that_is_killed_or_stopped_leaves_nothing_broken() {
 }
 
 #[test]
+fn a_run_is_resumed_once_the_fault_of_the_killed_run_is_healed() {
+    let place = Place::new();
+    let [go, log] = ["go", "log"].map(|name| place.path().join(name).display().to_string());
+    let heal = format!("until test -e {go}; do sleep 0.02; done; echo healed >> {log}");
+    let fault = format!("run \"echo begun >> {log}\" heal \"{heal}\" at 100ms");
+    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "1s", "--quiet", "--allow-fault"];
+    let mut run = place.recording(&[&drive[..], &["--fault", &fault]].concat());
+    let logged = || std::fs::read_to_string(&log).unwrap_or_default();
+    wait_for("the fault", BOUND, || logged() == "begun\n");
+    run.kill();
+    let mut again = Guarded(place.command(&["run", "--resume", "latest", "--quiet"]).spawn().unwrap());
+    let mut said = BufReader::new(again.0.stderr.take().unwrap());
+    assert!(said.by_ref().lines().any(|line| line.unwrap().starts_with("waiting until the commands")));
+    assert_eq!(logged(), "begun\n");
+    std::fs::write(&go, "").unwrap();
+    let mut rest = String::new();
+    said.read_to_string(&mut rest).unwrap();
+    assert!(again.0.wait().unwrap().success(), "{rest}");
+    assert_eq!(logged(), "begun\nhealed\nbegun\nhealed\n");
+}
+
+#[test]
 fn a_command_that_fails_ends_the_run_at_once_with_its_output() {
     let place = Place::new();
     let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "300s", "--allow-fault", "--fault"];
     let ran = place.run(&[&drive[..], &["run \"echo no such host; exit 3\" at 100ms"]].concat()).expect(9);
     ran.says("the command that begins it failed … exit status: 3: no such host … run it in a shell");
+}
+
+#[test]
+fn a_line_end_in_a_fault_is_told_as_such() {
+    let place = Place::new();
+    let drive =
+        ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "500ms", "--quiet", "--allow-fault", "--fault"];
+    let given = |fault: &str| place.run(&[&drive[..], &[fault]].concat());
+    for fault in ["run \"true;\ntrue\" at 100ms", "kill all\nat 1s", "kill all at 1s\r\nkill all at 2s"] {
+        given(fault).expect(2).says("--fault … a line end in a fault: write it in one line");
+    }
+    given("\nrun \"true\" at 100ms\n").expect(0);
 }
 
 #[test]

@@ -7,7 +7,6 @@ use plimsoll_analysis::view::{
     BacklogView, CountSpread, FailoverView, FaultRepeatsView, FaultSpread, FaultView, FormulaState,
 };
 use plimsoll_analysis::{failover, number};
-use plimsoll_core::TICK_NS;
 
 use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
 
@@ -121,15 +120,15 @@ fn whole_or_half(value: f64) -> String {
 
 /// Returns the effects of which a spread is known.
 fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
-    let time = |effect: &str, spread: &FaultSpread| EffectSpread {
+    let time = |effect: &str, spread: &FaultSpread, format: fn(f64) -> String| EffectSpread {
         of,
         effect: match spread.timeouts {
             0 => effect.to_owned(),
             n => format!("{effect} (≤ in {})", number::count(n)),
         },
         n: spread.n,
-        values: spread.words(),
-        interval: spread.interval_words(),
+        values: spread.words(format),
+        interval: spread.interval_words(format),
     };
     let count = |effect: &str, spread: &CountSpread| EffectSpread {
         of,
@@ -138,18 +137,21 @@ fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
         values: [spread.least, spread.median, spread.most].map(whole_or_half),
         interval: spread.interval.map(|(low, high)| [low, high].map(whole_or_half)),
     };
-    let times = [("noticed", &of.noticed), ("no answer", &of.outage), ("throughput back", &of.recovered)];
-    let times = times.into_iter().filter_map(|(effect, spread)| Some(time(effect, spread.as_ref()?)));
-    times.chain(of.affected.as_ref().map(|spread| count("clients affected", spread))).collect()
+    let noticed = of.noticed.as_ref().map(|spread| time("noticed", spread, number::seconds_to_tick));
+    let times = [("no answer", &of.outage), ("throughput back", &of.recovered)];
+    let times = times.into_iter().filter_map(|(effect, spread)| Some(time(effect, spread.as_ref()?, number::seconds)));
+    noticed
+        .into_iter()
+        .chain(times)
+        .chain(of.affected.as_ref().map(|spread| count("clients affected", spread)))
+        .collect()
 }
 
 /// Returns the time until a client noticed; `slower` if only throughput fell or a goal was missed, and `no client` if it is known that nothing
 /// changed.
 fn noticed(one: &FaultView) -> Cell {
     match one.noticed_s {
-        // The first tick.
-        Some(noticed_s) if noticed_s < TICK_NS as f64 / 1e9 => "< 10 ms".into(),
-        Some(noticed_s) => number::seconds(noticed_s).into(),
+        Some(noticed_s) => number::seconds_to_tick(noticed_s).into(),
         None if one.is_slower() || !one.missed.is_empty() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),

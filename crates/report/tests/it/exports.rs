@@ -12,7 +12,7 @@ use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::spans::spans;
 use plimsoll_analysis::view;
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{Operation, Operations, Run, RunState, Sample};
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, Operation, Operations, Run, RunState, Sample};
 use plimsoll_report::columnar;
 use serde_json::Value;
 
@@ -163,6 +163,16 @@ fn every_table_and_column_stands_in_the_book_even_if_a_run_is_empty() {
         assert_eq!(columns, told, "{table}");
         assert!(rows.is_empty(), "{table}: {rows:?}");
     }
+}
+
+#[test]
+fn stale_records_stand_beside_the_wrong_ones() {
+    let mut run = study::complete();
+    let counts = AnswerCounts { answers: 10, wrong: 3, stale_records: 2, ..AnswerCounts::default() };
+    run.trials[0].answers = vec![AnswerCheck { op: "read".into(), counts, ..AnswerCheck::default() }];
+    let (_, rows) = read(|out| columnar::answers(out, &view(&run)));
+    let row = rows.iter().find(|row| row["wrong"] == Field::Long(3)).expect("the answers");
+    assert_eq!(row["stale_records"], Field::Long(2));
 }
 
 #[test]

@@ -499,6 +499,20 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
 }
 
 #[test]
+fn repeated_faults_that_were_noticed_at_once_are_told_by_the_tick() {
+    let mut run = faulted::killed_primary();
+    run.trials[0].phases[0].slices.iter_mut().skip(8).for_each(|slice| slice.ticks.fill(Default::default()));
+    let mut again = run.trials[0].clone();
+    (again.header.ordinal, again.faults[0].trial) = (1, 1);
+    again.header.labels.insert("repeat".into(), "1".into());
+    run.trials.push(again);
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);
+    let cells = ["kill primary at 40%", "noticed", "2", "< 10 ms", "< 10 ms", "< 10 ms", "none below n = 6"];
+    let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
+    assert!(text.lines().any(has_cells), "{text}");
+}
+
+#[test]
 fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
     let view = plimsoll_analysis::view(&faulted::failed_over(faulted::KILL, 300, Some(15_000)));
     let place = "900 ms to 2.10 s: 900 ms above";

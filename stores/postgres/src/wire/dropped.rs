@@ -1,4 +1,4 @@
-//! Prepared statements and settings that an operation drops, such as DISCARD ALL: prepared and set again.
+//! Prepared statements and settings that an operation drops, by DISCARD ALL or RESET ALL: prepared and set again.
 
 use plimsoll_core::Ticket;
 
@@ -6,13 +6,6 @@ use super::session::{InFlight, PgSession, What};
 use super::statement::Prepared;
 
 impl PgSession {
-    /// Handles the start of an operation of `kind`, which drops the prepared statements of the session.
-    #[cold]
-    pub(super) fn drop_statements(&mut self, kind: u16) {
-        self.prepare_again();
-        self.must_set |= self.kinds[usize::from(kind)].resets_settings;
-    }
-
     /// Makes each statement be prepared again before its next execution.
     #[cold]
     pub(super) fn prepare_again(&mut self) {

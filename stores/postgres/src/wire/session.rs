@@ -448,7 +448,7 @@ impl WireSession for PgSession {
         }
         let kind = &self.kinds[usize::from(op.kind)];
         let commands = kind.execute(op.params, out);
-        let drops_statements = kind.drops_statements;
+        let (drops_statements, resets_settings) = (kind.drops_statements, kind.resets_settings);
         // Text is answered at once whatever follows, and what sends no statement has nothing else to be answered.
         let mut synced = true;
         if self.protocol != Protocol::Simple {
@@ -460,8 +460,9 @@ impl WireSession for PgSession {
         }
         self.queue.push_back(InFlight { ticket, what: What::Kind(op.kind), commands, synced, joined: None });
         if drops_statements {
-            self.drop_statements(op.kind);
+            self.prepare_again();
         }
+        self.must_set |= resets_settings;
         if self.must_set && synced {
             self.set_again(out);
         }

@@ -212,7 +212,7 @@ impl Prepared {
         };
         let (mut statements, mut texts) = (Vec::new(), Vec::new());
         let drops_statements = compiled.texts.iter().any(|text| sql::drops_statements(text));
-        let resets_settings = compiled.texts.iter().any(|text| sql::resets_session(text));
+        let resets_settings = compiled.texts.iter().any(|text| sql::resets_settings(text));
         for (number, text) in compiled.texts.into_iter().enumerate() {
             match protocol {
                 Protocol::Prepared | Protocol::Extended => statements.push(Statement::new(name(number), text)),

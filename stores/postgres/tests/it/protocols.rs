@@ -217,12 +217,13 @@ fn statements_and_settings_that_an_operation_drops_are_prepared_and_set_again() 
         sql("items", "SELECT count(*) FROM items", &[]),
         sql("deallocate", "DEALLOCATE ALL", &[]),
         sql("discard", "DISCARD ALL", &[]),
+        sql("reset", "RESET ALL", &[]),
     ];
     let (none, two): (&[Value<'_>], &[Value<'_>]) = (&[], &[Value::Int(1), Value::Int(2)]);
     let server = Server::start();
     for protocol in PROTOCOLS {
         let (_store, mut wire) = open(&server, protocol, &kinds);
-        for drops in [2, 3, 2, 3] {
+        for drops in [2, 3, 4, 2, 3, 4] {
             // One that is parsed before the statements are dropped is parsed once more after that.
             let ops = [(0, two, false), (drops, none, false), (0, two, false), (1, none, false)];
             let answers = wire.pipeline(&ops);
