@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use plimsoll_core::{CompletionSink, OpKind, WireClient, WireSession};
+use plimsoll_core::{Answer, CompletionSink, OpKind, WireClient, WireSession};
 use rustix::io::Errno;
 
 use crate::backoff::Attempts;
@@ -163,6 +163,8 @@ pub(crate) struct SessionLink {
     pub again_ns: Option<u64>,
     /// True if the server has put operations off, and has answered none since.
     pub is_putting_off: bool,
+    /// The newest answer by which the server has put an operation off.
+    pub refusal: Option<Box<Answer>>,
 }
 
 /// A connection on which sending failed.
@@ -186,14 +188,16 @@ impl SessionLink {
             left: 0,
             again_ns: None,
             is_putting_off: false,
+            refusal: None,
         }
     }
 
-    /// Notes that the server has put operations off. Returns the time at which they are sent again, after a wait as
-    /// between connections.
+    /// Notes that the server has put operations off by `refusal`. Returns the time at which they are sent again, after a
+    /// wait as between connections.
     #[cold]
-    pub fn put_off(&mut self, now_ns: u64) -> u64 {
+    pub fn put_off(&mut self, now_ns: u64, refusal: Box<Answer>) -> u64 {
         self.is_putting_off = true;
+        self.refusal = Some(refusal);
         let attempts = &mut self.connection.attempts;
         *self.again_ns.get_or_insert_with(|| now_ns + attempts.wait_ns())
     }
