@@ -14,6 +14,31 @@ pub(crate) const LASTED_NS: u64 = 10_000_000;
 /// Wait before the next try to get into a server's full queue.
 pub(crate) const QUEUE_NS: u64 = 10_000_000;
 
+/// Connections that were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LostConnections {
+    pub count: u64,
+    /// Times of the first loss and of the last.
+    pub between_ns: Option<(u64, u64)>,
+}
+
+impl LostConnections {
+    /// Counts a connection that was lost at `at_ns`.
+    #[cold]
+    pub fn note(&mut self, at_ns: u64) {
+        self.add(Self { count: 1, between_ns: Some((at_ns, at_ns)) });
+    }
+
+    /// Adds connections that were lost elsewhere.
+    pub fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.between_ns = match (self.between_ns, more.between_ns) {
+            (Some(own), Some(more)) => Some((own.0.min(more.0), own.1.max(more.1))),
+            (own, more) => own.or(more),
+        };
+    }
+}
+
 /// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -112,12 +137,12 @@ impl ServerConnection {
         self.lost_ns.get_or_insert(now_ns);
     }
 
-    /// Returns 1 for a connection that is lost after all: it ended while nothing was in flight, and its server takes no
-    /// other one.
-    pub fn lose_after_idle(&mut self) -> u64 {
-        let Some(ended_ns) = self.idle_end_ns.take() else { return 0 };
+    /// Returns the time at which a connection ended that is lost after all: nothing was in flight, and its server takes
+    /// no other one.
+    pub fn lose_after_idle(&mut self) -> Option<u64> {
+        let ended_ns = self.idle_end_ns.take()?;
         self.lost_ns.get_or_insert(ended_ns);
-        1
+        Some(ended_ns)
     }
 
     /// Drops data in transit; the next attempt is immediate, and nothing was lost.
@@ -260,5 +285,24 @@ impl SessionLink {
     pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;
         let Ok(()) = connection.feed(arrived, |bytes| Ok::<_, Infallible>(session.feed(bytes, out, done)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_several_workers_are_between_the_first_and_the_last_of_all() {
+        let mut all = LostConnections::default();
+        all.add(LostConnections::default());
+        assert_eq!((all.count, all.between_ns), (0, None));
+        let (mut one, mut other) = (all, all);
+        [7, 5].into_iter().for_each(|at_ns| one.note(at_ns));
+        other.note(6);
+        for worker in [one, LostConnections::default(), other] {
+            all.add(worker);
+        }
+        assert_eq!((all.count, all.between_ns), (3, Some((5, 7))));
     }
 }

@@ -23,7 +23,7 @@ use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::histogram::Digits;
-use crate::link::{SessionLink, Stage};
+use crate::link::{LostConnections, SessionLink, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{IoUsed, SPIN_NS};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
@@ -57,7 +57,7 @@ pub(crate) struct WireWorker<R> {
     starting: bool,
     first_error: Option<StoreError>,
     lost_answer: Answer,
-    lost_connections: u64,
+    lost_connections: LostConnections,
     /// Connections that servers ended gracefully.
     ended_connections: u64,
     /// Connections that could not be opened.
@@ -224,7 +224,7 @@ impl Wire {
             starting: true,
             first_error: None,
             lost_answer: Answer::default(),
-            lost_connections: 0,
+            lost_connections: LostConnections::default(),
             ended_connections: 0,
             failed_connects: 0,
             reconnects: reconnect.map(|each| (each, Digits::Three.empty())),

@@ -149,7 +149,7 @@ fn put_off(worker: &mut WireWorker<Epoll>, server: &mut TcpStream) {
 
 /// The worker's operation ended by the server's word, on a connection that stands.
 fn is_refused(worker: WireWorker<Epoll>) {
-    assert_eq!((worker.core.in_flight(), worker.lost_connections, worker.not_ready), (0, 0, 0));
+    assert_eq!((worker.core.in_flight(), worker.lost_connections.count, worker.not_ready), (0, 0, 0));
     let mut errors = Vec::new();
     worker.core.report().errors.add_to(&mut errors);
     let [error] = &errors[..] else { panic!("{errors:?}") };

@@ -159,16 +159,15 @@ impl<R: Reactor> WireWorker<R> {
         };
         if link.connection.stage == Stage::Ready {
             self.not_ready += 1;
-            self.lost_connections += 1;
+            self.lost_connections.note(now_ns);
         } else if !self.starting && !another_address {
             self.failed_connects += 1;
             self.lost_answer.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
             self.core.not_connected(self.lanes.of(slot), now_ns, &self.lost_answer);
         }
-        if !another_address {
-            let lost = link.connection.lose_after_idle();
-            self.lost_connections += lost;
-            self.ended_connections -= lost;
+        if !another_address && let Some(ended_ns) = link.connection.lose_after_idle() {
+            self.lost_connections.note(ended_ns);
+            self.ended_connections -= 1;
         }
         match another_address {
             true => link.ended(now_ns),
