@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexSet;
 use plimsoll_core::{Footprint, KindId, Measure, Outcome, quantity};
-use plimsoll_record::data::{
-    About, AnswerCounts, Event, EventClass, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial,
-};
+use plimsoll_record::data::{About, AnswerCounts, Phase, PhaseKind, PhaseState, ResultName, Run, RunState, Trial};
 
 use crate::known;
 use crate::latency::Times;
@@ -264,7 +262,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         late: facts.late().map(str::to_string),
         shortfall: shortfall(facts),
         outage: outage(run, facts),
-        lost_connections_s: lost_connections_s(run, facts),
+        lost_connections_s: lost_connections_s(facts),
         results: end
             .results
             .iter()
@@ -315,21 +313,9 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
     }
 }
 
-/// Codes of operations that failed because their connection was lost, or given up after a time-out.
-const LOST_CODES: [&str; 3] = ["closed", "connection", "timeout"];
-
-/// Returns the times from the phase's start of the first and the last operation that failed on a lost connection.
-fn lost_connections_s(run: &Run, facts: &PhaseFacts<'_>) -> Option<(f64, f64)> {
-    facts.result(ResultName::LostConnections).filter(|lost| lost.value > 0.0)?;
-    let (header, end) = (&facts.phase.header, &facts.phase.end);
-    let is_lost = |event: &&Event| {
-        let is_here = event.class == EventClass::ErrorCode && event.trial == Some(facts.trial.header.ordinal);
-        let is_within = (header.start_ns..=end.end_ns).contains(&event.from_ns);
-        is_here && is_within && LOST_CODES.contains(&event.subject.as_str())
-    };
-    let spans: Vec<(u64, u64)> =
-        run.events.iter().filter(is_lost).map(|event| (event.from_ns, event.until_ns)).collect();
-    let (first_ns, last_ns) = (spans.iter().map(|span| span.0).min()?, spans.iter().map(|span| span.1).max()?);
+/// Returns the times from the phase's start of its first and its last lost connection.
+fn lost_connections_s(facts: &PhaseFacts<'_>) -> Option<(f64, f64)> {
+    let (header, (first_ns, last_ns)) = (&facts.phase.header, facts.phase.end.lost_between_ns?);
     let from_start_s = |at_ns: u64| at_ns.saturating_sub(header.start_ns) as f64 / 1e9;
     Some((from_start_s(first_ns), from_start_s(last_ns)))
 }

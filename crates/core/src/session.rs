@@ -100,8 +100,9 @@ pub trait CompletionSink {
     }
 
     /// Reports that the server has not begun the operation of `ticket`, and continues the connection. Returns true if it
-    /// will be started again after a wait; otherwise its end has to be reported.
-    fn put_off(&mut self, _ticket: Ticket) -> bool {
+    /// will be started again after a wait; otherwise its end has to be reported. `refusal` has the server's code and
+    /// message, and is read before the call returns: an operation that cannot be started again in time ends with it.
+    fn put_off(&mut self, _ticket: Ticket, _refusal: &Answer) -> bool {
         false
     }
 }

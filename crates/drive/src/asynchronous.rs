@@ -29,6 +29,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use crate::backoff::Attempts;
 use crate::clock::{Clock, Ticker};
 use crate::control::{Message, WorkerReport};
+use crate::link::LostConnections;
 use crate::worker::{CHECK_NS, Start, WorkerCore};
 use losses::Losses;
 
@@ -161,7 +162,7 @@ struct Worker {
     first_error: RefCell<Option<StoreError>>,
     /// The lane of a task that panicked.
     panicked: Cell<Option<usize>>,
-    lost_connections: Cell<u64>,
+    lost_connections: Cell<LostConnections>,
     ended_connections: Cell<u64>,
     failed_connects: Cell<u64>,
     asked_again: Cell<u64>,
@@ -272,7 +273,7 @@ impl Worker {
             starting: Cell::new(true),
             first_error: RefCell::new(None),
             panicked: Cell::new(None),
-            lost_connections: Cell::new(0),
+            lost_connections: Cell::default(),
             ended_connections: Cell::new(0),
             asked_again: Cell::new(0),
             failed_connects: Cell::new(0),

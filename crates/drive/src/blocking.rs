@@ -11,6 +11,7 @@ use plimsoll_core::{Answer, BlockingSession, OpKind, Outcome, StoreError};
 use crate::board::Board;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
+use crate::link::LostConnections;
 use crate::worker::{CHECK_NS, Next, NextStep, Start, WorkerCore};
 
 /// Prepares the sessions, waits for the phase to start, and drives it to its end.
@@ -40,7 +41,7 @@ pub(crate) fn run(
         let report = WorkerReport {
             core: core.report(),
             io: None,
-            lost_connections: 0,
+            lost_connections: LostConnections::default(),
             ended_connections: 0,
             failed_connects: 0,
             asked_again: sessions.iter().map(|session| session.asked_again()).sum(),

@@ -20,6 +20,7 @@ use crate::each;
 use crate::grid::Grid;
 use crate::group::{Flow, Placed};
 use crate::late::late_because;
+use crate::link::LostConnections;
 use crate::schedule::{Cursor, Schedule};
 use crate::spec::{
     BreakerCounts, DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, RetryCounts, StopReason,
@@ -60,7 +61,7 @@ pub(crate) enum Message {
 pub(crate) struct WorkerReport {
     pub core: CoreReport,
     pub io: Option<IoUsed>,
-    pub lost_connections: u64,
+    pub lost_connections: LostConnections,
     pub ended_connections: u64,
     pub failed_connects: u64,
     pub asked_again: u64,
@@ -351,7 +352,7 @@ impl<'a> RunningPhase<'a> {
         let mut stop = self.halted.take().map_or(StopReason::Exhausted, |(_, reason)| reason);
         let mut end_ns = self.grid.start_ns;
         let (mut each, mut each_until_ns, mut errors) = (Vec::new(), u64::MAX, Vec::new());
-        let (mut lost_connections, mut ended_connections, mut down_ns, mut io) = (0, 0, 0, None);
+        let (mut lost, mut ended_connections, mut down_ns, mut io) = (LostConnections::default(), 0, 0, None);
         let (mut failed_connects, mut asked_again, mut connects) = (0, 0, None::<Histogram<u64>>);
         let (mut answers, mut retries) = (None::<AnswerTally>, None::<RetryCounts>);
         let mut breaker = None::<BreakerCounts>;
@@ -371,7 +372,7 @@ impl<'a> RunningPhase<'a> {
                 let all = breaker.get_or_insert_default();
                 (all.opened, all.rejected) = (all.opened + more.opened, all.rejected + more.rejected);
             }
-            lost_connections += report.lost_connections;
+            lost.add(report.lost_connections);
             ended_connections += report.ended_connections;
             failed_connects += report.failed_connects;
             asked_again += report.asked_again;
@@ -433,7 +434,8 @@ impl<'a> RunningPhase<'a> {
             each,
             each_until_ns,
             errors,
-            lost_connections,
+            lost_connections: lost.count,
+            lost_between_ns: lost.between_ns,
             ended_connections,
             failed_connects,
             asked_again,

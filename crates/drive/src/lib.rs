@@ -17,6 +17,7 @@
 //! | `blocking` | executor: one thread to a session that blocks |
 //! | `wire`, `link`, `place` | executor: many sessions on one thread, protocols without I/O |
 //! | `wire/outgoing` | what it sends: pipelines filled and sent in one piece, steps when they can go |
+//! | `wire/put_off` | operations that are sent again after a wait |
 //! | `wire/losses`, `wire/branches` | connections that are lost or end; sessions with several |
 //! | `backoff` | waits before a lost connection is opened again |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use plimsoll_core::{CompletionSink, OpKind, WireClient, WireSession};
+use plimsoll_core::{Answer, CompletionSink, OpKind, WireClient, WireSession};
 use rustix::io::Errno;
 
 use crate::backoff::Attempts;
@@ -13,6 +13,31 @@ use crate::place::ResolvedAddress;
 pub(crate) const LASTED_NS: u64 = 10_000_000;
 /// Wait before the next try to get into a server's full queue.
 pub(crate) const QUEUE_NS: u64 = 10_000_000;
+
+/// Connections that were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LostConnections {
+    pub count: u64,
+    /// Times of the first loss and of the last.
+    pub between_ns: Option<(u64, u64)>,
+}
+
+impl LostConnections {
+    /// Counts a connection that was lost at `at_ns`.
+    #[cold]
+    pub fn note(&mut self, at_ns: u64) {
+        self.add(Self { count: 1, between_ns: Some((at_ns, at_ns)) });
+    }
+
+    /// Adds connections that were lost elsewhere.
+    pub fn add(&mut self, more: Self) {
+        self.count += more.count;
+        self.between_ns = match (self.between_ns, more.between_ns) {
+            (Some(own), Some(more)) => Some((own.0.min(more.0), own.1.max(more.1))),
+            (own, more) => own.or(more),
+        };
+    }
+}
 
 /// State of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,12 +137,12 @@ impl ServerConnection {
         self.lost_ns.get_or_insert(now_ns);
     }
 
-    /// Returns 1 for a connection that is lost after all: it ended while nothing was in flight, and its server takes no
-    /// other one.
-    pub fn lose_after_idle(&mut self) -> u64 {
-        let Some(ended_ns) = self.idle_end_ns.take() else { return 0 };
+    /// Returns the time at which a connection ended that is lost after all: nothing was in flight, and its server takes
+    /// no other one.
+    pub fn lose_after_idle(&mut self) -> Option<u64> {
+        let ended_ns = self.idle_end_ns.take()?;
         self.lost_ns.get_or_insert(ended_ns);
-        1
+        Some(ended_ns)
     }
 
     /// Drops data in transit; the next attempt is immediate, and nothing was lost.
@@ -163,6 +188,8 @@ pub(crate) struct SessionLink {
     pub again_ns: Option<u64>,
     /// True if the server has put operations off, and has answered none since.
     pub is_putting_off: bool,
+    /// The newest answer by which the server has put an operation off.
+    pub refusal: Option<Box<Answer>>,
 }
 
 /// A connection on which sending failed.
@@ -186,14 +213,16 @@ impl SessionLink {
             left: 0,
             again_ns: None,
             is_putting_off: false,
+            refusal: None,
         }
     }
 
-    /// Notes that the server has put operations off. Returns the time at which they are sent again, after a wait as
-    /// between connections.
+    /// Notes that the server has put operations off by `refusal`. Returns the time at which they are sent again, after a
+    /// wait as between connections.
     #[cold]
-    pub fn put_off(&mut self, now_ns: u64) -> u64 {
+    pub fn put_off(&mut self, now_ns: u64, refusal: Box<Answer>) -> u64 {
         self.is_putting_off = true;
+        self.refusal = Some(refusal);
         let attempts = &mut self.connection.attempts;
         *self.again_ns.get_or_insert_with(|| now_ns + attempts.wait_ns())
     }
@@ -256,5 +285,24 @@ impl SessionLink {
     pub fn feed(&mut self, arrived: &[u8], done: &mut dyn CompletionSink) {
         let Self { connection, session, out, .. } = self;
         let Ok(()) = connection.feed(arrived, |bytes| Ok::<_, Infallible>(session.feed(bytes, out, done)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_several_workers_are_between_the_first_and_the_last_of_all() {
+        let mut all = LostConnections::default();
+        all.add(LostConnections::default());
+        assert_eq!((all.count, all.between_ns), (0, None));
+        let (mut one, mut other) = (all, all);
+        [7, 5].into_iter().for_each(|at_ns| one.note(at_ns));
+        other.note(6);
+        for worker in [one, LostConnections::default(), other] {
+            all.add(worker);
+        }
+        assert_eq!((all.count, all.between_ns), (3, Some((5, 7))));
     }
 }

@@ -369,6 +369,8 @@ pub struct DriveResult {
     pub errors: Vec<ErrorCount>,
     /// Connections that were lost or given up after a timeout.
     pub lost_connections: u64,
+    /// Times of the first and the last loss; `None` without one.
+    pub lost_between_ns: Option<(u64, u64)>,
     /// Connections that servers ended gracefully (HTTP's `Connection: close`, see [`plimsoll_core::WireState::Ended`]), or
     /// while nothing was in flight, and that were opened again immediately: neither a loss nor an outage.
     pub ended_connections: u64,

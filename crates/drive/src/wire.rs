@@ -7,6 +7,7 @@
 mod branches;
 mod losses;
 mod outgoing;
+mod put_off;
 
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -15,20 +16,21 @@ use std::sync::mpsc::{Receiver, Sender};
 
 use hdrhistogram::Histogram;
 use plimsoll_core::pace::{Io, WakeMode};
-use plimsoll_core::{Answer, AnswerTally, CompletionSink, Op, OpKind, Outcome, StoreError, Ticket, WireState};
+use plimsoll_core::{Answer, AnswerTally, CompletionSink, OpKind, Outcome, StoreError, Ticket, WireState};
 use rustix::io::Errno;
 
 use crate::alarm::Alarms;
 use crate::clock::Ticker;
 use crate::control::{Message, WorkerReport};
 use crate::histogram::Digits;
-use crate::link::{SessionLink, Stage};
+use crate::link::{LostConnections, SessionLink, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
 use crate::spec::{IoUsed, SPIN_NS};
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
 use branches::BranchTable;
 use losses::Loss;
 use outgoing::Lanes;
+use put_off::ANSWER_NS;
 
 /// A wait that takes longer has slept: without, it takes less than a microsecond.
 const SLEPT_NS: u64 = 5_000;
@@ -55,7 +57,7 @@ pub(crate) struct WireWorker<R> {
     starting: bool,
     first_error: Option<StoreError>,
     lost_answer: Answer,
-    lost_connections: u64,
+    lost_connections: LostConnections,
     /// Connections that servers ended gracefully.
     ended_connections: u64,
     /// Connections that could not be opened.
@@ -128,8 +130,8 @@ struct Completions<'a> {
     is_only: bool,
     /// Longest wait before an operation is sent again that the server puts off; `None` if none is sent again.
     wait_max_ns: Option<u64>,
-    /// Operations that the server has put off.
-    put_off: u32,
+    /// The newest answer by which the server has put an operation off.
+    refusal: Option<Box<Answer>>,
     /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
     kept: u32,
@@ -140,9 +142,9 @@ struct Completions<'a> {
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        let (server, is_only, wait_max_ns, put_off) = (None, true, None, 0);
+        let (server, is_only, wait_max_ns, refusal) = (None, true, None, None);
         let (finished, kept, stepped) = (0, 0, None);
-        Self { core, lanes, releases, now_ns, server, is_only, wait_max_ns, put_off, finished, kept, stepped }
+        Self { core, lanes, releases, now_ns, server, is_only, wait_max_ns, refusal, finished, kept, stepped }
     }
 }
 
@@ -182,13 +184,16 @@ impl CompletionSink for Completions<'_> {
 
     /// Puts the operation off if it can be sent again before its time-out.
     #[cold]
-    fn put_off(&mut self, ticket: Ticket) -> bool {
+    fn put_off(&mut self, ticket: Ticket, refusal: &Answer) -> bool {
         let lane = ticket.0 as usize;
         let Some(wait_max_ns) = self.wait_max_ns.filter(|_| self.lanes.contains(&lane)) else { return false };
-        let again_ns = self.now_ns.saturating_add(wait_max_ns).saturating_add(2 * CHECK_NS);
+        // The wait ends with a tick, and a tick is left for the answer.
+        let again_ns = self.now_ns.saturating_add(wait_max_ns).saturating_add(CHECK_NS + ANSWER_NS);
         let is_in_time = self.core.deadline_ns(lane).is_some_and(|deadline_ns| again_ns < deadline_ns);
         let waits = is_in_time && self.core.wait_for_connection(lane);
-        self.put_off += u32::from(waits);
+        if waits {
+            self.refusal.get_or_insert_default().fail(Outcome::Rejected, &refusal.code, &refusal.message);
+        }
         waits
     }
 }
@@ -219,7 +224,7 @@ impl Wire {
             starting: true,
             first_error: None,
             lost_answer: Answer::default(),
-            lost_connections: 0,
+            lost_connections: LostConnections::default(),
             ended_connections: 0,
             failed_connects: 0,
             reconnects: reconnect.map(|each| (each, Digits::Three.empty())),
@@ -404,9 +409,9 @@ impl<R: Reactor> WireWorker<R> {
         let done = Completions::new(&mut self.core, self.lanes.of(slot), releases, now_ns);
         let mut done = Completions { wait_max_ns, ..done };
         link.feed(self.reactor.arrived(), &mut done);
-        let (finished, kept, stepped, put_off) = (done.finished, done.kept, done.stepped, done.put_off);
-        if put_off > 0 {
-            self.again_ns = self.again_ns.min(link.put_off(now_ns));
+        let (finished, kept, stepped, refusal) = (done.finished, done.kept, done.stepped, done.refusal);
+        if let Some(refusal) = refusal {
+            self.again_ns = self.again_ns.min(link.put_off(now_ns, refusal));
         } else if link.is_putting_off && (finished + kept > 0 || stepped.is_some()) {
             link.takes_again();
         }
@@ -460,43 +465,6 @@ impl<R: Reactor> WireWorker<R> {
         }
     }
 
-    /// Starts what the server had not begun, on the connection before or on this one.
-    #[cold]
-    fn ask_again(&mut self, slot: usize) {
-        let lanes = self.lanes.of(slot);
-        let (more, mut has_begun) = (lanes.len() > 1, false);
-        while let Some(lane) = self.core.next_not_begun(&lanes) {
-            let Some(kind) = self.core.again(lane) else { continue };
-            let link = &mut self.links[slot];
-            link.session.start(Ticket(lane as u32), &Op { more, ..self.core.op(kind) }, &mut link.out);
-            has_begun = true;
-        }
-        if has_begun && more {
-            let link = &mut self.links[slot];
-            link.session.flush(&mut link.out);
-        }
-    }
-
-    /// Starts what servers have put off, after the waits for it.
-    #[cold]
-    fn send_put_off(&mut self, now_ns: u64) {
-        self.again_ns = u64::MAX;
-        for slot in 0..self.links.len() {
-            let link = &mut self.links[slot];
-            match link.again_ns {
-                Some(again_ns) if again_ns > now_ns => self.again_ns = self.again_ns.min(again_ns),
-                Some(_) => {
-                    link.again_ns = None;
-                    if link.hung_up.is_none() {
-                        self.ask_again(slot);
-                        self.send(slot, now_ns);
-                    }
-                }
-                None => {}
-            }
-        }
-    }
-
     #[inline]
     fn send(&mut self, slot: usize, now_ns: u64) {
         if self.links[slot].is_branched {
@@ -515,15 +483,16 @@ impl<R: Reactor> WireWorker<R> {
                 self.slice = self.core.slice();
                 self.ticker.anchor_again();
             }
+            // Before time-outs are looked at: what is put off waits for no answer.
+            if now_ns >= self.again_ns {
+                self.send_put_off(now_ns);
+            }
             let drains = self.core.has_ended() && self.core.has_steps() || self.core.is_cancelled();
             if now_ns >= self.deadline_ns || drains {
                 self.give_up_overdue(now_ns);
             }
         }
         self.tend_branches(now_ns);
-        if now_ns >= self.again_ns {
-            self.send_put_off(now_ns);
-        }
         if self.not_ready == 0 {
             return;
         }

@@ -82,8 +82,10 @@ pub(crate) struct WorkerCore {
     /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
     idle: Idle,
-    /// Lanes whose operation the server has not begun: it waits for another connection. There is room for all.
-    not_begun: Vec<u32>,
+    /// True for each lane whose operation the server has not begun: it waits for another connection, or for a time.
+    not_begun: Box<[bool]>,
+    /// Number of these lanes.
+    not_begun_count: usize,
     asked_again: u64,
     /// Apart, because most phases have none.
     rests: Option<Box<Rests>>,
@@ -144,7 +146,8 @@ impl WorkerCore {
             params: ValueBuf::with_capacity(64, 4096),
             tracks: Tracks::new(&setup.kinds, setup.steps),
             idle: Idle { first: None, others: VecDeque::with_capacity(lanes.len()) },
-            not_begun: Vec::with_capacity(lanes.len()),
+            not_begun: vec![false; lanes.len()].into(),
+            not_begun_count: 0,
             asked_again: 0,
             servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,

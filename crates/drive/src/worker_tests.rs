@@ -207,6 +207,25 @@ fn about(found: u64, wanted: u64) -> bool {
 }
 
 #[test]
+fn operations_that_were_not_begun_are_taken_once_each() {
+    let mut core = simulation(4, 10, None, 0, None).core;
+    for (wanted, now_ns) in [0, 0, MS, MS].into_iter().enumerate() {
+        let next = core.next(now_ns);
+        assert!(matches!(next, Next::Send { lane, .. } if lane == wanted), "{next:?}");
+    }
+    assert_eq!(core.next_not_begun(&mut (0..4), u64::MAX), None);
+    assert!([0, 2, 2, 3].into_iter().all(|lane| core.wait_for_connection(lane)));
+    // Lane 0 times out before the others.
+    let mut lanes = 0..4;
+    let first = [(); 2].map(|()| core.next_not_begun(&mut lanes, SECOND));
+    assert_eq!(first, [Some(0), None]);
+    assert_eq!(core.next_not_begun(&mut (0..2), u64::MAX), None);
+    let mut lanes = 0..4;
+    let others = [(); 3].map(|()| core.next_not_begun(&mut lanes, u64::MAX));
+    assert_eq!(others, [Some(2), Some(3), None]);
+}
+
+#[test]
 fn what_was_due_before_a_pauses_aftermath_was_over_and_ended_after_the_pause_is_disturbed() {
     // 1,000 a second for 3 s; the machine stands still from 1,500 to 1,540 ms, and the store is slow at 2 s by itself.
     let pause = plimsoll_core::Pause { start_ns: 1_500 * MS, end_ns: 1_540 * MS, cpu: 0 };

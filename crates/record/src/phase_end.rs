@@ -12,6 +12,9 @@ pub struct PhaseEnd {
     pub state: PhaseState,
     /// Delay of the generator in an open loop, with its cause, if it may have changed the measurements.
     pub late: Option<String>,
+    /// Times at which the first and the last of its lost connections were lost; `None` without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_between_ns: Option<(u64, u64)>,
     /// Results of the phase.
     #[serde(skip)]
     pub results: Vec<PhaseResult>,

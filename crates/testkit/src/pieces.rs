@@ -38,11 +38,12 @@ impl CompletionSink for Seen {
     }
 }
 
-/// Puts off the operations that a server does not begin, and keeps their tickets; and the outcomes of the others.
+/// Puts off the operations that a server does not begin, and keeps their tickets and the server's codes; and the
+/// outcomes of the others.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PuttingOff {
-    /// Tickets of operations that are to be sent again.
-    pub put_off: Vec<u32>,
+    /// Tickets of operations that are to be sent again, and codes of their refusals.
+    pub put_off: Vec<(u32, String)>,
     /// Tickets and outcomes of the others.
     pub finished: Vec<(u32, Outcome)>,
 }
@@ -52,8 +53,8 @@ impl CompletionSink for PuttingOff {
         self.finished.push((ticket.0, outcome));
     }
 
-    fn put_off(&mut self, ticket: Ticket) -> bool {
-        self.put_off.push(ticket.0);
+    fn put_off(&mut self, ticket: Ticket, refusal: &Answer) -> bool {
+        self.put_off.push((ticket.0, refusal.code.clone()));
         true
     }
 }

@@ -430,6 +430,7 @@ fn answers(tally: &AnswerTally) -> Vec<PhaseResult> {
 /// Records how connections came and went, and what was sent again or not at all.
 fn push_connections(result: &DriveResult, end: &mut PhaseEnd) {
     end.push(ResultName::LostConnections, result.lost_connections as f64);
+    end.lost_between_ns = result.lost_between_ns;
     end.push(ResultName::EndedConnections, result.ended_connections as f64);
     end.push(ResultName::FailedConnects, result.failed_connects as f64);
     if result.asked_again > 0 {

@@ -69,6 +69,9 @@ fn connections_are_always_recorded_and_repetitions_only_where_there_may_be_some(
     let repeated = DriveResult { asked_again: 4, retries, ..DriveResult::default() };
     let wanted = [(ResultName::AskedAgain, 4.0), (ResultName::Retries, 0.0), (ResultName::GivenUp, 5.0)];
     assert_eq!(of(&repeated)[3..], wanted, "a policy of retries that were not needed is told");
+    let mut end = PhaseEnd::default();
+    push_connections(&DriveResult { lost_between_ns: Some((5, 9)), ..counts }, &mut end);
+    assert_eq!(end.lost_between_ns, Some((5, 9)));
 }
 
 #[test]

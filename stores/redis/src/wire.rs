@@ -204,10 +204,15 @@ impl RedisSession {
         let Prepared { what, command, .. } = &self.kinds[usize::from(kind)];
         let is_script = command.name().starts_with("EVAL") || command.name().starts_with("FCALL");
         let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
-        matches!(code, b"LOADING" | b"MASTERDOWN" | b"BUSY")
+        let is_for_now = matches!(code, b"LOADING" | b"MASTERDOWN" | b"BUSY")
             && matches!(what, What::Get | What::Put | What::Delete | What::Command | What::Read)
-            && !is_script
-            && done.put_off(ticket)
+            && !is_script;
+        if !is_for_now {
+            return false;
+        }
+        let mut refusal = Answer::default();
+        refusal.fail(Outcome::Rejected, &String::from_utf8_lossy(code), &String::from_utf8_lossy(words));
+        done.put_off(ticket, &refusal)
     }
 
     /// An error answers its operation, which has not been done: Redis refuses before it changes anything.

@@ -192,8 +192,8 @@ pub struct PhaseView {
     /// Longest time without any answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage: Option<OutageView>,
-    /// Times from the phase's start of the first and the last operation that failed because its connection was lost;
-    /// `None` if none did. The connections have no times of their own.
+    /// Times from the phase's start at which the first and the last of its lost connections were lost; `None` without
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_connections_s: Option<(f64, f64)>,
     /// Results of the phase as recorded.

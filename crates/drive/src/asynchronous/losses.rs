@@ -108,7 +108,7 @@ impl Worker {
                 Err(error) => self.not_opened(lane, error),
             }
         }
-        self.lost_connections.set(self.lost_connections.get() + 1);
+        self.note_loss(ended_ns);
         self.come_back(lane, session).await
     }
 
@@ -118,7 +118,7 @@ impl Worker {
         let now_ns = self.now_ns();
         self.seats[lane].losses.lost_ns.set(Some(now_ns));
         self.not_ready.set(self.not_ready.get() + 1);
-        self.lost_connections.set(self.lost_connections.get() + 1);
+        self.note_loss(now_ns);
         let ends_on_loss = self.core.borrow().settings.ends_on_loss && !self.core.borrow().is_cancelled();
         self.end_for(lane, now_ns, error, ends_on_loss);
         // The operation that was lost may have opened the client's circuit.
@@ -151,6 +151,12 @@ impl Worker {
                 Err(error) => self.not_opened(lane, error),
             }
         }
+    }
+
+    fn note_loss(&self, at_ns: u64) {
+        let mut all = self.lost_connections.get();
+        all.note(at_ns);
+        self.lost_connections.set(all);
     }
 
     /// Notes that the session of `lane` could not be opened again.

@@ -226,9 +226,13 @@ impl<R: Reactor> WireWorker<R> {
             connection.ended(now_ns);
             return true;
         }
-        let lost = connection.lose_after_idle();
-        self.ended_connections -= lost;
-        self.lost_connections += lost + u64::from(is_ready);
+        if let Some(ended_ns) = connection.lose_after_idle() {
+            self.ended_connections -= 1;
+            self.lost_connections.note(ended_ns);
+        }
+        if is_ready {
+            self.lost_connections.note(now_ns);
+        }
         connection.lose(now_ns);
         false
     }

@@ -159,16 +159,15 @@ impl<R: Reactor> WireWorker<R> {
         };
         if link.connection.stage == Stage::Ready {
             self.not_ready += 1;
-            self.lost_connections += 1;
+            self.lost_connections.note(now_ns);
         } else if !self.starting && !another_address {
             self.failed_connects += 1;
             self.lost_answer.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
             self.core.not_connected(self.lanes.of(slot), now_ns, &self.lost_answer);
         }
-        if !another_address {
-            let lost = link.connection.lose_after_idle();
-            self.lost_connections += lost;
-            self.ended_connections -= lost;
+        if !another_address && let Some(ended_ns) = link.connection.lose_after_idle() {
+            self.lost_connections.note(ended_ns);
+            self.ended_connections -= 1;
         }
         match another_address {
             true => link.ended(now_ns),
@@ -184,7 +183,8 @@ impl<R: Reactor> WireWorker<R> {
         }
         let had_work = self.lanes.of(slot).any(|lane| self.core.busy(lane) != Busy::No);
         self.core.withdraw(self.lanes.of(slot));
-        while let Some(lane) = self.core.next_not_begun(&self.lanes.of(slot)) {
+        let mut lanes = self.lanes.of(slot);
+        while let Some(lane) = self.core.next_not_begun(&mut lanes, u64::MAX) {
             self.lost_answer.fail(Outcome::Rejected, "closed", &error.to_string());
             self.core.finish(lane, now_ns, Outcome::Rejected, &self.lost_answer);
         }
@@ -221,6 +221,9 @@ impl<R: Reactor> WireWorker<R> {
     pub(super) fn give_up_overdue(&mut self, now_ns: u64) {
         self.deadline_ns = u64::MAX;
         for slot in 0..self.links.len() {
+            if self.links[slot].again_ns.is_some() {
+                self.refuse_put_off(slot, now_ns);
+            }
             let Some(deadline_ns) = self.lanes.of(slot).filter_map(|lane| self.core.deadline_ns(lane)).min() else {
                 continue;
             };

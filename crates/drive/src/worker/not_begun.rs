@@ -12,16 +12,25 @@ impl WorkerCore {
     #[cold]
     pub fn wait_for_connection(&mut self, lane: usize) -> bool {
         let waits = self.busy(lane) == Busy::Op;
-        if waits {
-            self.not_begun.push(lane as u32);
+        if waits && !self.not_begun[lane] {
+            self.not_begun[lane] = true;
+            self.not_begun_count += 1;
         }
         waits
     }
 
-    /// Takes one of `lanes` whose operation waits for another connection.
-    pub fn next_not_begun(&mut self, lanes: &Range<usize>) -> Option<usize> {
-        let at = self.not_begun.iter().position(|lane| lanes.contains(&(*lane as usize)))?;
-        Some(self.not_begun.remove(at) as usize)
+    /// Takes the next of `lanes` whose operation waits to be sent again and times out by `until_ns`. All its lanes are
+    /// looked at once, however many are taken.
+    #[cold]
+    pub fn next_not_begun(&mut self, lanes: &mut Range<usize>, until_ns: u64) -> Option<usize> {
+        if self.not_begun_count == 0 {
+            return None;
+        }
+        let is_due = |lane: usize| self.deadline_ns(lane).is_none_or(|deadline_ns| deadline_ns <= until_ns);
+        let lane = lanes.find(|&lane| self.not_begun[lane] && is_due(lane))?;
+        self.not_begun[lane] = false;
+        self.not_begun_count -= 1;
+        Some(lane)
     }
 
     /// Makes the operation of `lane` once more, to be sent again: see [`WorkerCore::op`]. It is a function of its number.

@@ -99,12 +99,16 @@ impl WireSession for ToySession {
                 return bytes.len();
             }
             self.answer.clear();
-            if sum == NOT_NOW && done.put_off(ticket) {
-                used += 16;
-                continue;
+            let is_refused = sum == NOT_NOW;
+            if is_refused {
+                self.answer.fail(Outcome::Rejected, "not now", "is not ready");
+                if done.put_off(ticket, &self.answer) {
+                    used += 16;
+                    continue;
+                }
             }
-            let outcome = if sum == NOT_NOW {
-                self.answer.fail(Outcome::Rejected, "not now", "is not ready")
+            let outcome = if is_refused {
+                Outcome::Rejected
             } else if sum == REFUSED {
                 assert_eq!(number, wanted_number, "the refusal is of this request");
                 self.answer.fail(Outcome::Rejected, "40001", "would not")

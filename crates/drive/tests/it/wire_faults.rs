@@ -115,6 +115,8 @@ fn an_outage_stays_in_the_distribution(io: Io) {
     assert_eq!(result.ops + result.unfinished, 3_000, "every operation that was due is somewhere");
     assert!(second.manner.answered.load(SeqCst) > 100, "the sessions came back");
     assert!(result.lost_connections == 4 && result.down_ns > 4 * 400_000_000, "{result:?}");
+    let (first_ns, last_ns) = result.lost_between_ns.unwrap();
+    assert!(result.start_ns < first_ns && first_ns <= last_ns && last_ns < result.end_ns, "{result:?}");
     let slow = driven.slow();
     assert!(slow >= 300, "some 400 waited more than 100 ms of the 500: {slow}");
     assert_eq!(result.stop, StopReason::Limit);

@@ -30,6 +30,7 @@ fn end() -> PhaseEnd {
         end_ns: 3_000_000_000,
         state: PhaseState::Void("the generator was the limit".into()),
         late: Some("the generator was 3 ms late".into()),
+        lost_between_ns: Some((1_200_000_000, 2_900_000_000)),
         results: vec![
             PhaseResult { name: ResultName::Seconds, subject: String::new(), value: 1.25, n: 1 },
             PhaseResult { name: ResultName::Cycles, subject: "flushes".into(), value: f64::INFINITY, n: 7 },

@@ -34,9 +34,10 @@ fn connections((trial, phase): (&TrialView, &PhaseView)) -> Option<String> {
     parts.extend(lost.map(|lost| {
         let lost = number::plural(lost.value as u64, "connection was lost", "connections were lost");
         match phase.lost_connections_s {
-            Some((first_s, last_s)) => {
-                format!("{lost}, their operations failed from {first_s:.2} s to {last_s:.2} s after the phase began")
-            }
+            Some((first_s, last_s)) => match [first_s, last_s].map(|seconds| format!("{seconds:.2} s")) {
+                [first, last] if first == last => format!("{lost}, {first} after the phase began"),
+                [first, last] => format!("{lost}, from {first} to {last} after the phase began"),
+            },
             None => format!("{lost}, at times that are not recorded"),
         }
     }));

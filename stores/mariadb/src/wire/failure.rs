@@ -21,17 +21,17 @@ impl MySession {
         if self.transaction == Transaction::RollingBack {
             return Err(broken(format!("{} would not roll back", self.login.place)).detail(error.number_and_words()));
         }
-        if error.number == NOT_PREPARED && self.is_put_off(done) {
-            self.in_flight = None;
-            self.reset_answer();
-            return Ok(());
-        }
         let outcome = if error.leaves_open() { Outcome::Unknown } else { Outcome::Rejected };
         self.outcome = self.answer.fail(outcome, "", &error.words());
         // Writing to a string cannot fail.
         let _ = write!(self.answer.code, "{}", error.number);
         // A deadlock, or a lock that was waited for too long.
         self.answer.gave_way = matches!(error.number, 1213 | 1205);
+        if error.number == NOT_PREPARED && self.is_put_off(done) {
+            self.in_flight = None;
+            self.reset_answer();
+            return Ok(());
+        }
         if error.ends_connection() {
             return Err(self.ended(payload));
         }
@@ -46,7 +46,7 @@ impl MySession {
     }
 
     /// Returns true if the operation in flight, which the server has refused to begin, will be sent again. An error within
-    /// a procedure may follow work that was done, so it is not.
+    /// a procedure may follow work that was done, so it is not. The answer has the refusal.
     #[cold]
     fn is_put_off(&self, done: &mut dyn CompletionSink) -> bool {
         let Some(InFlight { ticket, what: What::Statement(kind, position) }) = self.in_flight else { return false };
@@ -54,7 +54,7 @@ impl MySession {
         self.transaction == Transaction::None
             && prepared.shape != Shape::Text
             && !plimsoll_core::sql::runs_others(&prepared.statements[position].text.sql)
-            && done.put_off(ticket)
+            && done.put_off(ticket, &self.answer)
     }
 
     /// Returns the error of a connection that an error ended, or that had one outside of operations.

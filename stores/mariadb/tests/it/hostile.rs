@@ -67,7 +67,7 @@ fn what_a_node_without_a_majority_does_not_begin_is_put_off(server: &Server, rec
         assert_eq!(session.feed(&refusal, &mut Vec::new(), &mut seen), refusal.len());
         assert_eq!(session.state(), &WireState::Ready);
     }
-    assert_eq!(seen, PuttingOff { put_off: vec![0, 0], finished: Vec::new() });
+    assert_eq!(seen, PuttingOff { put_off: vec![(0, "1047".to_owned()); 2], finished: Vec::new() });
     // For a receiver that sends nothing again.
     let mut seen = Seen::default();
     start(&mut session, &[COUNT], &[]);

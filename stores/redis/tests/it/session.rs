@@ -163,7 +163,8 @@ fn what_a_server_does_not_begin_for_now_is_put_off_and_other_errors_are_not() {
         -BUSY Redis is busy running a script.\r\n-LOADING x\r\n-WRONGTYPE x\r\n+OK\r\n-BUSYGROUP x\r\n";
     let mut seen = PuttingOff::default();
     assert_eq!(session.feed(replies, &mut Vec::new(), &mut seen), replies.len());
-    assert_eq!(seen.put_off, [0, 1, 2, 3]);
+    let codes = ["LOADING", "MASTERDOWN", "BUSY", "LOADING"].map(str::to_owned);
+    assert_eq!(seen.put_off, (0_u32..).zip(codes).collect::<Vec<_>>());
     assert_eq!(seen.finished, [(4, Outcome::Rejected), (5, Outcome::Ok), (6, Outcome::Rejected)]);
     // They are asked again over the same connection.
     start(&mut session, 0, GET, &[Value::Int(1)]);
