@@ -123,7 +123,7 @@ fn a_generator_that_is_the_limit_ends_it_and_is_said_to_be() {
     for seed in 0..seeds() {
         let (result, search) = search(&store, &spec(vec![p99(20.0)]), Sampled::ServerCpu, seed);
         assert!(matches!(result.ending, Ending::Generator(_)), "{}", rungs(&search));
-        assert!(result.sentence.contains("the generator, not the store"), "{}", result.sentence);
+        assert!(result.sentence.contains("The generator, not the store"), "{}", result.sentence);
         let held = result.held.unwrap().rate_per_s;
         assert!((700.0..=1_200.0).contains(&held), "{}", result.sentence);
     }

@@ -81,7 +81,7 @@ fn a_goal_on_stale_records_allows_as_many_as_it_says_and_no_other_wrong_records(
     assert_eq!(held.goals.iter().map(|goal| goal.state).collect::<Vec<_>>(), [GoalState::Held; 2]);
     let sentence = &held.verdict.sentence;
     assert_eq!(held.verdict.state, VerdictState::Pass, "{sentence}");
-    assert!(sentence.contains("all 1,000 checked answers were right but for 3 stale records"), "{sentence}");
+    assert!(sentence.contains("All 1,000 checked answers were right but for 3 stale records"), "{sentence}");
     assert_eq!(held.summary[0].wrong, Some(0), "a goal judges them");
 
     checked(&mut run, 0, 1);

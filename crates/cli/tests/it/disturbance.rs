@@ -69,7 +69,7 @@ fn a_connection_storm_comes_from_the_host_of_the_load_and_ends_with_its_fault_or
     let pids: Vec<u64> = nodes.iter().map(|node| node["process"].as_u64().unwrap()).collect();
     let stormed = || pids.iter().map(|pid| connections(*pid) >= 60).collect::<Vec<_>>();
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "2", "-q"];
-    let drive = |more: &[&str]| place.started(&[&line[..], &["--think", "5ms"], more].concat(), 1);
+    let drive = |more: &[&str]| place.recording(&[&line[..], &["--think", "5ms"], more].concat());
     assert_eq!(stormed(), [false, false]);
     let mut run = drive(&["--for", "8s", "--fault", "storm all connections=60 at 1s for 4s"]);
     wait_for("the storm", BOUND, || stormed() == [true, true]);
@@ -91,7 +91,8 @@ fn a_connection_storm_comes_from_the_host_of_the_load_and_ends_with_its_fault_or
 fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed_run() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=200", "--on", "postgres", "--clients", "2", "-q"];
-    let drive = |more: &[&str]| place.started(&[&line[..], &["--think", "5ms"], more].concat(), 1);
+    // From its beginning, because the neighbours stay for a few seconds.
+    let drive = |more: &[&str]| place.recording(&[&line[..], &["--think", "5ms"], more].concat());
     let (busy, writing) = ("neighbour all cpu=2 at 1s for 5s", "neighbour all disk at 1s for 5s");
     let mut run = drive(&["--for", "9s", "--fault", busy, "--fault", writing]);
     let (id, mut pids) = (run.0.id(), Vec::new());

@@ -442,7 +442,7 @@ fn each_store_does_the_work_that_it_names() {
 fn a_rolling_restart_leaves_no_more_than_one_node_away() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=200", "--on", "etcd", "--set", "etcd.nodes=3", "--clients", "3", "-q"];
-    let load = ["--think", "5ms", "--for", "10s", "--fault", "restart all rolling at 2s"];
+    let load = ["--think", "5ms", "--for", "300s", "--fault", "restart all rolling at 2s"];
     let mut run = place.started(&[&line[..], &load].concat(), 1);
     let (mut all, mut least) = (std::collections::BTreeSet::<u32>::new(), usize::MAX);
     while all.len() < 6 && run.0.try_wait().unwrap().is_none() {
@@ -458,7 +458,9 @@ fn a_rolling_restart_leaves_no_more_than_one_node_away() {
         least = least.min(now.len());
         std::thread::sleep(Duration::from_millis(20));
     }
-    run.ended().expect(0);
+    wait_for("the restart's end", Duration::from_secs(200), || are_healed(&place, 1));
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     // A node that comes up between two looks was never seen away, but is another process.
     assert!(all.len() == 6 && least >= 2, "{all:?}, at least {least}");
     let report = place.report();

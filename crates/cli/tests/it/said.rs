@@ -36,7 +36,7 @@ errors = "100%"
 "#,
     );
     place.run(&["check", &plan]).expect(0).says("4s of driven load; the stores' own work comes on top");
-    let ran = place.run(&["run", &plan]).expect(0).says("service time");
+    let ran = place.run(&["run", &plan, "--full"]).expect(0).says("service time");
     assert!(!ran.err.contains("settle"), "{ran:?}");
     for doubt in ["stalled", "between slices", "hides"] {
         assert!(!ran.out.contains(doubt), "{doubt}: {ran:?}");
