@@ -28,6 +28,7 @@ pub fn goals(run: &Run, facts: &[Vec<PhaseFacts<'_>>], lines: &[LineView]) -> Ve
 fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]) -> GoalView {
     let mut trials = Vec::new();
     let searched = !lines.is_empty();
+    let breaks_all = run.trials.iter().all(|trial| trial.header.breaks);
     for line in lines.iter().filter(|_| goal.what == GoalKind::Rate) {
         let rate = line.result.rate_per_s.map(|value| Quantity { value, n: line.result.n });
         trials.push(judge(goal, format!("{}, the load line", line.store), rate.ok_or("no line was found".to_string())));
@@ -37,6 +38,8 @@ fn one(run: &Run, facts: &[Vec<PhaseFacts<'_>>], goal: &Goal, lines: &[LineView]
         match goal.what {
             GoalKind::Lost => trials.push(of_ledger(goal, name, trial, lost(phases))),
             GoalKind::Wrong => trials.push(of_ledger(goal, name, trial, wrong(run, phases))),
+            // What is stale in a trial that sets out to break promises is a result.
+            GoalKind::Stale if trial.header.breaks && !breaks_all => {}
             GoalKind::Stale => trials.push(of_ledger(goal, name, trial, stale(goal, phases))),
             _ => {
                 let drives = phases.iter().filter(|facts| facts.phase.header.kind == PhaseKind::Drive);

@@ -4,14 +4,16 @@ use indexmap::IndexSet;
 use plimsoll_record::data::{GoalKind, Run};
 
 use crate::faults;
+use crate::goal;
 use crate::number;
 use crate::outage;
 use crate::view::{FaultView, GoalState, GoalView, LedgerView, TrialView, VerdictState};
 
 /// Returns a sentence that every answer of a search was right and nothing was lost; `None` if that is not so, or
 /// nothing was checked.
-pub fn truth(trials: &[TrialView]) -> Option<String> {
-    let wrong: u64 = trials.iter().filter_map(|trial| trial.answers_total).map(|all| all.missing + all.wrong).sum();
+pub fn truth(run: &Run, trials: &[TrialView]) -> Option<String> {
+    let totals = trials.iter().filter_map(|trial| trial.answers_total);
+    let wrong: u64 = totals.map(|all| all.missing + goal::wrong_in(run, &all)).sum();
     let n = trials.iter().filter(|trial| trial.answers_total.is_some() || !trial.ledgers.is_empty()).count() as u64;
     let mut ledgers = trials.iter().flat_map(|trial| &trial.ledgers).peekable();
     let has_ledgers = ledgers.peek().is_some();

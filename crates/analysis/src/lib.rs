@@ -175,7 +175,7 @@ pub fn view(run: &data::Run) -> RunView {
         stores: run.stores(),
         headlines: figure::headlines(&figures),
         figures,
-        truth: if is_series { kept::truth(&trials) } else { None },
+        truth: if is_series { kept::truth(run, &trials) } else { None },
         findings,
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },

@@ -215,7 +215,8 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
     }
     for trial in trials {
         let counts = trial.answers_total.unwrap_or_default();
-        let (missing, wrong) = (counts.missing, goal::wrong_in(run, &counts));
+        let wrong = if expected { counts.wrong } else { goal::wrong_in(run, &counts) };
+        let missing = counts.missing;
         if missing + wrong > 0 {
             let what: Vec<String> = [(missing, "missing"), (wrong, "wrong")]
                 .iter()

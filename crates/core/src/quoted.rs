@@ -65,7 +65,7 @@ pub fn has_open_quote(command: &str) -> bool {
             (Some(quote), c) if c == quote => open = None,
             _ => {}
         }
-        is_start = c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(');
+        is_start = c.is_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')');
     }
     open.is_some()
 }
@@ -106,6 +106,7 @@ mod tests {
             r#"/opt/a\"b/server --name 'x"y'"#,
             "echo \"it's\" # that's all",
             "true;# it's\n# that's all",
+            "(true)# it's",
             r#"echo "$(echo 'it"s')""#,
             "cat <<END\nit's\nEND",
         ] {

@@ -223,6 +223,7 @@ impl FaultAction {
             (Self::Link(..), Self::Link(..)) | (Self::Clock(..), Self::Clock(..)) => true,
             (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
             (Self::Disk(one), Self::Disk(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
+            (Self::Command { .. }, Self::Command { .. }) => self == other,
             _ => is_of_server(self) && is_of_server(other),
         };
         let (one, other) = (self.nodes(), other.nodes());

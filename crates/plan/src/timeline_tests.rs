@@ -232,6 +232,9 @@ fn commands_of_a_user_begin_and_heal_a_fault() {
     assert_eq!(drawn.name(), r#"run "draw drawn b" heal "c""#);
     assert_eq!(drawn.drawn_at(5_000).to_string(), r#"run "draw drawn b" heal "c" at 5s for 2s"#);
     assert!(overlap(&[one, fault("kill all at 3s")], ten).is_none());
+    let broken = |at: &str| fault(&format!(r#"run "break" heal "mend" at {at}"#));
+    assert!(overlap(&[broken("5s"), broken("7s")], ten).is_some(), "the second would never begin");
+    assert!(overlap(&[broken("5s for 1s"), broken("7s")], ten).is_none());
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl<'a> Director<'a> {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, one) in timeline.iter().enumerate() {
                 let lookup = start.at + self.due(one).saturating_sub(LEAD);
-                if self.has_ended(ended, Some(lookup)) {
+                if self.await_end(ended, Some(lookup)) {
                     self.directed().missed.extend(timeline[at..].iter().map(Occurrence::missed));
                     break;
                 }
@@ -243,7 +243,7 @@ impl<'a> Director<'a> {
                 }
                 open.push(sender);
             }
-            self.has_ended(ended, None);
+            self.await_end(ended, None);
             drop(open);
             threads.into_iter().for_each(joined);
         });

@@ -96,9 +96,9 @@ fn the_link_of_a_node_that_is_replaced_is_healed_once_the_node_is_there() {
         ("cut node 2", &["cut 2", "replace 2", "link 2", "start all"][..]),
         ("cut all", &["cut all", "link 1", "link 3", "replace 2", "link 2", "start all"]),
     ] {
-        let slow = Noted { replaced_in: Duration::from_millis(800), ..Noted::default() };
-        let cut = format!("{cut} at 20ms for 500ms");
-        let done = Directing::of(slow, &[cut.as_str(), "replace node 2 at 250ms"], Some(3_000), 3_000);
+        let slow = Noted { replaced_in: Duration::from_millis(2_500), ..Noted::default() };
+        let cut = format!("{cut} at 20ms for 1200ms");
+        let done = Directing::of(slow, &[cut.as_str(), "replace node 2 at 300ms"], Some(4_000), 4_000);
         assert_eq!(done.names(), wanted);
         assert!(done.directed.failed.is_none() && done.spans.iter().all(|span| span.healed_ns.is_some()));
     }

@@ -200,7 +200,7 @@ impl RedisSession {
     /// Returns true if the server has refused to begin a command, for as long as it loads its data, lacks its master or
     /// runs a script, and the command will be sent again. The errors of scripts may follow work that was done.
     #[cold]
-    fn is_put_off(&self, ticket: Ticket, kind: u16, words: &[u8], done: &mut dyn CompletionSink) -> bool {
+    fn is_put_off(&mut self, ticket: Ticket, kind: u16, words: &[u8], done: &mut dyn CompletionSink) -> bool {
         let Prepared { what, command, .. } = &self.kinds[usize::from(kind)];
         let is_script = command.name().starts_with("EVAL") || command.name().starts_with("FCALL");
         let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
@@ -210,9 +210,10 @@ impl RedisSession {
         if !is_for_now {
             return false;
         }
-        let mut refusal = Answer::default();
-        refusal.fail(Outcome::Rejected, &String::from_utf8_lossy(code), &String::from_utf8_lossy(words));
-        done.put_off(ticket, &refusal)
+        self.answer.fail(Outcome::Rejected, &String::from_utf8_lossy(code), &String::from_utf8_lossy(words));
+        let waits = done.put_off(ticket, &self.answer);
+        self.answer.clear();
+        waits
     }
 
     /// An error answers its operation, which has not been done: Redis refuses before it changes anything.

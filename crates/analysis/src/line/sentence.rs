@@ -110,6 +110,7 @@ fn at_line(result: &LineResult) -> String {
 fn undecided(result: &LineResult, stated: &[Option<String>; 2], store: Option<&str>) -> String {
     let why = match (&result.ending, &result.state) {
         (Ending::Generator(why), _) => format!("the generator, not the store, is the limit: {why}"),
+        (Ending::NotMeasured(why), _) => format!("a goal was not measured: {why}"),
         (_, LineState::Undecided(why)) => why.clone(),
         _ => "the search did not end".to_owned(),
     };

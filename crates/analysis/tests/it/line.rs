@@ -283,7 +283,8 @@ fn a_goal_that_takes_longer_than_there_is_time_is_said_before_it_is_tried() {
     let spec = LineSpec { start_rate_per_s: Some(20.0), budget_s: 40.0, ..spec(vec![goal]) };
     let Next::Done(result) = LineSearch::new(spec).next() else { panic!("ten minutes do not fit into 40 s") };
     assert!(matches!(result.ending, Ending::NotMeasured(_)), "{:?}", result.ending);
-    let sentence = "No line was found: at 20.0/s it takes 600 s to measure p99.9, and the whole search had 40.0 s.";
+    let sentence = "No line was found: a goal was not measured: at 20.0/s it takes 600 s to measure p99.9, and the whole search had \
+                    40.0 s.";
     assert_eq!(result.sentence, sentence);
 }
 

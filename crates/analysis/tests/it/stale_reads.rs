@@ -108,3 +108,18 @@ fn a_goal_on_stale_records_is_not_measured_by_answers_that_were_not_checked() {
     checked(&mut run, 1, 0);
     assert_eq!(judged(&run), (GoalState::Missed, "3".to_owned()));
 }
+
+#[test]
+fn stale_records_of_a_trial_that_sets_out_to_break_promises_are_a_result() {
+    let mut run = killed_primary();
+    let mut breaking = run.trials[0].clone();
+    (breaking.header.ordinal, breaking.header.breaks) = (1, true);
+    checked(&mut run, 1, 0);
+    run.trials.insert(0, breaking);
+    checked(&mut run, 5, 0);
+    limited(&mut run, &[("stale", 1.0)]);
+    let view = view(&run);
+    assert_eq!(view.goals[0].trials.iter().map(|one| one.got).collect::<Vec<_>>(), [Some(1.0)]);
+    assert_eq!(view.verdict.state, VerdictState::Pass, "{}", view.verdict.sentence);
+    assert!(view.verdict.sentence.contains("gave answers with 5 wrong records"), "{}", view.verdict.sentence);
+}

@@ -16,11 +16,10 @@ pub const NEWEST: [&str; 2] = ["last", "latest"];
 /// Time between two looks whether faults of killed runs are healed.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns the unfinished run at `path`, which `wanted` names, once the faults of killed runs are healed.
+/// Returns the unfinished run at `path`, which `wanted` names.
 ///
 /// # Errors
-/// Fails if it still goes on, cannot be read, is not in `runs_dir`, or is complete, or if commands of a killed run do
-/// not end. Nothing is changed.
+/// Fails if it still goes on, cannot be read, is not in `runs_dir`, or is complete. Nothing is changed.
 pub fn unfinished(runs_dir: &Path, wanted: &str, path: &Path) -> Result<Run, TrialError> {
     let directory = if path.is_file() { path.parent().unwrap_or(path) } else { path };
     if plimsoll_record::is_live(directory) {
@@ -38,12 +37,14 @@ pub fn unfinished(runs_dir: &Path, wanted: &str, path: &Path) -> Result<Run, Tri
     if run.state == RunState::Complete {
         return Err(refused("is complete").next("leave --resume out to start again"));
     }
-    await_healing()?;
     Ok(run)
 }
 
 /// Waits until the commands that killed runs left have healed their faults.
-fn await_healing() -> Result<(), TrialError> {
+///
+/// # Errors
+/// Fails if they do not end. Nothing is changed.
+pub fn await_healing() -> Result<(), TrialError> {
     let until = Instant::now() + UserCommand::LEFT_BOUND;
     let mut is_told = false;
     while UserCommand::are_left() {

@@ -49,6 +49,7 @@ pub fn run(catalogue: &Catalogue, args: &PromiseArgs) -> Result<u8, TrialError> 
     let Some((plan, text)) = plan(catalogue, args)? else { return Ok(exit::OK) };
     if let Some(run) = &resumed {
         verbs::again::must_be(run, &plan)?;
+        verbs::again::await_healing()?;
     }
     let cells = cells::cells(catalogue, args, &plan)?;
     let jobs = before::jobs(args.jobs, plan.trials.len());

@@ -82,6 +82,7 @@ fn resume(catalogue: &Catalogue, args: &RunArgs, wanted: &str, passwords: &mut P
         _ => return refused("is none of `plimsoll run` or `plimsoll drive`", "start it again".to_owned()),
     };
     again::must_be(&run, &plan)?;
+    again::await_healing()?;
     let how = How { before: Some(&run), ..How::strict(strict) };
     run_plan(catalogue, &plan, &text, &how, passwords, &args.telling)
 }

@@ -173,7 +173,8 @@ fn search(goals: &[&str], true_per_s: f64) -> Found {
         if found.ran.code == Some(0) {
             let [Some(carries), Some(gives_way)] = [carries, gives_way] else { panic!("PASS without both:\n{text}") };
             assert!(gives_way <= carries * (1.0 + PRECISION / 100.0) * 1.001, "{text}");
-            assert!(found.ran.out.contains(" carries ") && found.ran.out.contains(". It gives way at "), "{text}");
+            let sentence = found.text("sentence");
+            assert!(sentence.starts_with("Carries ") && sentence.contains(". It gives way at "), "{text}");
             return found;
         }
         assert_eq!(found.ran.code, Some(11), "{text}");

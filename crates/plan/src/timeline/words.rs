@@ -146,7 +146,7 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
     }
     let program = match rest {
         [] => None,
-        ["with", path @ ..] if path.iter().any(|word| word.contains('"')) => {
+        ["with", path @ ..] if path.iter().any(|word| word.contains(['"', '\''])) => {
             let help = "write it without quotes; to a path with a quote or a space, make a link: ln -s PATH /opt/newer";
             return Err((format!("`{}` has quotes", short(&path.join(" "))), Some(help.to_owned())));
         }

@@ -80,7 +80,7 @@ pub(super) struct PhaseStart {
 impl Director<'_> {
     /// Waits until all sessions are open, and returns the start of the phase; the present if the drive ends before.
     pub(super) fn phase_start(&self, ended: &Receiver<()>) -> PhaseStart {
-        while self.started.get().is_none() && !self.has_ended(ended, Some(Instant::now() + START_LOOK)) {}
+        while self.started.get().is_none() && !self.await_end(ended, Some(Instant::now() + START_LOOK)) {}
         let (at, now_ns) = (Instant::now(), self.clock.now_ns());
         let ns = self.started.get().copied().unwrap_or(now_ns);
         let at = at + Duration::from_nanos(ns.saturating_sub(now_ns)) - Duration::from_nanos(now_ns.saturating_sub(ns));
@@ -89,7 +89,7 @@ impl Director<'_> {
 
     /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended`
     /// was closed before.
-    pub(super) fn has_ended(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
+    pub(super) fn await_end(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
         loop {
             if self.stop.load(Ordering::SeqCst) {
                 self.phase_stop.store(true, Ordering::SeqCst);

@@ -233,12 +233,23 @@ impl Director<'_> {
             let Ok(present) = servers.present() else { return true };
             present.iter().any(|node| node.number == number)
         };
-        let (there, away): (Vec<_>, Vec<_>) = before.iter().partition(|(number, _)| is_there(*number));
-        if away.is_empty() {
-            return set_back(nodes, before, set);
+        // A node may leave between the look and the change.
+        let is_replaced = |number: usize| self.directed().changing > 0 && !is_there(number);
+        if before.iter().all(|(number, _)| is_there(*number)) {
+            let done = set_back(nodes, before, &set);
+            if done.is_ok() || !before.iter().any(|(number, _)| is_replaced(*number)) {
+                return done;
+            }
         }
+        let (there, mut away): (Vec<_>, Vec<_>) = before.iter().partition(|(number, _)| is_there(*number));
         let set_one = |(number, value): &(usize, V)| set(Nodes::One(*number), value);
-        let mut done = there.into_iter().map(set_one).fold(Ok(()), Result::and);
+        let mut done = Ok(());
+        for one in there {
+            match set_one(one) {
+                Err(_) if is_replaced(one.0) => away.push(one),
+                result => done = done.and(result),
+            }
+        }
         for one in away {
             while self.directed().changing > 0 && !is_there(one.0) {
                 std::thread::sleep(REPLACED_LOOK);
