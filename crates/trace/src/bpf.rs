@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::call::Call;
 use crate::error::TraceError;
@@ -26,7 +26,7 @@ pub(crate) struct Bpf {
     threshold_ns: u64,
     /// Processes that had called by the previous reading.
     known: BTreeSet<u32>,
-    slow: Arc<Mutex<CallCounts>>,
+    slow: Arc<Mutex<SlowCalls>>,
     _reader: Background,
 }
 
@@ -96,11 +96,12 @@ impl Bpf {
             follow(&maps.processes, members(spec))?;
         }
         attach_all(&mut attached, &tracefs, &programs)?;
-        let slow: Arc<Mutex<CallCounts>> = Arc::default();
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of slow calls"))?;
+        let slow = SlowCalls { ring, paths: BTreeMap::new(), listed: CallCounts::default() };
+        let slow = Arc::new(Mutex::new(slow));
         let threshold_ns = spec.threshold_ns();
         let (listed, shared) = (Arc::clone(&slow), Arc::clone(&maps));
-        let _reader = Background::start(move |stopped| follow_ring(&ring, &shared, threshold_ns, &stopped, &listed))?;
+        let _reader = Background::start(move |stopped| follow_ring(&listed, &shared, threshold_ns, &stopped))?;
         Ok(Self { maps, attached, threshold_ns, known: BTreeSet::new(), slow, _reader })
     }
 }
@@ -194,9 +195,11 @@ impl Source for Bpf {
             .map_err(failed())?;
         seen.unfinished = unfinished.iter().map(|call| call.slow(call.given.path())).collect();
         let lost = self.maps.lost.read_number().map_err(failed())?;
-        let mut listed = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.slow = std::mem::take(&mut listed.slow);
-        seen.lost = lost + listed.lost + self.attached.misses();
+        let mut calls = locked(&self.slow);
+        // The thread that lists calls may not have come to all of those that were counted above.
+        calls.list_ended();
+        seen.slow = std::mem::take(&mut calls.listed.slow);
+        seen.lost = lost + calls.listed.lost + self.attached.misses();
         for slow in seen.slow.iter_mut().filter(|slow| slow.name.is_empty()) {
             slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();
         }
@@ -260,14 +263,15 @@ impl Ring {
         Ok(Self { read, written: Mapping::new(of, page, page + 2 * bytes, false)?, bytes, page })
     }
 
-    /// Calls `each` with all records that are done.
+    /// Calls `each` with all records that are done now.
     pub(crate) fn drain(&self, mut each: impl FnMut(&[u8])) {
         const BUSY: u32 = 1 << 31;
         const DISCARDED: u32 = 1 << 30;
         const HEAD: usize = 8;
         let mut buffer = vec![0u8; 512];
-        let mut at = self.read.load(0);
-        while at < self.written.load(0) {
+        // Records that are written meanwhile wait, so that this ends however many there are.
+        let (mut at, end) = (self.read.load(0), self.written.load(0));
+        while at < end {
             let offset = self.page + (at as usize & (self.bytes - 1));
             let head = self.written.load(offset) as u32;
             if head & BUSY != 0 {
@@ -285,26 +289,46 @@ impl Ring {
     }
 }
 
-/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: a
-/// process may close a file directly afterwards, before a look at its end.
-fn follow_ring(ring: &Ring, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd, slow: &Mutex<CallCounts>) {
-    let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
-    let mut paths: BTreeMap<(u32, u64), Option<PathBuf>> = BTreeMap::new();
-    loop {
+/// Slow calls on their way from the ring to a reading.
+struct SlowCalls {
+    ring: Ring,
+    /// Files of calls in progress, by thread and start.
+    paths: BTreeMap<(u32, u64), Option<PathBuf>>,
+    /// Calls that have ended since the previous reading.
+    listed: CallCounts,
+}
+
+impl SlowCalls {
+    /// Lists the calls that have ended, with their files.
+    fn list_ended(&mut self) {
+        let Self { ring, paths, listed } = self;
         ring.drain(|bytes| {
             if let Some(call) = (bytes.len() == RECORD_BYTES).then(|| in_record(bytes)).flatten() {
-                // The path is looked up before anybody has to wait for it.
                 let known = paths.remove(&(call.tid, call.start_ns));
-                let call = call.slow(known.unwrap_or_else(|| call.given.path()));
-                slow.lock().unwrap_or_else(PoisonError::into_inner).list(call);
+                listed.list(call.slow(known.unwrap_or_else(|| call.given.path())));
             }
         });
+    }
+}
+
+fn locked(slow: &Mutex<SlowCalls>) -> MutexGuard<'_, SlowCalls> {
+    slow.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: a
+/// process may close a file directly afterwards, before a look at its end.
+fn follow_ring(slow: &Mutex<SlowCalls>, maps: &Maps, threshold_ns: u64, stopped: &OwnedFd) {
+    let each_ms = (threshold_ns / 2_000_000).clamp(20, 1_000) as i64;
+    loop {
+        locked(slow).list_ended();
         // What cannot be read now is there the next time.
         let going_on = unfinished(&maps.threads, threshold_ns / 4).unwrap_or_default();
-        paths.retain(|key, _| going_on.iter().any(|call| (call.tid, call.start_ns) == *key));
+        let mut calls = locked(slow);
+        calls.paths.retain(|key, _| going_on.iter().any(|call| (call.tid, call.start_ns) == *key));
         for call in going_on {
-            paths.entry((call.tid, call.start_ns)).or_insert_with(|| call.given.path());
+            calls.paths.entry((call.tid, call.start_ns)).or_insert_with(|| call.given.path());
         }
+        drop(calls);
         if sys::wait(&[stopped.as_fd(), maps.ring.fd.as_fd()], each_ms)[0] {
             return;
         }
@@ -325,3 +349,29 @@ fn unfinished(threads: &Map, at_least_ns: u64) -> io::Result<Vec<SeenCall>> {
 #[cfg(test)]
 #[path = "bpf_cost_tests.rs"]
 mod cost_tests;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::traced::Way;
+
+    #[test]
+    fn a_reading_lists_all_calls_that_ended_before_it() {
+        let pids = Some(vec![std::process::id()]);
+        let spec = TraceSpec { pids, threshold: Duration::ZERO, way: Some(Way::Bpf) };
+        let mut bpf = Bpf::start(&spec).unwrap();
+        // As on a machine with no time for the thread that lists calls.
+        bpf._reader = Background::start(drop).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let file = std::fs::File::create(&path).unwrap();
+        (0..3).for_each(|_| file.sync_all().unwrap());
+        let seen = bpf.read().unwrap();
+        let listed = |seen: &CallCounts| seen.slow.iter().filter(|slow| slow.path.as_ref() == Some(&path)).count();
+        assert_eq!(listed(&seen), 3, "{seen:#?}");
+        // Each is listed once.
+        assert_eq!(listed(&bpf.read().unwrap()), 0);
+    }
+}

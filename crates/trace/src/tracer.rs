@@ -99,7 +99,8 @@ impl Tracer {
         self.why_not_bpf.as_ref()
     }
 
-    /// Returns the results so far. Takes about a millisecond, so that it can be called each second.
+    /// Returns the results so far. Takes about a millisecond, so that it can be called each second; more if thousands of
+    /// slow calls have just ended.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.
