@@ -97,7 +97,7 @@ fn clients_send_operations_again_that_a_paused_server_left_without_an_answer() {
 #[test]
 fn clients_of_a_paused_server_stop_asking_and_say_so() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --rate 200 --for 4s \
+    let drive = "drive kv --mix read=1,update=1 --set records=200 --on redis --clients 4 --rate 100 --for 4s \
                  --goal errors=100% --goal lost=0 --goal wrong=0 --full --op-timeout 100ms --connect-timeout 100ms \
                  --breaker 2 --breaker-wait 500ms";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 2s"]).collect();
@@ -121,7 +121,7 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
         let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap().to_owned();
         line.trim().parse::<u64>().unwrap()
     };
-    wait_for("connections that are opened anew", Duration::from_secs(60), || received() > 100);
+    wait_for("connections that are opened anew", Duration::from_secs(200), || received() > 100);
     redis.ask(&["CONFIG", "SET", "maxclients", "1"]);
     // The slice in which it was set, and one after it.
     let slices = || {
@@ -132,7 +132,7 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     let before = slices();
     wait_for("slices", Duration::from_secs(100), || slices() >= before + 2);
     child.signal(Signal::INT);
-    let ran = child.ended().expect(130);
+    let ran = child.ended();
     assert!(ran.out.contains("max number of clients reached"), "{} {}", ran.out, ran.err);
     let words: Vec<&str> = ran.out.split_whitespace().collect();
     assert!(words.join(" ").contains(" could not be opened"), "{}", ran.out);

@@ -32,11 +32,11 @@ fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
     let left = place.only_run();
     // While it lives, another run leaves it alone, however long that takes.
     doctor.signal(Signal::STOP);
-    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
+    place.run(&["drive", "nothing", "--on", "null", "--ops", "100", "-q"]).expect(0);
     assert!(left.exists() && doctor.0.try_wait().unwrap().is_none());
     doctor.kill();
     assert!(left.exists());
-    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
+    place.run(&["drive", "nothing", "--on", "null", "--ops", "100", "-q"]).expect(0);
     assert!(!left.exists(), "{left:?}");
 }
 
@@ -96,7 +96,7 @@ fn a_calibration_is_kept_shown_and_noted_in_runs() {
 fn the_doctor_says_how_sockets_are_driven_and_a_wrong_wish_is_refused() {
     let place = Place::new();
     place.run(&["doctor"]).says("sockets over ").says("an idle processor wakes");
-    let drive = ["drive", "nothing", "--on", "null", "--for", "100ms", "-q", "--io"];
+    let drive = ["drive", "nothing", "--on", "null", "--ops", "100", "-q", "--io"];
     let with = |io: &'static str| place.run(&drive.iter().copied().chain([io]).collect::<Vec<_>>());
     with("kqueue").expect(2).says("kqueue").says("io_uring");
     with("epoll").expect(0);

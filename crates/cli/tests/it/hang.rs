@@ -135,7 +135,7 @@ fn a_lab_has_its_connections_reset_again_and_again_and_by_a_command() {
     let place = Place::new();
     let lab = Lab::up(&place, "etcd", &["--nodes", "1"]);
     place.refuses(&[("lab hang etcd 1", "no thread or process for each client … pause instead of hang")]);
-    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:etcd", "--clients", "4", "-q", "--for", "4s"];
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:etcd", "--clients", "4", "-q", "--for", "6s"];
     let load = ["--think", "1ms", "--json", "--fault", "reset all at 1s every 1s"];
     let ran = place.run(&[&line[..], &load].concat()).expect(0);
     let report = ran.last_json();
