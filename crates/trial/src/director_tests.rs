@@ -368,19 +368,19 @@ fn a_fault_after_another_waits_until_it_is_healed() {
 fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     let failing = |kind| Noted { work_fails: Some(kind), ..Noted::default() };
     let servers = || failing(StoreErrorKind::Broken);
-    let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 800);
+    let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 1_500);
     let span = &ended.spans[0];
     assert_eq!(span.error.as_deref(), Some("the connection is lost"));
     assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
-    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 800);
+    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 1_500);
     assert!(reset.spans[0].error.is_some() && reset.directed.failed.is_none(), "{:?}", reset.directed.failed);
-    let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 1_500);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
     // Work of several nodes loses another one.
     let unreachable = || failing(StoreErrorKind::Unreachable);
-    let lost = Directing::of(unreachable(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    let lost = Directing::of(unreachable(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 1_500);
     assert!(lost.spans[0].error.is_some() && lost.directed.failed.is_none(), "{:?}", lost.directed.failed);
-    let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 800);
+    let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 1_500);
     assert!(alone.directed.failed.is_some());
 }
 

@@ -49,7 +49,7 @@ pub fn postgres_of(run: &Guarded) -> Endpoint {
     };
     // On a busy machine a fault may have ended the server meanwhile.
     let mut found = None;
-    wait_for("the server", Duration::from_secs(60), || {
+    wait_for("the server", Duration::from_secs(200), || {
         found = servers(run.0.id(), "postgres").iter().find_map(sockets_of);
         found.is_some()
     });
