@@ -10,19 +10,19 @@ use super::{Directing, Noted};
 
 #[test]
 fn a_node_that_joins_stays_and_is_named() {
-    let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 100);
+    let done = Directing::of(Noted::default(), &["add node at 20ms"], None, 1_000);
     assert_eq!((done.directed.added.as_slice(), done.directed.join_s.is_some()), (&[3][..], true));
     assert_eq!((done.spans[0].subject.as_str(), done.spans[0].healed_ns), ("node 4", None));
 }
 
 #[test]
 fn the_node_that_joined_last_leaves_and_without_one_the_fault_is_an_error() {
-    let done = Directing::of(Noted::default(), &["add node at 20ms", "remove node at 60ms"], None, 200);
+    let done = Directing::of(Noted::default(), &["add node at 20ms", "remove node at 60ms"], None, 1_000);
     assert_eq!((done.names(), done.directed.added.len()), (vec!["add 4", "remove 4"], 0));
     let removal = &done.spans[1];
     assert_eq!((removal.kind, removal.subject.as_str(), &removal.error), (FaultKind::Removal, "node 4", &None));
     assert!(removal.healed_ns.is_some() && done.directed.failed.is_none());
-    let alone = Directing::of(Noted::default(), &["remove node at 20ms"], None, 100);
+    let alone = Directing::of(Noted::default(), &["remove node at 20ms"], None, 1_000);
     assert!(alone.names().is_empty() && alone.directed.failed.is_some());
 }
 
@@ -72,7 +72,7 @@ fn a_rolling_restart_with_another_program_names_both_versions_and_notes_the_form
 #[test]
 fn of_two_restarts_with_other_programs_the_program_before_the_first_is_noted() {
     let faults = ["restart primary with /new at 50ms", "restart primary with /newer at 400ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
     assert_eq!(done.names()[..2], ["with /new 2", "with /newer 2"]);
     assert_eq!(done.spans[1].subject, "node 2, the primary, from 1.0 to 2.0");
     assert_eq!(done.directed.programs.len(), 1);

@@ -55,7 +55,7 @@ fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
         "neighbour node 2 disk at 100ms",
         "neighbour primary cpu=1 at 150ms",
     ];
-    let done = Directing::of(servers, &faults, Some(1_000), 700);
+    let done = Directing::of(servers, &faults, Some(2_000), 1_500);
     assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.failed);
     let of_span = |span: &FaultSpan| (span.kind, span.subject.clone());
     let wanted = [
@@ -73,7 +73,7 @@ fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
 
 #[test]
 fn a_neighbour_on_the_network_of_a_node_without_links_does_not_take_effect() {
-    let done = Directing::of(Noted::default(), &["neighbour node 2 network=5Mbit at 50ms"], None, 300);
+    let done = Directing::of(Noted::default(), &["neighbour node 2 network=5Mbit at 50ms"], None, 1_000);
     let error = done.directed.failed.unwrap().what;
     let wanted = "neighbour node 2 network=5Mbit at 50ms: node 2 is on this machine's own network, which has no links";
     assert_eq!(error, wanted);
@@ -84,7 +84,7 @@ fn a_neighbour_on_the_network_of_a_node_without_links_does_not_take_effect() {
 fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let servers = Noted { port: Some(nobody), ..Noted::default() };
-    let done = Directing::of(servers, &["storm node 1 connections=4 at 50ms"], None, 300);
+    let done = Directing::of(servers, &["storm node 1 connections=4 at 50ms"], None, 1_000);
     let error = done.directed.failed.unwrap().what;
     assert!(error.starts_with("storm node 1 connections=4 at 50ms: no connection to 127.0.0.1:"), "{error}");
     assert_eq!((done.spans[0].taken_ns, done.spans[0].error.is_some()), (None, true));

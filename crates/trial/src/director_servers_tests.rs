@@ -11,7 +11,7 @@ use plimsoll_core::{
 };
 
 /// Time that planned work takes.
-pub(super) const WORK_TIME: Duration = Duration::from_millis(400);
+pub(super) const WORK_TIME: Duration = Duration::from_millis(700);
 
 /// Servers that write down what is done to them. Starting takes 30 ms unless told otherwise.
 #[derive(Default)]

@@ -108,24 +108,25 @@ impl Directing {
     }
 }
 
-/// True for a time in ms that is late by less than a busy machine's delays.
+/// True for a time in ms that is not early, and late by less than a busy machine's delays.
 fn is_near(at_ms: u128, wanted_ms: u128) -> bool {
-    (wanted_ms..wanted_ms + 400).contains(&at_ms)
+    (wanted_ms..wanted_ms + 2_000).contains(&at_ms)
 }
 
 #[test]
 fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
-    let faults = ["pause node 3 at 300ms for 200ms", "kill primary at 10%", "cut all at 200ms for 400ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    // So far from each other that a busy machine changes no order.
+    let faults = ["pause node 3 at 1200ms for 800ms", "kill primary at 10%", "cut all at 800ms for 2s"];
+    let done = Directing::of(Noted::default(), &faults, Some(4_000), 4_000);
     assert_eq!(done.names(), ["kill 2", "cut all", "pause 3", "resume 3", "link all", "start 2", "start all"]);
-    let wanted = [100, 200, 300, 500, 600, 1_000];
+    let wanted = [400, 800, 1_200, 2_000, 2_800, 4_000];
     let at = done.calls.iter().map(|(at_ms, _)| *at_ms);
     assert!(at.zip(wanted).all(|(at, wanted)| is_near(at, wanted)), "{:?}", done.calls);
     let seen = done.spans.iter().map(|span| (span.kind, span.subject.as_str(), span.fault.as_str()));
     let wanted = [
         (FaultKind::Kill, "node 2, the primary", "kill primary at 10%"),
-        (FaultKind::Cut, "all nodes", "cut all at 200ms for 400ms"),
-        (FaultKind::Pause, "node 3", "pause node 3 at 300ms for 200ms"),
+        (FaultKind::Cut, "all nodes", "cut all at 800ms for 2s"),
+        (FaultKind::Pause, "node 3", "pause node 3 at 1200ms for 800ms"),
     ];
     assert_eq!(seen.collect::<Vec<_>>(), wanted);
     for FaultSpan { planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, .. } in &done.spans {
@@ -186,7 +187,7 @@ fn drawn_faults_take_effect_one_after_the_other_at_their_times() {
 #[test]
 fn a_phase_that_ends_early_heals_all_faults_and_names_those_that_did_not_begin() {
     let faults = ["stop node 1 at 100ms for 10s", "limit node 2 cpus=0.1 at 150ms", "pause node 2 at 5s"];
-    let done = Directing::of(Noted::default(), &faults, Some(20_000), 300);
+    let done = Directing::of(Noted::default(), &faults, Some(20_000), 1_200);
     let limit = |cpus: &str| format!("limit Cpus(Some({cpus})) 2");
     let mut names: Vec<&str> = done.names();
     names.sort_unstable();
@@ -198,7 +199,7 @@ fn a_phase_that_ends_early_heals_all_faults_and_names_those_that_did_not_begin()
 #[test]
 fn a_fault_that_does_not_take_is_an_error_with_its_words_and_delays_no_other() {
     let stubborn = Noted { is_stubborn: true, ..Noted::default() };
-    let done = Directing::of(stubborn, &["pause node 1 at 50ms", "kill node 2 at 100ms for 100ms"], None, 300);
+    let done = Directing::of(stubborn, &["pause node 1 at 50ms", "kill node 2 at 100ms for 100ms"], None, 1_500);
     // Of several nodes some may have been paused.
     assert_eq!(done.names(), ["resume 1", "kill 2", "start 2", "start all"]);
     let error = done.directed.failed.unwrap();
@@ -228,8 +229,8 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
 #[test]
 fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
     let differ = Noted { differ: true, ..Noted::default() };
-    let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 400ms for 50ms", "cut node 3 at 750ms for 50ms"];
-    let done = Directing::of(differ, &faults, Some(1_000), 1_000);
+    let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 1s for 50ms", "cut node 3 at 2s for 50ms"];
+    let done = Directing::of(differ, &faults, Some(3_000), 3_000);
     let limit = |cpus: &str, nodes: &str| format!("limit Cpus(Some({cpus})) {nodes}");
     let limits = [limit("0.1", "all"), limit("2.0", "1"), limit("3.0", "2"), limit("4.0", "3")];
     let links = ["cut all", "link 1", "link 1ms 2", "link 2ms 3"];
@@ -253,26 +254,26 @@ fn of_two_restarts_at_one_moment_one_waits_for_the_other() {
 #[test]
 fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
     let faults = ["promote node 3 at 600ms", "kill primary at 800ms for 50ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(1_000), 1_000);
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
     assert_eq!(done.names(), ["promote 3", "kill 3", "start 3", "start all"]);
     assert_eq!(done.spans[1].subject, "node 3, the primary");
 }
 
 #[test]
 fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
-    let done = Directing::of(Noted::default(), &["restart node 1 at 0s every 200ms"], Some(1_000), 1_000);
+    let done = Directing::of(Noted::default(), &["restart node 1 at 0s every 1s"], Some(5_000), 5_000);
     let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).map(|(at_ms, _)| *at_ms);
     let begun: Vec<u128> = begun.collect();
     assert_eq!(begun.len(), 5, "{:?}", done.calls);
-    let in_quarter = |(turn, at_ms): (usize, &u128)| (0..200).contains(&(*at_ms as i128 - 200 * turn as i128));
+    let in_quarter = |(turn, at_ms): (usize, &u128)| (0..1_000).contains(&(*at_ms as i128 - 1_000 * turn as i128));
     assert!(begun.iter().enumerate().all(in_quarter), "{begun:?}");
     assert!(done.spans.iter().all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
 }
 
 #[test]
 fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
-    let faults = ["hang primary at 50ms for 400ms", "reset all at 150ms every 200ms", "kill node 2 at 250ms for 50ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(500), 500);
+    let faults = ["hang primary at 200ms for 1600ms", "reset all at 600ms every 800ms", "kill node 2 at 1s for 200ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
     // A role may turn out to be a node that hangs.
     assert_eq!(done.names(), ["hang 2", "reset all", "reset all", "resume 2", "start all"], "{:?}", done.calls);
     let error = done.directed.failed.as_ref().unwrap();
@@ -286,12 +287,13 @@ fn a_hang_is_healed_and_a_reset_ends_by_itself_and_disturbs_no_other_fault() {
 
 #[test]
 fn a_clock_is_healed_to_what_it_was_and_has_one_error_at_a_time() {
-    let faults = ["clock primary by=5s at 50ms for 300ms", "kill node 2 at 100ms for 50ms", "clock all by=1s at 250ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(600), 600);
+    let faults = ["clock primary by=5s at 150ms for 1500ms", "kill node 2 at 300ms for 200ms", "clock all by=1s at 1s"];
+    let done = Directing::of(Noted::default(), &faults, Some(2_500), 2_500);
     assert_eq!(done.names(), ["clock by=5s 2", "kill 2", "start 2", "clock 2", "start all"], "{:?}", done.calls);
     let error = done.directed.failed.as_ref().unwrap();
     assert!(error.what.contains("node 2 has another fault of its clock"), "{error:?}");
-    let done = Directing::of(Noted { differ: true, ..Noted::default() }, &["clock all by=-5s at 50ms"], Some(200), 200);
+    let done =
+        Directing::of(Noted { differ: true, ..Noted::default() }, &["clock all by=-5s at 50ms"], Some(1_000), 1_000);
     let healed = ["clock 1", "clock drift=1ppm 2", "clock drift=2ppm 3", "start all"];
     assert!(done.names()[0] == "clock by=-5s all" && done.names()[1..] == healed, "{:?}", done.calls);
     assert_eq!((done.spans[0].kind, done.spans[0].healed_ns.is_some()), (FaultKind::Clock, true));
@@ -300,7 +302,7 @@ fn a_clock_is_healed_to_what_it_was_and_has_one_error_at_a_time() {
 #[test]
 fn planned_work_delays_no_other_fault_and_is_waited_for() {
     let faults = ["work backup at 100ms", "kill node 2 at 150ms for 50ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(250), 250);
+    let done = Directing::of(Noted::default(), &faults, Some(450), 450);
     assert_eq!(done.names(), ["work backup 2", "kill 2", "start 2", "start all"]);
     assert!(is_near(done.calls[1].0, 150) && done.calls[3].0 >= 500, "{:?}", done.calls);
     let FaultSpan { kind, subject, taken_ns, healing_ns, healed_ns, error, .. } = &done.spans[0];
@@ -314,7 +316,7 @@ fn planned_work_delays_no_other_fault_and_is_waited_for() {
 fn a_fault_at_a_number_of_operations_waits_for_them() {
     let faults =
         ["pause node 1 at 200 ops for 100ms", "cut node 2 at 50ms after fault 1 for 50ms", "kill node 3 at 5000 ops"];
-    let done = Directing::of(Noted::default(), &faults, None, 800);
+    let done = Directing::of(Noted::default(), &faults, None, 2_000);
     assert_eq!(done.names(), ["pause 1", "resume 1", "cut 2", "link 2", "start all"]);
     let [pause, cut] = [0, 2].map(|at| done.calls[at].0);
     assert!(is_near(pause, 200) && is_near(cut, 350), "{:?}", done.calls);
@@ -324,21 +326,21 @@ fn a_fault_at_a_number_of_operations_waits_for_them() {
 #[test]
 fn a_fault_with_a_condition_waits_for_a_reading_after_the_warm_up_that_meets_it() {
     let faults = [
-        "pause node 1 when level > 300 for 100ms",
+        "pause node 1 when level > 1000 for 100ms",
         "cut node 2 when level < 9000 for 50ms",
         "kill all when level > 5000",
     ];
-    let done = Directing::of(Noted::default(), &faults, None, 800);
+    let done = Directing::of(Noted::default(), &faults, None, 2_500);
     assert_eq!(done.names(), ["cut 2", "link 2", "pause 1", "resume 1", "start all"]);
     let [cut, pause] = [0, 2].map(|at| done.calls[at].0);
-    assert!(is_near(cut, 100) && is_near(pause, 301), "{:?}", done.calls);
+    assert!(is_near(cut, 100) && is_near(pause, 1_001), "{:?}", done.calls);
     assert!(done.spans.iter().all(|span| span.planned_ns <= span.begun_ns && span.healed_ns.is_some()));
     let [missed] = &done.directed.missed[..] else { panic!("{:?}", done.directed.missed) };
     let nearest = missed.strip_prefix("kill all when level > 5000 was not done: the phase had ended; level was ");
     let nearest = nearest.and_then(|rest| rest.strip_suffix(" at the nearest")?.replace(',', "").parse::<u128>().ok());
     assert!(nearest.is_some_and(|level| level >= 500), "{missed}");
     assert_eq!(done.events.len(), 2, "{:?}", done.events);
-    assert!(done.events[1].starts_with("pause node 1 when level > 300 for 100ms: level was "), "{:?}", done.events);
+    assert!(done.events[1].starts_with("pause node 1 when level > 1000 for 100ms: level was "), "{:?}", done.events);
 }
 
 #[test]
@@ -348,14 +350,14 @@ fn a_fault_after_another_waits_until_it_is_healed() {
         "pause node 2 at 100ms after fault 1 for 50ms",
         "cut node 1 at 0s after fault 2 for 50ms",
     ];
-    let done = Directing::of(Noted::default(), &faults, Some(2_000), 1_200);
+    let done = Directing::of(Noted::default(), &faults, Some(3_000), 2_500);
     assert_eq!(done.names(), ["work backup 2", "pause 2", "resume 2", "cut 1", "link 1", "start all"]);
     let [work, pause, cut] = [0, 1, 2].map(|at| &done.spans[at]);
     let since = |one: &FaultSpan, other: &FaultSpan| one.planned_ns - other.healed_ns.unwrap();
-    assert!((100_000_000..400_000_000).contains(&since(pause, work)), "{:?}", done.spans);
-    assert!(since(cut, pause) < 300_000_000 && pause.begun_ns >= pause.planned_ns, "{:?}", done.spans);
+    assert!((100_000_000..2_000_000_000).contains(&since(pause, work)), "{:?}", done.spans);
+    assert!(since(cut, pause) < 2_000_000_000 && pause.begun_ns >= pause.planned_ns, "{:?}", done.spans);
     let lasted_ns = pause.healing_ns.unwrap() - pause.taken_ns.unwrap();
-    assert!((40_000_000..400_000_000).contains(&lasted_ns), "{lasted_ns}");
+    assert!((40_000_000..2_000_000_000).contains(&lasted_ns), "{lasted_ns}");
     assert!(done.directed.missed.is_empty() && done.directed.failed.is_none());
     let early = Directing::of(Noted::default(), &faults, Some(2_000), 200);
     let missed = early.directed.missed;
@@ -366,32 +368,32 @@ fn a_fault_after_another_waits_until_it_is_healed() {
 fn planned_work_that_a_fault_of_its_server_ends_is_no_failure_of_the_run() {
     let failing = |kind| Noted { work_fails: Some(kind), ..Noted::default() };
     let servers = || failing(StoreErrorKind::Broken);
-    let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 800);
+    let ended = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 1 at 200ms"], None, 1_500);
     let span = &ended.spans[0];
     assert_eq!(span.error.as_deref(), Some("the connection is lost"));
     assert!(span.healed_ns.is_some() && ended.directed.failed.is_none(), "{:?}", ended.directed.failed);
-    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 800);
+    let reset = Directing::of(servers(), &["work save node 1 at 50ms", "reset node 1 at 200ms"], None, 1_500);
     assert!(reset.spans[0].error.is_some() && reset.directed.failed.is_none(), "{:?}", reset.directed.failed);
-    let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    let failed = Directing::of(servers(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 1_500);
     assert_eq!(failed.directed.failed.unwrap().what, "work save node 1 at 50ms: the connection is lost");
     // Work of several nodes loses another one.
     let unreachable = || failing(StoreErrorKind::Unreachable);
-    let lost = Directing::of(unreachable(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 800);
+    let lost = Directing::of(unreachable(), &["work save node 1 at 50ms", "kill node 3 at 200ms"], None, 1_500);
     assert!(lost.spans[0].error.is_some() && lost.directed.failed.is_none(), "{:?}", lost.directed.failed);
-    let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 800);
+    let alone = Directing::of(unreachable(), &["work save node 1 at 50ms"], None, 1_500);
     assert!(alone.directed.failed.is_some());
 }
 
 #[test]
 fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
     let died = Noted { has_died: true, ..Noted::default() };
-    let done = Directing::of(died, &["pause node 2 at 50ms for 50ms"], Some(300), 300);
+    let done = Directing::of(died, &["pause node 2 at 50ms for 50ms"], Some(1_000), 1_000);
     assert_eq!(done.names(), ["pause 2", "resume 2", "start 2", "start all"]);
     assert_eq!(done.directed.ended.map(|ended| ended.what).as_deref(), Some("it was ended by signal 9"));
     assert!(done.directed.failed.is_none() && done.spans[0].healed_ns.is_some(), "{:?}", done.directed.failed);
     // A pause of all nodes: those that do not run are started when the phase ends.
     let died = Noted { has_died: true, ..Noted::default() };
-    let done = Directing::of(died, &["pause all at 50ms for 50ms"], Some(300), 300);
+    let done = Directing::of(died, &["pause all at 50ms for 50ms"], Some(1_000), 1_000);
     assert_eq!(done.names(), ["pause all", "resume all", "start all"]);
 }
 
@@ -399,7 +401,7 @@ fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
 fn a_recording_that_fails_keeps_no_fault_from_being_healed() {
     let unrecorded = Noted { is_unrecorded: true, ..Noted::default() };
     let faults = ["kill node 1 at 50ms for 50ms", "pause node 2 at 100ms for 50ms", "limit all cpus=0.1 at 150ms"];
-    let done = Directing::of(unrecorded, &faults, Some(400), 400);
+    let done = Directing::of(unrecorded, &faults, Some(1_500), 1_500);
     let limit = |cpus: &str| format!("limit Cpus(Some({cpus})) all");
     let mut names = done.names();
     names.sort_unstable();

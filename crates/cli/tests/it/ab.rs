@@ -60,7 +60,7 @@ fn a_budget_that_is_spent_leaves_it_undecided() {
         .says("UNDECIDED  A (unchanged)")
         .says("Whether rate of B (unchanged) and A (unchanged) differs is not decided: ")
         .says("nothing");
-    assert!(ran.err.contains("pair 2: rate "), "{ran:?}");
+    assert!(ran.err.contains("pair 1: rate "), "{ran:?}");
     let report = place.report();
     assert_eq!((&report["verdict"]["state"], &report["ab"]["decided"]), (&"undecided".into(), &false.into()));
 }

@@ -64,7 +64,7 @@ fn a_loss_that_the_plan_sets_out_to_see_is_an_outcome_and_no_failure() {
             "{breaks}\nstores = [{{ store = \"sqlite\", disk = \"ext4\", disk_flushes = \"ignored\" }}]\n\
              [workload]\nname = \"kv\"\nrecords = 20\n[[phase]]\ndo = \"load\"\ndurability = \"at-end\"\n\
              [[phase]]\ndo = \"drive\"\nops = 10\nmix = {{ update = 1 }}\n\
-             [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"5s\"\nmix = {{ update = 1 }}\n\
+             [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"120s\"\nmix = {{ update = 1 }}\n\
              power_cut = \"write 12\"\n[[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n\
              [[figure]]\nname = \"ignored\"\nformula = \"check.lost\"\n\
              [[answer]]\nsay = \"Ignored flushes lost acknowledged writes: {{ignored}}.\"\nonly_if = \"{{ignored}} >= 10\"\n\

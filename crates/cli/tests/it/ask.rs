@@ -138,7 +138,7 @@ fn ten_questions_about_a_recording_are_answered_by_the_protocol_alone() {
 fn questions_are_answered_in_json_under_the_names_of_the_report() {
     let place = Place::new();
     for _ in 0..2 {
-        place.line(&format!("{DRIVE} --think 2ms --on sqlite --for 1s")).expect(0);
+        place.line(&format!("{DRIVE} --think 2ms --on sqlite --for 2s")).expect(0);
     }
     let report = place.report();
     let answer = |question: &str| place.line(&format!("ask {question} --json")).expect(0).last_json();
@@ -163,7 +163,7 @@ fn questions_are_answered_in_json_under_the_names_of_the_report() {
     // A part of the drive is beside the rest of it.
     let drive = place.driven();
     let from_s = drive["start_s"].as_f64().unwrap();
-    let part = format!("--from {:.3}s --to {:.3}s", from_s, from_s + 0.5);
+    let part = format!("--from {:.3}s --to {:.3}s", from_s, from_s + 1.0);
     let explained = answer(&format!("latest explain {part}"));
     let counts = ["selected", "others"].map(|name| explained[name].as_u64().unwrap());
     assert!(counts.iter().all(|count| *count > 0), "{explained}");

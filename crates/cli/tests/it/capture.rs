@@ -41,7 +41,7 @@ fn driven_with(place: &Place, statements: usize, more: &[&str]) -> String {
     let lines = plan.lines().map(|line| if line.starts_with("weight = ") { "weight = 1" } else { line });
     let plan = lines.collect::<Vec<_>>().join("\n");
     fs::write(&path, &plan).unwrap();
-    let ran = place.run(&[&["run", path.to_str().unwrap()], more].concat()).expect(0);
+    let ran = place.run(&[&["run", path.to_str().unwrap(), "--full"], more].concat()).expect(0);
     ran.says("MEASURED").says("0 errors");
     let name = |rest: &str| rest.split('"').nth(1).unwrap().to_owned();
     let names: Vec<String> = plan.split("[[workload.script]]").skip(1).map(name).collect();

@@ -35,7 +35,7 @@ fn write_files(page: &str, directory: &Path, servers: &[(&str, &str)]) {
 /// The command with less of everything, so that it takes a moment, and with servers of the test's.
 fn short(command: &str, servers: &[(&str, &str)]) -> String {
     const LESS: &[(&str, &str)] = &[
-        ("--for", "200ms"),
+        ("--for", "500ms"),
         ("--ops", "20"),
         ("-c", "4"),
         ("--clients", "4"),

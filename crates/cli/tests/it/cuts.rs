@@ -10,8 +10,8 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
-    let between = ["--fault", "cut primary from node 2 at 8s for 2s"];
-    let load = ["--think", "2ms", "--for", "11s", "--json", "-q"];
+    let between = ["--fault", "cut primary from node 2 at 9s for 4s"];
+    let load = ["--think", "2ms", "--for", "15s", "--json", "-q"];
     let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
     let wanted = [
@@ -24,7 +24,7 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
         assert!(seconds(fault, "outage_s") >= 0.8 && fault["error"].is_null(), "{found:?}");
     }
     // Clients reach the primary, which does not wait for its replica.
-    assert!(seconds(&found[2], "outage_s") < 1.8 && found[2]["error"].is_null(), "{found:?}");
+    assert!(seconds(&found[2], "outage_s") < 3.8 && found[2]["error"].is_null(), "{found:?}");
 }
 
 #[test]
@@ -52,9 +52,9 @@ fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_asynchronous_clients() {
 /// Cuts the second of two client hosts from all nodes of a store.
 fn stops_half_of_the_clients(store: &[&str]) {
     let place = Place::new();
-    let drive = ["drive", "kv", "--set", "records=200", "--clients", "8", "--client-hosts", "2", "--for", "9s"];
-    let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
-    let fault = ["--think", "2ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 3s"];
+    let drive = ["drive", "kv", "--set", "records=200", "--clients", "8", "--client-hosts", "2", "--for", "11s"];
+    let more = ["--op-timeout", "1s", "--connect-timeout", "1s", "--goal", "errors=100%", "--json", "-q"];
+    let fault = ["--think", "2ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 4s"];
     let (found, _) = faults(&place.run(&[&drive[..], store, &more, &fault].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "cut from client host 2 of all nodes");
     assert!(found[0]["error"].is_null() && found[0]["healed_s"].is_number(), "{found:?}");
@@ -63,7 +63,7 @@ fn stops_half_of_the_clients(store: &[&str]) {
     let all = phases.find_map(|phase| phase.operations.as_ref()).unwrap();
     let taken_ns = run.trials[0].faults[0].taken_ns.unwrap();
     // Beside other tests, a worker may be late with the last answers before the cut.
-    let cut = taken_ns + 500_000_000..taken_ns + 2_500_000_000;
+    let cut = taken_ns + 500_000_000..taken_ns + 3_500_000_000;
     let answered = |client: u32, during: &dyn Fn(u64) -> bool| {
         let its = all.each.iter().filter(|op| op.client == client && !op.outcome.is_error());
         its.filter(|op| during(op.end_ns)).count()
@@ -72,7 +72,7 @@ fn stops_half_of_the_clients(store: &[&str]) {
         let during = answered(client, &|at_ns| cut.contains(&at_ns));
         // Clients are dealt to the hosts in turn.
         assert_eq!(during > 0, client % 2 == 0, "client {client} had {during} answers: {found:?}");
-        assert!(answered(client, &|at_ns| at_ns > taken_ns + 3_000_000_000) > 0, "client {client} stays away");
+        assert!(answered(client, &|at_ns| at_ns > taken_ns + 4_000_000_000) > 0, "client {client} stays away");
     }
     let number = |name: &str| found[0]["affected"][name].as_u64().unwrap();
     // A link that changes loses the frames on their way, which may stop the other clients for 0.2 s.
@@ -86,8 +86,8 @@ fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
 
 /// Delays the packets between the second of two client hosts and all nodes of a store.
 pub fn slows_half_of_the_clients(place: &Place, store: &str) {
-    let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "8s"];
-    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 3s"];
+    let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "10s"];
+    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 4s"];
     let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
     let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "link fault between all nodes and client host 2");
@@ -106,6 +106,6 @@ pub fn slows_half_of_the_clients(place: &Place, store: &str) {
         // Clients are dealt to the hosts in turn, and each way takes 100 ms.
         let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
         assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
-        assert!(fastest_ms(&plain) < 100, "client {client} stays slow");
+        assert!(fastest_ms(&plain) < 200, "client {client} stays slow");
     }
 }

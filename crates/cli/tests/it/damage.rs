@@ -88,7 +88,7 @@ fn damaged_recordings_end_with_one_message_or_a_report_and_never_otherwise() {
 #[test]
 fn a_recording_that_is_removed_while_it_is_written_is_no_lack_of_permission() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1 --on null --clients 1 --think 2ms --for 3s --slice 100ms";
+    let drive = "drive kv --mix read=1 --on null --clients 1 --think 2ms --for 8s --slice 100ms";
     let child = place.started(&drive.split(' ').collect::<Vec<_>>(), 3);
     fs::remove_dir_all(place.only_run()).unwrap();
     let ran = child.ended().expect(10).says("was removed or moved while it was written");

@@ -7,7 +7,7 @@ use crate::bench::Place;
 /// A plan that loads and updates, has the disk do something wrong, and goes on as `then` says.
 fn plan(place: &Place, store: &str, fault: &str, then: &str) -> String {
     // A store on a busy machine needs time to notice an error.
-    let length = if fault.starts_with("eio") { "1500ms" } else { "800ms" };
+    let length = if fault.starts_with("eio") { "2500ms" } else { "1s" };
     place.plan(&format!(
         "stores = [{store}]\n[workload]\nname = \"kv\"\nrecords = 2000\nfield_length = 100\n\
          [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::bench::{Place, servers, wait_for};
+use crate::faults::are_healed;
 use crate::lab::Lab;
 
 /// Longest time until a disturbance is seen, or has ended.
@@ -71,16 +73,18 @@ fn a_connection_storm_comes_from_the_host_of_the_load_and_ends_with_its_fault_or
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "2", "-q"];
     let drive = |more: &[&str]| place.recording(&[&line[..], &["--think", "5ms"], more].concat());
     assert_eq!(stormed(), [false, false]);
-    let mut run = drive(&["--for", "8s", "--fault", "storm all connections=60 at 1s for 4s"]);
+    let mut run = drive(&["--for", "300s", "--fault", "storm all connections=60 at 1s for 8s"]);
     wait_for("the storm", BOUND, || stormed() == [true, true]);
     wait_for("its end", BOUND, || stormed() == [false, false]);
     assert!(run.0.try_wait().unwrap().is_none(), "the storm ended with the run");
-    run.ended().expect(0);
+    wait_for("its healing", BOUND, || are_healed(&place, 1));
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     let report = place.report();
     assert_eq!(healed(&report), ["connection storm on all nodes"]);
     let told = |event: &Value| event["text"].as_str().unwrap().contains("at most 120 of 120 connections were open");
     assert!(report["events"].as_array().unwrap().iter().any(told), "{report}");
-    let mut run = drive(&["--for", "60s", "--fault", "storm node 2 connections=60 at 1s"]);
+    let mut run = drive(&["--for", "300s", "--fault", "storm node 2 connections=60 at 1s"]);
     wait_for("the storm", BOUND, || stormed() == [false, true]);
     run.kill();
     wait_for("its end", BOUND, || stormed() == [false, false]);
@@ -93,8 +97,8 @@ fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed
     let line = ["drive", "kv", "--set", "records=200", "--on", "postgres", "--clients", "2", "-q"];
     // From its beginning, because the neighbours stay for a few seconds.
     let drive = |more: &[&str]| place.recording(&[&line[..], &["--think", "5ms"], more].concat());
-    let (busy, writing) = ("neighbour all cpu=2 at 1s for 5s", "neighbour all disk at 1s for 5s");
-    let mut run = drive(&["--for", "9s", "--fault", busy, "--fault", writing]);
+    let (busy, writing) = ("neighbour all cpu=2 at 1s for 8s", "neighbour all disk at 1s for 8s");
+    let mut run = drive(&["--for", "300s", "--fault", busy, "--fault", writing]);
     let (id, mut pids) = (run.0.id(), Vec::new());
     wait_for("the neighbours", BOUND, || {
         pids = servers(id, NEIGHBOUR);
@@ -104,12 +108,14 @@ fn noisy_neighbours_use_processors_and_disk_and_end_with_their_fault_or_a_killed
     assert_eq!(pids.iter().filter(|pid| writes(**pid)).count(), 1);
     wait_for("their end", BOUND, || servers(id, NEIGHBOUR).is_empty());
     assert!(run.0.try_wait().unwrap().is_none(), "they ended with the run");
-    run.ended().expect(0);
+    wait_for("their healing", BOUND, || are_healed(&place, 2));
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     let mut names = healed(&place.report());
     names.sort_unstable();
     assert_eq!(names, ["noisy neighbour (cpu=2) beside the server", "noisy neighbour (disk) beside the server"]);
     let endless = ["--fault", "neighbour all cpu=1 at 1s", "--fault", "neighbour all disk at 1s"];
-    let mut run = drive(&[&["--for", "60s"][..], &endless[..]].concat());
+    let mut run = drive(&[&["--for", "300s"][..], &endless[..]].concat());
     wait_for("the neighbours", BOUND, || {
         pids = servers(run.0.id(), NEIGHBOUR);
         pids.len() == 2
@@ -129,15 +135,17 @@ fn a_neighbour_on_the_network_fills_the_link_of_its_node_and_ends_with_its_fault
     let pids: Vec<u64> = nodes.iter().map(|node| node["process"].as_u64().unwrap()).collect();
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "2", "-q"];
     let line = [&line[..], &["--think", "50ms"]].concat();
-    let drive = |more: &[&str]| place.started(&[&line[..], more].concat(), 1);
-    let mut run = drive(&["--for", "14s", "--fault", "neighbour node 2 network at 2s for 5s"]);
+    let drive = |more: &[&str]| place.recording(&[&line[..], more].concat());
+    let mut run = drive(&["--for", "300s", "--fault", "neighbour node 2 network at 2s for 8s"]);
     wait_for("the neighbour", BOUND, || (12.0..25.0).contains(&sends_mbit(pids[1])));
     assert!(sends_mbit(pids[0]) < 5.0, "node 1 has a neighbour, too");
     wait_for("its end", BOUND, || sends_mbit(pids[1]) < 2.0);
     assert!(run.0.try_wait().unwrap().is_none(), "it ended with the run");
-    run.ended().expect(0);
+    wait_for("its healing", BOUND, || are_healed(&place, 1));
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     assert_eq!(healed(&place.report()), ["noisy neighbour (network) beside node 2"]);
-    let mut run = drive(&["--for", "60s", "--fault", "neighbour node 2 network=8Mbit at 1s"]);
+    let mut run = drive(&["--for", "300s", "--fault", "neighbour node 2 network=8Mbit at 1s"]);
     wait_for("the neighbour", BOUND, || (6.0..11.0).contains(&sends_mbit(pids[1])));
     run.kill();
     wait_for("its end", BOUND, || sends_mbit(pids[1]) < 2.0);
@@ -170,9 +178,9 @@ fn a_disturbance_that_cannot_be_is_refused_with_the_remedy() {
 #[test]
 fn a_storm_on_a_server_that_does_not_run_ends_the_run_with_the_reason() {
     let place = Place::new();
-    let line = ["drive", "select", "--on", "postgres", "--for", "4s", "-q"];
-    let faults = ["--fault", "kill all at 500ms for 2500ms", "--fault", "storm all connections=5 at 1500ms for 1s"];
+    let line = ["drive", "select", "--on", "postgres", "--for", "12s", "-q"];
+    let faults = ["--fault", "kill all at 500ms for 8s", "--fault", "storm all connections=5 at 2500ms for 1s"];
     let ran = place.run(&[&line[..], &faults].concat());
     assert_ne!(ran.code, Some(0), "{ran:?}");
-    ran.says("storm all connections=5 at 1500ms for 1s: no connection to … could be opened … Connection refused");
+    ran.says("storm all connections=5 at 2500ms for 1s: no connection to … could be opened … Connection refused");
 }

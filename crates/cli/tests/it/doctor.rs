@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::bench::Place;
+use rustix::process::Signal;
+
+use crate::bench::{Guarded, Place};
 use crate::lab_refusals::run_in;
 
 #[test]
@@ -21,20 +23,20 @@ fn a_pause_of_the_server_is_seen_whole() {
 #[test]
 fn what_a_killed_test_of_honesty_leaves_is_removed_by_the_next_run() {
     let place = Place::new();
-    let mut doctor = place.command(&["doctor", "--honesty", "redis"]).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut doctor = Guarded(place.command(&["doctor", "--honesty", "redis"]).spawn().unwrap());
+    let deadline = Instant::now() + Duration::from_secs(200);
     while place.all_runs().is_empty() {
-        assert!(Instant::now() < deadline && doctor.try_wait().unwrap().is_none(), "it never began");
+        assert!(Instant::now() < deadline && doctor.0.try_wait().unwrap().is_none(), "it never began");
         std::thread::sleep(Duration::from_millis(5));
     }
     let left = place.only_run();
-    // While it lives, another run leaves it alone.
-    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
-    assert!(left.exists() && doctor.try_wait().unwrap().is_none());
-    doctor.kill().unwrap();
-    doctor.wait().unwrap();
+    // While it lives, another run leaves it alone, however long that takes.
+    doctor.signal(Signal::STOP);
+    place.run(&["drive", "nothing", "--on", "null", "--ops", "100", "-q"]).expect(0);
+    assert!(left.exists() && doctor.0.try_wait().unwrap().is_none());
+    doctor.kill();
     assert!(left.exists());
-    place.run(&["drive", "nothing", "--on", "null", "--for", "100ms", "-q"]).expect(0);
+    place.run(&["drive", "nothing", "--on", "null", "--ops", "100", "-q"]).expect(0);
     assert!(!left.exists(), "{left:?}");
 }
 
@@ -56,7 +58,7 @@ fn a_calibration_is_kept_shown_and_noted_in_runs() {
     // With think times: as fast as it goes, two runs on a busy machine differ by more than any floor, and at a given rate
     // the generator may be late.
     let drive = |clients: &str| {
-        place.line(&format!("drive nothing --on null --for 300ms --think 10ms --clients {clients} -q")).expect(0);
+        place.line(&format!("drive nothing --on null --for 1500ms --think 10ms --clients {clients} -q")).expect(0);
     };
     drive("10");
     place.run(&["report", "latest", "--format", "json"]).expect(0).says("noise floor");
@@ -94,7 +96,7 @@ fn a_calibration_is_kept_shown_and_noted_in_runs() {
 fn the_doctor_says_how_sockets_are_driven_and_a_wrong_wish_is_refused() {
     let place = Place::new();
     place.run(&["doctor"]).says("sockets over ").says("an idle processor wakes");
-    let drive = ["drive", "nothing", "--on", "null", "--for", "100ms", "-q", "--io"];
+    let drive = ["drive", "nothing", "--on", "null", "--ops", "100", "-q", "--io"];
     let with = |io: &'static str| place.run(&drive.iter().copied().chain([io]).collect::<Vec<_>>());
     with("kqueue").expect(2).says("kqueue").says("io_uring");
     with("epoll").expect(0);

@@ -38,7 +38,8 @@ fn driven(place: &Place, more: &str) {
 #[test]
 fn the_queries_of_the_book_work_on_the_tables_of_a_run() {
     let place = Place::new();
-    driven(&place, "--for 2s --keep-operations 1M");
+    // Long enough for ten slices with operations on a busy machine.
+    driven(&place, "--for 3s --keep-operations 1M");
     place.line("report latest --format parquet").expect(0).says("/tables");
     let run = place.all_runs().remove(0);
     let names = |directory: &Path| -> BTreeSet<String> {

@@ -92,7 +92,7 @@ fn a_full_disk_under_a_private_server_ends_the_run_and_is_named() {
     std::fs::create_dir(&data).unwrap();
     let on_small = |size: &str, verb: &str| {
         let mount = format!("mount -t tmpfs -o size={size},mode=777 tmpfs {0} || exit 99", data.display());
-        place.shell(OWN_MOUNTS, &format!("{mount}; timeout 60 $plimsoll {verb} --dir {}", data.display()))
+        place.shell(OWN_MOUNTS, &format!("{mount}; timeout 500 $plimsoll {verb} --dir {}", data.display()))
     };
     let ran = on_small("1m", &format!("run {plan}")).expect(9);
     ran.says("the server cannot write its append-only file … Free some space of its disk");
@@ -100,7 +100,7 @@ fn a_full_disk_under_a_private_server_ends_the_run_and_is_named() {
     let ran = on_small("4m", &format!("{drive} --durability buffered --ops 20000")).expect(7);
     ran.says("takes no writes … No space left on device");
     // With a sync before each answer it ends itself where it cannot write, without a reason.
-    on_small("4m", &format!("{drive} --for 20s")).expect(7).says("free space on the disk of");
+    on_small("4m", &format!("{drive} --for 300s")).expect(7).says("free space on the disk of");
     let load = "drive kv --mix read=1 --on redis --set records=8000 --ops 10 --durability";
     on_small("4m", &format!("{load} durable")).expect(7).says("free space on the disk of");
     on_small("4m", &format!("{load} buffered")).expect(7).says("No space left on device");
@@ -220,12 +220,12 @@ fn a_port_at_which_another_program_listens_is_no_store() {
 #[test]
 fn one_ctrl_c_ends_the_phase_and_reports_what_there_is() {
     let place = Place::new();
-    let drive = "drive kv --mix read=1 --on fjall --set records=500 --think 2ms --for 60s --slice 100ms";
+    let drive = "drive kv --mix read=1 --on fjall --set records=500 --think 2ms --for 600s --slice 100ms";
     let run = place.started(&drive.split(' ').collect::<Vec<_>>(), 2);
     let at = Instant::now();
     run.signal(Signal::INT);
     let ran = run.ended().expect(130).says("page");
-    assert!(at.elapsed() < Duration::from_secs(30), "{:?}: {ran:?}", at.elapsed());
+    assert!(at.elapsed() < Duration::from_secs(200), "{:?}: {ran:?}", at.elapsed());
     assert!(!place.only_run().join("data").exists());
     place.line("runs").expect(0).says("interrupted");
 }
@@ -242,7 +242,7 @@ fn a_second_ctrl_c_aborts() {
     run.signal(Signal::INT);
     let at = Instant::now();
     run.ended().expect(130);
-    assert!(at.elapsed() < Duration::from_secs(20));
+    assert!(at.elapsed() < Duration::from_secs(50));
     place.line("report latest --format text").expect(0).says("Coupons in small");
 }
 

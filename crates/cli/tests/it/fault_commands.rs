@@ -34,9 +34,9 @@ fn commands_break_and_heal_an_attached_server_if_that_is_allowed() {
     let server = Redis::start(place.path());
     let (url, info) = (server.url(), server.ask(&["INFO", "server"]));
     let pid = info.lines().find_map(|line| line.trim().strip_prefix("process_id:")).unwrap();
-    let fault = format!("run \"kill -STOP {pid}\" heal \"kill -CONT {pid}\" at 1s for 700ms");
+    let fault = format!("run \"kill -STOP {pid}\" heal \"kill -CONT {pid}\" at 1s for 1500ms");
     let drive =
-        ["drive", "kv", "--set", "records=200", "--on", &url, "--clients", "4", "--think", "2ms", "--for", "3s"];
+        ["drive", "kv", "--set", "records=200", "--on", &url, "--clients", "4", "--think", "2ms", "--for", "6s"];
     let other = place.run(&[&drive[..], &["--fault", "kill all at 1s"]].concat()).expect(2);
     other.says("has no private servers … write commands of your own: run \"COMMAND\" heal \"COMMAND\"");
     let drive = [&drive[..], &["--fault", &fault]].concat();
@@ -96,8 +96,7 @@ fn a_command_that_fails_ends_the_run_at_once_with_its_output() {
 #[test]
 fn a_line_end_in_a_fault_is_told_as_such() {
     let place = Place::new();
-    let drive =
-        ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "500ms", "--quiet", "--allow-fault", "--fault"];
+    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "2s", "--quiet", "--allow-fault", "--fault"];
     let given = |fault: &str| place.run(&[&drive[..], &[fault]].concat());
     for fault in ["run \"true;\ntrue\" at 100ms", "kill all\nat 1s", "kill all at 1s\r\nkill all at 2s"] {
         given(fault).expect(2).says("--fault … a line end in a fault: write it in one line");

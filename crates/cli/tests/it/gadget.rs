@@ -9,9 +9,9 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::bench::{Guarded, Place};
 
-/// Returns the arguments of a drive of a second with a display at `path`.
+/// Returns the arguments of a drive of two seconds with a display at `path`.
 fn drive(path: &str) -> Vec<&str> {
-    let words = "drive kv --on fjall --set records=500 --mix read=1 --durability buffered --think 2ms --for 1s -q";
+    let words = "drive kv --on fjall --set records=500 --mix read=1 --durability buffered --think 2ms --for 2s -q";
     words.split(' ').chain(["--slice", "100ms", "--gadget", path]).collect()
 }
 

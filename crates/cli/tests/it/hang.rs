@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -48,29 +48,30 @@ fn only_fault(report: &Value) -> &Value {
 fn one_process_of_a_server_hangs_while_a_new_client_is_answered() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=500", "--mix", "read=1", "--on", "postgres", "--clients", "4", "-q"];
-    let fault = ["--for", "5s", "--fault", "hang all at 1500ms for 2500ms"];
-    let mut run = place.started(&[&line[..], &fault].concat(), 1);
-    let (server, endpoint) = (servers(run.0.id(), "postgres")[0], postgres_of(&run));
-    let (mut seen, mut slowest) = (BTreeSet::new(), Duration::ZERO);
+    let fault = ["--for", "9s", "--fault", "hang all at 3s for 4s"];
+    let mut run = place.recording(&[&line[..], &fault].concat());
+    let endpoint = postgres_of(&run);
+    let server = servers(run.0.id(), "postgres")[0];
+    let (mut seen, mut is_answered) = (BTreeSet::new(), false);
     while run.0.try_wait().unwrap().is_none() {
         let now = stopped(server);
         assert!(now.len() < 2, "{now:?}");
         if !now.is_empty() {
-            let began = Instant::now();
             let mut client = endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).unwrap();
             assert_eq!(client.value("SELECT 1").unwrap(), "1");
-            slowest = slowest.max(began.elapsed());
+            // While it still hangs.
+            is_answered |= stopped(server) == now;
         }
         seen.extend(now);
         std::thread::sleep(Duration::from_millis(50));
     }
     run.ended().expect(0);
     assert_eq!(seen.len(), 1, "{seen:?}");
-    assert!(!seen.contains(&server) && slowest < Duration::from_secs(2), "{slowest:?}");
+    assert!(!seen.contains(&server) && is_answered, "a new client waits for the process that hangs");
     let report = place.report();
     let found = only_fault(&report);
     assert_eq!((&found["name"], &found["kind"]), (&"hang of the server".into(), &"hang".into()));
-    assert!(seconds(found, "outage_s") < 2.0 && seconds(found, "healed_s") >= 2.4, "{found}");
+    assert!(seconds(found, "outage_s") < 3.5 && seconds(found, "healed_s") >= 3.9, "{found}");
     let sentence = found["sentence"].as_str().unwrap();
     assert!(!sentence.contains("no client noticed"), "{sentence}");
 }
@@ -81,16 +82,16 @@ fn a_lab_lets_a_thread_continue_after_the_run_was_killed_and_by_a_command() {
     let lab = Lab::up(&place, "mariadb", &[]);
     let server = lab.status()["nodes"][0]["process"].as_u64().unwrap() as u32;
     let line = ["drive", "oltp_point_select", "--set", "table_size=200", "--on", "lab:mariadb", "--clients", "4"];
-    let mut run = place.started(&[&line[..], &["-q", "--for", "60s", "--fault", "hang all at 1s"]].concat(), 1);
+    let mut run = place.started(&[&line[..], &["-q", "--for", "600s", "--fault", "hang all at 1s"]].concat(), 1);
     let hangs = || stopped(server).len() == 1;
-    wait_for("the thread to hang", Duration::from_secs(45), hangs);
+    wait_for("the thread to hang", Duration::from_secs(200), hangs);
     assert_ne!(stopped(server), [server], "the main thread goes on");
     // The lab looks twice a second, as a new client.
-    wait_for("the state", Duration::from_secs(45), || lab.states() == ["hanging"]);
+    wait_for("the state", Duration::from_secs(200), || lab.states() == ["hanging"]);
     run.kill();
     wait_for("the lab to be whole", Duration::from_secs(100), || stopped(server).is_empty());
     wait_for("the state", Duration::from_secs(100), || lab.states() == ["running"]);
-    let mut run = place.started(&[&line[..], &["-q", "--for", "60s"]].concat(), 1);
+    let mut run = place.started(&[&line[..], &["-q", "--for", "600s"]].concat(), 1);
     lab.does("hang", "1").says("node 1 hanging");
     assert!(hangs());
     run.kill();
@@ -105,7 +106,7 @@ fn connections_that_are_reset_fail_and_clients_connect_again() {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     // Without think times: a session that is reset between two operations fails none.
-    let load = ["-q", "--slice", "100ms", "--for", "5s", "--fault", "reset primary at 3s"];
+    let load = ["-q", "--slice", "100ms", "--for", "8s", "--fault", "reset primary at 5s"];
     let mut run = place.started(&[&drive[..], &load].concat(), 1);
     // The primary is started before its replica.
     let all = servers(run.0.id(), "postgres");
@@ -125,7 +126,7 @@ fn connections_that_are_reset_fail_and_clients_connect_again() {
     assert_eq!(found["name"], "reset of connections to node 1, the primary");
     // Each client had a request on its way, or one that was about to begin.
     let failed = found["unknown"].as_u64().unwrap() + found["rejected"].as_u64().unwrap();
-    assert!((1..=8).contains(&failed) && seconds(found, "outage_s") < 2.0, "{found}");
+    assert!((1..=8).contains(&failed) && seconds(found, "outage_s") < 2.9, "{found}");
     assert_eq!(report["trials"][0]["ledgers"][0]["lost"], 0, "{report}");
 }
 
@@ -134,7 +135,7 @@ fn a_lab_has_its_connections_reset_again_and_again_and_by_a_command() {
     let place = Place::new();
     let lab = Lab::up(&place, "etcd", &["--nodes", "1"]);
     place.refuses(&[("lab hang etcd 1", "no thread or process for each client … pause instead of hang")]);
-    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:etcd", "--clients", "4", "-q", "--for", "4s"];
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:etcd", "--clients", "4", "-q", "--for", "6s"];
     let load = ["--think", "1ms", "--json", "--fault", "reset all at 1s every 1s"];
     let ran = place.run(&[&line[..], &load].concat()).expect(0);
     let report = ran.last_json();

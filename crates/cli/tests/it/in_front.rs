@@ -7,12 +7,12 @@ use crate::lab::Lab;
 fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     let place = Place::new();
     let lab = Lab::up(&place, store, &[]);
-    let drive = format!("drive {workload} --on lab:{store} --clients 6 --think 1ms --slice 100ms --full --for");
-    place.line(&format!("{drive} 1s")).expect(0).says("through HAProxy to 3 nodes");
+    let drive = format!("drive {workload} --on lab:{store} --clients 6 --think 1ms --slice 100ms --full");
+    place.line(&format!("{drive} --ops 50")).expect(0).says("through HAProxy to 3 nodes");
     place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
     // How many fail while the cluster is without a leader depends on the machine's pace.
-    let drive = format!("{drive} 4s --goal errors=20%");
+    let drive = format!("{drive} --for 8s --goal errors=90%");
     let driven = place.started(&drive.split(' ').collect::<Vec<_>>(), 5);
     place.run(&["lab", "kill", store, killed]).expect(0);
     // Sessions go to another node.
@@ -34,13 +34,16 @@ fn etcd_behind_haproxy_is_driven() {
 fn postgresql_behind_haproxy_reads_and_writes_through_two_ports() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-haproxy", &["--nodes", "3"]);
-    let drive = "drive kv --set records=500 --on lab:postgres-haproxy --clients 4 --for 1s --full --mix";
+    let drive = "drive kv --set records=500 --on lab:postgres-haproxy --clients 4 --full --mix";
     place
-        .line(&format!("{drive} read=1,update=1 --think 2ms"))
+        .line(&format!("{drive} read=1,update=1 --think 2ms --ops 100"))
         .expect(0)
         .says("kept every promise … through HAProxy to 3 nodes");
     // PostgreSQL's own count of who was asked: the replicas, through the second port.
-    place.line(&format!("{drive} read=1 --set postgres.reads=replicas")).expect(0).says("kept every promise");
+    place
+        .line(&format!("{drive} read=1 --ops 1000 --set postgres.reads=replicas"))
+        .expect(0)
+        .says("kept every promise");
     let asked = "SELECT CASE WHEN pg_is_in_recovery() THEN sum(xact_commit) > 500 END FROM pg_stat_database";
     for replica in ["2", "3"] {
         let psql = ["lab", "exec", lab.name, replica, "--", "psql", "-Atc", asked];
@@ -73,7 +76,8 @@ fn instances_share_a_machine_the_ledger_vouches_for_all_and_each_client_of_sql_h
         ("postgres", sql, "MEASURED"),
         ("mariadb", sql, "MEASURED"),
     ] {
-        let drive = format!("drive {workload} --on {store} --set {store}.instances=2 --clients 4 --think 2ms --for 1s");
+        let drive =
+            format!("drive {workload} --on {store} --set {store}.instances=2 --clients 4 --think 2ms --ops 10 --full");
         place.line(&drive).expect(0).says(&format!("{said} … {store} node 1 … {store} node 2"));
     }
 }
