@@ -44,7 +44,7 @@ fn ended(run: &Path) -> usize {
 #[test]
 fn a_killed_drive_is_continued_to_a_whole_report() {
     let place = Place::new();
-    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 2ms --for 500ms";
+    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 2ms --for 1s";
     let mut child =
         begun(&place, &format!("{drive} --set records=100 --seed 5 --quiet").split(' ').collect::<Vec<_>>());
     let live = place.run(&["run", "--resume", "latest"]).expect(10);
