@@ -161,7 +161,7 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
 
 #[test]
 fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take() {
-    let (limit, dir) = (Duration::from_secs(3), tempfile::tempdir().expect("a directory"));
+    let (limit, dir) = (Duration::from_secs(6), tempfile::tempdir().expect("a directory"));
     let mut opening = Server::DIALECT.private(dir.path());
     opening.options.waits = Waits::from(limit).with_answer(Duration::from_secs(30));
     let mut store = opening.open().expect("a private server");
@@ -179,7 +179,7 @@ fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take
     assert!(error.what.contains("old versions of rows to purge after "), "{error}");
     assert!(error.next.expect("advice").ends_with("raise `work_timeout`."));
     // It was five minutes whatever the limit.
-    assert!(began.elapsed() >= limit && began.elapsed() < limit * 6, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= limit && began.elapsed() < limit * 30, "{:?}", began.elapsed());
 }
 
 #[test]
