@@ -112,7 +112,7 @@ impl Place {
         let mut child = Guarded(self.command(args).spawn().unwrap());
         let is_so = || self.all_runs().get(before).is_some_and(|run| is_so(run));
         let mut has_ended = false;
-        wait_for("the run", Duration::from_secs(60), || {
+        wait_for("the run", Duration::from_secs(200), || {
             has_ended = child.0.try_wait().unwrap().is_some();
             has_ended || is_so()
         });
@@ -286,7 +286,7 @@ impl Guarded {
     /// Waits until it has a handler of Ctrl-C: it installs one first of all.
     pub fn until_it_handles_signals(&self) {
         let status = format!("/proc/{}/status", self.0.id());
-        wait_for("a handler of signals", Duration::from_secs(60), || {
+        wait_for("a handler of signals", Duration::from_secs(200), || {
             let status = std::fs::read_to_string(&status).unwrap_or_default();
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
             let bits = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);

@@ -82,8 +82,8 @@ fn every_command_for_a_driven_lab_is_told_once_and_what_was_refused_is_not() {
     // What fails by itself is told, too.
     let process = lab.status()["nodes"][1]["process"].as_u64().unwrap();
     kill_process(Pid::from_raw(process as i32).unwrap(), Signal::KILL).unwrap();
-    wait_for("the replica to be back", Duration::from_secs(60), || lab.status()["nodes"][1]["restarts"] == 1);
-    wait_for("its start", Duration::from_secs(60), || lab.status()["nodes"][1]["state"] == "running");
+    wait_for("the replica to be back", Duration::from_secs(200), || lab.status()["nodes"][1]["restarts"] == 1);
+    wait_for("its start", Duration::from_secs(200), || lab.status()["nodes"][1]["state"] == "running");
     driving.signal(Signal::INT);
     driving.ended();
     let acts = acts(&place);

@@ -11,7 +11,7 @@ use crate::cuts::slows_half_of_the_clients;
 use crate::lab::Lab;
 
 /// Longest time until a fault is recorded, or healed.
-const SEEN: Duration = Duration::from_secs(60);
+const SEEN: Duration = Duration::from_secs(200);
 
 /// Returns a workload with writes for the store of `lab`.
 fn workload(lab: &Lab<'_>) -> &'static [&'static str] {

@@ -68,7 +68,7 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
     let left = || lab.status()["nodes"][2]["is_left"].clone();
     wait_for("the node", Duration::from_secs(200), || left() == false);
     run.kill();
-    wait_for("that it is known", Duration::from_secs(60), || left() == true);
+    wait_for("that it is known", Duration::from_secs(200), || left() == true);
     let command = "plimsoll lab remove postgres-replicas 3";
     place.line("lab status").expect(0).says(&format!("left by a run that was killed: {command}"));
     place.line(command.strip_prefix("plimsoll ").unwrap()).expect(0).says("node 3 has left");
@@ -109,7 +109,7 @@ fn a_node_that_has_died_is_started_before_the_one_that_joined_leaves() {
         .replace("repeats = 2", "repeats = 1");
     let run = place.recording(&["run", &place.plan(&plan), "-q"]);
     let has_joined = || !joined(&place).is_empty();
-    wait_for("the node", Duration::from_secs(60), has_joined);
+    wait_for("the node", Duration::from_secs(200), has_joined);
     let pids = servers(run.0.id(), "postgres");
     kill_process(Pid::from_raw(pids[1] as i32).unwrap(), Signal::KILL).unwrap();
     // Its sessions may fail the drive.

@@ -272,7 +272,7 @@ fn a_pause_of_the_server_is_a_slow_moment_in_the_figures_while_the_run_goes_on()
     let words: Vec<&str> = drive.split_whitespace().chain(["pause all at 6s for 1500ms"]).collect();
     let run = Listening::begin(&place, &words, "");
     let is_named = |moment: &Value| moment["meanwhile"][0].as_str().is_some_and(|text| text.starts_with("pause all"));
-    wait_for("a slow moment", Duration::from_secs(60), || {
+    wait_for("a slow moment", Duration::from_secs(200), || {
         let figures = run.get("/figures.json").and_then(|(_, text)| serde_json::from_str::<Value>(&text).ok());
         let moments = figures.and_then(|figures| figures["phase"]["moments"].as_array().cloned());
         moments.is_some_and(|moments| moments.iter().any(is_named))

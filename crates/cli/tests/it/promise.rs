@@ -256,7 +256,7 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     assert!(lines.any(|line| done(&line)), "it ended by itself");
     // It was said that something is done before it was recorded.
     let is_recorded = |run: Run| run.trials.iter().any(|trial| trial.end_ns.is_some());
-    wait_for("the record", Duration::from_secs(60), || Run::load(&place.only_run()).is_ok_and(is_recorded));
+    wait_for("the record", Duration::from_secs(200), || Run::load(&place.only_run()).is_ok_and(is_recorded));
     child.kill();
     // A run with other options is not resumed; the message names the run's own command.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
@@ -319,7 +319,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         let mounted = || disks(&place).iter().filter(|disk| !left_below(disk).is_empty()).count();
         // While they are made for some, and then from when there are several.
         if kill % 3 != 2 {
-            wait_for("disks", Duration::from_secs(60), || mounted() > 1);
+            wait_for("disks", Duration::from_secs(200), || mounted() > 1);
         }
         std::thread::sleep(Duration::from_millis(draw.below(2_500)));
         met += usize::from(mounted() > 1);

@@ -33,7 +33,7 @@ lost = 0
 /// Starts the plan, and waits until one of its trials has ended: a busy machine kills it some trials later.
 fn begun(place: &Place, args: &[&str]) -> Guarded {
     let child = place.recording(args);
-    wait_for("a trial", Duration::from_secs(60), || ended(&place.only_run()) >= 1);
+    wait_for("a trial", Duration::from_secs(200), || ended(&place.only_run()) >= 1);
     child
 }
 

@@ -201,7 +201,7 @@ fn sessions_that_wait_for_a_lock_are_counted_by_table_and_statement_of_the_holde
     };
     let mut until = |end: &str, count: f64| until_waiting(&mut probe, end, count, TIMEOUT);
     // The row is locked before its new value is calculated.
-    let (holder, held) = start("UPDATE my_row SET a = SLEEP(15) WHERE id = 1");
+    let (holder, held) = start("UPDATE my_row SET a = SLEEP(40) WHERE id = 1");
     let locked = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
     let began = Instant::now();
     while control.value(locked).expect("a count") == "0" {
