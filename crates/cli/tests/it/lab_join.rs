@@ -126,7 +126,10 @@ fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
     let faults = "fault = [\"add node at 1s\", \"remove node at 2s\"]";
     let plan = plan.replace("fault = \"add node at 1s\"", faults).replace("\"4s\"", "\"300s\"");
     let run = place.recording(&["run", &place.plan(&plan), "-q"]);
-    wait_for("that it has left", Duration::from_secs(200), || joined(&place).len() == 2);
+    wait_for("that it has left", Duration::from_secs(200), || {
+        let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+        run.is_some_and(|run| run.faults().any(|span| span.kind == FaultKind::Removal && span.healed_ns.is_some()))
+    });
     run.signal(Signal::INT);
     run.ended().expect(130);
     let run = Run::load(&place.only_run()).unwrap();
