@@ -159,8 +159,8 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     lab.does("link", "2 --delay 2ms");
     lab.does("limit", "2 cpus=1");
     let faults = [
-        "link all delay=5ms at 24s for 1s",
-        "limit all cpus=0.5 at 24s for 1s",
+        "link all delay=5ms at 20s for 1s",
+        "limit all cpus=0.5 at 20s for 1s",
         "restart all rolling at 500ms after fault 2",
     ];
     let run = breaking(&place, &lab, &faults);

@@ -103,7 +103,7 @@ fn the_progress_of_a_node_that_joins_is_recorded() {
 fn a_node_that_has_died_is_started_before_the_one_that_joined_leaves() {
     let place = Place::new();
     // A check would start it, too.
-    let unchecked = PLAN.split_once("[[phase]]\ndo = \"check\"").unwrap().0.replace("\"4s\"", "\"16s\"");
+    let unchecked = PLAN.split_once("[[phase]]\ndo = \"check\"").unwrap().0.replace("\"4s\"", "\"14s\"");
     let plan = unchecked
         .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
         .replace("repeats = 2", "repeats = 1");

@@ -179,7 +179,7 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
     let (place, pty) = (Place::new(), Pty::new(80, 24));
     assert!(pty.is_restored());
     let begun = Instant::now();
-    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "7s", "--goal", "p50=1s"]].concat());
+    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "6s", "--goal", "p50=1s"]].concat());
     pty.wait_for_a_percentile();
     assert!(!pty.is_restored(), "keys come at once while it is shown");
     let (first, cpu) = (begun.elapsed(), cpu_of(child.0.id(), "live"));

@@ -251,7 +251,7 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     append(&log, &line(now_s(), "GET /before", 200, 1_000));
     let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
     let pid = server.0.id().to_string();
-    let child = place.recording(&["watch", log.to_str().unwrap(), "--pid", &pid, "--for", "9s", "--json"]);
+    let child = place.recording(&["watch", log.to_str().unwrap(), "--pid", &pid, "--for", "8s", "--json"]);
     for round in 0..20 {
         append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(5));
         if round == 10 {

@@ -167,8 +167,8 @@ fn a_server_that_refuses_at_the_start_is_an_error_and_later_it_ends_the_phase(io
 
 fn a_session_that_the_server_ends_while_its_client_thinks_costs_a_connection_and_nothing_else(io: Io) {
     let server = Server::tcp(|_, _, _| Act::Answer);
-    server.manner.idle_ms.store(500, SeqCst);
-    let think = Some(ThinkTime::Constant(800_000_000));
+    server.manner.idle_ms.store(450, SeqCst);
+    let think = Some(ThinkTime::Constant(680_000_000));
     for depth in [1, 2] {
         // The asynchronous sessions have no pipeline.
         let sessions = if depth == 1 { server.clients(2) } else { server.clients_of_depth(2, 2) };
