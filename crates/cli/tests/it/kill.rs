@@ -23,7 +23,7 @@ fn kill(place: &Place, on: &str, after: Duration, before: impl FnOnce(u32)) {
     // Something is recorded every slice of 100 ms: samples always, operations while a phase drives them. The
     // rest is room for a busy machine.
     let recorded = report["run"]["seconds"].as_f64().unwrap();
-    assert!(recorded + 1.5 > lived.as_secs_f64(), "recorded up to {recorded} s, killed at {lived:?}");
+    assert!(recorded + 2.5 > lived.as_secs_f64(), "recorded up to {recorded} s, killed at {lived:?}");
 }
 
 #[test]
@@ -96,7 +96,7 @@ slice = "200ms"
 name = "mixed"
 do = "drive"
 clients = 2
-for = "60s"
+for = "300s"
 durability = "durable"
 mix = {{ read = 70, update = 30 }}
 [[phase]]
@@ -110,7 +110,7 @@ do = "check"
     kill_process(postmaster, Signal::KILL).unwrap();
     let killed = std::time::Instant::now();
     run.ended().expect(9).says("postgres was ended by signal 9 (SIGKILL), sent by nothing that was watched");
-    assert!(killed.elapsed() < Duration::from_secs(30), "the drive went on for {:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(200), "the drive went on for {:?}", killed.elapsed());
     let run = place.only_run();
     let files: Vec<_> = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.file_name()).collect();
     assert!(files.iter().any(|name| name.to_string_lossy().starts_with("postgresql-")), "its log is not in {files:?}");

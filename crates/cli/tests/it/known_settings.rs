@@ -81,7 +81,11 @@ const KNOWN: &[(Tried, &str, States)] = &[
 fn wrong(args: &str, states: States) -> Vec<String> {
     let usual = if args.contains("--cuts") { "" } else { " --survivors none,random,torn --cuts 2" };
     // A slow disk is to get to the flush at which the power is cut. Where nothing flushes, it is cut at the end.
-    let length = if args.contains("--for") { "" } else { " --for 15s" };
+    let length = match states == CAUGHT {
+        _ if args.contains("--for") => "",
+        true => " --for 15s",
+        false => " --for 90s",
+    };
     // A cut at a moment at which nothing was at risk shows nothing: the next seed cuts at others.
     let mut seeds = 1..=4;
     let (ran, promises) = loop {

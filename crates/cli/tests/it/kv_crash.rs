@@ -49,7 +49,7 @@ fn a_redis_that_syncs_always_loses_nothing_by_a_kill() {
 fn what_a_redis_loses_with_the_power_is_found() {
     let place = Place::new();
     let redis = Redis::start_with(&SYNCED, place.path());
-    let drive = drive(&place, &redis.url(), "6s");
+    let drive = drive(&place, &redis.url(), "8s");
     redis.server.kill(Nodes::All).unwrap();
     let log = std::fs::OpenOptions::new().write(true).open(redis.file("appendonly.aof.1.incr.aof")).unwrap();
     let bytes = log.metadata().unwrap().len();

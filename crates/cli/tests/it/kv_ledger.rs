@@ -55,7 +55,7 @@ fn trials_go_on_with_the_data_that_their_ledger_knows() {
 #[test]
 fn a_ledger_that_is_off_is_off_and_said_to_be_and_what_a_store_counts_is_read_once_a_slice() {
     let place = Place::new();
-    let often = "--think 2ms --for 1s --slice 200ms --warmup 0s --durability buffered";
+    let often = "--think 2ms --for 2s --slice 200ms --warmup 0s --durability buffered";
     let (ran, run) = drive(&place, &format!("--on redis --mix update=1 --set records=100 --set ledger=off {often}"));
     ran.says("the ledger is off");
     assert!(run.trials[0].ledgers.is_empty() && run.trials[0].answers.is_empty());

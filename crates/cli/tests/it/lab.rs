@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use plimsoll_record::data::{PhaseKind, Run};
 use plimsoll_testkit::draw::{Draw, repeats};
 use plimsoll_testkit::process::free_port;
 use rustix::process::Signal;
@@ -134,8 +135,8 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     lab.does("start", "");
     lab.drive(coupons).expect(0).says("checked answers … were right");
     lab.does("kill", "2").says("node 2 killed");
-    let oltp = "oltp_point_select --set table_size=100 --for";
-    lab.drive(&format!("{oltp} 500ms")).expect(0).says("MEASURED … node 2 of lab galera is killed");
+    let oltp = "oltp_point_select --set table_size=100";
+    lab.drive(&format!("{oltp} --ops 50")).expect(0).says("MEASURED … node 2 of lab galera is killed");
     assert_eq!(lab.states(), ["running", "killed", "running"]);
     // What joins waits for all others: a dead one is named at once.
     let began = Instant::now();
@@ -157,7 +158,8 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
     lab.exec("2", &count).expect(0).says("3");
     // A session whose node is gone goes to the next one.
-    let driving = lab.driving(&format!("{oltp} 5s --think 2ms --clients 3 --set max_tries=9"));
+    // As many operations as a slow machine still does when the node is killed.
+    let driving = lab.driving(&format!("{oltp} --ops 500 --think 9ms --clients 3 --set max_tries=9"));
     lab.does("kill", "3");
     driving.ended().expect(0);
     let phase = place.driven();
@@ -166,6 +168,14 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     let ended = result(&phase, "lost_connections") + result(&phase, "ended_connections");
     assert!(ended >= 1.0 && result(&phase, "failed_connects") <= 2.0, "{phase}");
     lab.down();
+}
+
+/// Returns how many operations of the newest run's drive are recorded so far.
+fn answered(place: &Place) -> u64 {
+    let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+    let phases = run.iter().flat_map(|run| &run.trials).flat_map(|trial| &trial.phases);
+    let drives = phases.filter(|phase| phase.header.kind == PhaseKind::Drive);
+    drives.flat_map(|phase| &phase.slices).flat_map(|slice| &slice.histograms).map(|one| one.histogram.len()).sum()
 }
 
 /// Returns how many operations each node answered in the latest run's drive.
@@ -196,8 +206,9 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     // A run on the lab itself removes what it finds: it begins first and ends last.
     let of_lab = lab.driving(&format!("{reads} 120s"));
     let of_url = Guarded(place.command(&words.split(' ').collect::<Vec<_>>()).spawn().unwrap());
-    wait_for("the second drive", Duration::from_secs(60), || !elsewhere.all_runs().is_empty());
-    std::thread::sleep(Duration::from_secs(2));
+    let done = || [&place, &elsewhere].map(answered);
+    // More than a warm-up, which does not count.
+    wait_for("both drives", Duration::from_secs(200), || done().iter().all(|count| *count > 2_000));
     lab.does("kill", "1");
     let roles = || -> Vec<String> {
         let status = lab.status();
@@ -205,8 +216,11 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
         nodes.map(|node| node["role"].as_str().unwrap().to_owned()).collect()
     };
     // A busy machine takes its time to agree on a new master.
-    wait_for("a new master", Duration::from_secs(60), || roles().iter().any(|role| role == "master"));
-    std::thread::sleep(Duration::from_secs(2));
+    wait_for("a new master", Duration::from_secs(200), || roles().iter().any(|role| role == "master"));
+    let before = done();
+    wait_for("the new master's answers", Duration::from_secs(200), || {
+        done().iter().zip(before).all(|(now, before)| *now > before + 200)
+    });
     of_url.signal(Signal::INT);
     of_url.ended().expect(130);
     of_lab.signal(Signal::INT);
@@ -261,13 +275,13 @@ fn nodes_are_killed_started_added_removed_and_looked_into() {
     let process = lab.status()["nodes"][0]["process"].as_u64().unwrap();
     let pid = rustix::process::Pid::from_raw(process as i32).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    wait_for("the primary to be back", Duration::from_secs(60), || {
+    wait_for("the primary to be back", Duration::from_secs(200), || {
         let node = &lab.status()["nodes"][0];
         node["state"] == "running" && node["restarts"] == 1
     });
     lab.drive("kv:a --set records=1000 --think 2ms --for 1s").expect(0).says("kept every promise");
     // A second run finds nothing of the first.
-    lab.drive("select --for 500ms").expect(0);
+    lab.drive("select --ops 20").expect(0);
     lab.down();
 }
 
@@ -282,11 +296,13 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     let plain = median();
     place.line("lab link 1 --delay 10ms --jitter 1ms").expect(0).says("10ms ± 1ms one way");
     let slow = median();
-    assert!((19.0..39.0).contains(&slow) && plain < 10.0, "{plain} ms, then {slow} ms");
+    // A busy machine makes both longer.
+    assert!(slow >= 19.0 && slow - plain < 39.0, "{plain} ms, then {slow} ms");
     place.line("lab link").expect(0).says("10ms ± 1ms one way");
     place.line("lab status").expect(0).says("link: 10ms");
     place.line("lab link --plain").expect(0).says("plain");
-    assert!(median() < 10.0);
+    let again = median();
+    assert!(again < slow - 9.0, "{slow} ms, then {again} ms");
     // Options that change nothing are options, too.
     place.line("lab link 1 --delay 5ms").expect(0);
     place.line("lab link 1 --delay 0ms").expect(0).says("node 1: plain");
@@ -323,7 +339,7 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
 fn a_drive_over_a_link_with_a_limit_is_bound_by_it() {
     let place = Place::new();
     let lab = Lab::up(&place, "redis-sentinel", &["--set", "sentinels=0", "--set", "replicas=1"]);
-    lab.does("link", "1 --rate 8Mbit");
+    lab.does("link", "1 --rate 4Mbit");
     lab.drive("kv --mix read=1 --set records=500 --clients 16 --for 14s").expect(0);
     let report = place.report();
     let is_of_link = |finding: &Value| {
@@ -342,12 +358,12 @@ fn a_cluster_of_redis_is_found_by_any_node_and_the_node_that_answers_slowest_is_
     lab.drive("kv:a --set records=1000 --clients 8 --think 5ms --for 1s --goal errors=0%")
         .expect(0)
         .says("kept every promise");
-    let seeds = "--on redis://10.77.0.1:1,10.77.0.2:6379,10.77.0.3/ --for 500ms";
+    let seeds = "--on redis://10.77.0.1:1,10.77.0.2:6379,10.77.0.3/ --ops 300";
     let drive = format!("{program} drive kv --mix read=1 --set records=300 --clients 3 {seeds}");
     lab.exec("load", &drive.split(' ').collect::<Vec<_>>()).expect(0).says("kept every promise");
     assert_eq!(counts(&place).len(), 3, "{:?}", counts(&place));
-    place.line("lab link 2 --delay 5ms").expect(0);
-    let ran = lab.drive("kv --mix read=1 --set records=1000 --clients 16 --for 2s").expect(0);
+    place.line("lab link 2 --delay 10ms").expect(0);
+    let ran = lab.drive("kv --mix read=1 --set records=300 --clients 16 --for 2s").expect(0);
     ran.says("redis-cluster node 2 answers slowest: p50 ");
     // Each operation is one node's, and none is counted twice.
     let counts: Vec<u64> = counts(&place).into_iter().map(|(_, count)| count).collect();
@@ -382,12 +398,12 @@ fn a_user_without_privileges_has_hosts_too() {
     };
     run(&format!("lab up postgres-replicas --nodes 2 --keep --dir {}", base.path().display())).expect(0);
     let address = run("lab exec 2 -- cat /proc/self/net/fib_trie");
-    let driven = run("drive kv:a --set records=500 --on lab:postgres-replicas --for 500ms");
+    let driven = run("drive kv:a --set records=500 --on lab:postgres-replicas --ops 100");
     run("lab down").expect(0);
     driven.expect(0).says("kept every promise");
     assert!(address.expect(0).out.contains("10.77.0.2"));
     // One for the run alone goes with it.
-    run("drive kv:a --set records=500 --on redis-sentinel --for 500ms").expect(0).says("kept every promise");
+    run("drive kv:a --set records=500 --on redis-sentinel --ops 100").expect(0).says("kept every promise");
     run("lab status").expect(0).says("no lab stands");
 }
 
@@ -395,13 +411,13 @@ fn a_user_without_privileges_has_hosts_too() {
 fn a_drive_ends_when_its_lab_goes_down() {
     let (place, base) = (Place::new(), Lab::base());
     place.line(&format!("lab up --keep --dir {} -- redis", base.path().display())).expect(0);
-    let load = "drive kv --set records=500 --on lab:redis --think 5ms --slice 100ms --for 90s";
+    let load = "drive kv --set records=500 --on lab:redis --think 5ms --slice 100ms --for 300s";
     let driven = place.started(&load.split(' ').collect::<Vec<_>>(), 2);
     place.line("lab down").expect(0);
     let down = std::time::Instant::now();
     driven.ended().expect(3).says("no server of the lab runs");
     assert_eq!(acts(&place).pop().unwrap().text, "lab down redis");
-    assert!(down.elapsed() < Duration::from_secs(30), "{:?}", down.elapsed());
+    assert!(down.elapsed() < Duration::from_secs(200), "{:?}", down.elapsed());
 }
 
 #[test]

@@ -11,18 +11,18 @@ use crate::cuts::slows_half_of_the_clients;
 use crate::lab::Lab;
 
 /// Longest time until a fault is recorded, or healed.
-const SEEN: Duration = Duration::from_secs(60);
+const SEEN: Duration = Duration::from_secs(200);
 
 /// Returns a workload with writes for the store of `lab`.
 fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
     if lab.name.starts_with("mariadb") { &["coupons", "--mix", "read=1,update=1"] } else { &["kv"] }
 }
 
-/// Starts a drive of a minute on `lab`, with `faults`.
+/// Starts a drive of some minutes on `lab`, with `faults`.
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
-    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "60s", "-q"];
+    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "600s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
     place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
 }
@@ -31,6 +31,13 @@ fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
 fn spans(place: &Place) -> Vec<FaultSpan> {
     let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
     run.iter().flat_map(Run::faults).cloned().collect()
+}
+
+/// Waits until so many faults of the newest run are healed, however long they take.
+#[track_caller]
+fn until_healed(place: &Place, count: usize) {
+    let are_healed = || spans(place).iter().filter(|span| span.healed_ns.is_some()).count() == count;
+    wait_for("the faults' end", Duration::from_secs(200), are_healed);
 }
 
 /// Returns fields of each node's status, of one look.
@@ -52,8 +59,12 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
         "promote replica at 2500ms",
     ];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    let report = place.run(&[&line[..], &["--think", "2ms", "--for", "7s", "--json"], &faults].concat()).last_json();
-    let found = report["report"]["faults"].as_array().unwrap();
+    let run = place.recording(&[&line[..], &["--think", "2ms", "--for", "300s"], &faults].concat());
+    until_healed(&place, 4);
+    run.signal(Signal::INT);
+    run.ended().expect(130);
+    let report = place.report();
+    let found = report["faults"].as_array().unwrap();
     assert_eq!(found.len(), 4, "{report}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let seen = || each(&lab, ["state", "link", "limits"]);
@@ -118,7 +129,7 @@ fn clients_of_a_lab_are_spread_over_client_hosts_of_which_one_has_a_slow_link() 
     slows_half_of_the_clients(&place, "lab:redis-sentinel");
     assert_eq!(links(), before);
     // The hosts are there for the next run, too, and a cut that a killed run has made is healed.
-    let cut = ["--client-hosts", "3", "--fault", "cut all from client host 3 at 300ms", "--for", "60s", "-q"];
+    let cut = ["--client-hosts", "3", "--fault", "cut all from client host 3 at 300ms", "--for", "600s", "-q"];
     let drive = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-sentinel", "--clients", "6"];
     let mut run = place.started(&[&drive[..], &cut].concat(), 1);
     wait_for("the cut", SEEN, || links() != before);
@@ -148,8 +159,8 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     lab.does("link", "2 --delay 2ms");
     lab.does("limit", "2 cpus=1");
     let faults = [
-        "link all delay=5ms at 12s for 1s",
-        "limit all cpus=0.5 at 12s for 1s",
+        "link all delay=5ms at 20s for 1s",
+        "limit all cpus=0.5 at 20s for 1s",
         "restart all rolling at 500ms after fault 2",
     ];
     let run = breaking(&place, &lab, &faults);
@@ -157,7 +168,7 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     let seen = || each(&lab, ["link", "limits"]);
     let (before, [processes]) = (seen(), each(&lab, ["process"]));
     assert!(spans(&place).is_empty(), "the node joined too late: {:?}", spans(&place));
-    wait_for("the faults' end", SEEN, || spans(&place).iter().filter(|span| span.healed_ns.is_some()).count() == 3);
+    until_healed(&place, 3);
     assert_eq!(seen(), before);
     let [restarted] = each(&lab, ["process"]);
     assert!(restarted.len() == 3 && restarted.iter().all(|process| !processes.contains(process)), "{restarted:?}");

@@ -63,12 +63,12 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
     joins_twice(&place, "\"lab:postgres-replicas\"");
     assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2, "a lab stays as it was");
     // The node of a run that is killed stays, and the lab says so.
-    let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"60s\"");
+    let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"600s\"");
     let mut run = place.started(&["run", &place.plan(&plan), "-q"], 1);
     let left = || lab.status()["nodes"][2]["is_left"].clone();
-    wait_for("the node", Duration::from_secs(50), || left() == false);
+    wait_for("the node", Duration::from_secs(200), || left() == false);
     run.kill();
-    wait_for("that it is known", Duration::from_secs(60), || left() == true);
+    wait_for("that it is known", Duration::from_secs(200), || left() == true);
     let command = "plimsoll lab remove postgres-replicas 3";
     place.line("lab status").expect(0).says(&format!("left by a run that was killed: {command}"));
     place.line(command.strip_prefix("plimsoll ").unwrap()).expect(0).says("node 3 has left");
@@ -103,13 +103,13 @@ fn the_progress_of_a_node_that_joins_is_recorded() {
 fn a_node_that_has_died_is_started_before_the_one_that_joined_leaves() {
     let place = Place::new();
     // A check would start it, too.
-    let unchecked = PLAN.split_once("[[phase]]\ndo = \"check\"").unwrap().0.replace("\"4s\"", "\"10s\"");
+    let unchecked = PLAN.split_once("[[phase]]\ndo = \"check\"").unwrap().0.replace("\"4s\"", "\"14s\"");
     let plan = unchecked
         .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
         .replace("repeats = 2", "repeats = 1");
     let run = place.recording(&["run", &place.plan(&plan), "-q"]);
     let has_joined = || !joined(&place).is_empty();
-    wait_for("the node", Duration::from_secs(60), has_joined);
+    wait_for("the node", Duration::from_secs(200), has_joined);
     let pids = servers(run.0.id(), "postgres");
     kill_process(Pid::from_raw(pids[1] as i32).unwrap(), Signal::KILL).unwrap();
     // Its sessions may fail the drive.
@@ -124,8 +124,14 @@ fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
     let place = Place::new();
     let plan = PLAN.replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }").replace("repeats = 2\n", "");
     let faults = "fault = [\"add node at 1s\", \"remove node at 2s\"]";
-    let plan = plan.replace("fault = \"add node at 1s\"", faults).replace("\"4s\"", "\"12s\"");
-    place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
+    let plan = plan.replace("fault = \"add node at 1s\"", faults).replace("\"4s\"", "\"300s\"");
+    let run = place.recording(&["run", &place.plan(&plan), "-q"]);
+    wait_for("that it has left", Duration::from_secs(200), || {
+        let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
+        run.is_some_and(|run| run.faults().any(|span| span.kind == FaultKind::Removal && span.healed_ns.is_some()))
+    });
+    run.signal(Signal::INT);
+    run.ended().expect(130);
     let run = Run::load(&place.only_run()).unwrap();
     let spans: Vec<_> = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.is_none())).collect();
     assert_eq!(spans, [(FaultKind::Join, "node 3", true), (FaultKind::Removal, "node 3", true)]);

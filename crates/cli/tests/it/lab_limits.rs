@@ -20,7 +20,7 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     let place = Place::new();
     let limits = "--set postgres.cpus=0.5 --set postgres.memory=256MiB";
     let ran = place
-        .line(&format!("drive kv --mix read=1 --set records=500 --on postgres --for 500ms --full {limits}"))
+        .line(&format!("drive kv --mix read=1 --set records=500 --on postgres --ops 50 --full {limits}"))
         .expect(0);
     ran.says("limit cpus = 0.5 (not none) … limit memory = 268435456 (not none) … shared_buffers = 64MB");
     let base = Lab::base();
@@ -35,7 +35,7 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
         cpu_max if cpu_max.is_empty() => ("cpu.cfs_quota_us", ["20000", "-1"]),
         _ => ("cpu.max", ["20000 100000", "max 100000"]),
     };
-    let load = "drive kv --mix read=1 --set records=500 --on lab:redis --think 5ms --slice 100ms --for 60s";
+    let load = "drive kv --mix read=1 --set records=500 --on lab:redis --think 5ms --slice 100ms --for 600s";
     let driven = place.started(&load.split(' ').collect::<Vec<_>>(), 2);
     place.line("lab limit redis 1 cpus=0.2 memory=128MiB").expect(0).says("lab redis: node 1: cpus=0.2 memory=128MiB");
     assert_eq!(written(quota), none[0]);
@@ -68,7 +68,7 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
         "lab limit redis 1: cpus=none",
     ];
     assert_eq!(texts, told);
-    let again = "drive kv --mix read=1 --set records=500 --on lab:redis --for 300ms --full";
+    let again = "drive kv --mix read=1 --set records=500 --on lab:redis --ops 50 --full";
     place.line(again).expect(0).says("limit memory = 134217728 (not none)");
     place.line("lab down").expect(0);
 }

@@ -70,7 +70,7 @@ fn a_lab_whose_command_ends_before_it_stands_leaves_nothing() {
     for (signal, code) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
         let making = Guarded(place.command(&up).spawn().unwrap());
         let is_begun = || std::fs::read_dir(base.path()).unwrap().count() > 0;
-        wait_for("a server", Duration::from_secs(60), is_begun);
+        wait_for("a server", Duration::from_secs(200), is_begun);
         making.signal(signal);
         let ran = making.ended();
         assert_eq!(ran.code, code, "{ran:?}");

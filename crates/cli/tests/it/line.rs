@@ -212,7 +212,7 @@ fn a_rung_keeps_how_many_cycles_of_the_store_it_saw_and_how_much_work_one_takes(
     // Killed as soon as there is a rung: the others say nothing more of this.
     let _line = Guarded(place.command(&[&asked[..], &how].concat()).spawn().unwrap());
     let mut rung = None;
-    wait_for("the first rung", Duration::from_secs(60), || {
+    wait_for("the first rung", Duration::from_secs(200), || {
         let run = place.all_runs().first().and_then(|run| Run::load(&run.join("run.sqlite")).ok());
         let phases = run.into_iter().flat_map(|run| run.trials).flat_map(|trial| trial.phases);
         rung = phases.map(|phase| phase.end).find(|end| end.result(ResultName::CycleOperations).is_some());

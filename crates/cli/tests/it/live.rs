@@ -20,12 +20,11 @@ fn set(mut command: Command, variables: &[(&str, &str)]) -> Ran {
 #[test]
 fn lines_of_progress_come_as_often_as_was_asked() {
     let place = Place::new();
-    let ran =
-        place.run(&with(&["--for", "1500ms", "--think", "2ms", "--slice", "100ms", "--progress", "100ms"])).expect(0);
+    let ran = place.run(&with(&["--for", "3s", "--think", "2ms", "--slice", "100ms", "--progress", "100ms"])).expect(0);
     let lines: Vec<&str> =
         ran.err.lines().filter(|line| line.contains("· drive · ") && line.contains("/s · p50")).collect();
-    // One a second if nothing was asked, and on a busy machine fewer than fifteen.
-    assert!((4..=17).contains(&lines.len()), "{}", ran.err);
+    // One a second if nothing was asked, and on a busy machine fewer than thirty.
+    assert!((5..=33).contains(&lines.len()), "{}", ran.err);
     assert!(
         lines.iter().all(|line| line.starts_with("1/1 fjall · drive · ") && line.contains(" s left · ")),
         "{lines:?}"

@@ -179,7 +179,7 @@ fn the_display_shows_percentiles_and_goals_and_the_report_stands_on_the_normal_s
     let (place, pty) = (Place::new(), Pty::new(80, 24));
     assert!(pty.is_restored());
     let begun = Instant::now();
-    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "4s", "--goal", "p50=1s"]].concat());
+    let mut child = pty.start(&place, TERM, &[&DRIVE[..], &["--for", "6s", "--goal", "p50=1s"]].concat());
     pty.wait_for_a_percentile();
     assert!(!pty.is_restored(), "keys come at once while it is shown");
     let (first, cpu) = (begun.elapsed(), cpu_of(child.0.id(), "live"));
@@ -319,7 +319,7 @@ fn an_error_of_the_run_stands_on_the_normal_screen() {
 #[test]
 fn without_a_terminal_and_on_a_dumb_one_there_are_progress_lines() {
     let (place, pty) = (Place::new(), Pty::new(80, 24));
-    let mut child = pty.start(&place, "dumb", &[&DRIVE[..], &["--for", "2s"]].concat());
+    let mut child = pty.start(&place, "dumb", &[&DRIVE[..], &["--for", "3s"]].concat());
     wait_for("the end", LIMIT, || child.0.try_wait().unwrap().is_some());
     wait_for("the report", LIMIT, || pty.text().contains("recording  "));
     assert!(pty.text().contains("1/1 null · drive · ") && !pty.text().contains(ENTER), "{}", pty.text());

@@ -33,9 +33,9 @@ fn expect(args: &str, states: &[&str]) -> Vec<Value> {
 fn what_is_lost_is_counted_and_dated_on_a_device_and_in_files() {
     for disk in ["ext4", "files"] {
         let args = format!("sqlite --disk {disk} --survivors none --durability");
-        let kept = &expect(&format!("{args} durable --cuts 2"), &["kept"])[0];
+        let kept = &expect(&format!("{args} durable --cuts 2 --for 90s"), &["kept"])[0];
         // Nothing is flushed, so that the power is cut at the end.
-        let lost = &expect(&format!("{args} at-end --cuts 1 --for 500ms"), &["lost"])[0];
+        let lost = &expect(&format!("{args} at-end --cuts 1 --for 1s"), &["lost"])[0];
         assert!(kept["at_risk_writes"].as_f64().unwrap() >= 1.0 && kept["cuts"] == 2, "{kept}");
         let (gone, acknowledged) = (lost["lost"].as_u64().unwrap(), lost["acknowledged"].as_u64().unwrap());
         assert!(gone > 0 && gone <= acknowledged, "{lost}");
@@ -46,7 +46,7 @@ fn what_is_lost_is_counted_and_dated_on_a_device_and_in_files() {
 #[test]
 fn all_nodes_of_a_cluster_lose_power_at_one_moment_or_its_primary_does() {
     // The write that the cut comes with is at risk.
-    let how = "--durability durable --for 15s --survivors none --cut write\u{a0}200";
+    let how = "--durability durable --for 90s --survivors none --cut write\u{a0}200";
     let two = "--set postgres-replicas.nodes=2 --nodes all,primary";
     expect(&format!("postgres-replicas {two} {how}"), &["kept", "kept"]);
 }
@@ -54,7 +54,7 @@ fn all_nodes_of_a_cluster_lose_power_at_one_moment_or_its_primary_does() {
 #[test]
 fn one_node_of_a_cluster_loses_power_and_has_everything_when_it_is_back() {
     let place = Place::new();
-    let how = "--survivors none --cut write\u{a0}200 --for 15s --json --quiet";
+    let how = "--survivors none --cut write\u{a0}200 --for 90s --json --quiet";
     let ran = place.line(&format!("promise etcd --set etcd.nodes=3 --nodes 2 {how}")).expect(0);
     let found = promises(&ran);
     assert_eq!((found.len(), &found[0]["state"]), (1, &"kept".into()), "{found:?}");
@@ -137,7 +137,7 @@ fn a_commit_takes_at_least_as_long_as_the_disk_takes_for_a_flush() {
         "stores = [{ store = \"sqlite\", disk = \"ext4\", disk_flush_time = \"60ms\", disk_flushes = [\"honoured\", \"ignored\"] }]\n\
          [workload]\nname = \"kv\"\nrecords = 20\n[[phase]]\ndo = \"load\"\ndurability = \"at-end\"\n\
          [[phase]]\ndo = \"drive\"\nops = 10\nmix = { update = 1 }\n\
-         [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"5s\"\nmix = { update = 1 }\npower_cut = \"write 12\"\n\
+         [[phase]]\nname = \"until_cut\"\ndo = \"drive\"\nfor = \"60s\"\nmix = { update = 1 }\npower_cut = \"write 12\"\n\
          [[phase]]\ndo = \"power\"\n[[phase]]\ndo = \"check\"\n",
     );
     let ran = place.run(&["run", &plan, "--json", "--quiet"]).expect(1);
@@ -182,7 +182,7 @@ fn a_setting_that_protects_pages_is_not_kept_by_a_cut_without_a_page_on_its_way(
     let run = |cut: &str| {
         let how =
             "promise sqlite --disk files --durability durable --survivors none --clients 1 --jobs 2 --json --quiet";
-        let given = ["--set", "records=200", "--set", "sqlite.journal_mode=delete", "--cut", cut];
+        let given = ["--for", "90s", "--set", "records=200", "--set", "sqlite.journal_mode=delete", "--cut", cut];
         place.run(&[&how.split(' ').collect::<Vec<_>>()[..], &given].concat())
     };
     let all = run(&cuts.join(",")).expect(0);
@@ -198,7 +198,7 @@ fn a_setting_that_protects_pages_is_not_kept_by_a_cut_without_a_page_on_its_way(
 
 #[test]
 fn a_server_without_full_page_writes_is_tried_only_while_pages_leave_its_memory() {
-    let how = "postgres --disk files --for 15s";
+    let how = "postgres --disk files --for 90s";
     let idle = "full_page_writes=off\u{a0}shared_buffers=128MB\u{a0}bgwriter_lru_maxpages=0";
     let ran = Place::new().line(&format!(
         "promise {how} --json --quiet --survivors torn --cut flush\u{a0}10 --set records=100 --set postgres.settings={idle}"
@@ -225,7 +225,7 @@ fn words(command: &str) -> Vec<String> {
 #[test]
 fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again() {
     let place = Place::new();
-    let args = ["promise", "sqlite", "--json", "--durability", "at-end", "--survivors", "none", "--for", "15s"];
+    let args = ["promise", "sqlite", "--json", "--durability", "at-end", "--survivors", "none", "--for", "90s"];
     // Of files, writes come to the disk at once, and not when the kernel writes back its cache.
     let cut = ["--disk", "files", "--cut", "write 500", "--tries", "3", "--jobs", "1"];
     let ran = place.run(&[&args[..], &cut].concat()).expect(1);
@@ -245,7 +245,7 @@ fn a_promise_that_is_broken_needs_no_more_cuts_and_its_command_breaks_it_again()
 #[test]
 fn a_run_that_was_killed_goes_on_with_what_it_has() {
     let place = Place::new();
-    let options = ["sqlite", "--durability", "durable", "--survivors", "none,torn", "--cuts", "2", "--for", "15s"];
+    let options = ["sqlite", "--durability", "durable", "--survivors", "none,torn", "--cuts", "2", "--for", "90s"];
     let args = [&["promise", "--json", "--jobs", "1"][..], &options].concat();
     let mut child = Guarded(place.command(&args).spawn().unwrap());
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -256,7 +256,7 @@ fn a_run_that_was_killed_goes_on_with_what_it_has() {
     assert!(lines.any(|line| done(&line)), "it ended by itself");
     // It was said that something is done before it was recorded.
     let is_recorded = |run: Run| run.trials.iter().any(|trial| trial.end_ns.is_some());
-    wait_for("the record", Duration::from_secs(60), || Run::load(&place.only_run()).is_ok_and(is_recorded));
+    wait_for("the record", Duration::from_secs(200), || Run::load(&place.only_run()).is_ok_and(is_recorded));
     child.kill();
     // A run with other options is not resumed; the message names the run's own command.
     let other = [&["promise", "--resume", "last", "--seed", "9"][..], &options].concat();
@@ -319,7 +319,7 @@ fn nothing_is_left_of_several_cells_when_the_program_is_killed_at_any_moment() {
         let mounted = || disks(&place).iter().filter(|disk| !left_below(disk).is_empty()).count();
         // While they are made for some, and then from when there are several.
         if kill % 3 != 2 {
-            wait_for("disks", Duration::from_secs(60), || mounted() > 1);
+            wait_for("disks", Duration::from_secs(200), || mounted() > 1);
         }
         std::thread::sleep(Duration::from_millis(draw.below(2_500)));
         met += usize::from(mounted() > 1);

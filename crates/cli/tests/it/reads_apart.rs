@@ -68,7 +68,7 @@ fn postgresql_reads_from_replicas_writes_to_the_primary_and_spreads_sessions_ove
     let reads = format!("-f {}", script.display());
     let drive = |what: &str, url: &str| {
         let program = env!("CARGO_BIN_EXE_plimsoll");
-        let words = format!("{program} drive {what} --clients 9 --think 5ms --for 500ms --on {url}");
+        let words = format!("{program} drive {what} --clients 9 --think 5ms --ops 60 --on {url}");
         lab.exec("load", &words.split(' ').collect::<Vec<_>>())
     };
     let hosts = "postgres://postgres@10.77.0.1,10.77.0.2,10.77.0.3/postgres";

@@ -33,7 +33,7 @@ lost = 0
 /// Starts the plan, and waits until one of its trials has ended: a busy machine kills it some trials later.
 fn begun(place: &Place, args: &[&str]) -> Guarded {
     let child = place.recording(args);
-    wait_for("a trial", Duration::from_secs(60), || ended(&place.only_run()) >= 1);
+    wait_for("a trial", Duration::from_secs(200), || ended(&place.only_run()) >= 1);
     child
 }
 
@@ -44,7 +44,7 @@ fn ended(run: &Path) -> usize {
 #[test]
 fn a_killed_drive_is_continued_to_a_whole_report() {
     let place = Place::new();
-    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 2ms --for 500ms";
+    let drive = "drive kv --on sqlite --mix read=1,update=1 --clients 1,2,3,4,5 --think 2ms --for 1s";
     let mut child =
         begun(&place, &format!("{drive} --set records=100 --seed 5 --quiet").split(' ').collect::<Vec<_>>());
     let live = place.run(&["run", "--resume", "latest"]).expect(10);

@@ -5,7 +5,7 @@ use crate::bench::Place;
 #[test]
 fn where_nothing_is_loaded_nothing_is_said_to_be_loaded_or_to_settle() {
     let place = Place::new();
-    let ran = place.run(&["drive", "http", "--on", "http", "--clients", "1", "--for", "300ms"]).expect(0);
+    let ran = place.run(&["drive", "http", "--on", "http", "--clients", "1", "--ops", "200", "--full"]).expect(0);
     assert!(!ran.err.contains("load") && !ran.err.contains("settle"), "{ran:?}");
     let said = ran.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(" × 200; bodies: median 612 B, max 612 B, n "), "{}", ran.out);

@@ -13,7 +13,7 @@ fn driven(place: &Place, options: &str) -> Value {
 #[test]
 fn a_rate_in_stages_is_told_stage_by_stage() {
     let place = Place::new();
-    let phase = driven(&place, "--on redis --stages 100/s@1s,100/s..500/s@2s,..0/s@1s --clients 4");
+    let phase = driven(&place, "--on redis --stages 100/s@1s,100/s..500/s@2s,..0/s@1s --clients 4 --goal errors=100%");
     let stages = phase["stages"].as_array().unwrap();
     let text = |stage: &Value| stage["load"].as_str().unwrap().to_owned();
     let loads: Vec<String> = stages.iter().map(text).collect();
@@ -29,11 +29,11 @@ fn a_rate_in_stages_is_told_stage_by_stage() {
 #[test]
 fn clients_in_stages_think_between_their_operations() {
     let place = Place::new();
-    let phase = driven(&place, "--stages 2@1s,6@2s --think exp:50ms --on sqlite");
+    let phase = driven(&place, "--stages 2@1s,6@2s --think exp:200ms --on sqlite");
     assert_eq!((phase["clients"].as_u64(), phase["open_loop"].as_bool()), (Some(6), Some(false)), "{phase}");
-    // 14 seconds of a client at 20 operations a second at most; their number varies by its root.
+    // 14 seconds of a client at 5 operations a second at most; their number varies by its root.
     let done = phase["ops"]["count"].as_u64().unwrap();
-    assert!((20..=350).contains(&done), "{done} operations");
+    assert!((10..=120).contains(&done), "{done} operations");
     let loads: Vec<&str> = phase["stages"].as_array().unwrap().iter().filter_map(|one| one["load"].as_str()).collect();
     assert_eq!(loads, ["2 clients", "6 clients"]);
     assert!(phase["stages"][0]["wanted_per_s"].is_null());
@@ -84,7 +84,7 @@ fn several_scenarios_go_on_at_once_and_each_has_its_numbers() {
         let (writes, late) = (count("writers/update") + count("writers/read"), count("late/insert"));
         let sent = writes + late + phase["ops"]["unfinished"].as_u64().unwrap();
         assert!(writes <= 400 && late <= 100 && sent >= 499, "{writes} and {late} of {sent} on {store}");
-        assert!((50..=605).contains(&count("readers/read")), "{}", count("readers/read"));
+        assert!((20..=605).contains(&count("readers/read")), "{}", count("readers/read"));
     }
     let steps = "drive tpcb --on sqlite --for 1s --full --goal errors=100% --goal b.mean=5s --goal a/tpcb/2.mean=5s \
                  --scenario a\u{a0}rate=50/s --scenario b\u{a0}clients=2\u{a0}think=20ms";

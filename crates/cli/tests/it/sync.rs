@@ -96,7 +96,7 @@ fn what_cannot_be_measured_is_refused_with_its_reason() {
 fn ctrl_c_keeps_what_was_seen_and_leaves_nothing() {
     let (place, directory) = (Place::new(), on_disk());
     let child = Guarded(place.command(&["sync", text(directory.path()), "--for", "20s"]).spawn().unwrap());
-    wait_for("a file", Duration::from_secs(60), || has_file(directory.path()));
+    wait_for("a file", Duration::from_secs(200), || has_file(directory.path()));
     std::thread::sleep(Duration::from_secs(1));
     child.signal(Signal::INT);
     let ran = child.ended();
@@ -123,7 +123,7 @@ impl TwoMachines {
         let (_listener, to) = two.listener();
         let args = ["sync", text(two.data.path()), "--report-to", &to, "--size", "512B"];
         let mut writer = Guarded(two.place.command(&args).spawn().unwrap());
-        wait_for("acknowledgements", Duration::from_secs(60), || two.acknowledged() >= 100);
+        wait_for("acknowledgements", Duration::from_secs(200), || two.acknowledged() >= 100);
         writer.kill();
         two
     }

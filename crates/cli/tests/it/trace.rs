@@ -68,7 +68,7 @@ fn files_of_a_directory_are_listed() {
             }
         })
     };
-    let ran = place.run(&["files", directory.to_str().unwrap(), "--for", "500ms", "--json"]);
+    let ran = place.run(&["files", directory.to_str().unwrap(), "--for", "2s", "--json"]);
     is_seen.store(true, Ordering::Relaxed);
     write.join().unwrap();
     let ran = ran.expect(0);
@@ -102,7 +102,7 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
     let before = counted();
     // Where a sync takes some microseconds the session would end before its files are looked up.
     server.sql(
-        "do $$ begin for i in 1..300 loop insert into t values (i); commit; end loop; perform pg_sleep(1); end $$",
+        "do $$ begin for i in 1..300 loop insert into t values (i); commit; end loop; perform pg_sleep(2); end $$",
     );
     let counted = counted() - before;
     let (seen, read) = (files.read().unwrap(), tracer.read().unwrap());
@@ -130,10 +130,11 @@ fn syncs_of_postgresql_are_as_many_as_it_counts_itself() {
 fn a_drive_shows_the_syncs_of_its_server_its_waits_and_the_requests_to_devices() {
     let place = Place::new();
     let load = "drive kv --mix update=1 --set records=500 --on postgres --clients 4 --think 5ms";
-    let ran = place.line(&format!("{load} --for 3s --warmup 0s --samplers default,fsync,block,offcpu")).expect(0);
+    let ran =
+        place.line(&format!("{load} --for 3s --warmup 0s --samplers default,fsync,block,offcpu --full")).expect(0);
     ran.says("Sampled times").says("fsync flush time").says("offcpu wait time");
     let sampled = &place.driven()["sampled"][0];
-    assert!(sampled["count"].as_u64() > Some(20) && sampled["max_ns"].as_u64() > Some(10_000), "{sampled:#}");
+    assert!(sampled["count"].as_u64() > Some(5) && sampled["max_ns"].as_u64() > Some(10_000), "{sampled:#}");
     let report = place.report();
     let panels = report["plots"]["host"].as_array().unwrap();
     assert!(panels.iter().any(|panel| panel["name"] == "Fsync, flush time" && panel["unit"] == "ms"), "{panels:#?}");

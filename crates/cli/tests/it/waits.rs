@@ -26,13 +26,13 @@ const LONG: [&str; 8] =
     ["--setup-timeout", "600s", "--load-timeout", "600s", "--work-timeout", "600s", "--op-timeout", "600s"];
 /// Longest time of a run with short limits, or the usual 15 s for a short question: a few seconds on a quiet machine. A
 /// wait without a limit is for ever.
-const BY_ITSELF: Duration = Duration::from_secs(60);
+const BY_ITSELF: Duration = Duration::from_secs(200);
 /// Longest time after a Ctrl-C. The promise is 2 s; the rest is for two loaded processors that several runs share. A wait
 /// that the signal does not end takes the 600 s of [`LONG`].
-const AFTER_A_SIGNAL: Duration = Duration::from_secs(30);
+const AFTER_A_SIGNAL: Duration = Duration::from_secs(120);
 /// Longest time after a Ctrl-C with removal of tables, which takes server and disk their time. The statement itself takes
 /// minutes.
-const WITH_REMOVAL: Duration = Duration::from_secs(60);
+const WITH_REMOVAL: Duration = Duration::from_secs(200);
 /// Runs of a store at a time.
 const AT_ONCE: usize = 3;
 

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use plimsoll_core::Utc;
+use plimsoll_record::data::Run;
 
 use crate::bench::{Guarded, Place, wait_for};
 use crate::servers::Redis;
@@ -250,7 +251,7 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
     append(&log, &line(now_s(), "GET /before", 200, 1_000));
     let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
     let pid = server.0.id().to_string();
-    let child = place.recording(&["watch", log.to_str().unwrap(), "--pid", &pid, "--for", "6s", "--json"]);
+    let child = place.recording(&["watch", log.to_str().unwrap(), "--pid", &pid, "--for", "8s", "--json"]);
     for round in 0..20 {
         append(&log, &line(now_s(), "GET /item", 200, 2_000).repeat(5));
         if round == 10 {
@@ -258,7 +259,7 @@ fn a_log_is_followed_through_rotation_with_the_process_beside_it() {
             fs::rename(&log, &old).unwrap();
             append(&old, &line(now_s(), "GET /last", 200, 2_000));
         }
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(50));
     }
     let ended = child.ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -301,7 +302,7 @@ fn a_log_that_cannot_be_read_ends_the_run() {
 #[test]
 fn a_process_is_watched_by_the_samplers_that_are_named_until_it_ends_or_the_user_ends_it() {
     let place = Place::new();
-    let mut server = Command::new("sleep").arg("3").spawn().unwrap();
+    let mut server = Command::new("sleep").arg("5").spawn().unwrap();
     let pid = server.id().to_string();
     // A process without a parent that waits for it stays.
     let waits = std::thread::spawn(move || server.wait().unwrap());
@@ -310,7 +311,8 @@ fn a_process_is_watched_by_the_samplers_that_are_named_until_it_ends_or_the_user
 
     let server = Guarded(Command::new("sleep").arg("600").spawn().unwrap());
     let mut child = place.recording(&["watch", "--pid", &server.0.id().to_string(), "--samplers", "cpu"]);
-    std::thread::sleep(Duration::from_secs(2));
+    let readings = || place.all_runs().pop().and_then(|run| Run::load(&run).ok()).map_or(0, |run| run.samples.len());
+    wait_for("readings", Duration::from_secs(100), || readings() >= 2);
     child.signal(rustix::process::Signal::INT);
     wait_for("the end", Duration::from_secs(100), || child.0.try_wait().unwrap().is_some());
     assert_eq!(child.ended().code, Some(0));

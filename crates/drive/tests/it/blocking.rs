@@ -154,7 +154,7 @@ fn an_operation_that_hangs_does_not_keep_the_phase() {
     assert_eq!((result.hung[0].client, result.hung[0].cycle, result.hung[0].kind), (1, 5, 0));
     assert_eq!(driven.outcome(Outcome::Unknown), 1);
     assert!(driven.max_ns(Measure::Service) > 400_000_000, "it counts with the time that was waited");
-    assert!(driven.length() < MS * 10_000, "took {:?}", driven.length());
+    assert!(driven.length() < MS * 100_000, "took {:?}", driven.length());
     let tells = |slice: &plimsoll_core::Slice| slice.in_flight == 2 && slice.oldest_age_ns > 150_000_000;
     assert!(driven.slices.iter().any(tells), "no slice has it in flight beside the other client's");
     assert!(driven.outcome(Outcome::Ok) > 20, "the other client went on");
@@ -172,7 +172,7 @@ fn an_operation_that_hangs_ends_a_phase_that_has_no_other_end() {
     let begin = Instant::now();
     let (driven, _) = drive(&spec, sessions, endless());
     assert_eq!((driven.result.stop.clone(), driven.result.hung.len()), (StopReason::Hung, 1));
-    assert!(begin.elapsed() < Duration::from_secs(10), "took {:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(100), "took {:?}", begin.elapsed());
 }
 
 #[test]

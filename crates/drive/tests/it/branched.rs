@@ -137,7 +137,7 @@ fn an_idle_connection_beside_a_busy_one_ends_without_a_loss(io: Io) {
         let (driven, log) = drive(&spec, pair([&busy, &idle], depth as usize), endless());
         let result = &driven.result;
         assert_eq!((result.lost_connections, result.down_ns), (0, 0), "depth {depth}");
-        assert!((2..=6).contains(&result.ended_connections), "{}", result.ended_connections);
+        assert!((1..=6).contains(&result.ended_connections), "{}", result.ended_connections);
         assert!(result.errors.is_empty(), "{:?}", result.errors);
         log.check_cycles(1);
     }
@@ -159,6 +159,6 @@ fn a_server_that_ends_each_connection_at_once_is_tried_again_after_a_wait(io: Io
     let (driven, _) = drive(&spec, pair([&busy, &idle], 1), endless());
     setter.join().unwrap();
     let tried = idle.manner.connections.load(SeqCst);
-    assert!((3..=150).contains(&tried), "{tried} connections in 1.2 s");
+    assert!((2..=150).contains(&tried), "{tried} connections in 1.2 s");
     assert!(driven.result.lost_connections > 0 && driven.result.ops == 1, "{:?}", driven.result);
 }

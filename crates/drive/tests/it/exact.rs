@@ -283,7 +283,7 @@ fn what_becomes_of_connections_that_are_reset_is_told_and_the_others_are_exact()
     assert_eq!(result.ops + result.unfinished, 3_000, "every operation that was due is somewhere");
     let unknown: Vec<_> = result.each.iter().filter(|op| op.outcome == Outcome::Unknown).collect();
     assert_eq!(unknown.len() as u64, result.lost_connections);
-    assert!((7..=15).contains(&unknown.len()), "{}", unknown.len());
+    assert!((3..=15).contains(&unknown.len()), "{}", unknown.len());
     for op in unknown {
         assert_eq!(run.stamp(op).expect("it had been read").sent_ns, 0, "it had no answer");
     }
@@ -299,7 +299,7 @@ fn a_half_open_connection_costs_its_timeout_and_no_more() {
             _ => Deed::AnswerAfter(300_000),
         })
     };
-    let spec = DriveSpec { op_timeout: MS * 250, ..open(1_000.0, MS * 1_500) };
+    let spec = DriveSpec { op_timeout: MS * 700, ..open(1_000.0, MS * 2_000) };
     let run = exact("half open", &spec, 8, Some(1_000.0), server);
     let result = &run.driven.result;
     let unknown: Vec<_> = result.each.iter().filter(|op| op.outcome == Outcome::Unknown).collect();
@@ -307,10 +307,10 @@ fn a_half_open_connection_costs_its_timeout_and_no_more() {
     let waited_ns = unknown[0].end_ns - unknown[0].sent_ns;
     // It is looked for every 10 ms.
     let held_up_ns = run.held_up_ns(unknown[0].sent_ns, unknown[0].end_ns);
-    let latest_ns = 250 * MS_NS + 10 * MS_NS + OFF_NS + run.saw.latest_ns() * 2 + held_up_ns;
-    assert!((250 * MS_NS..=latest_ns).contains(&waited_ns), "{waited_ns} ns");
+    let latest_ns = 700 * MS_NS + 10 * MS_NS + OFF_NS + run.saw.latest_ns() * 2 + held_up_ns;
+    assert!((700 * MS_NS..=latest_ns).contains(&waited_ns), "{waited_ns} ns");
     assert_eq!(result.errors.first().map(|error| error.code.as_str()), Some("timeout"));
-    assert_eq!(result.ops + result.unfinished, 1_500);
+    assert_eq!(result.ops + result.unfinished, 2_000);
     let after = result.each.iter().filter(|op| op.client == unknown[0].client && op.sent_ns > unknown[0].end_ns);
     assert!(after.count() > 20, "its client went on over a new connection");
 }

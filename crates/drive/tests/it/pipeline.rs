@@ -119,8 +119,8 @@ fn a_lost_connection_leaves_its_whole_pipeline_unknown(io: Io) {
 }
 
 fn the_oldest_answer_that_does_not_come_in_time_gives_the_pipeline_up(io: Io) {
-    let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 1_200) } else { Act::Answer });
-    let spec = DriveSpec { op_timeout: MS * 400, ..deep(io, Limit::Ops(5)) };
+    let server = Server::unix(|_, request, _| if request == 40 { Act::AnswerAfter(MS * 3_000) } else { Act::Answer });
+    let spec = DriveSpec { op_timeout: MS * 1_000, ..deep(io, Limit::Ops(5)) };
     let (driven, _) = drive(&spec, server.clients_of_depth(1, DEPTH as usize), endless());
     let result = &driven.result;
     assert_eq!((result.ops, result.lost_connections), (80, 1));

@@ -306,7 +306,7 @@ fn a_sleep_is_part_of_the_operation_and_of_no_step(io: Io) {
         assert_eq!(driven.result.kinds[0], [10, 0, 0, 0]);
         for op in &driven.result.each {
             let took_ns = op.end_ns - op.sent_ns;
-            assert!((40 * MS_NS..2_000 * MS_NS).contains(&took_ns), "{took_ns} ns");
+            assert!((40 * MS_NS..60_000 * MS_NS).contains(&took_ns), "{took_ns} ns");
         }
         let steps_ns = step_time_ns(&driven);
         assert!(steps_ns < op_time_ns(&driven) - 10.0 * 39e6, "steps took {steps_ns} ns");
@@ -319,7 +319,7 @@ fn many_that_sleep_at_the_same_time_cost_little(io: Io) {
     for sessions in [server.clients(100), instant(blocking(100, |_| Act::Answer))] {
         let (driven, _) = drive(&ops_over(io, 4), sessions, Transactions::new(NAP));
         assert_eq!(driven.result.kinds[0], [400, 0, 0, 0]);
-        assert!(driven.length() < MS * 10_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());
+        assert!(driven.length() < MS * 35_000, "400 naps of 100 ms, 100 at a time: {:?}", driven.length());
         let cpu_ns: u64 = driven.slices.iter().map(|slice| slice.worker_cpu_ns).sum();
         assert!(cpu_ns < 400 * MS_NS, "{cpu_ns} ns of CPU for 800 steps");
     }
@@ -387,13 +387,13 @@ fn a_connection_lost_in_the_middle_leaves_the_operation_unknown_and_the_next_beg
 }
 
 fn the_timeout_is_each_answers_own(io: Io) {
-    // A loaded machine may delay an answer by a third of a second.
-    let spec = DriveSpec { op_timeout: MS * 400, ..ops_over(io, 1) };
-    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 60));
+    // A loaded machine may delay an answer by most of a second.
+    let spec = DriveSpec { op_timeout: MS * 1_000, ..ops_over(io, 1) };
+    let server = Server::unix(|_, _, _| Act::AnswerAfter(MS * 160));
     let (driven, _) = drive(&spec, server.clients(2), Transactions::new(SEVEN));
-    assert_eq!(driven.result.kinds[0], [2, 0, 0, 0], "420 ms in seven steps are in time");
+    assert_eq!(driven.result.kinds[0], [2, 0, 0, 0], "1,120 ms in seven steps are in time");
 
-    const NAP: Script = &[send(BEGIN), Step::Sleep(500 * MS_NS), send(COMMIT), end(Outcome::Ok)];
+    const NAP: Script = &[send(BEGIN), Step::Sleep(1_100 * MS_NS), send(COMMIT), end(Outcome::Ok)];
     let (driven, _) = drive(&spec, server.clients(2), Transactions::new(NAP));
     assert_eq!(driven.result.kinds[0], [2, 0, 0, 0], "a sleep waits for no answer");
 
@@ -401,7 +401,7 @@ fn the_timeout_is_each_answers_own(io: Io) {
     let (driven, _) = drive(&spec, server.clients(2), Transactions::new(SEVEN));
     assert_eq!(driven.result.kinds[0], [0, 0, 0, 2]);
     assert!(driven.result.errors.iter().any(|e| e.code == "timeout" && e.count == 2));
-    assert!(driven.result.each.iter().all(|op| (400 * MS_NS..4_000 * MS_NS).contains(&(op.end_ns - op.sent_ns))));
+    assert!(driven.result.each.iter().all(|op| (1_000 * MS_NS..60_000 * MS_NS).contains(&(op.end_ns - op.sent_ns))));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     assert_eq!(flushes(&mut *store), before, "half a memtable is not flushed");
     write(&mut *writing, 50, 350);
     // Four megabytes: flushed by threads of fjall's own.
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(100);
     // On a busy machine they come late and take several memtables at once.
     while flushes(&mut *store) < before + 1.0 {
         assert!(std::time::Instant::now() < until, "{} flushes", flushes(&mut *store) - before);
@@ -135,7 +135,7 @@ fn a_memtable_that_is_full_is_flushed_and_counted_as_a_cycle() {
     }
     let began = std::time::Instant::now();
     let later = store.cycle().unwrap().unwrap();
-    assert!(later.seconds > 0.0 && later.seconds < 20.0, "{later:?} {:?}", began.elapsed());
+    assert!(later.seconds > 0.0 && later.seconds < 100.0, "{later:?} {:?}", began.elapsed());
     drop(writing);
     let counted = flushes(&mut *store);
     store.restart().unwrap();
@@ -185,6 +185,6 @@ fn where_nothing_can_be_flushed_whoever_waits_for_it_is_told_at_once() {
         assert_eq!(error.kind, StoreErrorKind::Broken, "{error}");
         assert!(error.what.contains("could not write its tables"), "{error}");
         store.close().unwrap();
-        assert!(started.elapsed() < std::time::Duration::from_secs(30), "{:?}", started.elapsed());
+        assert!(started.elapsed() < std::time::Duration::from_secs(200), "{:?}", started.elapsed());
     }
 }

@@ -18,7 +18,7 @@ use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
 use plimsoll_testkit::process::{ServerProcess, free_port};
 
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(100);
 pub const BASE: &str = "dc=example,dc=com";
 pub const ADMIN: &str = "cn=admin,dc=example,dc=com";
 pub const PASSWORD: &str = "word-7";

@@ -161,7 +161,7 @@ fn a_private_server_keeps_its_data_through_cold_and_restart() {
 
 #[test]
 fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take() {
-    let (limit, dir) = (Duration::from_secs(3), tempfile::tempdir().expect("a directory"));
+    let (limit, dir) = (Duration::from_secs(6), tempfile::tempdir().expect("a directory"));
     let mut opening = Server::DIALECT.private(dir.path());
     opening.options.waits = Waits::from(limit).with_answer(Duration::from_secs(30));
     let mut store = opening.open().expect("a private server");
@@ -179,7 +179,7 @@ fn a_private_server_that_never_gets_quiet_is_waited_for_as_long_as_work_may_take
     assert!(error.what.contains("old versions of rows to purge after "), "{error}");
     assert!(error.next.expect("advice").ends_with("raise `work_timeout`."));
     // It was five minutes whatever the limit.
-    assert!(began.elapsed() >= limit && began.elapsed() < limit * 6, "{:?}", began.elapsed());
+    assert!(began.elapsed() >= limit && began.elapsed() < limit * 30, "{:?}", began.elapsed());
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn sessions_that_wait_for_a_lock_are_counted_by_table_and_statement_of_the_holde
     };
     let mut until = |end: &str, count: f64| until_waiting(&mut probe, end, count, TIMEOUT);
     // The row is locked before its new value is calculated.
-    let (holder, held) = start("UPDATE my_row SET a = SLEEP(15) WHERE id = 1");
+    let (holder, held) = start("UPDATE my_row SET a = SLEEP(40) WHERE id = 1");
     let locked = "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_rows_locked > 0";
     let began = Instant::now();
     while control.value(locked).expect("a count") == "0" {

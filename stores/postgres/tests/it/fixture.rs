@@ -18,7 +18,7 @@ pub use plimsoll_testkit::records::layout;
 pub use plimsoll_testkit::sql::{Dialect, SqlServer, ask};
 pub use plimsoll_testkit::wire::{Wire, sql, values};
 
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// A PostgreSQL to connect to: a database of its own on the one that all tests share, or one of its own.
 pub struct Server {

@@ -20,7 +20,7 @@ use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::pieces::Kept;
 use plimsoll_testkit::process::ServerProcess;
 
-pub const TIMEOUT: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(100);
 
 /// A Redis that lives as long as this value. It belongs to the test, not to Plimsoll.
 pub struct Server {
