@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::call::Call;
 use crate::error::TraceError;
@@ -14,7 +14,7 @@ use crate::programs::{self, ENTRY_BYTES, FAILED, Maps, Programs, RECORD_BYTES, e
 use crate::sys::{self, Map, Mapping};
 use crate::traced::{CallCounts, SeenCall};
 use crate::tracefs::{Tracefs, Tracepoint};
-use crate::tracer::{Background, Source, TraceSpec, members};
+use crate::tracer::{Background, Source, TraceSpec, locked, members};
 
 /// Size of the ring of slow calls, bytes: more than 4,000 unread calls.
 const RING_BYTES: usize = 256 << 10;
@@ -309,10 +309,6 @@ impl SlowCalls {
             }
         });
     }
-}
-
-fn locked(slow: &Mutex<SlowCalls>) -> MutexGuard<'_, SlowCalls> {
-    slow.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lists slow calls as they come, with their files. Those of calls that go on are looked up before their end: a

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::TraceError;
 use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
@@ -13,7 +13,7 @@ use crate::processes::{is_there, with_descendants};
 use crate::sys;
 use crate::times::Times;
 use crate::tracefs::Tracefs;
-use crate::tracer::Background;
+use crate::tracer::{Background, locked};
 
 /// Most files that are told one by one.
 pub(crate) const FILES_MAX: usize = 50_000;
@@ -85,7 +85,7 @@ impl FilesSeen {
 pub struct FileTracer {
     maps: Arc<Maps>,
     attached: Attached,
-    seen: Arc<Mutex<FilesSeen>>,
+    calls: Arc<Mutex<CountedCalls>>,
     _reader: Background,
 }
 
@@ -111,31 +111,50 @@ impl FileTracer {
             }
             attached.run(&maps.begin(call), &enter)?;
         }
-        let seen: Arc<Mutex<FilesSeen>> = Arc::default();
         let ring = Ring::open(&maps.ring.fd, RING_BYTES).map_err(TraceError::of("mapping the ring of calls"))?;
         // Only now, so that all of it is seen.
         follow(&maps.processes, Some(with_descendants(&[pid])))?;
-        let (counted, shared) = (Arc::clone(&seen), Arc::clone(&maps));
-        let mut open = Open::default();
+        let calls = CountedCalls { ring, open: Open::default(), seen: FilesSeen::default() };
+        let calls = Arc::new(Mutex::new(calls));
+        let (counted, shared) = (Arc::clone(&calls), Arc::clone(&maps));
         let _reader = Background::start(move |stopped| {
             loop {
-                ring.drain(|bytes| open.take(bytes, &counted));
+                locked(&counted).count_ended();
                 if sys::wait(&[stopped.as_fd(), shared.ring.fd.as_fd()], 1_000)[0] {
                     return;
                 }
             }
         })?;
-        Ok(Self { maps, attached, seen, _reader })
+        Ok(Self { maps, attached, calls, _reader })
     }
 
-    /// Returns the use of files so far.
+    /// Returns the use of files so far, with all calls that ended before.
     ///
     /// # Errors
     /// The kernel's own, which are not expected.
     pub fn read(&self) -> Result<FilesSeen, TraceError> {
         let lost = self.maps.lost.read_number().map_err(TraceError::of("bpf(2), to read a map"))?;
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok(FilesSeen { lost: seen.lost + lost + self.attached.misses(), ..seen })
+        let mut calls = locked(&self.calls);
+        // The thread that counts calls may not have come to all of those that have ended.
+        calls.count_ended();
+        let lost = calls.seen.lost + lost + self.attached.misses();
+        Ok(FilesSeen { lost, ..calls.seen.clone() })
+    }
+}
+
+/// Calls on their way from the ring to a reading.
+struct CountedCalls {
+    ring: Ring,
+    open: Open,
+    /// Counts of the calls that were taken from the ring.
+    seen: FilesSeen,
+}
+
+impl CountedCalls {
+    /// Counts the calls that have ended.
+    fn count_ended(&mut self) {
+        let Self { ring, open, seen } = self;
+        ring.drain(|bytes| open.take(bytes, seen));
     }
 }
 
@@ -145,7 +164,7 @@ struct Open(BTreeMap<(u32, i32), Option<PathBuf>>);
 
 impl Open {
     /// Counts a record.
-    fn take(&mut self, bytes: &[u8], seen: &Mutex<FilesSeen>) {
+    fn take(&mut self, bytes: &[u8], seen: &mut FilesSeen) {
         let number = word_at(bytes, record::CALL as usize) as u16;
         let Some(call) = CALLS.iter().find(|call| call.number == number) else { return };
         let pid = word_at(bytes, record::PID as usize);
@@ -158,7 +177,7 @@ impl Open {
         let path = match call.path {
             Some(_) => named(bytes, pid, (call.path == Some(1)).then_some(first)).unwrap_or_else(|| {
                 // Its process is gone already, and with it the directory that the path begins in.
-                seen.lock().unwrap_or_else(PoisonError::into_inner).lost += 1;
+                seen.lost += 1;
                 None
             }),
             None => self.of(pid, first),
@@ -170,7 +189,6 @@ impl Open {
             _ => {}
         }
         let Some(path) = path else { return };
-        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = seen.at(&path) else { return };
         match call.does {
             Does::Open => file.opens += 1,
@@ -218,4 +236,26 @@ fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<Option<PathBu
     };
     // Without `.`; `..` stays.
     Some(Some(from.join(path).components().collect()).filter(|path: &PathBuf| is_file(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_counts_all_calls_that_ended_before_it() {
+        let mut tracer = FileTracer::start(std::process::id()).unwrap();
+        // As on a machine with no time for the thread that counts calls.
+        tracer._reader = Background::start(drop).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        let file = std::fs::File::create(&path).unwrap();
+        (0..3).for_each(|_| file.sync_all().unwrap());
+        drop(file);
+        let read = || tracer.read().unwrap().files.remove(&path).unwrap();
+        let used = read();
+        assert_eq!((used.opens, used.syncs, used.closes), (1, 3, 1), "{used:?}");
+        // Each is counted once.
+        assert_eq!(read(), used);
+    }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::call::Call;
 use crate::error::TraceError;
@@ -19,7 +19,7 @@ use crate::place::Given;
 use crate::processes::{all, threads_of};
 use crate::sys;
 use crate::traced::{CallCounts, SeenCall};
-use crate::tracer::{Background, Source, TraceSpec, members};
+use crate::tracer::{Background, Source, TraceSpec, locked, members};
 
 /// Time between two looks, in milliseconds.
 const EACH_MS: i64 = 5;
@@ -72,7 +72,7 @@ impl Proc {
                     find(&mut threads, &spec);
                 }
                 looks = looks.wrapping_add(1);
-                let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut seen = locked(&shared);
                 look(&mut threads, spec.threshold_ns(), &mut seen);
                 drop(seen);
                 if sys::wait(&[stopped.as_fd()], EACH_MS)[0] {
@@ -86,7 +86,7 @@ impl Proc {
 
 impl Source for Proc {
     fn read(&mut self) -> Result<CallCounts, TraceError> {
-        Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).told())
+        Ok(locked(&self.seen).told())
     }
 }
 

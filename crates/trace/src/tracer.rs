@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -161,6 +162,11 @@ fn start(way: Way, spec: &TraceSpec) -> Result<Box<dyn Source>, TraceError> {
 /// The processes of `spec` with their descendants as they are now; `None` for all.
 pub(crate) fn members(spec: &TraceSpec) -> Option<BTreeSet<u32>> {
     spec.pids.as_deref().map(processes::with_descendants)
+}
+
+/// Locks `mutex`, also after a panic of a thread that held it.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A thread that ends when this is dropped.

@@ -56,8 +56,6 @@ fn of_process(pid: u32, is_over: &dyn Fn() -> bool) -> Result<FilesSeen, TrialEr
     while !is_over() && is_there(pid) {
         std::thread::sleep(LOOK);
     }
-    // What was called last is on its way.
-    std::thread::sleep(LOOK);
     tracer.read().map_err(|error| trace::failed(&error))
 }
 

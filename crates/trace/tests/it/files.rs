@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use plimsoll_trace::{DirectoryWatch, FileTracer, TraceError};
 
 use crate::child::Told;
@@ -14,7 +12,6 @@ fn what_a_process_does_to_a_file_is_counted_call_by_call() {
     child.does(&format!("life 3 {}", file.display()));
     other.does(&format!("life 1 {}", file.display()));
     child.does(&format!("fork fsync 2 {}", file.display()));
-    std::thread::sleep(Duration::from_millis(100));
     let seen = tracer.read().unwrap();
     assert_eq!(seen.lost, 0);
     let used = &seen.files[&file];
@@ -30,7 +27,6 @@ fn a_file_that_was_open_before_is_known_and_a_relative_path_is_completed() {
     let tracer = FileTracer::start(std::process::id()).unwrap_or_else(|error| panic!("{error}\n{}", error.next()));
     // Cargo runs tests in the folder of their crate.
     assert!(std::fs::read_to_string("./Cargo.toml").unwrap().contains("plimsoll-trace"));
-    std::thread::sleep(Duration::from_millis(100));
     let seen = tracer.read().unwrap();
     let used = &seen.files[&std::env::current_dir().unwrap().join("Cargo.toml")];
     assert!(used.opens >= 1 && used.read_bytes >= 100, "{used:?}");
