@@ -31,7 +31,9 @@ fn until_healed(place: &Place, drive: &[&str], count: usize) -> Vec<Value> {
     let run = place.recording(&[drive, &["--for", "300s", "-q"]].concat());
     wait_for("the faults' end", Duration::from_secs(200), || are_healed(place, count));
     run.signal(Signal::INT);
-    run.ended().expect(130);
+    // A replica that is promoted may lack the newest writes, which answers show.
+    let ran = run.ended();
+    assert!(matches!(ran.code, Some(1 | 130)), "{ran:?}");
     place.report()["faults"].as_array().unwrap().clone()
 }
 

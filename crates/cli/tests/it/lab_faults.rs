@@ -62,7 +62,9 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     let run = place.recording(&[&line[..], &["--think", "2ms", "--for", "300s"], &faults].concat());
     until_healed(&place, 4);
     run.signal(Signal::INT);
-    run.ended().expect(130);
+    // A replica that is promoted may lack the newest writes, which answers show.
+    let ran = run.ended();
+    assert!(matches!(ran.code, Some(1 | 130)), "{ran:?}");
     let report = place.report();
     let found = report["faults"].as_array().unwrap();
     assert_eq!(found.len(), 4, "{report}");
