@@ -92,7 +92,8 @@ pub(crate) struct WorkerCore {
     first_cycle: u64,
     /// Time from which on operations count towards `ops_max`; [`NEVER_NS`] once they do.
     count_from_ns: u64,
-    in_flight: u64,
+    // The number in flight is their difference. Kept beside `started`, it would be written as one word and read as two
+    // at once, which waits for the write to reach the cache.
     started: u64,
     finished: u64,
     /// Clients that may have more operations.
@@ -153,7 +154,6 @@ impl WorkerCore {
             rests: setup.rests,
             first_cycle: cycle,
             count_from_ns: NEVER_NS,
-            in_flight: 0,
             started: 0,
             finished: 0,
             live_clients: lanes.len(),
@@ -293,7 +293,7 @@ impl WorkerCore {
     }
 
     pub fn in_flight(&self) -> u64 {
-        self.in_flight
+        self.started - self.finished
     }
 
     pub fn has_ended(&self) -> bool {
@@ -385,7 +385,6 @@ impl WorkerCore {
         lane.cycle = cycle + 1;
         lane.scheduled_ns = scheduled_ns;
         lane.sent_ns = now_ns;
-        self.in_flight += 1;
         self.started += 1;
         self.board.started.store(self.started, Relaxed);
         if self.is_open {
@@ -429,7 +428,6 @@ impl WorkerCore {
         let lane = &mut self.lanes[index];
         debug_assert!(lane.busy != Busy::No as u64, "an operation ends once");
         lane.busy = Busy::No as u64;
-        self.in_flight -= 1;
         self.finished += 1;
         self.last_end_ns = now_ns;
         self.board.finished.store(self.finished, Relaxed);

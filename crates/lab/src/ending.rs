@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::ExitStatus;
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 
@@ -37,32 +39,14 @@ impl Ending {
     }
 }
 
-/// Returns the name of a signal that ends processes: ` (SIGKILL)`; empty for others.
-fn name_of(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGHUP => " (SIGHUP)",
-        libc::SIGINT => " (SIGINT)",
-        libc::SIGQUIT => " (SIGQUIT)",
-        libc::SIGILL => " (SIGILL)",
-        libc::SIGTRAP => " (SIGTRAP)",
-        libc::SIGABRT => " (SIGABRT)",
-        libc::SIGBUS => " (SIGBUS)",
-        libc::SIGFPE => " (SIGFPE)",
-        libc::SIGKILL => " (SIGKILL)",
-        libc::SIGSEGV => " (SIGSEGV)",
-        libc::SIGPIPE => " (SIGPIPE)",
-        libc::SIGTERM => " (SIGTERM)",
-        libc::SIGXCPU => " (SIGXCPU)",
-        libc::SIGXFSZ => " (SIGXFSZ)",
-        libc::SIGSYS => " (SIGSYS)",
-        _ => "",
-    }
-}
-
 impl std::fmt::Display for Ending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.signal() {
-            Some(signal) => write!(f, "was ended by signal {signal}{}", name_of(signal)),
+            // `signal: 9 (SIGKILL)`
+            Some(signal) => {
+                let status = ExitStatus::from_raw(signal).to_string();
+                write!(f, "was ended by {}", status.replacen(':', "", 1))
+            }
             None => write!(f, "ended with exit status {}", self.0),
         }
     }

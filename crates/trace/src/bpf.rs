@@ -199,6 +199,9 @@ impl Source for Bpf {
         // The thread that lists calls may not have come to all of those that were counted above.
         calls.list_ended();
         seen.slow = std::mem::take(&mut calls.listed.slow);
+        // Calls that ended since the look at those in progress.
+        seen.unfinished
+            .retain(|one| !seen.slow.iter().any(|slow| (slow.tid, slow.start_ns) == (one.tid, one.start_ns)));
         seen.lost = lost + calls.listed.lost + self.attached.misses();
         for slow in seen.slow.iter_mut().filter(|slow| slow.name.is_empty()) {
             slow.name = seen.names.get(&slow.pid).cloned().unwrap_or_default();

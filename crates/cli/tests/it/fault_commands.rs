@@ -46,8 +46,8 @@ fn commands_break_and_heal_an_attached_server_if_that_is_allowed() {
     let report = place.report();
     let found = &report["faults"][0];
     // On a busy machine a client may come to the last answers late.
-    assert!(seconds(found, "outage_s") >= 0.2 && found["error"].is_null(), "{found}");
-    assert!(seconds(found, "healed_s") >= 0.7, "{found}");
+    assert!(seconds(found, "outage_s") >= 0.8 && found["error"].is_null(), "{found}");
+    assert!(seconds(found, "healed_s") >= 1.4, "{found}");
     assert_eq!(found["name"], format!("command \"kill -STOP {pid}\""));
 }
 

@@ -96,18 +96,19 @@ fn an_outage_is_as_long_as_an_independent_client_sees_it() {
         // Both have a processor to wait for, beside other tests, and their sessions' processes are stopped one after the
         // other.
         let taken_s = seconds(found, "taken_s");
+        let least_s = at_least - taken_s - 0.1;
         let is_seen = (-1.2 - taken_s..later_s + taken_s).contains(&(outage_s - seen_s));
-        assert!(outage_s >= at_least - taken_s - 0.1 && is_seen, "{seen_s} s seen: {found}");
+        assert!(outage_s >= least_s && seen_s >= least_s && is_seen, "{seen_s} s seen: {found}");
         // Beside other tests, the end of all processes may take a while.
         assert!(taken_s < 60.0 && seconds(found, "healed_s") >= at_least, "{found}");
-        assert!(seconds(found, "noticed_s") < 60.0, "{found}");
+        assert!(seconds(found, "noticed_s") < 3.0, "{found}");
         // Beside other tests, throughput before the fault may not come again. Outages are of whole ticks of 10 ms, and begin
         // with the last answer.
         let before_s = seconds(found, "at_s") - seconds(found, "outage_at_s");
         let is_later = |back_s: f64| back_s + before_s + 0.01 >= outage_s;
         assert!(found["recovered_s"].as_f64().is_none_or(is_later), "{found}");
         let late_s = seconds(found, "at_s") - seconds(found, "planned_s");
-        assert!((0.0..60.0).contains(&late_s), "{found}");
+        assert!((0.0..2.5).contains(&late_s), "{found}");
         let sentence = report["verdict"]["sentence"].as_str().unwrap();
         assert!(sentence.contains("1 fault") && sentence.contains("no answer for"), "{sentence}");
         assert_eq!(report["trials"][0]["ledgers"][0]["lost"], 0, "{report}");
@@ -355,8 +356,8 @@ fn takes_over(drive: &[&str]) -> Run {
     assert_eq!(subjects, ["node 1, the primary", "node 2, a replica", "node 2, the primary", "node 1"], "{report}");
     let is_done = |fault: &Value| fault["error"].is_null() && fault["taken_s"].is_number();
     assert!(found.iter().all(is_done), "{found:?}");
-    // Sessions found the new primary while the former one was away.
-    assert!(seconds(&found[0], "outage_s") < 18.0, "{found:?}");
+    // Sessions found a new primary before the end.
+    assert_eq!(found[0]["outage_open"], false, "{found:?}");
     Run::load(&place.only_run()).unwrap()
 }
 

@@ -47,7 +47,8 @@ fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_sta
         let on = if kill_number % 2 == 0 { "postgres" } else { "sqlite" };
         let mut directories = Vec::new();
         // Within the study's first seconds.
-        let moment = Duration::from_millis(draw.below(3_500));
+        // The last one is late enough for a recording that stays behind to be seen.
+        let moment = Duration::from_millis(if kill_number + 1 == kills { 3_500 } else { draw.below(3_500) });
         kill(&place, on, moment, |pid| directories = server_directories(&place, pid));
         servers += usize::from(!directories.is_empty());
         wait_for("the private server's end", Duration::from_secs(100), || {

@@ -80,12 +80,10 @@ const KNOWN: &[(Tried, &str, States)] = &[
 /// what is not as it is to be.
 fn wrong(args: &str, states: States) -> Vec<String> {
     let usual = if args.contains("--cuts") { "" } else { " --survivors none,random,torn --cuts 2" };
-    // A slow disk is to get to the flush at which the power is cut. Where nothing flushes, it is cut at the end.
-    let length = match states == CAUGHT {
-        _ if args.contains("--for") => "",
-        true => " --for 15s",
-        false => " --for 90s",
-    };
+    // A slow disk is to get to the flush at which the power is cut. Where nothing flushes, it is cut at the end, and all of
+    // the time is waited for.
+    let usual_length = if states == CAUGHT { " --for 15s" } else { " --for 90s" };
+    let length = if args.contains("--for") { "" } else { usual_length };
     // A cut at a moment at which nothing was at risk shows nothing: the next seed cuts at others.
     let mut seeds = 1..=4;
     let (ran, promises) = loop {

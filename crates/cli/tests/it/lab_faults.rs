@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::bench::{Guarded, Place, wait_for};
 use crate::cuts::slows_half_of_the_clients;
+use crate::faults::are_healed;
 use crate::lab::Lab;
 
 /// Longest time until a fault is recorded, or healed.
@@ -33,13 +34,6 @@ fn spans(place: &Place) -> Vec<FaultSpan> {
     run.iter().flat_map(Run::faults).cloned().collect()
 }
 
-/// Waits until so many faults of the newest run are healed, however long they take.
-#[track_caller]
-fn until_healed(place: &Place, count: usize) {
-    let are_healed = || spans(place).iter().filter(|span| span.healed_ns.is_some()).count() == count;
-    wait_for("the faults' end", Duration::from_secs(200), are_healed);
-}
-
 /// Returns fields of each node's status, of one look.
 fn each<const N: usize>(lab: &Lab<'_>, fields: [&str; N]) -> [Vec<String>; N] {
     let status = lab.status();
@@ -60,7 +54,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     ];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
     let run = place.recording(&[&line[..], &["--think", "2ms", "--for", "300s"], &faults].concat());
-    until_healed(&place, 4);
+    wait_for("the faults' end", SEEN, || are_healed(&place, 4));
     run.signal(Signal::INT);
     // A replica that is promoted may lack the newest writes, which answers show.
     let ran = run.ended();
@@ -170,7 +164,7 @@ fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_
     let seen = || each(&lab, ["link", "limits"]);
     let (before, [processes]) = (seen(), each(&lab, ["process"]));
     assert!(spans(&place).is_empty(), "the node joined too late: {:?}", spans(&place));
-    until_healed(&place, 3);
+    wait_for("the faults' end", SEEN, || are_healed(&place, 3));
     assert_eq!(seen(), before);
     let [restarted] = each(&lab, ["process"]);
     assert!(restarted.len() == 3 && restarted.iter().all(|process| !processes.contains(process)), "{restarted:?}");

@@ -333,7 +333,7 @@ fn clients_that_read_slowly_or_say_nothing_do_not_slow_the_run() {
     assert!(reader.join().unwrap() > 0);
     drop((silent, slow));
     let seconds = place.driven()["ops"]["seconds"].as_f64().unwrap();
-    assert!((1.9..10.0).contains(&seconds), "{seconds}");
+    assert!((1.9..4.5).contains(&seconds), "{seconds}");
 }
 
 #[test]

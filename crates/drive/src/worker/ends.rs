@@ -38,7 +38,7 @@ impl WorkerCore {
             }
         }
         // A worker that has nothing to count any more stays where it is, so that the slice is the phase's last.
-        let is_over = self.in_flight == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
+        let is_over = self.in_flight() == 0 && (self.has_ended() || self.grid.end_ns.is_some_and(|end| now_ns >= end));
         let current = if is_over { taken } else { self.grid.at(now_ns, self.slice) };
         let moves_to = current.min(taken.saturating_add(RING - 1));
         if moves_to > self.slice {

@@ -152,7 +152,6 @@ impl WorkerCore {
         let (scheduled_ns, could_ns) = (lane.scheduled_ns, lane.could_ns);
         self.params.clear();
         let _ = self.stream.op(client, cycle, &mut self.params);
-        self.in_flight += 1;
         self.started += 1;
         self.board.started.store(self.started, Relaxed);
         self.board.retried.fetch_add(1, Relaxed);

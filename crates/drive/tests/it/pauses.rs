@@ -294,7 +294,7 @@ fn a_watch_says_what_it_saw_and_what_it_cost() {
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
     assert!((1.2..30.0).contains(&seen.seconds()), "{} s", seen.seconds());
     assert!(seen.wake_ups as f64 > 20.0 * processors, "{} wake-ups", seen.wake_ups);
-    // 0.2 % of each processor on a quiet machine, and several times that where others use up the caches.
+    // 0.2 % of each processor on a quiet machine; a loop without waits would use all of one.
     assert!(used > 0.0 && used < 0.25 * processors, "{:.2} % of a processor", used * 100.0);
     assert!(seen.share_above(MS_NS) >= seen.share_above(5 * MS_NS));
     assert!(seen.pauses.iter().all(|pause| pause.end_ns >= seen.from_ns));

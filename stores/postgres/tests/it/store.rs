@@ -301,12 +301,12 @@ fn settings_of_a_private_server_are_the_plans() {
 fn what_a_session_gave_up_is_cancelled_and_nothing_else() {
     let server = Server::start();
     let mut store = attached(&server, IndexMode::None);
-    let sleep = [sql("sleep", "SELECT pg_sleep(60)", &[])];
+    let sleep = [sql("sleep", "SELECT pg_sleep(300)", &[])];
     let Ok(Sessions::Wire(clients)) = store.sessions(2, Durability::Durable) else { panic!("wire sessions") };
     let mut wires: Vec<Wire> = clients.into_iter().map(|client| Wire::open(client, &sleep)).collect();
     let mut control = server.control();
     let asleep = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active' \
-                  AND query = 'SELECT pg_sleep(60)'";
+                  AND query = 'SELECT pg_sleep(300)'";
     for wire in &mut wires {
         wire.start(0);
     }
