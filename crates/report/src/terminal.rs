@@ -114,6 +114,10 @@ impl Writer {
         let word = verdict.word.to_uppercase();
         let mut first = if word.is_empty() { Text::default() } else { verdict.tone.text(format!("{word}  ")) };
         let indent = " ".repeat(width_of(&first));
+        if verdict.is_reason_first() {
+            self.reasons(&first, &indent, Tone::Strong, verdict);
+            first = indent.as_str().into();
+        }
         let places = verdict.answer.iter().map(|(place, _)| shown::clean(place).width()).max().unwrap_or(0);
         // Beside a long place the numbers would stand in a narrow column.
         let is_beside = (indent.len() + places) * 2 <= self.width;
@@ -127,13 +131,20 @@ impl Writer {
             }
             first = indent.as_str().into();
         }
-        let tone = if verdict.answer.is_empty() { Tone::Strong } else { Tone::Plain };
-        self.paragraph(&first, &tone.text(&verdict.sentence));
-        for reason in &verdict.reasons {
-            self.paragraph(&format!("{indent}- ").into(), &reason.into());
+        if !verdict.is_reason_first() {
+            let tone = if verdict.answer.is_empty() { Tone::Strong } else { Tone::Plain };
+            self.reasons(&first, &indent, tone, verdict);
         }
         let about = if verdict.about.is_empty() { String::new() } else { format!(" · {}", verdict.about) };
         self.paragraph(&indent.into(), &Tone::Dim.text(format!("{}{about}", verdict.title)));
+    }
+
+    /// Writes the sentence of the verdict, and its further reasons below it.
+    fn reasons(&mut self, first: &Text, indent: &str, tone: Tone, verdict: &Verdict) {
+        self.paragraph(first, &tone.text(&verdict.sentence));
+        for reason in &verdict.reasons {
+            self.paragraph(&format!("{indent}- ").into(), &reason.into());
+        }
     }
 
     /// Returns at most `lines_max` lines, whole paragraphs and rows, and how many lines are left out.

@@ -372,6 +372,13 @@ pub struct Verdict {
     pub(crate) about: String,
 }
 
+impl Verdict {
+    /// Returns whether the sentence and the reasons stand before the results: of several results, some are good.
+    pub(crate) fn is_reason_first(&self) -> bool {
+        matches!(self.tone, Tone::Bad) && self.answer.len() > 1
+    }
+}
+
 /// A report.
 #[derive(Debug)]
 pub struct Document<'a> {

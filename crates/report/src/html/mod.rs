@@ -122,13 +122,17 @@ fn verdict(verdict: &Verdict, summary: &[SummaryView]) -> String {
     });
     let notices = verdict.notices.iter().map(|notice| format!("<p class=\"note\">{}</p>\n", Prose(notice)));
     let notices: String = notices.collect();
+    let reasons = write::list("reasons", reasons.iter());
+    let reasons = format!("<p class=\"sentence\">{}</p>\n{reasons}", Prose(&verdict.sentence));
+    let mut parts = [answers(summary), reasons];
+    if verdict.is_reason_first() {
+        parts.reverse();
+    }
     format!(
-        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}<p class=\"sentence\">{}</p>\n{}</section>\n{warning}",
+        "<section class=\"verdict {}\" aria-label=\"Verdict\">\n{notices}<p class=\"word\">{}</p>\n{}</section>\n{warning}",
         class(verdict.tone),
         verdict.word,
-        answers(summary),
-        Prose(&verdict.sentence),
-        write::list("reasons", reasons.iter())
+        parts.concat()
     )
 }
 
