@@ -8,7 +8,7 @@ use plimsoll_record::data::{
     AnswerCheck, AnswerSentence, Goal, GoalKind, LedgerCheck, PhaseKind, PhaseResult, ResultName, Run, StaleReads,
     UnknownWrites,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{faulted, recorded, study};
 
@@ -496,6 +496,27 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
     let outage = &json["fault_repeats"][0]["outage"];
     assert_eq!((&outage["n"], &outage["most_s"], &outage["interval_s"]), (&2.into(), &1.37.into(), &Value::Null));
+}
+
+#[test]
+fn times_of_repeated_faults_that_did_not_end_are_null_beside_their_lower_bounds() {
+    let mut run = faulted::killed_primary();
+    let ended = run.trials[0].clone();
+    for repeat in 1..7_u32 {
+        let mut trial = if repeat < 6 { ended.clone() } else { faulted::without_end().trials.remove(0) };
+        trial.header.ordinal = repeat;
+        trial.header.labels.insert("repeat".into(), repeat.to_string());
+        trial.faults[0].trial = repeat;
+        run.trials.push(trial);
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view(&run))).unwrap();
+    let outage = &json["fault_repeats"][0]["outage"];
+    assert_eq!((&outage["n"], &outage["open"]), (&7.into(), &1.into()), "{outage}");
+    assert_eq!((&outage["interval_s"], &outage["most_s"]), (&json!([1.37, null]), &Value::Null), "{outage}");
+    let above = json!({"least": null, "median": null, "most": 12.0, "low": null, "high": 12.0});
+    assert_eq!(outage["above_s"], above, "{outage}");
+    // Parts of the spread that are not null have no bound.
+    assert_eq!((&outage["least_s"], &outage["median_s"]), (&1.37.into(), &1.37.into()), "{outage}");
 }
 
 #[test]
