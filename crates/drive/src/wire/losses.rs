@@ -7,7 +7,7 @@ use super::WireWorker;
 use crate::link::{HungUp, Stage};
 use crate::place::{ResolvedAddress, name, unanswered};
 use crate::reactor::Reactor;
-use crate::spec::StopReason;
+use crate::result::StopReason;
 use crate::worker::Busy;
 
 /// Most pieces of what a server said before sending to it failed.
