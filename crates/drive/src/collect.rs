@@ -15,7 +15,7 @@ use crate::clock::wall_ns;
 use crate::grid::Grid;
 use crate::group::Flow;
 use crate::histogram::{Digits, TOP_NS, WorkerHistogram};
-use crate::spec::{Lag, OpTime};
+use crate::result::{Lag, OpTime};
 use crate::witness::{Watch, Witness};
 
 /// Takes slice after slice from the workers' boards.

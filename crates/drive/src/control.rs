@@ -21,10 +21,9 @@ use crate::grid::Grid;
 use crate::group::{Flow, Placed};
 use crate::late::late_because;
 use crate::link::LostConnections;
+use crate::result::{BreakerCounts, DriveResult, ErrorCount, IoUsed, OpTime, RetryCounts, StopReason};
 use crate::schedule::{Cursor, Schedule};
-use crate::spec::{
-    BreakerCounts, DriveError, DriveResult, DriveSpec, ErrorCount, IoUsed, Limit, OpTime, RetryCounts, StopReason,
-};
+use crate::spec::{DriveError, DriveSpec, Limit};
 use crate::worker::{CANCEL_NS, CoreReport, Start, Turns};
 pub(crate) use launch::pin;
 

@@ -4,7 +4,8 @@ use plimsoll_core::Slice;
 
 use crate::clock::Clock;
 use crate::control::Drive;
-use crate::spec::{DriveError, DriveResult};
+use crate::result::DriveResult;
+use crate::spec::DriveError;
 use crate::witness::Witness;
 
 /// Carries out the drives of a run, on the run's clock.

@@ -1,6 +1,7 @@
 //! Times of single operations: room for them in each worker, and the first of a phase.
 
-use crate::spec::{DriveSpec, Limit, OpTime};
+use crate::result::OpTime;
+use crate::spec::{DriveSpec, Limit};
 
 /// Returns the number of operations whose times a worker with so many `clients` can keep.
 pub(crate) fn room(spec: &DriveSpec, clients: usize, workers: usize) -> usize {

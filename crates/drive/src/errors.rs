@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Answer, Outcome};
 
-use crate::spec::ErrorCount;
+use crate::result::ErrorCount;
 
 /// Sorts that are told apart; the rest share one more entry.
 const SORTS_MAX: usize = 16;

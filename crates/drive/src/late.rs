@@ -131,7 +131,7 @@ fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::Lag;
+    use crate::result::Lag;
 
     const MS: u64 = 1_000_000;
 

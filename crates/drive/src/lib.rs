@@ -7,7 +7,7 @@
 //! |---|---|
 //! | [`Drive`] (`control`) | the control thread: starts workers (`launch`), collects slices, ends the phase |
 //! | [`Driver`] (`driver`) | the seam of a run: drives in real time ([`RealTime`]), or simulated in tests |
-//! | [`DriveSpec`], [`DriveResult`] (`spec`) | what a phase is told and what it says |
+//! | [`DriveSpec`] (`spec`), [`DriveResult`] (`result`) | what a phase is told and what it says |
 //! | [`Clock`] (`clock`) | the run's clock |
 //! | `worker` | the worker's core: what is next (`lane`), when (`turns`, `ends`), and what it came to; no I/O, no thread, no clock |
 //! | `worker/setup`, `worker/not_begun` | its parts, settings and report; operations that are sent again, over another connection or after a wait |
@@ -51,6 +51,7 @@ mod link;
 mod place;
 mod poisson;
 mod reactor;
+mod result;
 mod schedule;
 mod spec;
 mod wire;
@@ -65,8 +66,6 @@ pub use each::first as first_operations;
 pub use plimsoll_core::pace::{
     Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
 };
-pub use spec::{
-    BreakerCounts, DEPTH_MAX, DriveError, DriveResult, DriveSpec, ErrorCount, Group, INSTANT_WORKERS, IoUsed, Lag,
-    Limit, OpTime, RetryCounts, StopReason, Undisturbed, try_uring,
-};
+pub use result::{BreakerCounts, DriveResult, ErrorCount, IoUsed, Lag, OpTime, RetryCounts, StopReason};
+pub use spec::{DEPTH_MAX, DriveError, DriveSpec, Group, INSTANT_WORKERS, Limit, Undisturbed, try_uring};
 pub use witness::{Seen, Watch, Witness};

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::os::fd::OwnedFd;
 
-use plimsoll_core::{Answer, CompletionSink, OpKind, WireClient, WireSession};
+use plimsoll_core::{Answer, CompletionSink, OpKind, Outcome, WireClient, WireSession};
 use rustix::io::Errno;
 
 use crate::backoff::Attempts;
@@ -220,9 +220,9 @@ impl SessionLink {
     /// Notes that the server has put operations off by `refusal`. Returns the time at which they are sent again, after a
     /// wait as between connections.
     #[cold]
-    pub fn put_off(&mut self, now_ns: u64, refusal: Box<Answer>) -> u64 {
+    pub fn put_off(&mut self, now_ns: u64, refusal: &Answer) -> u64 {
         self.is_putting_off = true;
-        self.refusal = Some(refusal);
+        self.refusal.get_or_insert_default().fail(Outcome::Rejected, &refusal.code, &refusal.message);
         let attempts = &mut self.connection.attempts;
         *self.again_ns.get_or_insert_with(|| now_ns + attempts.wait_ns())
     }

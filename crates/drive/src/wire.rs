@@ -25,7 +25,8 @@ use crate::control::{Message, WorkerReport};
 use crate::histogram::Digits;
 use crate::link::{LostConnections, SessionLink, Stage};
 use crate::reactor::{Epoll, Event, Reactor, Uring};
-use crate::spec::{IoUsed, SPIN_NS};
+use crate::result::IoUsed;
+use crate::spec::SPIN_NS;
 use crate::worker::{Busy, CHECK_NS, Start, WorkerCore};
 use branches::BranchTable;
 use losses::Loss;
@@ -56,7 +57,8 @@ pub(crate) struct WireWorker<R> {
     /// True before the phase's start, when the first lost connection ends it.
     starting: bool,
     first_error: Option<StoreError>,
-    lost_answer: Answer,
+    /// Reason for which operations end or are put off, in memory that is used again.
+    failure: Answer,
     lost_connections: LostConnections,
     /// Connections that servers ended gracefully.
     ended_connections: u64,
@@ -128,10 +130,10 @@ struct Completions<'a> {
     server: Option<usize>,
     /// False if the session has other connections, which go on when this one ends.
     is_only: bool,
-    /// Longest wait before an operation is sent again that the server puts off; `None` if none is sent again.
-    wait_max_ns: Option<u64>,
-    /// The newest answer by which the server has put an operation off.
-    refusal: Option<Box<Answer>>,
+    /// `None` if operations that the server puts off are not sent again.
+    put_off: Option<PutOff<'a>>,
+    /// True if the server has put one off.
+    has_put_off: bool,
     /// Operations that have ended, and those of them whose lane was kept.
     finished: u32,
     kept: u32,
@@ -139,12 +141,20 @@ struct Completions<'a> {
     stepped: Option<usize>,
 }
 
+/// Operations that the server puts off.
+struct PutOff<'a> {
+    /// Longest wait before they are sent again.
+    wait_max_ns: u64,
+    /// The newest answer by which it has put one off.
+    refusal: &'a mut Answer,
+}
+
 impl<'a> Completions<'a> {
     #[inline]
     fn new(core: &'a mut WorkerCore, lanes: Range<usize>, releases: bool, now_ns: u64) -> Self {
-        let (server, is_only, wait_max_ns, refusal) = (None, true, None, None);
+        let (server, is_only, put_off, has_put_off) = (None, true, None, false);
         let (finished, kept, stepped) = (0, 0, None);
-        Self { core, lanes, releases, now_ns, server, is_only, wait_max_ns, refusal, finished, kept, stepped }
+        Self { core, lanes, releases, now_ns, server, is_only, put_off, has_put_off, finished, kept, stepped }
     }
 }
 
@@ -186,13 +196,15 @@ impl CompletionSink for Completions<'_> {
     #[cold]
     fn put_off(&mut self, ticket: Ticket, refusal: &Answer) -> bool {
         let lane = ticket.0 as usize;
-        let Some(wait_max_ns) = self.wait_max_ns.filter(|_| self.lanes.contains(&lane)) else { return false };
+        let is_own = self.lanes.contains(&lane);
+        let Some(put_off) = self.put_off.as_mut().filter(|_| is_own) else { return false };
         // The wait ends with a tick, and a tick is left for the answer.
-        let again_ns = self.now_ns.saturating_add(wait_max_ns).saturating_add(CHECK_NS + ANSWER_NS);
+        let again_ns = self.now_ns.saturating_add(put_off.wait_max_ns).saturating_add(CHECK_NS + ANSWER_NS);
         let is_in_time = self.core.deadline_ns(lane).is_some_and(|deadline_ns| again_ns < deadline_ns);
         let waits = is_in_time && self.core.wait_for_connection(lane);
         if waits {
-            self.refusal.get_or_insert_default().fail(Outcome::Rejected, &refusal.code, &refusal.message);
+            put_off.refusal.fail(Outcome::Rejected, &refusal.code, &refusal.message);
+            self.has_put_off = true;
         }
         waits
     }
@@ -223,7 +235,7 @@ impl Wire {
             again_ns: u64::MAX,
             starting: true,
             first_error: None,
-            lost_answer: Answer::default(),
+            failure: Answer::default(),
             lost_connections: LostConnections::default(),
             ended_connections: 0,
             failed_connects: 0,
@@ -405,13 +417,16 @@ impl<R: Reactor> WireWorker<R> {
     fn receive(&mut self, slot: usize, now_ns: u64) {
         let link = &mut self.links[slot];
         let releases = link.hung_up.is_none() && link.left != 1;
-        let wait_max_ns = (!self.core.has_ended()).then(|| link.connection.attempts.longest_ns());
+        let put_off = match self.core.has_ended() {
+            true => None,
+            false => Some(PutOff { wait_max_ns: link.connection.attempts.longest_ns(), refusal: &mut self.failure }),
+        };
         let done = Completions::new(&mut self.core, self.lanes.of(slot), releases, now_ns);
-        let mut done = Completions { wait_max_ns, ..done };
+        let mut done = Completions { put_off, ..done };
         link.feed(self.reactor.arrived(), &mut done);
-        let (finished, kept, stepped, refusal) = (done.finished, done.kept, done.stepped, done.refusal);
-        if let Some(refusal) = refusal {
-            self.again_ns = self.again_ns.min(link.put_off(now_ns, refusal));
+        let (finished, kept, stepped, has_put_off) = (done.finished, done.kept, done.stepped, done.has_put_off);
+        if has_put_off {
+            self.again_ns = self.again_ns.min(link.put_off(now_ns, &self.failure));
         } else if link.is_putting_off && (finished + kept > 0 || stepped.is_some()) {
             link.takes_again();
         }

@@ -173,6 +173,19 @@ fn an_operation_whose_wait_ends_late_is_refused_by_the_servers_word_and_its_conn
 }
 
 #[test]
+fn a_refusal_takes_the_memory_of_the_one_before() {
+    let (mut worker, mut server) = putting_off(Arc::default());
+    let memory = |worker: &WireWorker<Epoll>| {
+        let of = |refusal: &Answer| (std::ptr::from_ref(refusal), refusal.code.as_ptr(), refusal.message.as_ptr());
+        worker.links[0].refusal.as_deref().map(of)
+    };
+    let first = memory(&worker);
+    worker.keep_time(worker.again_ns + CHECK_NS);
+    put_off(&mut worker, &mut server);
+    assert!(first.is_some() && first == memory(&worker));
+}
+
+#[test]
 fn an_operation_that_waits_for_its_server_when_the_user_stops_is_refused_and_its_connection_stays() {
     let shared = Arc::new(Shared::default());
     let (mut worker, _server) = putting_off(shared.clone());

@@ -1,7 +1,7 @@
 //! Clients that send nothing after failures in a row, on a made-up clock.
 
 use super::*;
-use crate::spec::BreakerCounts;
+use crate::result::BreakerCounts;
 use plimsoll_core::pace::{Breaker, Retry, RetryScope};
 
 /// A circuit that is open for 100 ms.

@@ -1,7 +1,7 @@
 //! Failed operations that are sent again, on a made-up clock.
 
 use super::*;
-use crate::spec::RetryCounts;
+use crate::result::RetryCounts;
 use crate::worker::retries::Retries;
 use plimsoll_core::pace::{Retry, RetryScope};
 use plimsoll_core::{Call, KvCall, RecordsCall};

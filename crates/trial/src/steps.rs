@@ -1,15 +1,17 @@
 //! Work of a phase, step by step of the plan: load, ask, drive, settle, cold, restart, check.
 
+mod load;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
-    AnswerTally, Call, ColdStart, CutMoment, Durability, OpKind, SeriesKind, SessionShape, Sessions, StoreErrorKind,
-    Stream, StreamSpec, ValueBuf, Workload, read_probes, waits,
+    AnswerTally, ColdStart, CutMoment, Durability, OpKind, SeriesKind, StoreErrorKind, Stream, StreamSpec, ValueBuf,
+    read_probes, waits,
 };
-use plimsoll_drive::{DEPTH_MAX, DriveResult, DriveSpec, Limit, StopReason, Witness};
+use plimsoll_drive::{DriveResult, DriveSpec, Limit, StopReason, Witness};
 use plimsoll_plan::model::{self, PhaseStep};
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, PhaseResult, PhaseState, ResultName};
@@ -17,7 +19,7 @@ use plimsoll_record::data::{About, Asked, Event, EventClass, Level, PhaseEnd, Ph
 use crate::check;
 use crate::disturbance;
 use crate::drive::Driven;
-use crate::drive_spec::{self, filled_by_statements, mix};
+use crate::drive_spec::{self, mix};
 use crate::error::TrialError;
 use crate::expected;
 use crate::line::RUNG;
@@ -25,11 +27,7 @@ use crate::phase::TrialRun;
 use crate::pin;
 use crate::scenarios;
 use crate::sink::Told;
-
-/// Sessions over which a load goes at least, where each of them takes several operations at a time.
-const LOAD_SESSIONS: u32 = 4;
-/// Most sessions of a load that each have one operation in flight, unless it has more clients.
-const LOAD_SESSIONS_MAX: u32 = 64;
+pub(crate) use load::{load_depth, load_operations};
 
 impl TrialRun<'_, '_> {
     /// Performs the step of `phase`; `end` receives its results.
@@ -72,87 +70,6 @@ impl TrialRun<'_, '_> {
         // As stamps hold them: 40 bits of a cycle, of which 8 say which phase it is of those on the same data.
         let before = u64::from(ledger.trials_before()) * self.trial.phases.len() as u64;
         (before + u64::from(ordinal)) << 32
-    }
-
-    fn load(
-        &mut self,
-        ordinal: u32,
-        batch: u32,
-        clients: u32,
-        durability: Durability,
-        end: &mut PhaseEnd,
-    ) -> Result<(), TrialError> {
-        let mut written = self.written_bytes();
-        let making = Instant::now();
-        self.store.create(self.workload.layout())?;
-        let mut seconds = making.elapsed().as_secs_f64();
-        if !filled_by_statements(&*self.workload) {
-            let (clients, depth) = match load_depth(batch, &*self.workload) {
-                1 => (clients, 1),
-                // Where a connection takes one at a time there are more of them.
-                depth if self.store.spec().sessions.shape == SessionShape::Async => {
-                    (clients.saturating_mul(depth).min(LOAD_SESSIONS_MAX).max(clients), 1)
-                }
-                depth => spread(clients, depth.min(self.depth_max(durability)?)),
-            };
-            let stream = self.stream(&StreamSpec::Load { batch, clients: clients.saturating_mul(depth) })?;
-            written = self.written_bytes();
-            let inserting = self.insert(ordinal, (clients, depth), batch, durability, &stream, end)?;
-            let Some(inserting) = inserting else { return Ok(()) };
-            seconds = inserting;
-        }
-        let finishing = Instant::now();
-        self.store.after_load(self.workload.layout())?;
-        seconds += finishing.elapsed().as_secs_f64();
-        if durability == Durability::AtEnd {
-            let syncing = Instant::now();
-            self.store.sync()?;
-            let sync_seconds = syncing.elapsed().as_secs_f64();
-            seconds += sync_seconds;
-            end.push(ResultName::SyncSeconds, sync_seconds);
-        }
-        end.push(ResultName::Seconds, seconds);
-        let records = self.workload.record_count();
-        if records > 0 {
-            end.push(ResultName::Records, records as f64);
-        }
-        self.push_written(end, written);
-        Ok(())
-    }
-
-    /// Operations that a session of the store takes at a time.
-    fn depth_max(&mut self, durability: Durability) -> Result<u32, TrialError> {
-        Ok(match self.store.sessions(1, durability)? {
-            Sessions::Wire(sessions) => sessions.first().map_or(1, |client| client.session.depth_max()),
-            _ => 1,
-        })
-    }
-
-    /// Inserts what a load inserts, by so many clients with so many operations in flight each. The seconds that it took;
-    /// `None` where the user wanted an end meanwhile.
-    fn insert(
-        &mut self,
-        ordinal: u32,
-        (clients, depth): (u32, u32),
-        batch: u32,
-        durability: Durability,
-        stream: &Arc<dyn Stream>,
-        end: &mut PhaseEnd,
-    ) -> Result<Option<f64>, TrialError> {
-        self.context.sinks.show(&Told::Loading(0, load_operations(batch, &*self.workload)));
-        if let Some(seconds) = self.load_at_once((clients * depth, batch), durability, stream, end)? {
-            return Ok(Some(seconds));
-        }
-        let op_timeout = Duration::from_nanos(self.context.plan.timeouts.load_ns);
-        let spec = DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: true, depth, ..self.spec() };
-        let result = self.driven(Driven::measured(ordinal, clients, durability, stream, spec))?;
-        self.push_totals(end, &result);
-        if self.context.is_stopped() {
-            return Ok(None);
-        }
-        self.must_have_succeeded("load", &result)?;
-        // Opening the sessions is not part of the load: the drive's own clock says when the first insert was due.
-        Ok(Some((result.end_ns - result.start_ns) as f64 / 1e9))
     }
 
     fn ask(
@@ -494,37 +411,6 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), T
     };
     end.state = PhaseState::Failed(failed);
     Ok(())
-}
-
-/// Operations that each client of a load is to have in flight: where one cannot take `batch` records, that many go out
-/// together.
-pub fn load_depth(batch: u32, workload: &dyn Workload) -> u32 {
-    match load_call(workload) {
-        Some(Call::Kv(_)) => batch.clamp(1, DEPTH_MAX),
-        _ => 1,
-    }
-}
-
-/// Operations of a load, where those that can take `batch` records each do.
-pub fn load_operations(batch: u32, workload: &dyn Workload) -> u64 {
-    let records = workload.record_count();
-    match load_call(workload) {
-        Some(Call::Kv(_) | Call::Ldap(_)) => records,
-        _ => records.div_ceil(u64::from(batch.max(1))),
-    }
-}
-
-fn load_call(workload: &dyn Workload) -> Option<Call> {
-    let stream = workload.stream(&StreamSpec::Load { batch: 1, clients: 1 }).ok()?;
-    let kind = stream.op(0, 0, &mut ValueBuf::new())?;
-    workload.kinds().get(usize::from(kind)).map(|kind| kind.call.clone())
-}
-
-/// Sessions of a load and operations that each has in flight, as many in all as `clients` with `depth` each: a server takes
-/// only so much of one connection at a time, and one sync may serve what came over several.
-fn spread(clients: u32, depth: u32) -> (u32, u32) {
-    let sessions = clients.max(LOAD_SESSIONS.min(depth));
-    (sessions, clients.saturating_mul(depth).div_ceil(sessions))
 }
 
 /// Returns the reason that a store is not cold although its files should have left the page cache: more than one byte

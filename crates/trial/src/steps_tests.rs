@@ -4,13 +4,6 @@ use plimsoll_drive::RetryCounts;
 use super::*;
 
 #[test]
-fn a_load_goes_over_a_few_sessions_where_they_take_several_operations() {
-    for (asked, goes) in [((1, 1), (1, 1)), ((1, 1_000), (4, 250)), ((3, 100), (4, 75)), ((8, 10), (8, 10))] {
-        assert_eq!(spread(asked.0, asked.1), goes, "{asked:?}");
-    }
-}
-
-#[test]
 fn files_that_stay_in_memory_are_not_cold() {
     assert_eq!(still_warm(0, 0), None);
     assert_eq!(still_warm(41_758_325, 8_192), None);
@@ -22,18 +15,6 @@ fn files_that_stay_in_memory_are_not_cold() {
 /// Returns the results of a phase, by their names and subjects.
 fn numbers(results: &[PhaseResult]) -> Vec<(ResultName, &str, f64, u64)> {
     results.iter().map(|one| (one.name, one.subject.as_str(), one.value, one.n)).collect()
-}
-
-#[test]
-fn a_load_sends_records_one_by_one_or_in_batches_by_the_interface_of_its_operation() {
-    let kv = plimsoll_testkit::trial::workload("kv", 1, &[("records", 100)], &[]);
-    for (batch, depth) in [(0, 1), (1, 1), (30, 30), (5_000, DEPTH_MAX)] {
-        assert_eq!((load_depth(batch, &*kv), load_operations(batch, &*kv)), (depth, 100), "{batch}");
-    }
-    let coupons = plimsoll_testkit::trial::workload("coupons", 1, &[("records", 100)], &[]);
-    for (batch, operations) in [(0, 100), (1, 100), (30, 4), (100, 1), (5_000, 1)] {
-        assert_eq!((load_depth(batch, &*coupons), load_operations(batch, &*coupons)), (1, operations), "{batch}");
-    }
 }
 
 #[test]

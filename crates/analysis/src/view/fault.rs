@@ -254,7 +254,8 @@ pub struct FaultSpread {
     pub median_s: Option<f64>,
     /// Longest; `null` if it did not end.
     pub most_s: Option<f64>,
-    /// Interval (95 %) of the median; `null` with fewer than six times. An end of it is `null` if that time did not end.
+    /// Interval (95 %) of the median; `null` with fewer than six times. An end that is `null` belongs to a time that did
+    /// not end: its lower bound is in `above_s`.
     pub interval_s: Option<(Option<f64>, Option<f64>)>,
     /// Lower bounds of those of these times that did not end.
     pub above_s: SpreadBounds,
@@ -264,7 +265,8 @@ pub struct FaultSpread {
     pub timeouts: u64,
 }
 
-/// Lower bounds of times that did not end, in seconds; `null` for each that ended.
+/// Lower bounds of times that did not end, in seconds; `null` for each that ended. Each time of a spread is either known or
+/// has its bound here.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct SpreadBounds {
     /// Of the shortest.

@@ -66,6 +66,14 @@ pub fn killed_primary() -> Run {
     run
 }
 
+/// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
+pub fn without_end() -> Run {
+    let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });
+    run.trials[0].phases[0].slices[19].drain = true;
+    fault(&mut run, KILL, 8_000, None);
+    run
+}
+
 /// A formula of failover: 0.9 to 2.1 s after a kill, 1.5 to 2.5 s after a pause or a cut.
 pub fn formula() -> FailoverTime {
     let words = "one to two time-outs (1 s)".to_owned();

@@ -6,7 +6,7 @@ use plimsoll_core::Measure;
 use plimsoll_core::pace::Stage;
 use plimsoll_record::data::{About, FaultKind, Run};
 
-use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked};
+use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked, without_end};
 use crate::stall::act;
 use crate::study::SECOND_NS;
 
@@ -140,14 +140,6 @@ fn a_fault_before_which_throughput_is_not_known_is_not_said_to_be_unnoticed() {
     assert!(!one.is_unnoticed() && !one.is_slower());
     let words = "link fault of node 1 at 103.00 s: no operation failed, change of throughput not known";
     assert_eq!(one.sentence, words);
-}
-
-/// An outage from 8 s to the end of twenty seconds, of which the last is a drain.
-pub fn without_end() -> Run {
-    let mut run = ticked(20, |tick| if tick < 800 { (10, 0) } else { (0, 0) });
-    run.trials[0].phases[0].slices[19].drain = true;
-    fault(&mut run, KILL, 8_000, None);
-    run
 }
 
 #[test]

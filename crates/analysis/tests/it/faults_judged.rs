@@ -6,8 +6,8 @@ use plimsoll_analysis::view::{GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
 
-use crate::faulted::{PAUSE, at_ns, fault, killed_primary, ticked};
-use crate::faults::{near, only, without_end};
+use crate::faulted::{PAUSE, at_ns, fault, killed_primary, ticked, without_end};
+use crate::faults::{near, only};
 use crate::study::{SECOND_NS, event, served, times};
 
 /// Adds `n` operations with `outcome` to a slice.

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
 use plimsoll_record::data::{Phase, PhaseKind, Run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -132,6 +134,13 @@ impl Place {
         let report = self.report();
         let phases = report["trials"][0]["phases"].as_array().unwrap();
         phases.iter().find(|phase| phase["kind"] == "drive").unwrap().clone()
+    }
+
+    /// Returns the slices of the newest run's drives that are recorded so far.
+    pub fn slices(&self) -> Vec<Slice<Distribution>> {
+        let run = self.all_runs().pop().and_then(|run| Run::load(&run).ok());
+        let phases = run.into_iter().flat_map(|run| run.trials).flat_map(|trial| trial.phases);
+        phases.filter(|phase| phase.header.kind == PhaseKind::Drive).flat_map(|phase| phase.slices).collect()
     }
 
     /// The directories of all runs.

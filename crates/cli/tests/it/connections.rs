@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use plimsoll_record::data::{PhaseKind, Run};
 use rustix::process::Signal;
 
 use crate::bench::{Place, result, wait_for};
@@ -124,13 +123,8 @@ fn connections_that_cannot_be_opened_again_are_counted_and_said() {
     wait_for("connections that are opened anew", Duration::from_secs(200), || received() > 100);
     redis.ask(&["CONFIG", "SET", "maxclients", "1"]);
     // The slice in which it was set, and one after it.
-    let slices = || {
-        let run = Run::load(&place.only_run()).ok();
-        let phases = run.iter().flat_map(|run| &run.trials).flat_map(|trial| &trial.phases);
-        phases.filter(|phase| phase.header.kind == PhaseKind::Drive).map(|phase| phase.slices.len()).sum::<usize>()
-    };
-    let before = slices();
-    wait_for("slices", Duration::from_secs(100), || slices() >= before + 2);
+    let before = place.slices().len();
+    wait_for("slices", Duration::from_secs(100), || place.slices().len() >= before + 2);
     child.signal(Signal::INT);
     let ran = child.ended();
     assert!(ran.out.contains("max number of clients reached"), "{} {}", ran.out, ran.err);

@@ -103,9 +103,10 @@ pub fn slows_half_of_the_clients(place: &Place, store: &str) {
             let its = its.filter(|op| during.contains(&op.sent_ns) && during.contains(&op.end_ns));
             its.map(|op| (op.end_ns - op.sent_ns) / 1_000_000).min().unwrap()
         };
-        // Clients are dealt to the hosts in turn, and each way takes 100 ms.
-        let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
-        assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
+        // Clients are dealt to the hosts in turn, and each way takes 100 ms. A busy machine does not double the fastest.
+        let wanted_ms = if client % 2 == 1 { 200..400 } else { 0..200 };
+        let fastest = fastest_ms(&slow);
+        assert!(wanted_ms.contains(&fastest), "client {client}: {fastest} ms, wanted {wanted_ms:?} ms");
         assert!(fastest_ms(&plain) < 200, "client {client} stays slow");
     }
 }

@@ -1,7 +1,18 @@
 //! A proxy in front of a cluster, and several servers that share one machine.
 
-use crate::bench::Place;
+use std::time::Duration;
+
+use plimsoll_core::Slice;
+use plimsoll_record::Distribution;
+use plimsoll_record::data::Run;
+use rustix::process::Signal;
+
+use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
+
+/// Slices without errors after which all sessions have left a killed node: 3 s, longer than any wait before a session
+/// connects again.
+const CALM: usize = 30;
 
 /// Is driven through its proxy, says so, and goes on when a node behind it is killed.
 fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
@@ -11,12 +22,32 @@ fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     place.line(&format!("{drive} --ops 50")).expect(0).says("through HAProxy to 3 nodes");
     place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");
-    // How many fail while the cluster is without a leader depends on the machine's pace.
-    let drive = format!("{drive} --for 8s --goal errors=90%");
+    let drive = format!("{drive} --for 300s --keep-operations 1M");
     let driven = place.started(&drive.split(' ').collect::<Vec<_>>(), 5);
     place.run(&["lab", "kill", store, killed]).expect(0);
-    // Sessions go to another node.
-    driven.ended().expect(0);
+    let before = place.slices().len();
+    let is_calm = |slice: &Slice<Distribution>| {
+        let mut outcomes = slice.histograms.iter().map(|one| one.outcome);
+        let is_hung = slice.oldest_age_ns > 1_000_000_000;
+        !slice.histograms.is_empty() && !is_hung && outcomes.all(|outcome| !outcome.is_error())
+    };
+    // How many fail while the cluster is without a leader depends on the machine's pace, and so does the time.
+    let mut calm_from_ns = 0;
+    wait_for("answers without errors", Duration::from_secs(200), || {
+        let slices: Vec<_> = place.slices().into_iter().skip(before).collect();
+        let last = &slices[slices.len().saturating_sub(CALM)..];
+        calm_from_ns = last.first().map_or(0, |slice| slice.start_ns);
+        last.len() == CALM && last.iter().all(is_calm)
+    });
+    driven.signal(Signal::INT);
+    driven.ended().expect(130);
+    // Each session has another node.
+    let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
+    let all = run.trials[0].phases.iter().find_map(|phase| phase.operations.as_ref()).unwrap();
+    for client in 0..6 {
+        let its = all.each.iter().rev().find(|op| op.client == client && !op.outcome.is_error());
+        assert!(its.is_some_and(|op| op.end_ns > calm_from_ns), "client {client} has no answers: {its:?}");
+    }
     lab.down();
 }
 

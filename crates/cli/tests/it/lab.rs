@@ -9,7 +9,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use plimsoll_record::data::{PhaseKind, Run};
 use plimsoll_testkit::draw::{Draw, repeats};
 use plimsoll_testkit::process::free_port;
 use rustix::process::Signal;
@@ -172,10 +171,7 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
 
 /// Returns how many operations of the newest run's drive are recorded so far.
 fn answered(place: &Place) -> u64 {
-    let run = place.all_runs().pop().and_then(|run| Run::load(&run).ok());
-    let phases = run.iter().flat_map(|run| &run.trials).flat_map(|trial| &trial.phases);
-    let drives = phases.filter(|phase| phase.header.kind == PhaseKind::Drive);
-    drives.flat_map(|phase| &phase.slices).flat_map(|slice| &slice.histograms).map(|one| one.histogram.len()).sum()
+    place.slices().iter().flat_map(|slice| &slice.histograms).map(|one| one.histogram.len()).sum()
 }
 
 /// Returns how many operations each node answered in the latest run's drive.

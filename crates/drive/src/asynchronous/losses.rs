@@ -7,7 +7,7 @@ use plimsoll_core::{Answer, AsyncSession, Outcome, StoreError, StoreErrorKind, w
 use super::{Came, Worker};
 use crate::link::LASTED_NS;
 use crate::place::{silent, unanswered};
-use crate::spec::StopReason;
+use crate::result::StopReason;
 
 /// Since when a session has been away.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use super::WireWorker;
 use crate::link::{HungUp, Stage};
 use crate::place::{ResolvedAddress, name, unanswered};
 use crate::reactor::Reactor;
-use crate::spec::StopReason;
+use crate::result::StopReason;
 use crate::worker::Busy;
 
 /// Most pieces of what a server said before sending to it failed.
@@ -162,8 +162,8 @@ impl<R: Reactor> WireWorker<R> {
             self.lost_connections.note(now_ns);
         } else if !self.starting && !another_address {
             self.failed_connects += 1;
-            self.lost_answer.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
-            self.core.not_connected(self.lanes.of(slot), now_ns, &self.lost_answer);
+            self.failure.fail(Outcome::Rejected, waits::CONNECT, &error.to_string());
+            self.core.not_connected(self.lanes.of(slot), now_ns, &self.failure);
         }
         if !another_address && let Some(ended_ns) = link.connection.lose_after_idle() {
             self.lost_connections.note(ended_ns);
@@ -185,12 +185,12 @@ impl<R: Reactor> WireWorker<R> {
         self.core.withdraw(self.lanes.of(slot));
         let mut lanes = self.lanes.of(slot);
         while let Some(lane) = self.core.next_not_begun(&mut lanes, u64::MAX) {
-            self.lost_answer.fail(Outcome::Rejected, "closed", &error.to_string());
-            self.core.finish(lane, now_ns, Outcome::Rejected, &self.lost_answer);
+            self.failure.fail(Outcome::Rejected, "closed", &error.to_string());
+            self.core.finish(lane, now_ns, Outcome::Rejected, &self.failure);
         }
-        self.lost_answer.fail(Outcome::Unknown, code, &error.to_string());
+        self.failure.fail(Outcome::Unknown, code, &error.to_string());
         for lane in self.lanes.of(slot) {
-            self.core.give_up(lane, now_ns, &self.lost_answer);
+            self.core.give_up(lane, now_ns, &self.failure);
         }
         let for_good = matches!(
             error.kind,

@@ -11,8 +11,8 @@ use plimsoll_core::pace::Breaker;
 use plimsoll_core::{Answer, Outcome};
 
 use super::{Busy, Lane, Next, WorkerCore};
+use crate::result::{BreakerCounts, StopReason};
 use crate::schedule::NEVER_NS;
-use crate::spec::{BreakerCounts, StopReason};
 
 /// The circuits of a worker's lanes.
 pub(crate) struct Circuits {

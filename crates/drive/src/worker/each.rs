@@ -4,7 +4,7 @@ use plimsoll_core::{KindId, Outcome};
 
 use super::WorkerCore;
 use super::lane::Lane;
-use crate::spec::OpTime;
+use crate::result::OpTime;
 
 impl WorkerCore {
     /// Keeps the times of the operation of `lane` that ended at `end_ns`, or notes that there was no room for it.

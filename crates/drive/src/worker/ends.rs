@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use super::{Busy, CHECK_NS, Turns, WorkerCore};
 use crate::board::RING;
 use crate::clock::thread_switches;
+use crate::result::StopReason;
 use crate::schedule::NEVER_NS;
-use crate::spec::StopReason;
 
 impl WorkerCore {
     #[cold]

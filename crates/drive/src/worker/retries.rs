@@ -12,7 +12,7 @@ use plimsoll_core::pace::{Retry, RetryScope};
 use plimsoll_core::{KindId, Op, OpKind, Outcome, Ticket};
 
 use super::{Busy, Next, WorkerCore};
-use crate::spec::RetryCounts;
+use crate::result::RetryCounts;
 
 /// The failed operations of a worker's lanes.
 pub(crate) struct Retries {

@@ -9,7 +9,7 @@ use super::{Rests, Turns};
 use crate::board::{Board, Shared};
 use crate::errors::ErrorTable;
 use crate::grid::Grid;
-use crate::spec::{BreakerCounts, OpTime, RetryCounts, StopReason};
+use crate::result::{BreakerCounts, OpTime, RetryCounts, StopReason};
 use crate::witness::Taint;
 
 /// Parts of a core.

@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use plimsoll_core::{Answer, Call, KindId, Op, OpKind, Outcome, Step, Steps, Ticket, ValueBuf, Values};
 
 use super::{Busy, CANCEL_NS, WorkerCore};
-use crate::spec::StopReason;
+use crate::result::StopReason;
 
 /// Steps of one pipeline for which there is room from the start.
 const PIPELINE: usize = 32;

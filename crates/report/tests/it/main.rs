@@ -22,6 +22,7 @@ mod compared;
 
 mod browser;
 mod exports;
+mod faults;
 mod figures;
 mod forms;
 mod page;

@@ -1,0 +1,146 @@
+//! Faults in text, page and JSON.
+
+use plimsoll_analysis::view;
+use plimsoll_core::ClientSet;
+use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, StaleReads, UnknownWrites};
+use serde_json::{Value, json};
+
+use crate::pages::place;
+use crate::{faulted, study};
+
+#[test]
+fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
+    let mut run = faulted::killed_primary();
+    let view = view(&run);
+    let text = plimsoll_report::terminal(&view, false, 140);
+    std::fs::write(place().join("faults.txt"), &text).unwrap();
+    let row = |text: &str| -> Vec<String> {
+        let table = text.split_once("\nFaults  ").unwrap().1;
+        let row = table.lines().find(|line| line.contains("kill of node 1, the primary")).unwrap();
+        row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    let wanted =
+        ["kill of node 1, the primary", "108.00 s", "5.00 ms", "20.0 ms", "1.37 s", "1.37 s", "0", "8", "1.30 s"];
+    assert_eq!(row(&text), wanted);
+    assert!(plimsoll_report::terminal_short(&view, false, 100, 34).0.contains("\nFaults  "));
+    let markdown = plimsoll_report::markdown(&view);
+    let cells = format!("| {} |", wanted.join(" | "));
+    assert!(markdown.contains(&cells), "{markdown}");
+    let html = plimsoll_report::html(&view);
+    std::fs::write(place().join("faults.html"), &html).unwrap();
+    let section = html.split_once("<section id=\"faults\"").unwrap().1.split_once("</section>").unwrap().0;
+    assert!(section.contains("<br><small>kill primary at 40%</small>"), "{section}");
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let one = &json["faults"][0];
+    assert_eq!((&one["kind"], &one["outage_s"], &one["outage_open"]), (&"kill".into(), &1.37.into(), &false.into()));
+
+    // A fault without an end, and one of which nothing is known.
+    run.trials[0].phases[0].slices.iter_mut().skip(8).for_each(|slice| slice.ticks.fill(Default::default()));
+    let open = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(open[3..6], ["< 10 ms", "> 12.0 s", "> 12.0 s"]);
+    // Throughput is observed until the next fault began.
+    faulted::fault(&mut run, faulted::PAUSE, 14_000, Some(15_000));
+    let until_next = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(until_next[3..6], ["< 10 ms", "> 12.0 s", "> 6.00 s"]);
+    run.trials[0].faults.pop();
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.ticks.clear());
+    (run.trials[0].faults[0].taken_ns, run.trials[0].faults[0].healed_ns) = (None, None);
+    let not_known = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 140));
+    assert_eq!(not_known[2..], ["–", "–", "–", "–", "0", "8", "–"]);
+
+    let mut owing = faulted::killed_primary();
+    owing.trials[0].phases[0].slices[8].due_unsent = 800;
+    let what = GoalKind::named("p99").unwrap();
+    owing.header.goals = vec![Goal { what, of: None, limit: 5e6, unit: "ns".into() }];
+    owing.trials[0].phases[0].slices[9].histograms = vec![study::served(1, study::times([(9_000_000, 900)]))];
+    let owing = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&owing), false, 180));
+    // The goal held after three seconds, and the backlog was gone after two.
+    assert_eq!(owing[4..9], ["1.37 s", "1.37 s", "3.00 s", "2.00 s", "0"]);
+
+    let mut checked = faulted::killed_primary();
+    let fates = UnknownWrites { at_ns: faulted::at_ns(8_020), written: 5, not_written: 2, not_known: 0 };
+    checked.trials[0].ledgers.push(LedgerCheck { unknown_writes: vec![fates], ..LedgerCheck::default() });
+    let checked = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&checked), false, 180));
+    assert_eq!(checked[6..9], ["0", "8", "5 written, 2 not written"]);
+    let mut affected = faulted::killed_primary();
+    let mut clients = ClientSet::none_of(64);
+    [1, 5, 63].into_iter().for_each(|client| clients.insert(client));
+    affected.trials[0].phases[0].slices[8].affected = Some(clients);
+    let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
+    assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
+    let mut stale = faulted::killed_primary();
+    let reads = StaleReads { at_ns: faulted::at_ns(8_020), server: "node 2".into(), records: 12 };
+    stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&stale), false, 180);
+    assert_eq!(row(&text)[6..], ["0", "8", "12", "1.30 s"]);
+
+    let mut run = faulted::killed_primary();
+    faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
+    let view = plimsoll_analysis::view(&run);
+    let text = plimsoll_report::terminal(&view, false, 200);
+    assert!(text.contains("no client"), "{text}");
+    let cells = ["kill primary at 40%", "no answer", "2", "0 s", "685 ms", "1.37 s", "none below n = 6"];
+    let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
+    assert!(text.lines().any(has_cells), "{text}");
+    let markdown = plimsoll_report::markdown(&view);
+    assert!(markdown.contains(&format!("| {} |", cells.join(" | "))), "{markdown}");
+    assert!(plimsoll_report::html(&view).contains("95 % interval of the median"));
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let outage = &json["fault_repeats"][0]["outage"];
+    assert_eq!((&outage["n"], &outage["most_s"], &outage["interval_s"]), (&2.into(), &1.37.into(), &Value::Null));
+}
+
+#[test]
+fn times_of_repeated_faults_that_did_not_end_are_null_beside_their_lower_bounds() {
+    let mut run = faulted::killed_primary();
+    let ended = run.trials[0].clone();
+    for repeat in 1..7_u32 {
+        let mut trial = if repeat < 6 { ended.clone() } else { faulted::without_end().trials.remove(0) };
+        trial.header.ordinal = repeat;
+        trial.header.labels.insert("repeat".into(), repeat.to_string());
+        trial.faults[0].trial = repeat;
+        run.trials.push(trial);
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view(&run))).unwrap();
+    let outage = &json["fault_repeats"][0]["outage"];
+    assert_eq!((&outage["n"], &outage["open"]), (&7.into(), &1.into()), "{outage}");
+    assert_eq!((&outage["interval_s"], &outage["most_s"]), (&json!([1.37, null]), &Value::Null), "{outage}");
+    let above = json!({"least": null, "median": null, "most": 12.0, "low": null, "high": 12.0});
+    assert_eq!(outage["above_s"], above, "{outage}");
+    // Parts of the spread that are not null have no bound.
+    assert_eq!((&outage["least_s"], &outage["median_s"]), (&1.37.into(), &1.37.into()), "{outage}");
+}
+
+#[test]
+fn repeated_faults_that_were_noticed_at_once_are_told_by_the_tick() {
+    let mut run = faulted::killed_primary();
+    run.trials[0].phases[0].slices.iter_mut().skip(8).for_each(|slice| slice.ticks.fill(Default::default()));
+    let mut again = run.trials[0].clone();
+    (again.header.ordinal, again.faults[0].trial) = (1, 1);
+    again.header.labels.insert("repeat".into(), "1".into());
+    run.trials.push(again);
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&run), false, 200);
+    let cells = ["kill primary at 40%", "noticed", "2", "< 10 ms", "< 10 ms", "< 10 ms", "none below n = 6"];
+    let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
+    assert!(text.lines().any(has_cells), "{text}");
+}
+
+#[test]
+fn a_failover_stands_beside_the_formula_of_its_store_in_every_form() {
+    let view = plimsoll_analysis::view(&faulted::failed_over(faulted::KILL, 300, Some(15_000)));
+    let place = "900 ms to 2.10 s: 900 ms above";
+    let formula = "fjall's formula: one to two time-outs (1 s): 900 ms to 2.10 s after a kill, 1.50 s to 2.50 s after a \
+                   pause or a cut; 0 of 1 failover inside (https://example.org/failover)";
+    let forms =
+        [plimsoll_report::terminal(&view, false, 200), plimsoll_report::markdown(&view), plimsoll_report::html(&view)];
+    for text in forms {
+        let text = text.replace("&#39;", "'").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(place), "{text}");
+        assert!(text.contains(formula), "{text}");
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!((&json["faults"][0]["failover"]["state"], &json["formulas"][0]["inside"]), (&"more".into(), &0.into()));
+    // A store without a formula has no column for it.
+    let text = plimsoll_report::terminal(&plimsoll_analysis::view(&faulted::killed_primary()), false, 200);
+    assert!(!text.contains("  formula"), "{text}");
+}
