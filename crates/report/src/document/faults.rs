@@ -65,7 +65,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
             or_none(one.nodes.as_ref().map(|nodes| format!("{} of {}", nodes.silent.len(), nodes.of))).into()
         }),
-        (numbers("silent keys").when(view.faults.iter().any(|one| one.key_parts.is_some())).spare(9), &silent_keys),
+        (numbers("silent keys").when(view.faults.iter().any(|one| one.key_parts.is_some())).spare(5), &silent_keys),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
         (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
