@@ -6,6 +6,7 @@
 mod affected;
 mod backlog;
 mod course;
+mod key_parts;
 mod missed;
 mod nodes;
 mod repeats;
@@ -146,6 +147,7 @@ fn one(
         unknown_writes,
         stale: stale::reads(facts, is_its),
         nodes: None,
+        key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
         place: (span.trial, span.phase),
@@ -311,6 +313,7 @@ pub fn sentence(view: &FaultView) -> String {
     }
     counts.extend(view.affected.filter(|_| !view.is_unnoticed()).and_then(affected::words));
     counts.extend(view.nodes.as_ref().and_then(nodes::words));
+    counts.extend(view.key_parts.and_then(key_parts::words));
     counts.extend(stale::words(view));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));

@@ -141,7 +141,9 @@ pub use session::{
     ANSWER_BYTES_MAX, Address, AsyncSession, BlockingSession, Branches, CompletionSink, SessionFuture, SessionShape,
     SessionSpec, Sessions, WireClient, WireSession, WireState, Wish,
 };
-pub use slice::{Disturbance, Measure, ServerAnswers, Slice, SliceHistogram, TICK_NS, Tick};
+pub use slice::{
+    Disturbance, KEY_PARTS_MAX, KeyParts, Measure, PartTick, ServerAnswers, Slice, SliceHistogram, TICK_NS, Tick,
+};
 pub use store::{
     CacheSize, ColdStart, Cycle, Dialect, Durability, ErrorCodes, Footprint, Interface, OpenOptions, Probe, Setting,
     Store, StoreDescription, StoreKind, StorePreset, StoreSpec, Target, read_probes,

@@ -152,6 +152,17 @@ pub trait WireSession: Send {
         None
     }
 
+    /// Number of parts into which the store divides its keys, at most [`KEY_PARTS_MAX`](crate::KEY_PARTS_MAX); 0 if the
+    /// session does not know them. Constant.
+    fn key_parts(&self) -> u8 {
+        0
+    }
+
+    /// Part of the keys of the operation that was started last, from 0. Cheap.
+    fn key_part(&self) -> u8 {
+        0
+    }
+
     /// True if its connections may change to another server: see [`WireSession::next_address`].
     fn moves(&self) -> bool {
         false

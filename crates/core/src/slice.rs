@@ -75,6 +75,27 @@ pub struct Tick {
     pub failed: u32,
 }
 
+/// Most parts of the keys that are told apart.
+pub const KEY_PARTS_MAX: u8 = 64;
+
+/// Parts of the keys in a tick, as bits: the lowest one is of the first part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartTick {
+    /// Parts for which an operation was sent in the tick, and none was answered in the tick after that.
+    pub asked: u64,
+    /// Parts of which an operation ended in the tick with the outcome ok or not found.
+    pub answered: u64,
+}
+
+/// Parts into which a store divides its keys, in a slice.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeyParts {
+    /// Number of parts, from 1 to [`KEY_PARTS_MAX`].
+    pub of: u8,
+    /// Ticks as in [`Slice::ticks`].
+    pub ticks: Vec<PartTick>,
+}
+
 /// Measurements of one slice. Times are nanoseconds since the run's start on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice<H = Histogram<u64>> {
@@ -131,6 +152,8 @@ pub struct Slice<H = Histogram<u64>> {
     /// Clients of which an operation that ended in the slice failed, or took [`AFFECTED_NS`](crate::AFFECTED_NS) or
     /// longer; `None` if ticks were not counted.
     pub affected: Option<ClientSet>,
+    /// Parts of the keys; `None` if ticks were not counted, or the sessions do not know the parts.
+    pub key_parts: Option<KeyParts>,
 }
 
 impl<H> Slice<H> {
@@ -166,6 +189,7 @@ impl<H> Default for Slice<H> {
             servers: Vec::new(),
             ticks: Vec::new(),
             affected: None,
+            key_parts: None,
         }
     }
 }

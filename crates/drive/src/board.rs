@@ -18,6 +18,7 @@ use std::time::Duration;
 use plimsoll_core::{AFFECTED_NS, Address, ClientSet, KindId, Measure, Outcome, TICK_NS, Tick};
 
 use crate::histogram::{Digits, WorkerHistogram};
+use crate::key_parts::PartTicks;
 
 /// Servers that are told apart at most: those of the highest numbers are not.
 pub(crate) const SERVERS_MAX: usize = 64;
@@ -54,6 +55,7 @@ pub(crate) struct Tally {
     affected: Box<[AtomicU64]>,
     /// Number of clients of the phase.
     clients: u32,
+    pub key_parts: PartTicks,
     pub lag: WorkerHistogram,
     pub unfinished: WorkerHistogram,
 }
@@ -66,6 +68,7 @@ impl Tally {
         servers: usize,
         tick_count: usize,
         clients: u32,
+        parts: u8,
     ) -> io::Result<Self> {
         let measures = if open { 2 } else { 1 };
         let mut all = WorkerHistogram::several(&Self::digits(kinds, measures, watched, servers))?.into_iter();
@@ -80,7 +83,8 @@ impl Tally {
         let words = if tick_count > 0 { clients.div_ceil(u64::BITS) } else { 0 };
         let affected = (0..words).map(|_| AtomicU64::new(0)).collect();
         let disturbed = all.collect();
-        Ok(Self { histograms, measures, disturbed, servers, ticks, affected, clients, lag, unfinished })
+        let key_parts = PartTicks::new(parts, tick_count);
+        Ok(Self { histograms, measures, disturbed, servers, ticks, affected, clients, key_parts, lag, unfinished })
     }
 
     /// Returns the digits of the scheduling delay, of operations never sent, of servers, and of each operation type.
@@ -272,7 +276,7 @@ pub fn worker_addresses(kinds: usize) -> u64 {
 
 impl Board {
     /// `watched` says that there is a witness, so that operations can be disturbed; `servers` are told apart. A slice
-    /// has `ticks`; 0: they are not counted. The phase has `clients`.
+    /// has `ticks`; 0: they are not counted. The phase has `clients`, and its keys `parts`; 0: they are not told apart.
     ///
     /// # Errors
     /// There is no memory for its histograms.
@@ -283,8 +287,9 @@ impl Board {
         servers: usize,
         ticks: usize,
         clients: u32,
+        parts: u8,
     ) -> io::Result<Arc<Self>> {
-        let tally = || Tally::new(kinds, open, watched, servers, ticks, clients);
+        let tally = || Tally::new(kinds, open, watched, servers, ticks, clients, parts);
         Ok(Arc::new(Self {
             tallies: [tally()?, tally()?],
             slice: AtomicU32::new(0),
@@ -433,7 +438,7 @@ mod tests {
         let mut given_up = 0;
         let trials = 400;
         for trial in 0..trials {
-            let board = Board::new(1, false, false, 0, 0, 0).unwrap();
+            let board = Board::new(1, false, false, 0, 0, 0, 0).unwrap();
             board.enter_store_for_step(0, trial, 5, 5, 7);
             let worker = board.clone();
             let asked = Arc::new(AtomicBool::new(false));
@@ -459,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_in_its_next_call_by_then_is_not_given_up() {
-        let board = Board::new(1, false, false, 0, 0, 0).unwrap();
+        let board = Board::new(1, false, false, 0, 0, 0, 0).unwrap();
         board.enter_store(0, 0, 5, 7);
         assert!(board.back());
         board.enter_store(0, 1, 8, 9);

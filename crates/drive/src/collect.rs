@@ -343,6 +343,7 @@ impl Collector {
             tally.unfinished.drain_into(&mut slice.unfinished);
             tally.drain_ticks_into(&mut slice.ticks);
             tally.drain_affected_into(&mut slice.affected);
+            tally.key_parts.drain_into(&mut slice.key_parts);
         }
         if let Some(lag) = lag {
             let Lag { p50_ns, p99_ns, max_ns, .. } = summary(&lag);
@@ -526,6 +527,14 @@ fn trim_ticks(slice: &mut Slice) {
     {
         last.answered = last.answered.saturating_add(later.answered);
         last.failed = last.failed.saturating_add(later.failed);
+    }
+    let Some(parts) = &mut slice.key_parts else { return };
+    while parts.ticks.len() > count
+        && let Some(later) = parts.ticks.pop()
+        && let Some(last) = parts.ticks.last_mut()
+    {
+        last.asked = (last.asked & !later.answered) | later.asked;
+        last.answered |= later.answered;
     }
 }
 

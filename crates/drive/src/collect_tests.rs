@@ -1,6 +1,6 @@
 //! Tests of a phase's totals, from slices made by hand.
 
-use plimsoll_core::{AFFECTED_NS, ClientSet};
+use plimsoll_core::{AFFECTED_NS, ClientSet, KeyParts, PartTick};
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn lateness_is_held_against_what_was_scheduled() {
     let pace = plimsoll_core::pace::Pace::even(1.0);
     let arrivals = crate::schedule::Schedule::new(&pace, 0, std::time::Duration::ZERO, 0).unwrap();
     let flow = Flow { arrivals, workers: 0..1, taken: None };
-    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0, 0).unwrap()).collect::<Vec<_>>();
+    let boards = || (0..2).map(|_| Board::new(2, true, false, 0, 0, 0, 0).unwrap()).collect::<Vec<_>>();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let times = |kind, measure, ns| {
         let mut histogram = Digits::Three.empty();
@@ -37,7 +37,7 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
     const MS_NS: u64 = 1_000_000;
     // Slices of 25 ms; the second has 20 ms.
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 25 * MS_NS, end_ns: Some(45 * MS_NS) };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3, 2).unwrap()).collect();
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 3, 2, 0).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let shared = Shared::default();
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
@@ -64,7 +64,7 @@ fn ticks_of_all_workers_are_added_up_cut_at_the_slices_end_and_emptied() {
 #[test]
 fn clients_are_affected_by_failures_and_long_waits_of_operations_that_ended_in_the_slice() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000_000, end_ns: None };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 1, 130).unwrap()).collect();
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 1, 130, 0).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let shared = Shared::default();
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
@@ -87,9 +87,28 @@ fn clients_are_affected_by_failures_and_long_waits_of_operations_that_ended_in_t
 }
 
 #[test]
+fn parts_of_the_keys_are_cut_at_the_slices_end() {
+    const MS_NS: u64 = 1_000_000;
+    let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 15 * MS_NS, end_ns: None };
+    let board = Board::new(1, false, false, 0, 3, 1, 8).unwrap();
+    let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
+    let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
+    let parts = &board.tally(0).key_parts;
+    parts.ask(12 * MS_NS, 0);
+    parts.ask(13 * MS_NS, 1);
+    // In a slice that was taken late.
+    parts.answer(25 * MS_NS, 0);
+    parts.ask(26 * MS_NS, 2);
+    board.move_to(1);
+    let slice = collector.take(30 * MS_NS, &Shared::default(), &|_| false).unwrap();
+    let ticks = vec![PartTick::default(), PartTick { asked: 0b110, answered: 0b001 }];
+    assert_eq!(slice.key_parts, Some(KeyParts { of: 8, ticks }));
+}
+
+#[test]
 fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: None };
-    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0, 0).unwrap()).collect();
+    let boards: Vec<_> = (0..2).map(|_| Board::new(1, false, false, 0, 0, 0, 0).unwrap()).collect();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), boards.clone(), &[kind]);
     let lengths = |slice: &Slice| slice.histograms.iter().map(|one| one.histogram.len()).collect::<Vec<_>>();
@@ -107,7 +126,7 @@ fn the_first_slice_is_shown_before_its_end_and_then_as_a_whole() {
 #[test]
 fn the_last_slice_waits_for_workers_that_sleep_and_no_other_does() {
     let grid = Grid { start_ns: 0, warmup_end_ns: 0, slice_ns: 1_000, end_ns: Some(2_000) };
-    let board = Board::new(1, true, false, 0, 0, 0).unwrap();
+    let board = Board::new(1, true, false, 0, 0, 0, 0).unwrap();
     let kind = OpKind::new("ask", plimsoll_core::Call::Nothing, &[]);
     let mut collector = Collector::new(grid, Vec::new(), vec![board.clone()], &[kind]);
     board.fall_asleep();

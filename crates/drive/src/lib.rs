@@ -22,6 +22,7 @@
 //! | `backoff` | waits before a lost connection is opened again |
 //! | `reactor` | the sockets of one worker: what arrived, what is to be sent; one file per way to ask the kernel |
 //! | `board`, `histogram`, `errors` | what a worker counts, in memory taken beforehand |
+//! | `key_parts` | parts of the keys that a worker asked for and had answers of, by ticks |
 //! | `alarm` | when a worker is woken up for them |
 //! | `schedule`, `poisson` | arrival times, as pure functions of the arrival's number |
 //! | [`Witness`] (`witness`) | the machine's own pauses: a thread per processor that sleeps and notes how late it wakes |
@@ -46,6 +47,7 @@ mod errors;
 mod grid;
 mod group;
 mod histogram;
+mod key_parts;
 mod late;
 mod link;
 mod place;

@@ -65,7 +65,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R, shared: Arc<Shared>)
     let core = WorkerCore::new(Setup {
         stream: Arc::new(Endless),
         observer: None,
-        board: Board::new(1, false, false, 0, 0, 1).unwrap(),
+        board: Board::new(1, false, false, 0, 0, 1, 0).unwrap(),
         shared,
         clients: vec![0],
         steps: vec![None],
@@ -87,6 +87,7 @@ fn worker<R: Reactor>(addresses: &[SocketAddr], reactor: R, shared: Arc<Shared>)
         },
         each_max: 0,
         tells_servers: false,
+        tells_parts: false,
         taint: Arc::default(),
     });
     let client =

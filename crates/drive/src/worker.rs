@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::pace::WakeMode;
-use plimsoll_core::{Address, Answer, KindId, Observer, Op, Outcome, Stream, Ticket, ValueBuf};
+use plimsoll_core::{Address, Answer, KindId, Observer, Op, Outcome, Stream, Ticket, ValueBuf, WireSession};
 
 use crate::board::{Board, Shared};
 use crate::clock::thread_switches;
@@ -82,6 +82,8 @@ pub(crate) struct WorkerCore {
     lanes: Vec<Lane>,
     /// Number of the server of each lane; none if all lanes use one server.
     servers: Box<[u32]>,
+    /// Part of the keys of the last operation of each lane; none if sessions do not know.
+    parts: Box<[u8]>,
     idle: Idle,
     /// True for each lane whose operation the server has not begun: it waits for another connection, or for a time.
     not_begun: Box<[bool]>,
@@ -152,6 +154,7 @@ impl WorkerCore {
             not_begun_count: 0,
             asked_again: 0,
             servers: if setup.tells_servers { vec![0; lanes.len()].into() } else { Box::default() },
+            parts: if setup.tells_parts { vec![0; lanes.len()].into() } else { Box::default() },
             rests: setup.rests,
             first_cycle: cycle,
             count_from_ns: NEVER_NS,
@@ -279,6 +282,16 @@ impl WorkerCore {
             if let Some(observer) = &mut self.observer {
                 observer.answered_by(Ticket(lane as u32), server as u32);
             }
+        }
+    }
+
+    /// Notes the part of the keys of the operation, or step, that `session` has just started for `lane`.
+    #[inline]
+    pub fn asks_part(&mut self, lane: usize, now_ns: u64, session: &dyn WireSession) {
+        if let Some(part) = self.parts.get_mut(lane) {
+            *part = session.key_part();
+            let at_ns = now_ns.saturating_sub(self.slice_start_ns);
+            self.board.tally(self.slice).key_parts.ask(at_ns, *part);
         }
     }
 
@@ -445,6 +458,11 @@ impl WorkerCore {
             && !outcome.is_error()
         {
             tally.record_server(*server as usize, response_ns);
+        }
+        if let Some(part) = self.parts.get(index)
+            && !outcome.is_error()
+        {
+            tally.key_parts.answer(now_ns.saturating_sub(self.slice_start_ns), *part);
         }
         // A witness goes before everybody on its processor: what a pause held up ends after it was told of. In a closed
         // loop an operation is due when it is sent.

@@ -61,7 +61,7 @@ fn paced(sessions: u32, ops: u64, pace: &Pace, warmup_ns: u64, length_ns: Option
 fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_ns: Option<u64>) -> Simulation {
     let pace = &spec.pace;
     let shared = Arc::new(Shared::default());
-    let board = Board::new(1, pace.is_open(), true, 0, spec.tick_count(), sessions).unwrap();
+    let board = Board::new(1, pace.is_open(), true, 0, spec.tick_count(), sessions, 0).unwrap();
     let kinds: Arc<[OpKind]> = Arc::new([OpKind {
         name: "ask".to_owned(),
         call: plimsoll_core::Call::Nothing,
@@ -94,6 +94,7 @@ fn simulated(sessions: u32, ops: u64, spec: &DriveSpec, warmup_ns: u64, length_n
         },
         each_max: 0,
         tells_servers: false,
+        tells_parts: false,
         taint: Arc::default(),
     });
     let grid = Grid {

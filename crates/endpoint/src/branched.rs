@@ -10,8 +10,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use plimsoll_core::{
-    AnswerTally, Branches, Call, CompletionSink, KvCall, Op, OpKind, ParamSpec, Params, StoreError, StoreErrorKind,
-    Ticket, Value, WireClient, WireSession, WireState, Wish,
+    AnswerTally, Branches, Call, CompletionSink, KEY_PARTS_MAX, KvCall, Op, OpKind, ParamSpec, Params, StoreError,
+    StoreErrorKind, Ticket, Value, WireClient, WireSession, WireState, Wish,
 };
 
 /// Attempts for a server that a side has not been connected to: a name may have two addresses.
@@ -102,6 +102,8 @@ pub struct Branched {
     kinds: Vec<OpKind>,
     /// Side of each operation type with [`Route::Reads`].
     side_of: Vec<usize>,
+    /// Side of the operation that was started last.
+    branch: usize,
     state: WireState,
     wishes: VecDeque<Wish>,
 }
@@ -149,7 +151,7 @@ impl Branched {
         let sides: Vec<Side> = sides.into_iter().map(side).collect();
         let address = sides[0].clients[0].address.clone();
         let (kinds, side_of, wishes) = (Vec::new(), Vec::new(), VecDeque::new());
-        let session = Branched { sides, route, kinds, side_of, state: WireState::Opening, wishes };
+        let session = Branched { sides, route, kinds, side_of, branch: 0, state: WireState::Opening, wishes };
         WireClient { address, session: Box::new(session) }
     }
 
@@ -256,6 +258,7 @@ impl WireSession for Branched {
             Route::Key => side_of_key(op.params.get(0), self.sides.len()),
             Route::Reads => self.side_of[usize::from(op.kind)],
         };
+        self.branch = branch;
         let side = &mut self.sides[branch];
         side.clients[side.at].session.start(ticket, op, &mut side.out);
         self.wish_sending(branch);
@@ -275,6 +278,16 @@ impl WireSession for Branched {
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {}
+
+    fn key_parts(&self) -> u8 {
+        let sides = u8::try_from(self.sides.len()).ok().filter(|sides| *sides <= KEY_PARTS_MAX);
+        sides.filter(|_| self.route == Route::Key).unwrap_or(0)
+    }
+
+    #[inline]
+    fn key_part(&self) -> u8 {
+        self.branch as u8
+    }
 
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         Some(self)

@@ -95,6 +95,7 @@ pub fn packed(slice: &Slice) -> Slice<Distribution> {
         servers: Vec::new(),
         ticks: slice.ticks.clone(),
         affected: slice.affected.clone(),
+        key_parts: slice.key_parts.clone(),
     }
 }
 

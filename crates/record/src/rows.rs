@@ -10,7 +10,9 @@ use crate::data::{
     AnswerCheck, Event, FaultSpan, LedgerCheck, Operations, PhaseEnd, PhaseHeader, RunEnd, RunHeader, RunState, Sample,
     Series, TrialHeader,
 };
-use crate::schema::{AFFECTED_DDL, DISTURBED, FINE_DDL, GENERATOR, OPERATIONS_DDL, UNFINISHED, has_table};
+use crate::schema::{
+    AFFECTED_DDL, DISTURBED, FINE_DDL, GENERATOR, KEY_PARTS_DDL, OPERATIONS_DDL, UNFINISHED, has_table,
+};
 use crate::ticks;
 
 type Written = rusqlite::Result<()>;
@@ -54,7 +56,7 @@ pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     // Rows that refer to others first.
     let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
     let mut all = Vec::new();
-    for table in ["operations", "affected"] {
+    for table in ["operations", "affected", "key_parts"] {
         all.extend(has_table(connection, table)?.then_some(table));
     }
     for table in all.into_iter().chain(tables) {
@@ -145,6 +147,11 @@ pub(crate) fn slice(
         connection.execute_batch(AFFECTED_DDL)?;
         let (of, count, bits) = (clients.of(), int(clients.len()), clients.to_bytes());
         insert(connection, "affected", params![trial, phase, slice.ordinal, GENERATOR, of, count, bits])?;
+    }
+    if let Some(parts) = &slice.key_parts {
+        connection.execute_batch(KEY_PARTS_DDL)?;
+        let bytes = ticks::encode_parts(&parts.ticks);
+        insert(connection, "key_parts", params![trial, phase, slice.ordinal, GENERATOR, parts.of, bytes])?;
     }
     let Some(watched) = &slice.watched else { return Ok(()) };
     for one in &watched.disturbed {

@@ -222,6 +222,20 @@ CREATE TABLE IF NOT EXISTS affected (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The table of parts of the keys. A recording has it only if sessions knew them, as with [`OPERATIONS_DDL`].
+pub const KEY_PARTS_DDL: &str = "
+CREATE TABLE IF NOT EXISTS key_parts (
+  trial INTEGER NOT NULL,
+  phase INTEGER NOT NULL,
+  slice INTEGER NOT NULL,
+  generator INTEGER NOT NULL,
+  parts INTEGER NOT NULL,
+  ticks BLOB NOT NULL,
+  PRIMARY KEY (trial, phase, slice, generator),
+  FOREIGN KEY (trial, phase, slice, generator) REFERENCES slice (trial, phase, ordinal, generator)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The table of fine readings. A recording has it only if it has some, as with [`OPERATIONS_DDL`].
 pub const FINE_DDL: &str = "
 CREATE TABLE IF NOT EXISTS fine_sample (

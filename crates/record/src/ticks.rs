@@ -1,6 +1,7 @@
-//! Ticks of a slice as bytes: for each tick, its answered and its failed operations as LEB128 numbers.
+//! Ticks of a slice as bytes: for each tick two LEB128 numbers, its answered and its failed operations; or the parts of
+//! the keys that were asked and those that were answered, as bits.
 
-use plimsoll_core::Tick;
+use plimsoll_core::{PartTick, Tick};
 
 use crate::leb128;
 
@@ -23,9 +24,37 @@ pub(crate) fn decode(mut bytes: &[u8]) -> Option<Vec<Tick>> {
     Some(ticks)
 }
 
+/// Returns the bytes of ticks of the parts of the keys.
+pub(crate) fn encode_parts(ticks: &[PartTick]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(ticks.len() * 12);
+    ticks.iter().flat_map(|tick| [tick.asked, tick.answered]).for_each(|bits| leb128::push(&mut bytes, bits));
+    bytes
+}
+
+/// Returns the ticks of so many parts of the keys in `bytes`; `None` if they are damaged.
+pub(crate) fn decode_parts(of: u8, mut bytes: &[u8]) -> Option<Vec<PartTick>> {
+    let mut ticks = Vec::new();
+    while !bytes.is_empty() {
+        let asked = leb128::take(&mut bytes, of.into())?;
+        ticks.push(PartTick { asked, answered: leb128::take(&mut bytes, of.into())? });
+    }
+    Some(ticks)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_read_back_and_bits_of_no_part_are_damage() {
+        let tick = |asked, answered| PartTick { asked, answered };
+        let ticks = vec![tick(0, u64::MAX), tick(1, 1 << 63), tick(u64::MAX, 0)];
+        assert_eq!(decode_parts(64, &encode_parts(&ticks)), Some(ticks));
+        assert_eq!(decode_parts(3, &encode_parts(&[tick(7, 4)])), Some(vec![tick(7, 4)]));
+        for bytes in [vec![8, 0], vec![0, 8], vec![7], vec![0xff, 0]] {
+            assert_eq!(decode_parts(3, &bytes), None, "{bytes:?}");
+        }
+    }
 
     #[test]
     fn every_number_is_read_back_and_small_ones_take_a_byte() {

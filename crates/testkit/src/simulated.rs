@@ -48,6 +48,11 @@ pub struct StoreModel {
     pub tail: Option<SlowTail>,
     /// Outages, in which no service begins: starts, from the beginning of the drive, and lengths.
     pub outages: Vec<(Duration, Duration)>,
+    /// Number of parts of the keys; 0 if they are not told apart.
+    pub key_parts: u8,
+    /// Part of the keys whose operations are refused for a time: its number, start, from the beginning of the drive, and
+    /// length.
+    pub refused_part: Option<(u8, Duration, Duration)>,
     /// Time, from the beginning of the drive, at which it ends early, and the reason.
     pub ends: Option<(Duration, StopReason)>,
     /// Error of the sessions' opening.
@@ -66,6 +71,8 @@ impl Default for StoreModel {
             wait_max: None,
             tail: None,
             outages: Vec::new(),
+            key_parts: 0,
+            refused_part: None,
             ends: None,
             error: None,
             late: None,

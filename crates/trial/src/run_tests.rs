@@ -138,6 +138,26 @@ fn a_fault_affects_all_clients_that_waited_for_the_end_of_its_outage() {
 }
 
 #[test]
+fn a_part_of_the_keys_without_answers_is_told_while_other_parts_have_answers() {
+    let text = "stores = [\"null\"]\nsamplers = []\n[workload]\nname = \"kv\"\nrecords = 50\nfield_length = 10\n\
+                ledger = \"off\"\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nclients = 8\n\
+                rate = \"400/s\"\nfor = \"20s\"\nfault = \"kill all at 40% for 2s\"\nmix = { read = 1 }\n\
+                durability = \"buffered\"\n";
+    let simulation = Simulation::of(text, |sinks, drive| {
+        let model = killed(sinks, drive);
+        let refused_part = model.outages.first().map(|(from, lasts)| (1, *from, *lasts));
+        StoreModel { capacity_per_s: 1_000.0, outages: Vec::new(), key_parts: 4, refused_part, ..model }
+    });
+    assert_eq!(simulation.result, Ok(()));
+    let run = Run::load(simulation.recording.as_ref().unwrap()).unwrap();
+    let one = plimsoll_analysis::view(&run).faults.remove(0);
+    let parts = one.key_parts.unwrap();
+    assert_eq!((parts.silent, parts.of, parts.longest_open), (1, 4, false), "{one:?}");
+    assert!((1.8..=2.2).contains(&parts.longest_s) && one.outage_s.unwrap() < 0.5, "{one:?}");
+    assert!(one.sentence.contains("no answer for 1 of 4 parts of the keys for up to "), "{}", one.sentence);
+}
+
+#[test]
 fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
     let text = plan("p50 = \"60s\"\noutage = \"1s\"", "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
     let line = Simulation::of(&text, killed).line();

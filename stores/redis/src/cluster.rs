@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, Branches, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind,
-    Ticket, Value, ValueBuf, WireSession, WireState, Wish,
+    ANSWER_BYTES_MAX, Address, Answer, Branches, CompletionSink, KEY_PARTS_MAX, Op, OpKind, Outcome, StoreError,
+    StoreErrorKind, Ticket, Value, ValueBuf, WireSession, WireState, Wish,
 };
 use plimsoll_endpoint::tls::{TlsClient, session};
 
@@ -28,6 +28,8 @@ use crate::wire::{Protocol, RedisSession};
 const DEPTH_MAX: u32 = 1 << 14;
 /// Nodes that may come while a session lives, besides those that it was made with.
 const NODES_MORE: usize = 8;
+/// Slots of each of the parts of the keys that are told apart.
+const PART_SLOTS: u16 = SLOTS / KEY_PARTS_MAX as u16;
 /// Operations after which MOVED has the map read anew again: a slot after the other moves in a migration.
 const MAP_AGE_OPS: u32 = 1_000;
 /// Number of redirections by nodes, over all sessions of a store.
@@ -70,6 +72,8 @@ pub struct ClusterSession {
     owners: Box<[u16]>,
     /// Bytes of a key, put together to find its slot.
     key: Vec<u8>,
+    /// Part of the keys of the operation that was started last.
+    part: u8,
     flights: Flights,
     wishes: VecDeque<Wish>,
     /// The map has been read since the session was opened.
@@ -337,6 +341,7 @@ impl WireSession for ClusterSession {
     #[inline]
     fn start(&mut self, ticket: Ticket, op: &Op<'_>, _: &mut Vec<u8>) {
         let slot = self.slot_of(op.params.get(0));
+        self.part = (slot / PART_SLOTS) as u8;
         let index = self.flights.start(ticket, op, slot);
         self.route(index);
     }
@@ -346,6 +351,15 @@ impl WireSession for ClusterSession {
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {}
+
+    fn key_parts(&self) -> u8 {
+        KEY_PARTS_MAX
+    }
+
+    #[inline]
+    fn key_part(&self) -> u8 {
+        self.part
+    }
 
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         Some(self)

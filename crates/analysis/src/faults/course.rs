@@ -4,9 +4,11 @@ use plimsoll_core::TICK_NS;
 use plimsoll_record::data::FaultSpan;
 
 use super::ended_ns;
+use super::key_parts::PartWaits;
 use crate::phase::PhaseFacts;
 use crate::stat::{self, interval};
 use crate::ticks::{PhaseTicks, TickAt, WINDOW_NS};
+use crate::view::FaultKeyPartsView;
 
 /// Share of the usual throughput from which it is back.
 const BACK: f64 = 0.95;
@@ -39,6 +41,8 @@ pub(super) struct Course {
     failed_max: u32,
     /// Answers a second from which throughput is back.
     back_per_s: Option<f64>,
+    /// Waits of the parts of the keys; `None` if they are not known.
+    parts: Option<PartWaits>,
 }
 
 /// Silences that are longer than the usual ones.
@@ -88,6 +92,7 @@ impl Course {
             empty: Silences::of(&ticks, &before, |tick| tick.answered == 0 && tick.failed == 0),
             failed_max: before.iter().map(|tick| tick.failed).max().unwrap_or(0),
             back_per_s: usual_per_s.map(|usual| back_per_s(usual.min(scheduled_per_s))).filter(|back| *back > 0.0),
+            parts: PartWaits::of(facts, first_ns),
             ticks,
         })
     }
@@ -108,6 +113,13 @@ impl Course {
         let effect_end_ns = self.effect_end_ns(span);
         let silences = self.silences.between(span.begun_ns, limit_ns).filter(|(from, _)| *from < effect_end_ns);
         silences.max_by_key(|(from, to)| to - from)
+    }
+
+    /// Returns the parts of the keys that were silent in a fault's effect and, unusually, before `limit_ns`; `None` if they
+    /// are not known.
+    pub(super) fn silent_parts(&self, span: &FaultSpan, limit_ns: u64) -> Option<FaultKeyPartsView> {
+        let parts = self.parts.as_ref()?;
+        Some(parts.silent(span.begun_ns, self.effect_end_ns(span), limit_ns))
     }
 
     /// Returns the time at which a client noticed the fault up to `until_ns`, and before `limit_ns`: by a failed

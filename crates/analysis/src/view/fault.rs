@@ -68,6 +68,9 @@ pub struct FaultView {
     pub affected: Option<AffectedView>,
     /// Nodes that gave no answers in that time; `null` if operations went to one server.
     pub nodes: Option<FaultNodesView>,
+    /// Parts of the keys that had no answer in that time; `null` if the store does not divide its keys, and in recordings
+    /// without them.
+    pub key_parts: Option<FaultKeyPartsView>,
     /// Stale records in answers of that time, by server; empty if answers were not checked.
     pub stale: Vec<StaleReadsView>,
     /// Effects in a sentence, without a full stop.
@@ -93,10 +96,11 @@ pub struct FaultView {
 }
 
 impl FaultView {
-    /// Returns true if operations were counted, throughput is known not to have fallen, no goal was missed, and no client
-    /// noticed the fault. If a thread hangs, its client waits.
+    /// Returns true if operations were counted and no client noticed the fault. Throughput is known not to have fallen, no
+    /// goal was missed, and no part of the keys was silent. If a thread hangs, its client waits.
     pub fn is_unnoticed(&self) -> bool {
-        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty();
+        let is_silent = self.key_parts.is_some_and(|parts| parts.silent > 0);
+        let has_not_fallen = self.recovered_s.is_some() && !self.is_slower() && self.missed.is_empty() && !is_silent;
         self.noticed_s.is_none() && self.outage_s.is_some() && self.kind != FaultKind::Hang && has_not_fallen
     }
 
@@ -182,6 +186,20 @@ pub struct SilentNodeView {
     pub name: String,
     /// Length of the longest whole slices in a row without an answer: the least time that it gave none.
     pub seconds: f64,
+}
+
+/// Parts of the keys that had no answer in the effect of a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct FaultKeyPartsView {
+    /// Number of parts without an answer for 0.1 s or longer while operations waited. The time is also longer than that of
+    /// any part before the first fault.
+    pub silent: u64,
+    /// Number of parts that had answers before the first fault.
+    pub of: u64,
+    /// Longest time without an answer of one part of which operations waited, to 10 ms; 0 if no part was silent.
+    pub longest_s: f64,
+    /// That time lasted until the end of all observations: it was longer.
+    pub longest_open: bool,
 }
 
 /// Stale records in the answers of a server.

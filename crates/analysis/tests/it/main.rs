@@ -23,6 +23,7 @@ mod findings_moderate;
 mod fine;
 mod fold;
 mod goals;
+mod key_parts;
 mod kinds_of_run;
 mod late;
 mod line;

@@ -33,6 +33,7 @@ mod gadget;
 mod hang;
 mod in_front;
 mod interrupted;
+mod key_parts;
 mod kill;
 mod known_settings;
 mod kv_crash;

@@ -47,7 +47,8 @@ impl<'a> RunningPhase<'a> {
         let servers = if tells_servers { SERVERS_MAX } else { 0 };
         let clients = spec.clients(sessions.len() as u32);
         let (is_watched, ticks) = (spec.witness.is_some(), spec.tick_count());
-        let board = |_| Board::new(kinds.len(), spec.is_open(), is_watched, servers, ticks, clients);
+        let parts = if ticks > 0 { key_parts(&sessions) } else { 0 };
+        let board = |_| Board::new(kinds.len(), spec.is_open(), is_watched, servers, ticks, clients, parts);
         let boards: io::Result<_> = (0..workers).map(board).collect();
         let no_memory = |error| DriveError::System { what: NO_MEMORY, error };
         let has_loop = matches!(sessions, Sessions::Wire(_) | Sessions::Async(_));
@@ -115,6 +116,7 @@ impl<'a> RunningPhase<'a> {
                 rests: Rests::new(spec, placed.group.think, placed.seed, clients.len(), &kinds),
                 settings,
                 tells_servers,
+                tells_parts: parts > 0,
                 clients,
                 taint: spec.witness.as_ref().map(Witness::taint).unwrap_or_default(),
             }));
@@ -162,6 +164,14 @@ fn go_to_several(sessions: &mut Sessions) -> bool {
             several || sessions.any(|session| session.branches().is_some() || session.moves())
         }
     }
+}
+
+/// Returns the number of parts of the keys that all sessions know; 0 if one knows none, or others.
+fn key_parts(sessions: &Sessions) -> u8 {
+    let Sessions::Wire(all) = sessions else { return 0 };
+    let mut parts = all.iter().map(|wire| wire.session.key_parts());
+    let first = parts.next().unwrap_or(0);
+    if parts.all(|other| other == first) { first } else { 0 }
 }
 
 fn works(

@@ -92,6 +92,7 @@ impl<R: Reactor> WireWorker<R> {
             Next::Send { lane: slot, kind, .. } => {
                 let link = &mut self.links[slot];
                 link.session.start(Ticket(slot as u32), &self.core.op(kind), &mut link.out);
+                self.core.asks_part(slot, now_ns, &*link.session);
                 self.deadline_ns = self.deadline_ns.min(now_ns + self.core.settings.op_timeout_ns);
                 self.send(slot, now_ns);
                 Filled::Started
@@ -114,6 +115,7 @@ impl<R: Reactor> WireWorker<R> {
                     let link = &mut self.links[slot];
                     let op = Op { more: true, ..self.core.op(kind) };
                     link.session.start(Ticket(lane as u32), &op, &mut link.out);
+                    self.core.asks_part(lane, now_ns, &*link.session);
                     if self.lanes.unsent.last() != Some(&(slot as u32)) {
                         self.lanes.unsent.push(slot as u32);
                     }
@@ -158,6 +160,7 @@ impl<R: Reactor> WireWorker<R> {
             match self.core.step(lane, depth_max, now_ns) {
                 NextStep::Send(op) => {
                     link.session.start(Ticket(lane as u32), &op, &mut link.out);
+                    self.core.asks_part(lane, now_ns, &*link.session);
                     self.deadline_ns = self.deadline_ns.min(now_ns + self.core.settings.op_timeout_ns);
                 }
                 NextStep::Wait => break false,

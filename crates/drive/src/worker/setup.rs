@@ -33,6 +33,8 @@ pub(crate) struct Setup {
     pub settings: Settings,
     /// Operations go to several servers.
     pub tells_servers: bool,
+    /// Sessions know the parts of their keys, and ticks are counted.
+    pub tells_parts: bool,
     /// End of the present disturbance by a pause of the machine; stays at 0 without a witness.
     pub taint: Arc<Taint>,
 }

@@ -20,9 +20,11 @@ const MS: Duration = Duration::from_millis(1);
 over_both! {
     an_idle_connection_beside_a_busy_one_ends_without_a_loss,
     a_server_that_ends_each_connection_at_once_is_tried_again_after_a_wait,
+    slices_have_the_parts_of_the_keys_that_sessions_know,
 }
 
-/// Session that asks the first of two servers, and is connected to both.
+/// Session that asks the first of two servers, and is connected to both. All operations are for the second part of its
+/// keys.
 struct Pair {
     state: WireState,
     sides: [Side; 2],
@@ -73,6 +75,14 @@ impl WireSession for Pair {
     }
 
     fn close(&mut self, _: &mut Vec<u8>) {}
+
+    fn key_parts(&self) -> u8 {
+        3
+    }
+
+    fn key_part(&self) -> u8 {
+        1
+    }
 
     fn branches(&mut self) -> Option<&mut dyn Branches> {
         Some(self)
@@ -161,4 +171,22 @@ fn a_server_that_ends_each_connection_at_once_is_tried_again_after_a_wait(io: Io
     let tried = idle.manner.connections.load(SeqCst);
     assert!((2..=150).contains(&tried), "{tried} connections in 1.2 s");
     assert!(driven.result.lost_connections > 0 && driven.result.ops == 1, "{:?}", driven.result);
+}
+
+fn slices_have_the_parts_of_the_keys_that_sessions_know(io: Io) {
+    let [busy, idle] = [(); 2].map(|()| Server::tcp(|_, _, _| Act::Answer));
+    for depth in [1, 2] {
+        let spec = DriveSpec { depth, ..for_ms(io, 300) };
+        let (driven, _) = drive(&spec, pair([&busy, &idle], depth as usize), endless());
+        let (mut asked, mut answered) = (0u64, 0u64);
+        for slice in &driven.slices {
+            let parts = slice.key_parts.as_ref().unwrap();
+            assert_eq!((parts.of, parts.ticks.len()), (3, slice.ticks.len()), "slice {}", slice.ordinal);
+            for (tick, of_all) in parts.ticks.iter().zip(&slice.ticks) {
+                assert_eq!(tick.answered != 0, of_all.answered > 0, "slice {}", slice.ordinal);
+                (asked, answered) = (asked | tick.asked, answered | tick.answered);
+            }
+        }
+        assert_eq!((asked & !0b010, answered), (0, 0b010), "depth {depth}");
+    }
 }

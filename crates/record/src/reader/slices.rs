@@ -1,7 +1,9 @@
 //! Slices: what a load generator observed, by the thousand.
 
 use hdrhistogram::serialization::Deserializer;
-use plimsoll_core::{ClientSet, Disturbance, Measure, Outcome, Pause, Slice, SliceHistogram, Tick};
+use plimsoll_core::{
+    ClientSet, Disturbance, KEY_PARTS_MAX, KeyParts, Measure, Outcome, PartTick, Pause, Slice, SliceHistogram, Tick,
+};
 use rusqlite::{Connection, Row};
 
 use super::{Fault, Phases, Read, all, check_time, count, distribution, named, optional_count, phase_of};
@@ -42,6 +44,7 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
             servers: Vec::new(),
             ticks: ticks_of(row, 19)?,
             affected: None,
+            key_parts: None,
         };
         phase_of(phases, row).map(|phase| phase.slices.push(slice))
     })?;
@@ -57,7 +60,10 @@ pub(super) fn read_slices(connection: &Connection, phases: &mut Phases) -> Read<
         check_time("a pause", pause.start_ns, pause.end_ns)?;
         watched(slice_of(phases, row)?).map(|watched| watched.pauses.push(pause))
     })?;
-    if has_table(connection, "affected")? { read_affected(connection, phases) } else { Ok(()) }
+    if has_table(connection, "affected")? {
+        read_affected(connection, phases)?;
+    }
+    if has_table(connection, "key_parts")? { read_key_parts(connection, phases) } else { Ok(()) }
 }
 
 /// Reads the affected clients of slices in which they were looked for.
@@ -70,6 +76,25 @@ fn read_affected(connection: &Connection, phases: &mut Phases) -> Read<()> {
         let slice = slice_of(phases, row)?;
         let damaged = || Fault::Content(format!("the affected clients of slice {} are damaged", slice.ordinal));
         slice.affected = Some(clients.ok_or_else(damaged)?);
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Reads the parts of the keys of slices in which they were known.
+fn read_key_parts(connection: &Connection, phases: &mut Phases) -> Read<()> {
+    let sql = "SELECT trial, phase, slice, parts, ticks, generator FROM key_parts ORDER BY trial, phase, slice";
+    all(connection, sql, |row| {
+        check_generator(row, 5)?;
+        let of: u8 = row.get(3)?;
+        let bytes = row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?;
+        let ticks =
+            Some(of).filter(|of| (1..=KEY_PARTS_MAX).contains(of)).and_then(|of| ticks::decode_parts(of, bytes));
+        let slice = slice_of(phases, row)?;
+        let is_whole = |ticks: &Vec<PartTick>| ticks.len() == slice.ticks.len();
+        let damaged = || Fault::Content(format!("the parts of the keys of slice {} are damaged", slice.ordinal));
+        let ticks = ticks.filter(is_whole).ok_or_else(damaged)?;
+        slice.key_parts = Some(KeyParts { of, ticks });
         Ok(())
     })?;
     Ok(())

@@ -106,6 +106,10 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE slice SET ticks = zeroblob(3) WHERE ordinal = 3", "the ticks of slice 3 are damaged"),
         ("UPDATE affected SET clients = 999 WHERE slice = 3", "the affected clients of slice 3 are damaged"),
         ("UPDATE affected SET slice = 300 WHERE slice = 3", "a row belongs to slice 300, which does not exist"),
+        ("UPDATE key_parts SET parts = 7 WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
+        ("UPDATE key_parts SET parts = 65 WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
+        ("UPDATE key_parts SET ticks = x'0000' WHERE slice = 3", "the parts of the keys of slice 3 are damaged"),
+        ("UPDATE key_parts SET slice = 300 WHERE slice = 3", "a row belongs to slice 300, which does not exist"),
         ("UPDATE operations SET times = x'05'", "the operations of phase"),
         ("UPDATE operations SET until_ns = -1", "\"until_ns\" is not a count"),
         ("UPDATE fault SET kind = 'nonsense'", "\"nonsense\" is unknown"),
@@ -129,7 +133,7 @@ fn rows_that_cannot_be_are_damage() {
 
 #[test]
 fn measurements_of_a_load_generator_that_is_not_known_are_refused() {
-    for table in ["slice", "histogram", "pause", "operations", "affected"] {
+    for table in ["slice", "histogram", "pause", "operations", "affected", "key_parts"] {
         let place = tempfile::tempdir().unwrap();
         let path = recording(place.path());
         change(&path, &format!("UPDATE {table} SET generator = 3"));

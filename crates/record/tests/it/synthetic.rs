@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
-    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, Measure, OpKind, Outcome, Pause, RecordsCall,
-    Setting, Slice, SliceHistogram, Tick,
+    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Measure, OpKind, Outcome, PartTick,
+    Pause, RecordsCall, Setting, Slice, SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
@@ -241,7 +241,13 @@ pub fn busy_slice(ordinal: u32, times: u32) -> Slice {
         // Counted in every second slice.
         ticks: (0..100 * (ordinal % 2)).map(|tick| Tick { answered: tick * 37, failed: tick % 3 }).collect(),
         affected: (ordinal % 2 == 1).then(|| affected(ordinal)),
+        key_parts: (ordinal % 2 == 1).then(|| KeyParts { of: 64, ticks: (0..100).map(parts).collect() }),
     }
+}
+
+/// Parts of the keys in a tick.
+fn parts(tick: u64) -> PartTick {
+    PartTick { asked: tick % 3, answered: u64::MAX << (tick % 64) }
 }
 
 /// Three of a thousand clients.

@@ -29,7 +29,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 17] = [
+    let columns: [ColumnOf<'_, FaultView>; 18] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -65,6 +65,7 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("silent nodes").when(view.faults.iter().any(|one| one.nodes.is_some())).spare(8), &|one| {
             or_none(one.nodes.as_ref().map(|nodes| format!("{} of {}", nodes.silent.len(), nodes.of))).into()
         }),
+        (numbers("silent keys").when(view.faults.iter().any(|one| one.key_parts.is_some())).spare(5), &silent_keys),
         (numbers("rejected"), &|one| number::count(one.rejected).into()),
         (numbers("unknown"), &|one| number::count(one.unknown).into()),
         (words("unknown writes").when(view.faults.iter().any(|one| one.unknown_writes.is_some())).spare(6), &|one| {
@@ -155,6 +156,18 @@ fn noticed(one: &FaultView) -> Cell {
         None if one.is_slower() || !one.missed.is_empty() => "slower".into(),
         None if one.is_unnoticed() => Tone::Good.text("no client").into(),
         None => NONE.into(),
+    }
+}
+
+/// Returns the parts of the keys that had no answer, and the longest time of one.
+fn silent_keys(one: &FaultView) -> Cell {
+    let Some(parts) = one.key_parts else { return NONE.into() };
+    let share = format!("{} of {}", number::count(parts.silent), number::count(parts.of));
+    let longest = number::seconds(parts.longest_s);
+    match (parts.silent, parts.longest_open) {
+        (0, _) => Tone::Good.text(share).into(),
+        (_, false) => Tone::Strong.text(format!("{share}, {longest}")).into(),
+        (_, true) => Tone::Bad.text(format!("{share}, > {longest}")).into(),
     }
 }
 

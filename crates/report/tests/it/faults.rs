@@ -1,6 +1,7 @@
 //! Faults in text, page and JSON.
 
 use plimsoll_analysis::view;
+use plimsoll_analysis::view::FaultKeyPartsView;
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, StaleReads, UnknownWrites};
 use serde_json::{Value, json};
@@ -68,6 +69,13 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
     affected.trials[0].phases[0].slices[8].affected = Some(clients);
     let affected = row(&plimsoll_report::terminal(&plimsoll_analysis::view(&affected), false, 180));
     assert_eq!(affected[5..8], ["1.37 s", "3 of 64", "0"]);
+    let mut divided = plimsoll_analysis::view(&faulted::killed_primary());
+    let parts = FaultKeyPartsView { silent: 21, of: 64, longest_s: 2.1, longest_open: false };
+    divided.faults[0].key_parts = Some(parts);
+    let cells = row(&plimsoll_report::terminal(&divided, false, 180));
+    assert_eq!(cells[5..8], ["1.37 s", "21 of 64, 2.10 s", "0"]);
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&divided)).unwrap();
+    assert_eq!(json["faults"][0]["key_parts"]["silent"], 21);
     let mut stale = faulted::killed_primary();
     let reads = StaleReads { at_ns: faulted::at_ns(8_020), server: "node 2".into(), records: 12 };
     stale.trials[0].answers.push(AnswerCheck { stale: vec![reads], ..AnswerCheck::default() });

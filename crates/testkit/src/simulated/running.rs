@@ -46,7 +46,7 @@ pub(super) fn run(
     let mut running = Running {
         queue: Queue::of(&model, spec, start_ns),
         schedule: Schedule::of(spec, start_ns),
-        slicing: slicing.with_ticks(spec.ticks, sessions.len() as u32),
+        slicing: slicing.with_ticks(spec.ticks, sessions.len() as u32, model.key_parts),
         lanes: sessions.iter().map(|_| Lane { cycle: spec.first_cycle, counted: 0, answer: None }).collect(),
         free: (0..sessions.len()).map(|lane| Reverse((start_ns, lane))).collect(),
         unheard: BinaryHeap::new(),
@@ -72,6 +72,13 @@ fn nanos(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
+/// Returns the part of the keys of an operation, of so many.
+fn part_of(op: &Op<'_>, parts: u8) -> u8 {
+    let step = |sum: u8, byte: &u8| sum.wrapping_mul(31).wrapping_add(*byte);
+    let sum = op.params.get(0).with_bytes(|bytes| bytes.iter().fold(0, step));
+    sum.checked_rem(parts).unwrap_or(0)
+}
+
 /// Progress of a client.
 struct Lane {
     /// Number of its next operation.
@@ -91,6 +98,8 @@ struct Queue {
     slow_ns: u64,
     /// Starts and ends of outages.
     outages: Vec<(u64, u64)>,
+    /// Part of the keys that is refused, from a time to another.
+    refused_part: Option<(u8, (u64, u64))>,
     random: SplitMix,
     free_ns: u64,
     served: u64,
@@ -111,14 +120,20 @@ impl Queue {
             wait_max_ns: model.wait_max.map_or(u64::MAX, nanos),
             slow_ns: slow.map_or(0, |tail| nanos(tail.by)),
             outages: model.outages.iter().map(outage).collect(),
+            refused_part: model.refused_part.map(|(part, from, length)| (part, outage(&(from, length)))),
             random: SplitMix::new(spec.seed),
             free_ns: start_ns,
             served: 0,
         }
     }
 
-    /// Returns the time of the answer to an operation that arrives at `sent_ns`; `None` if it is refused.
-    fn answers_at(&mut self, sent_ns: u64) -> Option<u64> {
+    /// Returns the time of the answer to an operation for `part` that arrives at `sent_ns`; `None` if it is refused.
+    fn answers_at(&mut self, sent_ns: u64, part: u8) -> Option<u64> {
+        let is_refused =
+            |&(of, (from_ns, until_ns)): &(u8, (u64, u64))| of == part && (from_ns..until_ns).contains(&sent_ns);
+        if self.refused_part.as_ref().is_some_and(is_refused) {
+            return None;
+        }
         let mut begins_ns = self.free_ns.max(sent_ns);
         for (from_ns, until_ns) in &self.outages {
             if (*from_ns..*until_ns).contains(&begins_ns) {
@@ -285,7 +300,8 @@ impl Running<'_> {
         }
         answer.clear();
         let given_up_ns = sent_ns + nanos(self.drive.spec.op_timeout);
-        let (end_ns, outcome) = match self.queue.answers_at(sent_ns) {
+        let part = part_of(&op, self.model.key_parts);
+        let (end_ns, outcome) = match self.queue.answers_at(sent_ns, part) {
             None => {
                 let outcome = answer.fail(Outcome::Rejected, "BUSY", "there is too much to do");
                 (sent_ns + self.queue.latency_ns, outcome)
@@ -295,7 +311,7 @@ impl Running<'_> {
             }
             Some(at_ns) => (at_ns, self.sessions[lane].execute(&op, answer)),
         };
-        self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, client, outcome: outcome as usize });
+        self.slicing.push(EndedOp { end_ns, sent_ns, due_ns, kind, client, outcome: outcome as usize, part });
         self.last_end_ns = self.last_end_ns.max(end_ns);
         let is_counted = end_ns >= self.slicing.warmup_end_ns;
         if self.drive.spec.each_max > 0 && is_counted {

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{AFFECTED_NS, ClientSet, KindId, Measure, Outcome, Slice, SliceHistogram, TICK_NS, Tick};
+use plimsoll_core::{
+    AFFECTED_NS, ClientSet, KeyParts, KindId, Measure, Outcome, PartTick, Slice, SliceHistogram, TICK_NS, Tick,
+};
 
 /// Longest time that is told apart.
 const TOP_NS: u64 = 3_600_000_000_000;
@@ -19,6 +21,8 @@ pub(super) struct EndedOp {
     pub client: u32,
     /// Position in [`Outcome::ALL`].
     pub outcome: usize,
+    /// Part of the keys.
+    pub part: u8,
 }
 
 /// Slices of a drive, one after the other.
@@ -31,6 +35,8 @@ pub(super) struct Slicing {
     has_ticks: bool,
     /// Number of clients.
     clients: u32,
+    /// Number of parts of the keys.
+    key_parts: u8,
     is_open: bool,
     ordinal: u32,
     /// Start of the present slice.
@@ -50,6 +56,7 @@ impl Slicing {
             slice_ns,
             has_ticks: false,
             clients: 0,
+            key_parts: 0,
             is_open,
             ordinal: 0,
             from_ns: start_ns,
@@ -57,9 +64,9 @@ impl Slicing {
         }
     }
 
-    /// Counts operations also by ticks, and the affected ones of so many clients.
-    pub fn with_ticks(self, has_ticks: bool, clients: u32) -> Self {
-        Self { has_ticks, clients, ..self }
+    /// Counts operations also by ticks, the affected ones of so many clients, and so many parts of the keys.
+    pub fn with_ticks(self, has_ticks: bool, clients: u32, key_parts: u8) -> Self {
+        Self { has_ticks, clients, key_parts, ..self }
     }
 
     /// Takes an operation that was sent.
@@ -94,13 +101,17 @@ impl Slicing {
             affected: self.has_ticks.then(|| ClientSet::none_of(self.clients)),
             ..Slice::default()
         };
+        let mut ended = Vec::new();
         while let Some(Reverse(op)) = self.sent.pop() {
             if !is_last && op.end_ns >= until_ns {
                 self.sent.push(Reverse(op));
                 break;
             }
             self.count(&mut slice, &op);
+            ended.push(op);
         }
+        let has_parts = ticks > 0 && self.key_parts > 0;
+        slice.key_parts = has_parts.then(|| self.key_parts(&ended, (self.from_ns, until_ns), ticks));
         let mut oldest_ns = self.sent.iter().map(|Reverse(op)| op.due_ns).min().unwrap_or(until_ns);
         for due_ns in due_unsent.take_while(|due_ns| *due_ns < until_ns) {
             slice.due_unsent += 1;
@@ -111,6 +122,26 @@ impl Slicing {
         self.ordinal += 1;
         self.from_ns = until_ns;
         slice
+    }
+
+    /// Returns the parts of the keys in a slice with so many ticks, in which these operations ended.
+    fn key_parts(&self, ended: &[EndedOp], (from_ns, until_ns): (u64, u64), ticks: usize) -> KeyParts {
+        let in_flight = self.sent.iter().map(|Reverse(op)| op);
+        let sent = ended.iter().chain(in_flight).filter(|op| (from_ns..until_ns).contains(&op.sent_ns));
+        let answered = ended.iter().filter(|op| !Outcome::ALL[op.outcome].is_error());
+        let sent = sent.map(|op| (op.sent_ns, false, op.part));
+        let mut events: Vec<(u64, bool, u8)> = sent.chain(answered.map(|op| (op.end_ns, true, op.part))).collect();
+        events.sort_unstable();
+        let mut parts = KeyParts { of: self.key_parts, ticks: vec![PartTick::default(); ticks] };
+        for (at_ns, is_answer, part) in events {
+            let (at, bit) = ((at_ns - from_ns) / TICK_NS, 1u64 << part);
+            let tick = &mut parts.ticks[(at as usize).min(ticks - 1)];
+            match is_answer {
+                true => (tick.asked, tick.answered) = (tick.asked & !bit, tick.answered | bit),
+                false => tick.asked |= bit,
+            }
+        }
+        parts
     }
 
     /// Counts an operation in its slice.
