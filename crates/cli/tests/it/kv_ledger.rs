@@ -38,6 +38,13 @@ fn every_answer_and_every_acknowledged_write_is_looked_at_on_every_store() {
 }
 
 #[test]
+fn a_cluster_under_patroni_is_driven() {
+    let options = "--on postgres-patroni --set records=200 --clients 2 --think 5ms --ops 50";
+    let (ran, _) = drive(&Place::new(), options);
+    ran.says("kept every promise");
+}
+
+#[test]
 fn trials_go_on_with_the_data_that_their_ledger_knows() {
     let place = Place::new();
     let sizes = "--ops 200 --durability buffered --set records=300";

@@ -218,17 +218,6 @@ fn planned_work_of_a_lab_of_postgresql_stops_with_its_run_and_another_run_is_tol
     work_stops("postgres", "vacuum", &["psql", "-Atqc"], statements);
 }
 
-#[test]
-fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told() {
-    let statements = [
-        "CREATE DATABASE d; CREATE TABLE d.held (x INT)",
-        "LOCK TABLES d.held READ; SELECT SLEEP(300)",
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
-    ];
-    work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
-}
-
 /// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
 /// of that.
 #[track_caller]
@@ -258,11 +247,6 @@ fn rejoins(store: &'static str) {
 #[test]
 fn a_replica_of_postgresql_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
     rejoins("postgres-replicas");
-}
-
-#[test]
-fn a_replica_of_mariadb_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
-    rejoins("mariadb-replicas");
 }
 
 #[test]
@@ -300,4 +284,24 @@ fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     first.ended().expect(130);
     assert_eq!(each(&lab, ["link"]), [plain]);
     lab.down();
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told() {
+        let statements = [
+            "CREATE DATABASE d; CREATE TABLE d.held (x INT)",
+            "LOCK TABLES d.held READ; SELECT SLEEP(300)",
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
+        ];
+        work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
+    }
+
+    #[test]
+    fn a_replica_of_mariadb_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
+        rejoins("mariadb-replicas");
+    }
 }

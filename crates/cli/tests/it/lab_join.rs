@@ -81,25 +81,6 @@ fn a_node_of_galera_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
 }
 
 #[test]
-fn the_progress_of_a_node_that_joins_is_recorded() {
-    let place = Place::new();
-    let plan = PLAN
-        .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
-        .replace("repeats = 2", "repeats = 1")
-        // Longer than the backup takes at this rate: the link is slow as long as the phase lasts.
-        .replace("\"4s\"", "\"10s\"")
-        .replace("\"add node at 1s\"", "[\"link node 1 rate=30Mbit at 500ms\", \"add node at 1s\"]");
-    place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
-    let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
-    let is_share = |series: &Series| (series.source.as_str(), series.name.as_str()) == ("progress", "base backup");
-    let position = run.series.iter().position(is_share).expect("its progress");
-    assert_eq!(run.series[position].subject, "postgres-replicas node 3");
-    let shares: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
-    assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
-    assert!(run.series.iter().any(|series| series.name == "base backup, rate" && series.unit == "B/s"));
-}
-
-#[test]
 fn a_node_that_has_died_is_started_before_the_one_that_joined_leaves() {
     let place = Place::new();
     // A check would start it, too.
@@ -138,22 +119,25 @@ fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
     assert!(!events(&place).iter().any(|text| text.contains("node 3 left")), "it had left already");
 }
 
+/// Replaces a node of `store`, a cluster of three, by an empty one within a drive of `length`.
+#[track_caller]
+fn is_replaced(store: &str, node: &str, length: &str) {
+    let place = Place::new();
+    let plan = PLAN.replace("STORE", &format!("{{ {store}, nodes = 3 }}")).replace("repeats = 2\n", "");
+    let plan = plan.replace("add node", &format!("replace {node}")).replace("4s", length);
+    // Clients of the node wait, or connect again.
+    let plan = plan.replace("errors = \"0%\"", "errors = \"100%\"");
+    let plan = plan.split("[[figure]]").next().unwrap();
+    place.run(&["run", &place.plan(plan), "-q"]).expect(0);
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.as_deref()));
+    assert_eq!(spans.collect::<Vec<_>>(), [(FaultKind::Replacement, node, None)]);
+    assert!(run.faults().all(|span| span.healed_ns.is_some()));
+}
+
 #[test]
 fn an_empty_node_replaces_another_while_its_cluster_is_driven() {
-    let galera = "galera\", settings = \"wsrep_sync_wait=15";
-    for (store, node, length) in [("postgres-replicas", "node 2", "12s"), (galera, "node 3", "30s")] {
-        let place = Place::new();
-        let plan = PLAN.replace("STORE", &format!("{{ store = \"{store}\", nodes = 3 }}")).replace("repeats = 2\n", "");
-        let plan = plan.replace("add node", &format!("replace {node}")).replace("4s", length);
-        // Clients of the node wait, or connect again.
-        let plan = plan.replace("errors = \"0%\"", "errors = \"100%\"");
-        let plan = plan.split("[[figure]]").next().unwrap();
-        place.run(&["run", &place.plan(plan), "-q"]).expect(0);
-        let run = Run::load(&place.only_run()).unwrap();
-        let spans = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.as_deref()));
-        assert_eq!(spans.collect::<Vec<_>>(), [(FaultKind::Replacement, node, None)], "{store}");
-        assert!(run.faults().all(|span| span.healed_ns.is_some()), "{store}");
-    }
+    is_replaced("store = \"postgres-replicas\"", "node 2", "12s");
 }
 
 #[test]
@@ -174,4 +158,32 @@ fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
         place.run(&["run", &place.plan(&plan)]).expect(2).says(text);
     }
     assert!(place.all_runs().is_empty());
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn the_progress_of_a_node_that_joins_is_recorded() {
+        let place = Place::new();
+        let plan = PLAN
+            .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
+            .replace("repeats = 2", "repeats = 1")
+            // Longer than the backup takes at this rate: the link is slow as long as the phase lasts.
+            .replace("\"4s\"", "\"10s\"")
+            .replace("\"add node at 1s\"", "[\"link node 1 rate=30Mbit at 500ms\", \"add node at 1s\"]");
+        place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
+        let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
+        let is_share = |series: &Series| (series.source.as_str(), series.name.as_str()) == ("progress", "base backup");
+        let position = run.series.iter().position(is_share).expect("its progress");
+        assert_eq!(run.series[position].subject, "postgres-replicas node 3");
+        let shares: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
+        assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
+        assert!(run.series.iter().any(|series| series.name == "base backup, rate" && series.unit == "B/s"));
+    }
+
+    #[test]
+    fn an_empty_node_of_galera_replaces_another_while_its_cluster_is_driven() {
+        is_replaced("store = \"galera\", settings = \"wsrep_sync_wait=15\"", "node 3", "30s");
+    }
 }
