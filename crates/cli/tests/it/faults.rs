@@ -260,7 +260,7 @@ fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let never = "kill primary when store.node 2.lag > 1h for 1s";
     let faulted = ["--fault", "pause replica at 2s for 8s", "--fault", "reset primary when lag > 2s", "--fault", never];
-    let ran = place.run(&[&drive[..], &["--think", "2ms", "--for", "13s", "--json", "-q"], &faulted].concat());
+    let ran = place.run(&[&drive[..], &["--think", "10ms", "--for", "13s", "--json", "-q"], &faulted].concat());
     let ran = ran.expect(11).last_json();
     let (found, verdict) = faults(&ran);
     let [pause, reset] = &found[..] else { panic!("{found:?}") };
@@ -322,7 +322,7 @@ fn takes_over(drive: &[&str]) -> Run {
         "--fault",
         "promote node 1 at 3500ms",
     ];
-    let load = ["--clients", "4", "--think", "2ms", "--for", "19s", "--json", "-q"];
+    let load = ["--clients", "4", "--think", "10ms", "--for", "19s", "--json", "-q"];
     let report = place.run(&[drive, &load, &faults].concat());
     let report = report.last_json();
     let found = report["report"]["faults"].as_array().unwrap();
@@ -341,7 +341,7 @@ fn planned_work_follows_the_roles_after_a_promotion() {
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let works = ["work vacuum node 2 at 3s", "work vacuum all at 0s after fault 2"];
     let faulted = ["--fault", "promote replica at 1s", "--fault", works[0], "--fault", works[1]];
-    let found = until_healed(&place, &[&drive[..], &["--think", "2ms"], &faulted].concat(), 3);
+    let found = until_healed(&place, &[&drive[..], &["--think", "10ms"], &faulted].concat(), 3);
     let is_done = |fault: &Value| fault["error"].is_null() && fault["healed_s"].is_number();
     assert!(found.len() == 3 && found.iter().all(is_done), "{found:?}");
 }
@@ -352,7 +352,7 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "300s", "-q"];
     // Far enough from each other for several looks on a busy machine.
     let works = ["--fault", "work vacuum at 4s", "--fault", "work reindex at 6500ms", "--fault", "work backup at 8s"];
-    let mut run = place.started(&[&line[..], &["--think", "2ms"], &works].concat(), 1);
+    let mut run = place.started(&[&line[..], &["--think", "10ms"], &works].concat(), 1);
     // Each table and each index has its file until it is written anew.
     let files = |kind: &str| {
         format!(
@@ -408,7 +408,7 @@ fn each_store_does_the_work_that_it_names() {
         let place = Place::new();
         let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2"];
         let nodes: &[&str] = if store == "postgres-replicas" { &["--nodes", "2"] } else { &[] };
-        let faulted = ["--think", "2ms", "--on", store, "--fault", works[0], "--fault", works[1]];
+        let faulted = ["--think", "10ms", "--on", store, "--fault", works[0], "--fault", works[1]];
         let found = until_healed(&place, &[&load[..], nodes, &faulted].concat(), 2);
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
         assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");

@@ -19,7 +19,7 @@ do = "load"
 name = "join"
 do = "drive"
 clients = 4
-think = "2ms"
+think = "10ms"
 for = "4s"
 mix = { read = 7, update = 3 }
 fault = "add node at 1s"

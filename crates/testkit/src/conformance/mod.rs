@@ -82,7 +82,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs all checks on a private store.
+/// Runs all checks on a private store; those of a server's records without indexes only in a heavy run.
 ///
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
@@ -223,16 +223,22 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     report
 }
 
-/// Returns the index modes that are asked: all, or the first that has indexes. The way to an attached server, TLS and
-/// the protocol are independent of them; a private store and a heavy run are asked in all. If the store itself has no
-/// indexes, its records are keys to the server: an attached server is asked for those alone.
+/// Returns the index modes that are asked. A heavy run and a built-in store are asked in all of them. In a usual run a
+/// private server is asked in the modes with indexes, and an attached one in the first of these: the way to it, TLS and
+/// the protocol are independent of them. If the store itself has no indexes, its records are keys to the server, and an
+/// attached server is asked for keys alone.
 fn asked_modes(spec: &StoreSpec, is_attached: bool) -> &'static [IndexMode] {
     let all = spec.index_modes;
+    let first = all.iter().position(|mode| *mode != IndexMode::None).unwrap_or(0);
     let has_indexes = all.contains(&IndexMode::Own) || !all.contains(&IndexMode::Keyindex);
     let are_keys = !has_indexes && spec.interfaces.contains(&Interface::Kv);
-    let count = if is_attached { repeats(usize::from(!are_keys), all.len()) } else { all.len() };
-    let first = all.iter().position(|mode| *mode != IndexMode::None).unwrap_or(0);
-    if count < all.len() { all.get(first..first + count).unwrap_or(all) } else { all }
+    let usual = match is_attached {
+        true => first..first + usize::from(!are_keys),
+        false if spec.packages.is_empty() => 0..all.len(),
+        false => first..all.len(),
+    };
+    let is_heavy = repeats(0, 1) == 1;
+    all.get(usual).filter(|_| !is_heavy).unwrap_or(all)
 }
 
 /// Keys and values live in one key space, which a layout without collections and statements has.
@@ -287,15 +293,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attached_server_is_asked_with_indexes_and_a_private_one_in_every_index_mode() {
+    fn servers_are_asked_with_indexes_and_an_attached_one_in_one_mode_unless_its_records_are_keys() {
         let spec = |index_modes| StoreSpec { index_modes, ..StoreSpec::PLAIN };
         let all = &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex];
+        let usual =
+            |asked: &'static [IndexMode], all: &'static [IndexMode]| if repeats(0, 1) == 1 { all } else { asked };
         assert_eq!(asked_modes(&spec(all), false), all);
-        assert_eq!(asked_modes(&spec(all), true), if repeats(1, 2) == 1 { &all[1..2] } else { all });
+        assert_eq!(asked_modes(&spec(all), true), usual(&all[1..2], all));
         assert_eq!(asked_modes(&spec(&[IndexMode::None]), true), [IndexMode::None]);
+        let server = StoreSpec { packages: &["server"], ..spec(all) };
+        assert_eq!(asked_modes(&server, false), usual(&all[1..], all));
         let keys = &[IndexMode::None, IndexMode::Keyindex];
         let of_keys = StoreSpec { interfaces: &[Interface::Kv, Interface::Records], ..spec(keys) };
         assert_eq!(asked_modes(&of_keys, false), keys);
-        assert_eq!(asked_modes(&of_keys, true), if repeats(1, 2) == 1 { &keys[..0] } else { &keys[..] });
+        assert_eq!(asked_modes(&of_keys, true), usual(&keys[..0], keys));
     }
 }
