@@ -1,5 +1,5 @@
 //! The pages for users of other tools: their commands are run for a moment, on servers of the test's. A heavy run takes all
-//! of them, and a usual one every second, beginning with a drawn one.
+//! of them, and a usual one every third, beginning with a drawn one.
 
 use std::path::Path;
 use std::process::Command;
@@ -104,7 +104,7 @@ const AT_ONCE: usize = 3;
 fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
     let commands = commands(page);
     assert!(commands.len() >= least, "{commands:?}");
-    let step = repeats(2, 1);
+    let step = repeats(3, 1);
     let first = Draw::new(page).below(step as u64) as usize;
     let commands: Vec<String> = commands.into_iter().skip(first).step_by(step).collect();
     let (queue, failed) = (Mutex::new(commands.into_iter()), Mutex::new(Vec::new()));

@@ -40,11 +40,6 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
 }
 
 #[test]
-fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
-    stops_half_of_the_clients(&["--on", "redis-sentinel"]);
-}
-
-#[test]
 fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_asynchronous_clients() {
     stops_half_of_the_clients(&["--on", "etcd", "--nodes", "3"]);
 }
@@ -80,11 +75,6 @@ fn stops_half_of_the_clients(store: &[&str]) {
     assert!((4..=8).contains(&number("clients")) && number("of") == 8, "{found:?}");
 }
 
-#[test]
-fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
-    slows_half_of_the_clients(&Place::new(), "redis-sentinel");
-}
-
 /// Delays the packets between the second of two client hosts and all nodes of a store.
 pub fn slows_half_of_the_clients(place: &Place, store: &str) {
     let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "10s"];
@@ -108,5 +98,19 @@ pub fn slows_half_of_the_clients(place: &Place, store: &str) {
         let (fastest, is_far) = (fastest_ms(&slow), client % 2 == 1);
         assert_eq!(fastest >= 200, is_far, "client {client}: {fastest} ms");
         assert!(fastest_ms(&plain) < 200, "client {client} stays slow");
+    }
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
+        stops_half_of_the_clients(&["--on", "redis-sentinel"]);
+    }
+
+    #[test]
+    fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
+        slows_half_of_the_clients(&Place::new(), "redis-sentinel");
     }
 }

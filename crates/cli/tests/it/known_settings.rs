@@ -77,7 +77,7 @@ const KNOWN: &[(Tried, &str, States)] = &[
         &[("honoured", "kept"), ("ignored", "caught")],
     ),
     (Always, "etcd --for 1s --survivors none --cuts 1 --set etcd.unsafe_no_fsync=true", CAUGHT),
-    (Always, "etcd --survivors torn --cuts 1 --durability durable", KEPT),
+    (Heavy, "etcd --survivors torn --cuts 1 --durability durable", KEPT),
 ];
 
 /// Tries a setting, with survivors of all sorts and two cuts if it says neither. Prints a row for each of its promises, and returns

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_record::data::{FaultKind, Run, Series};
+use plimsoll_testkit::draw::repeats;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Place, servers, wait_for};
@@ -35,12 +36,13 @@ unit = "s"
 formula = "join.join_seconds"
 "#;
 
-/// Runs it on `store`: in both repeats the same node joins, since it has left in between.
-fn joins_twice(place: &Place, store: &str) {
-    place.run(&["run", &place.plan(&PLAN.replace("STORE", store)), "-q"]).expect(0).says("until it is whole");
+/// Runs trials of the plan on `store`. The same node joins in each, since it has left in between.
+fn joins(place: &Place, store: &str, trials: usize) {
+    let plan = PLAN.replace("STORE", store).replace("repeats = 2", &format!("repeats = {trials}"));
+    place.run(&["run", &place.plan(&plan), "-q"]).expect(0).says("until it is whole");
     let texts = events(place);
-    assert_eq!(texts.iter().filter(|text| text.contains("node 3 left")).count(), 2, "{texts:?}");
-    assert_eq!(joined(place), ["node 3", "node 3"]);
+    assert_eq!(texts.iter().filter(|text| text.contains("node 3 left")).count(), trials, "{texts:?}");
+    assert_eq!(joined(place), vec!["node 3"; trials]);
 }
 
 /// The nodes that have joined in the newest run so far.
@@ -60,7 +62,7 @@ fn events(place: &Place) -> Vec<String> {
 fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_trials_end() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
-    joins_twice(&place, "\"lab:postgres-replicas\"");
+    joins(&place, "\"lab:postgres-replicas\"", 2);
     assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2, "a lab stays as it was");
     // The node of a run that is killed stays, and the lab says so.
     let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"600s\"");
@@ -77,7 +79,8 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
 
 #[test]
 fn a_node_of_galera_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
-    joins_twice(&Place::new(), "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }");
+    let galera = "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }";
+    joins(&Place::new(), galera, repeats(1, 2));
 }
 
 #[test]
