@@ -9,7 +9,7 @@ use crate::lab::Lab;
 fn is_driven_through(store: &'static str, workload: &str, killed: &str) {
     let place = Place::new();
     let lab = Lab::up(&place, store, &[]);
-    let drive = format!("drive {workload} --on lab:{store} --clients 6 --think 1ms --slice 100ms --full");
+    let drive = format!("drive {workload} --on lab:{store} --clients 6 --think 5ms --slice 100ms --full");
     place.line(&format!("{drive} --ops 50")).expect(0).says("through HAProxy to 3 nodes");
     place.line("lab status").expect(0).says("haproxy … :8000");
     place.run(&["lab", "add", store]).expect(2).says("start a new cluster with more nodes");

@@ -39,7 +39,8 @@ fn every_answer_and_every_acknowledged_write_is_looked_at_on_every_store() {
 
 #[test]
 fn a_cluster_under_patroni_is_driven() {
-    let options = "--on postgres-patroni --set records=200 --clients 2 --think 5ms --ops 50";
+    // Patroni looks every two seconds, so that the cluster is ready sooner.
+    let options = "--on postgres-patroni --set postgres.loop_wait=2s --set records=200 --clients 2 --ops 50";
     let (ran, _) = drive(&Place::new(), options);
     ran.says("kept every promise");
 }
