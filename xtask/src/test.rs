@@ -3,8 +3,8 @@
 //! The scheduler is cargo-nextest: one process per test, with the groups of `.config/nextest.toml`. Each test process is
 //! started by `leftovers::test_program`, which records its time and finds what it leaves behind.
 //!
-//! Tests in modules named `heavy` prove again, on another store or at length, what a cheaper test proves in every run. The
-//! `default-filter` of the scheduler leaves them out of the usual run, and the scheduler prints their number.
+//! Tests in modules named `heavy` prove again, on another store or at length, what a cheaper test proves in every run.
+//! The `default-filter` of the scheduler leaves them out of the usual run, and the scheduler prints their number.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -41,8 +41,8 @@ const HEAVY: &str = "PLIMSOLL_HEAVY";
 const SEED: &str = "PLIMSOLL_TEST_SEED";
 
 /// Explains the scheduler's count of the tests that are left out.
-const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test --heavy`: below, they are counted as skipped via \
-                    profile.default.default-filter";
+const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test --heavy`; their number below: skipped \
+                    via profile.default.default-filter";
 
 /// Help of `cargo xtask test`.
 pub const USAGE: &str = "\
@@ -50,12 +50,13 @@ cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
                     without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left the main branch, or else HEAD
-  --heavy           run the tests in modules named `heavy` too, and repeat what is drawn at random many times, with a new seed
+  --heavy           run tests in modules named `heavy` too, and repeat what is drawn at random many times, with a new
+                    seed
   --repeat N        run the tests N times in a row, to find one that fails now and then; no test is held to its time
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   -p PACKAGE        only tests of this package; with --changed, these too
-  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'; without --changed, those in modules
-                    named `heavy` are run too";
+  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'; without --changed, tests in
+                    modules named `heavy` are run too";
 
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {

@@ -1,5 +1,5 @@
-//! The pages for users of other tools: their commands are run for a moment, on servers of the test's. A heavy run takes all
-//! of them, and a usual one every third, beginning with a drawn one.
+//! The pages for users of other tools: their commands are run for a moment, on servers of the test's. A heavy run
+//! takes all of them, and a usual one every third, beginning with a drawn one.
 
 use std::path::Path;
 use std::process::Command;

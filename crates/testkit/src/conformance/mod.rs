@@ -111,8 +111,8 @@ pub fn run_with(kind: &dyn StoreKind, params: &[(&str, ParamValue)]) -> Report {
     insist(kind.spec(), report)
 }
 
-/// Runs all checks on a running store at `url`. Unless the run is heavy, records are asked in one index mode, and not at
-/// all if they are keys to the server.
+/// Runs all checks on a running store at `url`. Unless the run is heavy, records are asked in one index mode, and not
+/// at all if they are keys to the server.
 ///
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
