@@ -2,6 +2,9 @@
 //!
 //! The scheduler is cargo-nextest: one process per test, with the groups of `.config/nextest.toml`. Each test process is
 //! started by `leftovers::test_program`, which records its time and finds what it leaves behind.
+//!
+//! Tests in modules named `heavy` prove again, on another store or at length, what a cheaper test proves in every run.
+//! The `default-filter` of the scheduler leaves them out of the usual run, and the scheduler prints their number.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
@@ -37,17 +40,23 @@ const HEAVY: &str = "PLIMSOLL_HEAVY";
 /// Environment variable with the seed of what tests draw at random.
 const SEED: &str = "PLIMSOLL_TEST_SEED";
 
+/// Explains the scheduler's count of the tests that are left out.
+const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test --heavy`; their number below: skipped \
+                    via profile.default.default-filter";
+
 /// Help of `cargo xtask test`.
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
   --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
                     without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left the main branch, or else HEAD
-  --heavy           repeat what is drawn at random many times, with a new seed
+  --heavy           run tests in modules named `heavy` too, and repeat what is drawn at random many times, with a new
+                    seed
   --repeat N        run the tests N times in a row, to find one that fails now and then; no test is held to its time
   --anyway          run although this machine cannot prove everything; the exit code is never 0
   -p PACKAGE        only tests of this package; with --changed, these too
-  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'";
+  ARGUMENTS         for `cargo nextest run`: names of tests, -E 'package(plimsoll-lab)'; without --changed, tests in
+                    modules named `heavy` are run too";
 
 /// Runs the tests that `arguments` ask for.
 pub fn test(root: &Path, arguments: &[String]) -> Result {
@@ -77,6 +86,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     });
     unproved.extend(wanted.goes_on(nats.as_ref().err().cloned())?);
     let kept = target.join("test-times.tsv");
+    let with_heavy_tests = wanted.with_heavy_tests();
     if let Some(base) = wanted.changed.take() {
         let reached = changed::reached(root, base.as_deref())?;
         if reached.is_empty() {
@@ -104,13 +114,9 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     }
     let command_of = |arguments: &[String], record: &Path| -> Result<Command> {
         let mut command = tests(&nextest, root)?;
-        command.args(arguments).env(TIMES, record).env(SEED, &seed);
-        if let Ok(python) = &python {
-            command.env(PYTHON, python);
-        }
-        if let Ok(nats) = &nats {
-            command.env(NEWER_NATS, nats);
-        }
+        command.args(with_heavy_tests.then_some("--ignore-default-filter")).args(arguments);
+        command.env(TIMES, record).env(SEED, &seed);
+        command.envs(python.iter().map(|place| (PYTHON, place))).envs(nats.iter().map(|path| (NEWER_NATS, path)));
         if let Ok(templates) = &templates {
             command.env(templates::SET_UP, templates.program());
         }
@@ -124,6 +130,9 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     // Options stand before a `--` of the arguments.
     wanted.arguments.splice(0..0, repeats.iter().flat_map(|times| ["--stress-count", times].map(str::to_owned)));
     let mut command = command_of(&wanted.arguments, &record)?;
+    if !with_heavy_tests {
+        println!("{LEFT}");
+    }
     pass_on_interrupts()?;
     let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
     ran.passed = wrong.is_empty();
@@ -205,6 +214,11 @@ impl Wanted {
         Ok(wanted)
     }
 
+    /// Returns true if tests in modules named `heavy` run too: in a heavy run, and if arguments select tests.
+    fn with_heavy_tests(&self) -> bool {
+        self.heavy || (self.changed.is_none() && !self.arguments.is_empty())
+    }
+
     /// Says what cannot be proved, and returns it. Fails because of it unless the tests are to run `--anyway`.
     fn goes_on(&self, unproved: impl IntoIterator<Item = String>) -> Result<Vec<String>> {
         let unproved: Vec<String> = unproved.into_iter().inspect(|what| eprintln!("{what}")).collect();
@@ -267,6 +281,14 @@ mod tests {
         assert_eq!(wanted("--changed -- x").changed, Some(None));
         assert_eq!(wanted("--repeat 6 x").repeat.as_deref(), Some("6"));
         assert!(Wanted::parse(&["-p".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn tests_in_heavy_modules_run_in_a_heavy_run_and_where_tests_are_named() {
+        assert!(wanted("--heavy").with_heavy_tests() && wanted("--changed --heavy").with_heavy_tests());
+        assert!(wanted("reads_apart").with_heavy_tests() && wanted("--repeat 6 x").with_heavy_tests());
+        assert!(!Wanted::parse(&[]).unwrap().with_heavy_tests() && !wanted("--repeat 6").with_heavy_tests());
+        assert!(!wanted("--changed").with_heavy_tests() && !wanted("--changed -p a").with_heavy_tests());
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) const PAGE_GUARD: PageGuard = PageGuard {
 
 #[cfg(test)]
 mod tests {
-    use super::{WriteKind, write_kind};
+    use super::{PAGE_GUARD, WriteKind, write_kind};
 
     #[test]
     fn files_of_a_data_directory_have_their_kinds() {
@@ -51,5 +51,12 @@ mod tests {
         ] {
             assert_eq!(write_kind(path), kind, "{path}");
         }
+    }
+
+    #[test]
+    fn full_page_writes_are_the_setting_that_protects_pages() {
+        let named = PAGE_GUARD.named;
+        assert_eq!(named("fsync=on full_page_writes=off"), ["full_page_writes=off"]);
+        assert!(named("fsync=off").is_empty());
     }
 }

@@ -40,7 +40,7 @@ fn of_redis(lab: &Lab<'_>) -> i64 {
 fn the_clock_of_old_and_new_backends_jumps_and_is_back_after_healing() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=500", "--mix", "read=1", "--on", "postgres", "--clients", "4", "-q"];
-    let fault = ["--think", "2ms", "--for", "300s", "--fault", "clock all by=5h at 6s for 3s"];
+    let fault = ["--think", "10ms", "--for", "300s", "--fault", "clock all by=5h at 6s for 3s"];
     let mut run = place.started(&[&line[..], &fault].concat(), 1);
     let endpoint = postgres_of(&run);
     let open = || endpoint.open(Arc::default(), "", &[], Duration::from_secs(20)).ok();
@@ -74,7 +74,7 @@ fn a_lab_has_the_clock_of_a_command_again_after_a_run_was_killed_and_keeps_it_ov
     lab.does("clock", "1 by=-2h").says("lab redis: clock of node 1: by=-2h");
     assert_eq!(of_redis(&lab), -2);
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:redis", "--clients", "4", "-q", "--for", "600s"];
-    let mut run = place.started(&[&line[..], &["--think", "2ms", "--fault", "clock all by=3h at 1s"]].concat(), 1);
+    let mut run = place.started(&[&line[..], &["--think", "10ms", "--fault", "clock all by=3h at 1s"]].concat(), 1);
     is_off(3);
     run.kill();
     is_off(-2);

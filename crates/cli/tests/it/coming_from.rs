@@ -1,8 +1,11 @@
-//! The pages for who comes from another tool: each command on them is run, on servers of the test's, for a moment.
+//! The pages for users of other tools: their commands are run for a moment, on servers of the test's. A heavy run
+//! takes all of them, and a usual one every third, beginning with a drawn one.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+
+use plimsoll_testkit::draw::{Draw, repeats};
 
 use crate::bench::{Place, Ran};
 use crate::requests::Shop;
@@ -96,11 +99,14 @@ fn short(command: &str, servers: &[(&str, &str)]) -> String {
 /// Commands that run at a time, each beside a place of its own.
 const AT_ONCE: usize = 3;
 
-/// Runs each command of a page as a shell does, with the files of `place`.
+/// Runs commands of a page as a shell does, with the files of `place`.
 #[track_caller]
 fn run_all(place: &Place, page: &str, least: usize, servers: &[(&str, &str)]) {
     let commands = commands(page);
     assert!(commands.len() >= least, "{commands:?}");
+    let step = repeats(3, 1);
+    let first = Draw::new(page).below(step as u64) as usize;
+    let commands: Vec<String> = commands.into_iter().skip(first).step_by(step).collect();
     let (queue, failed) = (Mutex::new(commands.into_iter()), Mutex::new(Vec::new()));
     let next = || queue.lock().unwrap().next();
     std::thread::scope(|scope| {

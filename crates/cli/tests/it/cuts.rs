@@ -11,7 +11,7 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
     let between = ["--fault", "cut primary from node 2 at 9s for 4s"];
-    let load = ["--think", "2ms", "--for", "15s", "--json", "-q"];
+    let load = ["--think", "10ms", "--for", "15s", "--json", "-q"];
     let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
     let wanted = [
@@ -33,15 +33,10 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
     // A primary that Sentinels cannot reach is replaced within these six seconds.
     let drive = ["drive", "kv", "--set", "records=200", "--on", "redis-sentinel", "--clients", "4", "--for", "12s"];
     let more = ["--op-timeout", "500ms", "--connect-timeout", "300ms", "--goal", "errors=100%", "--json", "-q"];
-    let fault = ["--think", "2ms", "--fault", "cut primary from clients at 2s for 6s"];
+    let fault = ["--think", "10ms", "--fault", "cut primary from clients at 2s for 6s"];
     let (found, _) = faults(&place.run(&[&drive[..], &more, &fault].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
     assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
-}
-
-#[test]
-fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
-    stops_half_of_the_clients(&["--on", "redis-sentinel"]);
 }
 
 #[test]
@@ -54,7 +49,8 @@ fn stops_half_of_the_clients(store: &[&str]) {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--clients", "8", "--client-hosts", "2", "--for", "11s"];
     let more = ["--op-timeout", "1s", "--connect-timeout", "1s", "--goal", "errors=100%", "--json", "-q"];
-    let fault = ["--think", "2ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 4s"];
+    let fault =
+        ["--think", "10ms", "--keep-operations", "1M", "--fault", "cut all from client host 2 at 1500ms for 4s"];
     let (found, _) = faults(&place.run(&[&drive[..], store, &more, &fault].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "cut from client host 2 of all nodes");
     assert!(found[0]["error"].is_null() && found[0]["healed_s"].is_number(), "{found:?}");
@@ -79,15 +75,10 @@ fn stops_half_of_the_clients(store: &[&str]) {
     assert!((4..=8).contains(&number("clients")) && number("of") == 8, "{found:?}");
 }
 
-#[test]
-fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
-    slows_half_of_the_clients(&Place::new(), "redis-sentinel");
-}
-
 /// Delays the packets between the second of two client hosts and all nodes of a store.
 pub fn slows_half_of_the_clients(place: &Place, store: &str) {
     let drive = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "8", "--for", "10s"];
-    let fault = ["--think", "2ms", "--fault", "link all from client host 2 delay=100ms at 2s for 4s"];
+    let fault = ["--think", "10ms", "--fault", "link all from client host 2 delay=100ms at 2s for 4s"];
     let more = ["--client-hosts", "2", "--keep-operations", "1M", "--json", "-q"];
     let (found, _) = faults(&place.run(&[&drive[..], &fault, &more].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "link fault between all nodes and client host 2");
@@ -108,5 +99,19 @@ pub fn slows_half_of_the_clients(place: &Place, store: &str) {
         let fastest = fastest_ms(&slow);
         assert!(wanted_ms.contains(&fastest), "client {client}: {fastest} ms, wanted {wanted_ms:?} ms");
         assert!(fastest_ms(&plain) < 200, "client {client} stays slow");
+    }
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn a_cut_from_one_of_two_client_hosts_stops_half_of_the_clients() {
+        stops_half_of_the_clients(&["--on", "redis-sentinel"]);
+    }
+
+    #[test]
+    fn a_slow_link_to_one_of_two_client_hosts_slows_half_of_the_clients() {
+        slows_half_of_the_clients(&Place::new(), "redis-sentinel");
     }
 }

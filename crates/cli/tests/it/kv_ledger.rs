@@ -38,6 +38,14 @@ fn every_answer_and_every_acknowledged_write_is_looked_at_on_every_store() {
 }
 
 #[test]
+fn a_cluster_under_patroni_is_driven() {
+    // Patroni looks every two seconds, so that the cluster is ready sooner.
+    let options = "--on postgres-patroni --set postgres.loop_wait=2s --set records=200 --clients 2 --ops 50";
+    let (ran, _) = drive(&Place::new(), options);
+    ran.says("kept every promise");
+}
+
+#[test]
 fn trials_go_on_with_the_data_that_their_ledger_knows() {
     let place = Place::new();
     let sizes = "--ops 200 --durability buffered --set records=300";

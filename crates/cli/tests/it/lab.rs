@@ -143,29 +143,6 @@ fn galera_is_driven_without_the_nodes_that_do_not_run_and_when_all_were_killed()
     added.says("node 2 of lab galera is killed … → plimsoll lab start galera 2, or plimsoll lab remove galera 2");
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(lab.status()["nodes"][1]["number"], 2);
-    // Of all nodes those are started that do not run, and clients find the way in.
-    lab.does("start", "");
-    let own = "wsrep_cluster_status Primary, wsrep_local_state_comment Synced, wsrep_cluster_size 3";
-    place.line("lab status").expect(0).says(own);
-    assert_eq!(lab.status()["nodes"][2]["own_state"], own);
-    lab.does("pause", "1 3").says("nodes 1, 3 paused");
-    // Of two that do not run none can be removed, and none is advised to be.
-    let removed = place.line(&format!("lab remove {} 3", lab.name)).expect(2);
-    let removed = removed.says("node 1 of lab galera is paused … → plimsoll lab resume galera 1");
-    assert!(!removed.err.contains("lab remove"), "{}", removed.err);
-    lab.does("resume", "1 3");
-    let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
-    lab.exec("2", &count).expect(0).says("3");
-    // A session whose node is gone goes to the next one.
-    // As many operations as a slow machine still does when the node is killed.
-    let driving = lab.driving(&format!("{oltp} --ops 500 --think 9ms --clients 3 --set max_tries=9"));
-    lab.does("kill", "3");
-    driving.ended().expect(0);
-    let phase = place.driven();
-    assert_eq!(phase["nodes"].as_array().unwrap().len(), 3);
-    // It ends with an operation in flight, or between two.
-    let ended = result(&phase, "lost_connections") + result(&phase, "ended_connections");
-    assert!(ended >= 1.0 && result(&phase, "failed_connects") <= 2.0, "{phase}");
     lab.down();
 }
 
@@ -186,7 +163,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     let lab = Lab::up(&place, "redis-sentinel", &[]);
     let program = env!("CARGO_BIN_EXE_plimsoll");
     // Of reads alone: a replica may lack what its master has acknowledged, and the ledger would say so.
-    let reads = "kv --mix read=1 --set records=300 --clients 4 --think 5ms --for";
+    let reads = "kv --mix read=1 --set records=300 --clients 4 --think 10ms --for";
     let on = |url: &str, more: &str| {
         let words = format!("lab exec redis-sentinel load -- {program} drive {reads} 1s --on {url} {more}");
         place.line(words.trim())
@@ -204,7 +181,7 @@ fn sessions_go_to_the_master_that_sentinels_make_meanwhile() {
     let of_url = Guarded(place.command(&words.split(' ').collect::<Vec<_>>()).spawn().unwrap());
     let done = || [&place, &elsewhere].map(answered);
     // More than a warm-up, which does not count.
-    wait_for("both drives", Duration::from_secs(200), || done().iter().all(|count| *count > 2_000));
+    wait_for("both drives", Duration::from_secs(200), || done().iter().all(|count| *count > 1_000));
     lab.does("kill", "1");
     let roles = || -> Vec<String> {
         let status = lab.status();
@@ -498,4 +475,40 @@ fn what_stores_need_is_installed_for_clusters() {
         }
     }
     assert!(all, "install these packages");
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn clients_of_galera_go_to_another_node_and_of_two_that_do_not_run_none_is_removed() {
+        let place = Place::new();
+        let lab = Lab::up(&place, "galera", &["--nodes", "3", "--set", "settings=wsrep_sync_wait=15"]);
+        let oltp = "oltp_point_select --set table_size=100";
+        lab.does("kill", "2");
+        // Of all nodes those are started that do not run, and clients find the way in.
+        lab.does("start", "");
+        let own = "wsrep_cluster_status Primary, wsrep_local_state_comment Synced, wsrep_cluster_size 3";
+        place.line("lab status").expect(0).says(own);
+        assert_eq!(lab.status()["nodes"][2]["own_state"], own);
+        lab.does("pause", "1 3").says("nodes 1, 3 paused");
+        // Of two that do not run none can be removed, and none is advised to be.
+        let removed = place.line(&format!("lab remove {} 3", lab.name)).expect(2);
+        let removed = removed.says("node 1 of lab galera is paused … → plimsoll lab resume galera 1");
+        assert!(!removed.err.contains("lab remove"), "{}", removed.err);
+        lab.does("resume", "1 3");
+        let count = ["mariadb", "-uplimsoll", "-e", "SHOW STATUS LIKE 'wsrep_cluster_size'"];
+        lab.exec("2", &count).expect(0).says("3");
+        // A session whose node is gone goes to the next one.
+        // As many operations as a slow machine still does when the node is killed.
+        let driving = lab.driving(&format!("{oltp} --ops 500 --think 9ms --clients 3 --set max_tries=9"));
+        lab.does("kill", "3");
+        driving.ended().expect(0);
+        let phase = place.driven();
+        assert_eq!(phase["nodes"].as_array().unwrap().len(), 3);
+        // It ends with an operation in flight, or between two.
+        let ended = result(&phase, "lost_connections") + result(&phase, "ended_connections");
+        assert!(ended >= 1.0 && result(&phase, "failed_connects") <= 2.0, "{phase}");
+        lab.down();
+    }
 }

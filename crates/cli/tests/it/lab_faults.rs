@@ -23,7 +23,7 @@ fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
-    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "600s", "-q"];
+    let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "10ms", "--for", "600s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
     place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
 }
@@ -53,7 +53,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
         "promote replica at 2500ms",
     ];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    let run = place.recording(&[&line[..], &["--think", "2ms", "--for", "300s"], &faults].concat());
+    let run = place.recording(&[&line[..], &["--think", "10ms", "--for", "300s"], &faults].concat());
     wait_for("the faults' end", SEEN, || are_healed(&place, 4));
     run.signal(Signal::INT);
     // A replica that is promoted may lack the newest writes, which answers show.
@@ -218,17 +218,6 @@ fn planned_work_of_a_lab_of_postgresql_stops_with_its_run_and_another_run_is_tol
     work_stops("postgres", "vacuum", &["psql", "-Atqc"], statements);
 }
 
-#[test]
-fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told() {
-    let statements = [
-        "CREATE DATABASE d; CREATE TABLE d.held (x INT)",
-        "LOCK TABLES d.held READ; SELECT SLEEP(300)",
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
-        "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
-    ];
-    work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
-}
-
 /// A replica that is paused during a promotion follows the present primary after a run with faults. Another run is told
 /// of that.
 #[track_caller]
@@ -244,7 +233,7 @@ fn rejoins(store: &'static str) {
     // One that writes nothing, because MariaDB settles only when nothing is written.
     let other = lab.driving("select --clients 1 --think 5ms --for 300s");
     let on = format!("lab:{store}");
-    let faulted = ["--set", "records=200", "--clients", "1", "--think", "2ms", "--on", &on, "-q", "--for", "2s"];
+    let faulted = ["--set", "records=200", "--clients", "1", "--think", "10ms", "--on", &on, "-q", "--for", "2s"];
     let fault = ["--fault", "pause node 1 at 300ms for 100ms"];
     place.run(&[&["drive"], workload(&lab), &faulted, &fault].concat()).expect(0);
     other.signal(Signal::INT);
@@ -258,11 +247,6 @@ fn rejoins(store: &'static str) {
 #[test]
 fn a_replica_of_postgresql_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
     rejoins("postgres-replicas");
-}
-
-#[test]
-fn a_replica_of_mariadb_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
-    rejoins("mariadb-replicas");
 }
 
 #[test]
@@ -293,11 +277,31 @@ fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     let first = breaking(&place, &lab, &["link node 2 delay=5ms at 500ms"]);
     wait_for("the first fault", SEEN, || each(&lab, ["link"])[0][1] != plain[1]);
     let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--for", "3s", "-q"];
-    let second = |fault: &str| place.run(&[&line[..], &["--think", "2ms", "--fault", fault]].concat());
+    let second = |fault: &str| place.run(&[&line[..], &["--think", "10ms", "--fault", fault]].concat());
     second("link node 2 delay=9ms at 500ms").says("node 2 of lab postgres-replicas has a link of another run");
     second("link node 1 delay=1ms at 500ms for 1s").expect(0);
     first.signal(Signal::INT);
     first.ended().expect(130);
     assert_eq!(each(&lab, ["link"]), [plain]);
     lab.down();
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn planned_work_of_a_lab_of_mariadb_stops_with_its_run_and_another_run_is_told() {
+        let statements = [
+            "CREATE DATABASE d; CREATE TABLE d.held (x INT)",
+            "LOCK TABLES d.held READ; SELECT SLEEP(300)",
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'",
+            "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'OPTIMIZE%'",
+        ];
+        work_stops("mariadb", "optimize", &["mariadb", "-uroot", "-Ne"], statements);
+    }
+
+    #[test]
+    fn a_replica_of_mariadb_that_missed_a_promotion_rejoins_after_a_run_with_faults() {
+        rejoins("mariadb-replicas");
+    }
 }

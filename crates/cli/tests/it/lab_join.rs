@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_record::data::{FaultKind, Run, Series};
+use plimsoll_testkit::draw::repeats;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Place, servers, wait_for};
@@ -19,7 +20,7 @@ do = "load"
 name = "join"
 do = "drive"
 clients = 4
-think = "2ms"
+think = "10ms"
 for = "4s"
 mix = { read = 7, update = 3 }
 fault = "add node at 1s"
@@ -35,12 +36,13 @@ unit = "s"
 formula = "join.join_seconds"
 "#;
 
-/// Runs it on `store`: in both repeats the same node joins, since it has left in between.
-fn joins_twice(place: &Place, store: &str) {
-    place.run(&["run", &place.plan(&PLAN.replace("STORE", store)), "-q"]).expect(0).says("until it is whole");
+/// Runs trials of the plan on `store`. The same node joins in each, since it has left in between.
+fn joins(place: &Place, store: &str, trials: usize) {
+    let plan = PLAN.replace("STORE", store).replace("repeats = 2", &format!("repeats = {trials}"));
+    place.run(&["run", &place.plan(&plan), "-q"]).expect(0).says("until it is whole");
     let texts = events(place);
-    assert_eq!(texts.iter().filter(|text| text.contains("node 3 left")).count(), 2, "{texts:?}");
-    assert_eq!(joined(place), ["node 3", "node 3"]);
+    assert_eq!(texts.iter().filter(|text| text.contains("node 3 left")).count(), trials, "{texts:?}");
+    assert_eq!(joined(place), vec!["node 3"; trials]);
 }
 
 /// The nodes that have joined in the newest run so far.
@@ -60,7 +62,7 @@ fn events(place: &Place) -> Vec<String> {
 fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_trials_end() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
-    joins_twice(&place, "\"lab:postgres-replicas\"");
+    joins(&place, "\"lab:postgres-replicas\"", 2);
     assert_eq!(lab.status()["nodes"].as_array().unwrap().len(), 2, "a lab stays as it was");
     // The node of a run that is killed stays, and the lab says so.
     let plan = PLAN.replace("STORE", "\"lab:postgres-replicas\"").replace("\"4s\"", "\"600s\"");
@@ -77,26 +79,8 @@ fn a_replica_of_postgresql_joins_a_lab_while_it_is_driven_and_leaves_at_the_tria
 
 #[test]
 fn a_node_of_galera_joins_while_it_is_driven_and_leaves_at_the_trials_end() {
-    joins_twice(&Place::new(), "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }");
-}
-
-#[test]
-fn the_progress_of_a_node_that_joins_is_recorded() {
-    let place = Place::new();
-    let plan = PLAN
-        .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
-        .replace("repeats = 2", "repeats = 1")
-        // Longer than the backup takes at this rate: the link is slow as long as the phase lasts.
-        .replace("\"4s\"", "\"10s\"")
-        .replace("\"add node at 1s\"", "[\"link node 1 rate=30Mbit at 500ms\", \"add node at 1s\"]");
-    place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
-    let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
-    let is_share = |series: &Series| (series.source.as_str(), series.name.as_str()) == ("progress", "base backup");
-    let position = run.series.iter().position(is_share).expect("its progress");
-    assert_eq!(run.series[position].subject, "postgres-replicas node 3");
-    let shares: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
-    assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
-    assert!(run.series.iter().any(|series| series.name == "base backup, rate" && series.unit == "B/s"));
+    let galera = "{ store = \"galera\", nodes = 2, settings = \"wsrep_sync_wait=15\" }";
+    joins(&Place::new(), galera, repeats(1, 2));
 }
 
 #[test]
@@ -138,22 +122,25 @@ fn a_node_that_joined_leaves_again_while_its_cluster_is_driven() {
     assert!(!events(&place).iter().any(|text| text.contains("node 3 left")), "it had left already");
 }
 
+/// Replaces a node of `store`, a cluster of three, by an empty one within a drive of `length`.
+#[track_caller]
+fn is_replaced(store: &str, node: &str, length: &str) {
+    let place = Place::new();
+    let plan = PLAN.replace("STORE", &format!("{{ {store}, nodes = 3 }}")).replace("repeats = 2\n", "");
+    let plan = plan.replace("add node", &format!("replace {node}")).replace("4s", length);
+    // Clients of the node wait, or connect again.
+    let plan = plan.replace("errors = \"0%\"", "errors = \"100%\"");
+    let plan = plan.split("[[figure]]").next().unwrap();
+    place.run(&["run", &place.plan(plan), "-q"]).expect(0);
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.as_deref()));
+    assert_eq!(spans.collect::<Vec<_>>(), [(FaultKind::Replacement, node, None)]);
+    assert!(run.faults().all(|span| span.healed_ns.is_some()));
+}
+
 #[test]
 fn an_empty_node_replaces_another_while_its_cluster_is_driven() {
-    let galera = "galera\", settings = \"wsrep_sync_wait=15";
-    for (store, node, length) in [("postgres-replicas", "node 2", "12s"), (galera, "node 3", "30s")] {
-        let place = Place::new();
-        let plan = PLAN.replace("STORE", &format!("{{ store = \"{store}\", nodes = 3 }}")).replace("repeats = 2\n", "");
-        let plan = plan.replace("add node", &format!("replace {node}")).replace("4s", length);
-        // Clients of the node wait, or connect again.
-        let plan = plan.replace("errors = \"0%\"", "errors = \"100%\"");
-        let plan = plan.split("[[figure]]").next().unwrap();
-        place.run(&["run", &place.plan(plan), "-q"]).expect(0);
-        let run = Run::load(&place.only_run()).unwrap();
-        let spans = run.faults().map(|span| (span.kind, span.subject.as_str(), span.error.as_deref()));
-        assert_eq!(spans.collect::<Vec<_>>(), [(FaultKind::Replacement, node, None)], "{store}");
-        assert!(run.faults().all(|span| span.healed_ns.is_some()), "{store}");
-    }
+    is_replaced("store = \"postgres-replicas\"", "node 2", "12s");
 }
 
 #[test]
@@ -174,4 +161,32 @@ fn a_fault_that_cannot_be_is_refused_before_anything_is_started() {
         place.run(&["run", &place.plan(&plan)]).expect(2).says(text);
     }
     assert!(place.all_runs().is_empty());
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn the_progress_of_a_node_that_joins_is_recorded() {
+        let place = Place::new();
+        let plan = PLAN
+            .replace("STORE", "{ store = \"postgres-replicas\", nodes = 2 }")
+            .replace("repeats = 2", "repeats = 1")
+            // Longer than the backup takes at this rate: the link is slow as long as the phase lasts.
+            .replace("\"4s\"", "\"10s\"")
+            .replace("\"add node at 1s\"", "[\"link node 1 rate=30Mbit at 500ms\", \"add node at 1s\"]");
+        place.run(&["run", &place.plan(&plan), "-q"]).expect(0);
+        let run = Run::load(&place.all_runs().pop().unwrap()).unwrap();
+        let is_share = |series: &Series| (series.source.as_str(), series.name.as_str()) == ("progress", "base backup");
+        let position = run.series.iter().position(is_share).expect("its progress");
+        assert_eq!(run.series[position].subject, "postgres-replicas node 3");
+        let shares: Vec<f64> = run.samples.iter().filter_map(|sample| sample.value(position)).collect();
+        assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
+        assert!(run.series.iter().any(|series| series.name == "base backup, rate" && series.unit == "B/s"));
+    }
+
+    #[test]
+    fn an_empty_node_of_galera_replaces_another_while_its_cluster_is_driven() {
+        is_replaced("store = \"galera\", settings = \"wsrep_sync_wait=15\"", "node 3", "30s");
+    }
 }

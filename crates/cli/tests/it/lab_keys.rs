@@ -13,7 +13,7 @@ fn runs_on_one_lab_keep_out_of_each_others_keys_and_remove_their_own() {
     let refused = "drive kv --on lab:redis-cluster --no-load --mix read=1 --set records=500 --for 1s";
     place.line(refused).expect(2);
     assert_eq!(ask(&["GET", "mine"]).trim(), "1");
-    let load = "kv --set records=500 --mix read=1,update=1 --clients 2 --think 2ms --goal lost=0";
+    let load = "kv --set records=500 --mix read=1,update=1 --clients 2 --think 10ms --goal lost=0";
     let driving = lab.driving(&format!("{load} --for 8s"));
     lab.drive(&format!("{load} --for 1s")).expect(0);
     driving.ended().expect(0);
@@ -44,7 +44,7 @@ fn faults_and_the_status_of_a_cluster_go_by_the_roles_after_a_failover() {
     });
     let former = roles().iter().position(|role| role == "replica").unwrap() + 1;
     let load = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-cluster", "--clients", "2", "--for", "5s"];
-    let fault = ["--think", "2ms", "--goal", "errors=100%", "--json", "-q", "--fault", "kill replica at 1s for 1s"];
+    let fault = ["--think", "10ms", "--goal", "errors=100%", "--json", "-q", "--fault", "kill replica at 1s for 1s"];
     let report = place.run(&[&load[..], &fault].concat()).last_json();
     let name = report["report"]["faults"][0]["name"].as_str().unwrap().to_owned();
     assert!(former <= 3 && name.contains(&format!("node {former}")), "{name}: {former}");

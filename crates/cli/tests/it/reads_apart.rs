@@ -41,14 +41,6 @@ fn mariadb_reads_from_replicas() {
 }
 
 #[test]
-fn redis_reads_from_replicas() {
-    let place = Place::new();
-    let lab = Lab::up(&place, "redis-sentinel", &[]);
-    is_told(&place, &lab, "redis.reads", ["kv", "kept every promise"]);
-    lab.down();
-}
-
-#[test]
 fn postgresql_reads_from_replicas_writes_to_the_primary_and_spreads_sessions_over_the_hosts_of_a_url() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &[]);
@@ -82,4 +74,16 @@ fn postgresql_reads_from_replicas_writes_to_the_primary_and_spreads_sessions_ove
     assert_eq!(counts(&place).len(), 2, "{:?}", counts(&place));
     drive(&format!("{reads} --set postgres.reads=any"), &random).expect(2).says("Leave one of them out");
     lab.down();
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn redis_reads_from_replicas() {
+        let place = Place::new();
+        let lab = Lab::up(&place, "redis-sentinel", &[]);
+        is_told(&place, &lab, "redis.reads", ["kv", "kept every promise"]);
+        lab.down();
+    }
 }

@@ -82,7 +82,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs all checks on a private store.
+/// Runs all checks on a private store; those of a server's records without indexes only in a heavy run.
 ///
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
@@ -111,7 +111,8 @@ pub fn run_with(kind: &dyn StoreKind, params: &[(&str, ParamValue)]) -> Report {
     insist(kind.spec(), report)
 }
 
-/// Runs all checks on a running store at `url`; those of records with one index mode, unless the run is heavy.
+/// Runs all checks on a running store at `url`. Unless the run is heavy, records are asked in one index mode, and not
+/// at all if they are keys to the server.
 ///
 /// # Panics
 /// When a check fails, or the store does not open, with everything that was found.
@@ -187,7 +188,11 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     if !spec.keeps_data {
         report.skip("everything about data", "it keeps none");
     } else if spec.interfaces.contains(&Interface::Records) {
-        for mode in asked_modes(spec, is_attached) {
+        let modes = asked_modes(spec, is_attached);
+        if modes.is_empty() {
+            report.skip("records", "they are keys, which are asked; a heavy run asks records too");
+        }
+        for mode in modes {
             records_checks(&mut subject, *mode, &mut report);
         }
     } else {
@@ -218,13 +223,22 @@ fn check(kind: &dyn StoreKind, target: Target, params: &Params) -> Report {
     report
 }
 
-/// Returns the index modes that are asked: all, or the first that has indexes. The way to an attached server, TLS and
-/// the protocol are independent of them; a private store and a heavy run are asked in all.
+/// Returns the index modes that are asked. A heavy run and a built-in store are asked in all of them. In a usual run a
+/// private server is asked in the modes with indexes, and an attached one in the first of these: the way to it, TLS and
+/// the protocol are independent of them. If the store itself has no indexes, its records are keys to the server, and an
+/// attached server is asked for keys alone.
 fn asked_modes(spec: &StoreSpec, is_attached: bool) -> &'static [IndexMode] {
     let all = spec.index_modes;
-    let count = if is_attached { repeats(1, all.len()) } else { all.len() };
     let first = all.iter().position(|mode| *mode != IndexMode::None).unwrap_or(0);
-    if count < all.len() { all.get(first..=first).unwrap_or(all) } else { all }
+    let has_indexes = all.contains(&IndexMode::Own) || !all.contains(&IndexMode::Keyindex);
+    let are_keys = !has_indexes && spec.interfaces.contains(&Interface::Kv);
+    let usual = match is_attached {
+        true => first..first + usize::from(!are_keys),
+        false if spec.packages.is_empty() => 0..all.len(),
+        false => first..all.len(),
+    };
+    let is_heavy = repeats(0, 1) == 1;
+    all.get(usual).filter(|_| !is_heavy).unwrap_or(all)
 }
 
 /// Keys and values live in one key space, which a layout without collections and statements has.
@@ -279,11 +293,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attached_server_is_asked_with_indexes_and_a_private_one_in_every_index_mode() {
+    fn servers_are_asked_with_indexes_and_an_attached_one_in_one_mode_unless_its_records_are_keys() {
         let spec = |index_modes| StoreSpec { index_modes, ..StoreSpec::PLAIN };
         let all = &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex];
+        let usual =
+            |asked: &'static [IndexMode], all: &'static [IndexMode]| if repeats(0, 1) == 1 { all } else { asked };
         assert_eq!(asked_modes(&spec(all), false), all);
-        assert_eq!(asked_modes(&spec(all), true), if repeats(1, 2) == 1 { &all[1..2] } else { all });
+        assert_eq!(asked_modes(&spec(all), true), usual(&all[1..2], all));
         assert_eq!(asked_modes(&spec(&[IndexMode::None]), true), [IndexMode::None]);
+        let server = StoreSpec { packages: &["server"], ..spec(all) };
+        assert_eq!(asked_modes(&server, false), usual(&all[1..], all));
+        let keys = &[IndexMode::None, IndexMode::Keyindex];
+        let of_keys = StoreSpec { interfaces: &[Interface::Kv, Interface::Records], ..spec(keys) };
+        assert_eq!(asked_modes(&of_keys, false), keys);
+        assert_eq!(asked_modes(&of_keys, true), usual(&keys[..0], keys));
     }
 }
