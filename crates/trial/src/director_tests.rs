@@ -243,7 +243,7 @@ fn a_fault_that_does_not_take_is_an_error_with_its_words_and_delays_no_other() {
 fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
     let slow = Noted { starts_in: Duration::from_millis(500), ..Noted::default() };
     let faults = ["kill node 1 at 0s for 100ms", "kill node 2 at 200ms for 100ms", "pause node 3 at 300ms for 50ms"];
-    let done = Directing::of(slow, &faults, Some(2_000), 2_000);
+    let done = Directing::until_healed(slow, &faults, Some(2_000), 3);
     let wanted = ["kill 1", "start 1", "kill 2", "pause 3", "resume 3", "start 2", "start all"];
     let begun = |name: &str| done.calls.iter().find(|(_, what)| what == name).unwrap().0;
     assert!(is_near(begun("kill 2"), 600) && begun("pause 3") >= 700 - 5, "{:?}", done.calls);
@@ -261,7 +261,7 @@ fn a_fault_waits_until_another_is_healed_and_later_ones_keep_their_distance() {
 fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
     let differ = Noted { differ: true, ..Noted::default() };
     let faults = ["cut all at 50ms for 50ms", "limit all cpus=0.1 at 1s for 50ms", "cut node 3 at 2s for 50ms"];
-    let done = Directing::of(differ, &faults, Some(3_000), 3_000);
+    let done = Directing::until_healed(differ, &faults, Some(3_000), 3);
     let limit = |cpus: &str, nodes: &str| format!("limit Cpus(Some({cpus})) {nodes}");
     let limits = [limit("0.1", "all"), limit("2.0", "1"), limit("3.0", "2"), limit("4.0", "3")];
     let links = ["cut all", "link 1", "link 1ms 2", "link 2ms 3"];
@@ -274,7 +274,7 @@ fn links_and_limits_that_differ_are_healed_to_those_of_each_node() {
 fn of_two_restarts_at_one_moment_one_waits_for_the_other() {
     let slow = Noted { starts_in: Duration::from_millis(200), ..Noted::default() };
     let faults = ["restart node 1 at 100ms", "restart node 3 at 100ms"];
-    let done = Directing::of(slow, &faults, Some(2_000), 1_500);
+    let done = Directing::until_healed(slow, &faults, Some(2_000), 2);
     let turn = |number: u32| [format!("stop {number}"), format!("start {number}")];
     let [first, second] = if done.names()[0] == "stop 1" { [1, 3] } else { [3, 1] };
     let wanted = [turn(first), turn(second)].concat();
@@ -284,20 +284,25 @@ fn of_two_restarts_at_one_moment_one_waits_for_the_other() {
 
 #[test]
 fn a_fault_that_is_near_after_a_promotion_means_the_new_primary() {
-    let faults = ["promote node 3 at 600ms", "kill primary at 800ms for 50ms"];
-    let done = Directing::of(Noted::default(), &faults, Some(2_000), 2_000);
+    // Its nodes are looked up half a second before it: the first time before the promotion.
+    let faults = ["promote node 3 at 600ms", "kill primary at 1050ms for 50ms"];
+    let done = Directing::until_healed(Noted::default(), &faults, Some(2_000), 2);
     assert_eq!(done.names(), ["promote 3", "kill 3", "start 3", "start all"]);
     assert_eq!(done.spans[1].subject, "node 3, the primary");
 }
 
 #[test]
 fn a_repeated_fault_begins_in_the_first_quarter_of_each_interval() {
-    let done = Directing::of(Noted::default(), &["restart node 1 at 0s every 1s"], Some(5_000), 5_000);
-    let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).map(|(at_ms, _)| *at_ms);
-    let begun: Vec<u128> = begun.collect();
-    assert_eq!(begun.len(), 5, "{:?}", done.calls);
-    let in_quarter = |(turn, at_ms): (usize, &u128)| (0..1_000).contains(&(*at_ms as i128 - 1_000 * turn as i128));
-    assert!(begun.iter().enumerate().all(in_quarter), "{begun:?}");
+    let done = Directing::until_healed(Noted::default(), &["restart node 1 at 0s every 1s"], Some(5_000), 5);
+    let begun = done.calls.iter().filter(|(_, what)| what.starts_with("stop")).count();
+    assert_eq!((begun, done.spans.len()), (5, 5), "{:?}", done.calls);
+    // All intervals begin as long after the start of the clock as the phase.
+    let mut planned_ns: Vec<u64> = done.spans.iter().map(|span| span.planned_ns).collect();
+    planned_ns.sort_unstable();
+    let in_interval_ns = planned_ns.iter().zip(0..).map(|(at_ns, turn): (&u64, u64)| at_ns - 1_000_000_000 * turn);
+    let (least_ns, most_ns) = (in_interval_ns.clone().min().unwrap(), in_interval_ns.max().unwrap());
+    assert!(most_ns - least_ns <= 250_000_000, "{planned_ns:?}");
+    assert!(done.spans.iter().all(|span| span.begun_ns >= span.planned_ns), "{:?}", done.spans);
     assert!(done.spans.iter().all(|span| span.healing_ns.is_none() && span.healed_ns == span.taken_ns));
 }
 
@@ -386,7 +391,7 @@ fn a_fault_after_another_waits_until_it_is_healed() {
         "pause node 2 at 100ms after fault 1 for 50ms",
         "cut node 1 at 0s after fault 2 for 50ms",
     ];
-    let done = Directing::of(Noted::default(), &faults, Some(3_000), 2_500);
+    let done = Directing::until_healed(Noted::default(), &faults, Some(3_000), 3);
     assert_eq!(done.names(), ["work backup 2", "pause 2", "resume 2", "cut 1", "link 1", "start all"]);
     let [work, pause, cut] = [0, 1, 2].map(|at| &done.spans[at]);
     let since = |one: &FaultSpan, other: &FaultSpan| one.planned_ns - other.healed_ns.unwrap();
