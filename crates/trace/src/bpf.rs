@@ -126,6 +126,8 @@ pub(crate) fn forget_ended(processes: &Map) -> Result<(), TraceError> {
 
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
     attached.run(&programs.gone(), &tracefs.needed("sched/sched_process_exit")?)?;
+    let exec = tracefs.needed("sched/sched_process_exec")?;
+    attached.run(&programs.renumbered(&exec)?, &exec)?;
     let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
     let begin_without = attached.load(&programs.begin(false))?;
     for call in Call::SYSTEM {
@@ -351,6 +353,9 @@ mod cost_tests;
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
     use std::time::Duration;
 
     use super::*;
@@ -372,5 +377,46 @@ mod tests {
         assert_eq!(listed(&seen), 3, "{seen:#?}");
         // Each is listed once.
         assert_eq!(listed(&bpf.read().unwrap()), 0);
+    }
+
+    /// Syncs a file in a thread, tells the thread's number, and after the word `now` replaces the process by a shell.
+    #[test]
+    #[ignore = "started by another test"]
+    fn a_thread_syncs_and_calls_exec() {
+        let thread = std::thread::spawn(|| {
+            tempfile::tempfile().unwrap().sync_all().unwrap();
+            let this = std::fs::read_link("/proc/thread-self").unwrap();
+            writeln!(std::io::stdout(), "\nthread {}", this.file_name().unwrap().display()).unwrap();
+            let mut line = String::new();
+            std::io::stdin().read_line(&mut line).unwrap();
+            (line == "now\n").then(|| Command::new("sh").args(["-c", "echo after exec; cat"]).exec())
+        });
+        let error = thread.join().unwrap();
+        assert!(error.is_none(), "{error:?}");
+    }
+
+    #[test]
+    fn a_thread_that_exec_gives_another_number_leaves_nothing_at_its_former_one() {
+        let pids = Some(vec![std::process::id()]);
+        let spec = TraceSpec { pids, threshold: Duration::ZERO, way: Some(Way::Bpf) };
+        let bpf = Bpf::start(&spec).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["bpf::tests::a_thread_syncs_and_calls_exec", "--exact", "--ignored", "--nocapture"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let tid: u32 = lines.find_map(|line| line.strip_prefix("thread ")?.parse().ok()).unwrap();
+        let is_known = || {
+            let mut is_known = false;
+            let look = |one: &[u8; 4], _: &[u8; ENTRY_BYTES]| is_known |= u32::from_ne_bytes(*one) == tid;
+            bpf.maps.threads.each::<4, ENTRY_BYTES>(look).unwrap();
+            is_known
+        };
+        assert!(tid != child.id() && is_known(), "{tid}");
+        input.write_all(b"now\n").unwrap();
+        assert!(lines.any(|line| line == "after exec"));
+        assert!(!is_known(), "{tid}");
+        drop(input);
+        assert!(child.wait().unwrap().success());
     }
 }

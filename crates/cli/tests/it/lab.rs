@@ -268,14 +268,13 @@ fn a_link_delays_what_goes_to_a_node_until_it_is_plain_again() {
     };
     let plain = median();
     place.line("lab link 1 --delay 10ms --jitter 1ms").expect(0).says("10ms ± 1ms one way");
-    let slow = median();
-    // A busy machine makes both longer.
-    assert!(slow >= 19.0 && slow - plain < 39.0, "{plain} ms, then {slow} ms");
+    // A busy machine makes all of them longer, but not each time.
+    let slow = (0..3).map(|_| median()).find(|slow| slow - plain < 39.0).expect("a delay of 10 ms");
+    assert!(slow >= 19.0, "{plain} ms, then {slow} ms");
     place.line("lab link").expect(0).says("10ms ± 1ms one way");
     place.line("lab status").expect(0).says("link: 10ms");
     place.line("lab link --plain").expect(0).says("plain");
-    let again = median();
-    assert!(again < slow - 9.0, "{slow} ms, then {again} ms");
+    assert!((0..3).any(|_| median() < slow - 9.0), "{slow} ms, and no less again");
     // Options that change nothing are options, too.
     place.line("lab link 1 --delay 5ms").expect(0);
     place.line("lab link 1 --delay 0ms").expect(0).says("node 1: plain");

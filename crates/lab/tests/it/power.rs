@@ -121,8 +121,8 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     let on = store.power_cycle(Survivors::None).unwrap();
     on.came_back.unwrap();
     println!("apart: {} us", on.cut.apart_ns / 1_000);
-    // Even on a machine whose processors are all in use by other programs.
-    assert!(on.cut.apart_ns > 0 && on.cut.apart_ns < 2_000_000_000, "{:?}", on.cut);
+    // Less than a hang takes, however busy the machine is.
+    assert!(on.cut.apart_ns > 0 && on.cut.apart_ns < 60_000_000_000, "{:?}", on.cut);
     assert_eq!((have(&nodes, "before"), have(&nodes, "later")), (vec![1, 2, 3], vec![]));
 
     let absent = switch.arm(CutMoment::Flush(1), NodeChoice::Number(4)).unwrap_err();
