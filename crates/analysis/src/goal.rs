@@ -117,7 +117,7 @@ fn of(goal: &Goal, words: &str) -> String {
 }
 
 /// The value, or why there is none. A broken promise is a value also where not everything was seen.
-pub type Measured = Result<Quantity, String>;
+type Measured = Result<Quantity, String>;
 
 /// Judges a goal on what a ledger found. If the store could not be read, it is undecided, for it was looked for.
 fn of_ledger(goal: &Goal, place: String, trial: &Trial, measured: Measured) -> GoalTrial {

@@ -169,6 +169,17 @@ fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
 }
 
 #[test]
+fn outcomes_that_an_outage_leaves_unknown_break_their_goal() {
+    let text = plan("p50 = \"60s\"\nunknown = 0", "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
+    let text = text.replace("op_timeout = \"30s\"", "op_timeout = \"1s\"");
+    let line = Simulation::of(&text, killed).line();
+    let result = &line.result;
+    assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
+    assert_eq!(result.broken.as_ref().unwrap().what, "unknown");
+    assert!(result.sentence.contains(": outcomes of operations are unknown ("), "{}", result.sentence);
+}
+
+#[test]
 fn what_a_ledger_finds_in_a_load_step_through_a_fault_breaks_its_goal_there() {
     for (lie, goal, words) in [
         (KvLie::Lose, "lost", ": acknowledged writes are lost ("),
