@@ -3,14 +3,16 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{FaultSpan, LedgerCheck, Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader};
+use plimsoll_record::data::{
+    AnswerCheck, FaultSpan, LedgerCheck, Phase, PhaseEnd, PhaseHeader, Sample, Series, Trial, TrialHeader,
+};
 
 use crate::slices::{self, SliceRow};
 
 /// Time before a trial of which readings are kept: what others did to the machine just before reaches into it.
 const BEFORE_NS: u64 = 120_000_000_000;
 
-/// State of a run so far. Of a trial it has the phases and the ledger; not its end time, and not its answers.
+/// State of a run so far. Of a trial it has the phases, the answers and the ledger; not its end time.
 #[derive(Debug, Default)]
 pub struct Fold {
     keeps: bool,
@@ -52,6 +54,13 @@ impl Fold {
     pub fn end_phase(&mut self, end: PhaseEnd) {
         if let Some(phase) = self.phase() {
             phase.end = end;
+        }
+    }
+
+    /// Takes a comparison of answers with the truth.
+    pub fn answers(&mut self, check: AnswerCheck) {
+        if let Some(trial) = &mut self.trial {
+            trial.answers.push(check);
         }
     }
 

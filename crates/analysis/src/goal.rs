@@ -128,7 +128,8 @@ fn of_ledger(goal: &Goal, place: String, trial: &Trial, measured: Measured) -> G
     }
 }
 
-fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
+/// Returns the acknowledged writes that the trial of these phases lost.
+pub fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
     // Ledgers of one trial are about the same writes: the worst of them counts, not the sum.
     let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
@@ -166,7 +167,7 @@ pub fn wrong_in(run: &Run, counts: &AnswerCounts) -> u64 {
 }
 
 /// Returns the stale records in answers. A number above the limit is a value also if not every answer was checked.
-fn stale(goal: &Goal, phases: &[PhaseFacts<'_>]) -> Measured {
+pub fn stale(goal: &Goal, phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
     let counts = || trial.answers.iter().map(|answer| answer.counts);
     let value = counts().map(|counts| counts.stale_records).sum::<u64>() as f64;

@@ -270,7 +270,7 @@ impl<'a> PhaseFacts<'a> {
     }
 
     /// Operations whose outcome is unknown, but for those in flight when the user wanted an end.
-    fn unknown(&self) -> Quantity {
+    pub fn unknown(&self) -> Quantity {
         let unknown = self.count(None, |outcome| outcome == Outcome::Unknown).saturating_sub(self.stopped_count());
         Quantity { value: unknown as f64, n: self.count(None, |_| true) }
     }

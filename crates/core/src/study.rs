@@ -167,7 +167,7 @@ impl GoalKind {
 
     /// True if a search through faults can use it, besides.
     pub fn is_of_faults(self) -> bool {
-        matches!(self, GoalKind::Outage | GoalKind::Recovery)
+        matches!(self, GoalKind::Outage | GoalKind::Recovery | GoalKind::Unknown)
     }
 
     /// True if the ledger judges it, for a trial as a whole.

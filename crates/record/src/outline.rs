@@ -64,8 +64,8 @@ impl Cell {
 /// A search for the load line: what is searched for, and within which bounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LineSpec {
-    /// Goals: percentiles of response time and `errors`. Other goals are not decided by a single rung and are left to
-    /// the verdict.
+    /// Goals. A single rung decides percentiles of response time and `errors`, through faults also `outage`, `recovery`,
+    /// `unknown`, `lost` and `stale`. The verdict decides the others.
     pub goals: Vec<Goal>,
     /// Rate to start from; `None` measures what a closed loop reaches.
     pub start_rate_per_s: Option<f64>,

@@ -36,7 +36,7 @@ const BEFORE_S: f64 = 3.0;
 pub fn spec(line: &LineSearch, goals: &[Goal], trial: Option<&PlannedTrial>) -> LineSpec {
     let faults = trial.into_iter().flat_map(PlannedTrial::drives).flat_map(|(_, drive)| &drive.faults);
     let faults: Vec<&PlannedFault> = faults.collect();
-    let limits = goals.iter().filter(|goal| goal.what.is_of_faults()).map(|goal| goal.limit / 1e9);
+    let limits = goals.iter().filter(|goal| goal.what.is_of_faults() && goal.unit == "ns").map(|goal| goal.limit / 1e9);
     let back_s = limits.fold(0.0, f64::max) + BACK_S;
     LineSpec {
         goals: goals.to_vec(),
@@ -79,7 +79,7 @@ pub fn search(
     let start = context.plan.start;
     let keeps = start != Start::Fresh && trial::goes_on(&**workload);
     let reads = !writes::asked(trial, &**workload).iter().any(|(_, kind)| kind.writes());
-    let mut driven = 0;
+    let (mut driven, mut is_intact) = (0, true);
     let seen = context.witness.as_ref().map(|witness| witness.watch_for(WATCH, context.spec.stop));
     let finer = seen
         .filter(|_| !context.is_stopped())
@@ -104,7 +104,8 @@ pub fn search(
         let number = rung.ordinal + 1;
         let name = format!("{}, load step {number}: {asked} ({})", trial.store.label, rung.purpose.name());
         context.sinks.show(&Told::Next(name));
-        let mut found = TrialStart { start, data: keeps && driven > 0 };
+        // Writes that stay lost are those of one load step: the next one begins with new data.
+        let mut found = TrialStart { start, data: keeps && driven > 0 && is_intact };
         let mut one = of_rung(trial, &rung, search.search().may_last_s(&rung), first + driven);
         if reads && found.data {
             // Nothing was written since the store was settled and read back.
@@ -119,6 +120,7 @@ pub fn search(
         let known = search.rungs().len();
         if let Some((trial, samples, series)) = context.sinks.fold().trial() {
             search.take(trial, samples, series);
+            is_intact = trial.ledgers.iter().all(|ledger| ledger.lost == 0);
         }
         search.rungs().iter().skip(known).for_each(|rung| say_rung(context, rung));
     }

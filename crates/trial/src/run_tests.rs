@@ -3,9 +3,10 @@ use std::time::Instant;
 
 use plimsoll_analysis::line::lines;
 use plimsoll_analysis::view::{Ending, LineState, LineView};
-use plimsoll_core::{Reading, Sampler, StoreErrorKind};
+use plimsoll_core::{Reading, Sampler, StoreErrorKind, StoreKind};
 use plimsoll_drive::Limit;
 use plimsoll_record::data::{FaultKind, FaultSpan};
+use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
 use tempfile::TempDir;
 
@@ -34,10 +35,19 @@ impl Simulation {
     /// Runs the trials of a plan. `model_of` also hears where events go. Nothing is refused before: a store in this
     /// process has no servers that a fault could kill.
     fn of(text: &str, model_of: impl Fn(&Sinks<'_>, &SimulatedDrive<'_>) -> StoreModel + Sync) -> Self {
+        Self::on(plimsoll_store_null::kind(), text, model_of)
+    }
+
+    /// Runs the trials of a plan on a store of this kind, likewise.
+    fn on(
+        kind: Box<dyn StoreKind>,
+        text: &str,
+        model_of: impl Fn(&Sinks<'_>, &SimulatedDrive<'_>) -> StoreModel + Sync,
+    ) -> Self {
         let (place, stop) = (tempfile::tempdir().unwrap(), Arc::default());
         let catalogue = Catalogue {
             labs: Vec::new(),
-            stores: vec![plimsoll_store_null::kind()],
+            stores: vec![kind],
             workloads: plimsoll_workload::all(),
             samplers: plimsoll_sample::specs(),
         };
@@ -59,11 +69,15 @@ impl Simulation {
         Self { result, drives, end_ns, recording, _place: place }
     }
 
+    /// Returns the recording.
+    fn run(&self) -> Run {
+        assert_eq!(self.result, Ok(()));
+        Run::load(self.recording.as_ref().unwrap()).unwrap()
+    }
+
     /// Returns the search for the load line, as the recording has it.
     fn line(&self) -> LineView {
-        assert_eq!(self.result, Ok(()));
-        let run = Run::load(self.recording.as_ref().unwrap()).unwrap();
-        let mut all = lines(&run);
+        let mut all = lines(&self.run());
         assert_eq!(all.len(), 1);
         all.remove(0)
     }
@@ -117,6 +131,13 @@ fn a_line_through_a_fault_lies_where_the_queue_of_its_outage_is_worked_off_in_ti
     assert!(least_s >= 1.9 && most_s <= 2.1, "{least_s} to {most_s} s");
     assert!(result.sentence.contains(" through kill all: held in "), "{}", result.sentence);
     assert!(result.sentence.contains(", no answer for 2.0"), "{}", result.sentence);
+    // Clients wait for as long as it takes.
+    assert!(result.sentence.contains("; no outcome unknown. It gives way at "), "{}", result.sentence);
+    assert!(result.noticed.is_some_and(|[least_s, _, most_s]| least_s >= 0.0 && most_s < 2.0), "{:?}", result.noticed);
+    assert_eq!((result.unknown, result.lost), (Some(0), None), "the ledger is off");
+    let [outage, back] = line.costs.as_slice() else { panic!("{:?}", line.costs) };
+    assert!(outage.x.contains(&carries) && outage.x.len() == back.x.len(), "{outage:?}, {back:?}");
+    assert!(outage.marks.iter().any(|mark| (mark.x, mark.name.as_str()) == (carries, "carries")), "{:?}", outage.marks);
     assert!(line.rungs.iter().all(|rung| rung.rung.seconds >= 18.0), "each is as long as its fault needs");
 }
 
@@ -165,6 +186,44 @@ fn an_outage_that_is_longer_than_its_goal_breaks_it_at_every_rate() {
     assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
     assert_eq!(result.broken.as_ref().unwrap().what, "outage");
     assert!(result.sentence.contains("no operation is answered for 2.0"), "{}", result.sentence);
+}
+
+#[test]
+fn outcomes_that_an_outage_leaves_unknown_break_their_goal() {
+    let text = plan("p50 = \"60s\"\nunknown = 0", "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
+    let text = text.replace("op_timeout = \"30s\"", "op_timeout = \"1s\"");
+    let line = Simulation::of(&text, killed).line();
+    let result = &line.result;
+    assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
+    assert_eq!(result.broken.as_ref().unwrap().what, "unknown");
+    assert!(result.sentence.contains(": outcomes of operations are unknown ("), "{}", result.sentence);
+}
+
+#[test]
+fn what_a_ledger_finds_in_a_load_step_through_a_fault_breaks_its_goal_there() {
+    for (lie, goal, words) in [
+        (KvLie::Lose, "lost", ": acknowledged writes are lost ("),
+        (KvLie::Stale, "stale", ": answers have stale records ("),
+    ] {
+        let goals = format!("p50 = \"60s\"\n{goal} = 0");
+        let text = plan(&goals, "budget = \"10min\"\nfrom = \"30/s\"\nleast = \"20/s\"");
+        let text = text.replace("\"null\"", "\"pairs\"").replace("ledger = \"off\"\n", "");
+        let text = text.replace("{ read = 1 }", "{ read = 1, update = 1 }");
+        let text = format!("start = \"settled\"\n{text}[[phase]]\ndo = \"check\"\n");
+        let simulation = Simulation::on(Box::new(Pairs::lying(lie, 3, 7)), &text, killed);
+        let (run, line) = (simulation.run(), simulation.line());
+        let result = &line.result;
+        assert_eq!((&result.ending, &result.state), (&Ending::NoPass, &LineState::NoLine), "{}", result.sentence);
+        assert_eq!(result.broken.as_ref().unwrap().what, goal);
+        assert!(result.sentence.contains(words), "{}", result.sentence);
+        // The search itself saw the same: it ended when the lowest rate had failed three times.
+        assert!((4..=5).contains(&run.trials.len()), "{goal}: {} load steps", run.trials.len());
+        for pair in run.trials.windows(2) {
+            // What one load step lost is not lost once more in the next, which begins with new data.
+            let is_new = pair[1].header.params["start"].starts_with("fresh");
+            assert_eq!(is_new, pair[0].ledgers.iter().any(|ledger| ledger.lost > 0), "{:?}", pair[0].ledgers);
+        }
+    }
 }
 
 #[test]

@@ -187,7 +187,10 @@ impl Sinks<'_> {
                 recorder.fault(span)
             }
             Told::Event(event) => recorder.event(event),
-            Told::Answers(check) => recorder.answer_check(check),
+            Told::Answers(check) => {
+                self.fold().answers(check.clone());
+                recorder.answer_check(check)
+            }
             Told::Ledger(check) => {
                 self.fold().ledger(check.clone());
                 recorder.ledger_check(check)

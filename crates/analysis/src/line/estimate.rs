@@ -44,6 +44,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
     let cycle_words = at_held().rev().find_map(said).or_else(|| steps.iter().find_map(said));
     let (beyond, beyond_share) = beyond(steps, failed_per_s);
     let spread = cost::spread(spec, steps);
+    let has_faults = !spec.faults.is_empty();
     let mut result = LineResult {
         state: state(spec, &table, (held, failed), &ending),
         ending,
@@ -63,7 +64,10 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
         through: spec.faults.clone(),
-        outages: outages(held_steps().flat_map(|step| step.outages_s.iter().copied()).collect()),
+        outages: times(held_steps().flat_map(|step| step.outages_s.iter().copied()).collect()),
+        noticed: times(held_steps().flat_map(|step| step.noticed_s.iter().copied()).collect()),
+        unknown: held_steps().map(|step| step.unknown).reduce(|sum, one| sum + one).filter(|_| has_faults),
+        lost: held_steps().map(|step| step.lost).reduce(|sum, one| Some(sum? + one?)).flatten().filter(|_| has_faults),
         held: held.cloned(),
         failed: failed.cloned(),
         sentence: String::new(),
@@ -73,7 +77,7 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
 }
 
 /// Returns the shortest, median and longest of these times.
-fn outages(mut seconds: Vec<f64>) -> Option<[f64; 3]> {
+pub(super) fn times(mut seconds: Vec<f64>) -> Option<[f64; 3]> {
     seconds.sort_by(f64::total_cmp);
     Some([*seconds.first()?, stat::median(&seconds)?, *seconds.last()?])
 }

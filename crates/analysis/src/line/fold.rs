@@ -98,7 +98,8 @@ impl LineFold {
         let mark = |(one, name): (Option<&AtRate>, &str)| Some(Mark { x: one?.rate_per_s, name: name.to_string() });
         let marks: Vec<Mark> = ends.filter_map(mark).collect();
         let (done, latency) = charts(&self.rungs, &marks);
-        LineView { store: self.store, result, done, latency, notes, rungs: self.rungs }
+        let costs = through::charts(self.search.steps(), &marks);
+        LineView { store: self.store, result, done, latency, costs, notes, rungs: self.rungs }
     }
 }
 

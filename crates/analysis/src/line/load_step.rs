@@ -5,6 +5,7 @@ use plimsoll_record::Distribution;
 use plimsoll_record::data::{About, Goal, GoalKind, PhaseState, ResultName, Sample, Series};
 
 use crate::faults;
+use crate::goal;
 use crate::latency::Times;
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -63,8 +64,14 @@ pub struct LoadStep {
     pub failed: Option<String>,
     /// Longest time without an answer after each of its faults, in seconds.
     pub outages_s: Vec<f64>,
+    /// Time until a client noticed each of its faults that one noticed, in seconds.
+    pub noticed_s: Vec<f64>,
     /// Time until throughput was back after each of its faults, in seconds; infinite if it did not come back.
     pub recoveries_s: Vec<f64>,
+    /// Operations whose outcome is unknown.
+    pub unknown: u64,
+    /// Acknowledged writes that were lost; `None` if that is not known.
+    pub lost: Option<u64>,
     /// A fault of the search did not take place.
     pub lacks_faults: bool,
     /// Longest time for which a fault was observed after which throughput did not come back.
@@ -113,9 +120,10 @@ impl LoadStep {
         let judged = if by_others.is_some() { counted.clone() } else { free.concat() };
         // A closed loop has no faults.
         let of_faults = !spec.faults.is_empty() && facts.phase.header.rate_per_s.is_some();
-        let measured = |goal: &Goal| match goal.what.is_of_faults() {
-            true => of_faults.then(|| after_faults(&faults, goal)),
-            false => goal.what.is_searchable().then(|| seen(facts, &judged, goal)),
+        let measured = |goal: &Goal| match goal.what {
+            GoalKind::Outage | GoalKind::Recovery => of_faults.then(|| after_faults(&faults, goal)),
+            GoalKind::Lost | GoalKind::Stale | GoalKind::Unknown => of_faults.then(|| through_faults(facts, goal)),
+            what => what.is_searchable().then(|| seen(facts, &judged, goal)),
         };
         let goals: Vec<GoalSeen> = spec.goals.iter().filter_map(measured).collect();
         let has_errors = goals.iter().any(|one| one.what == GoalKind::Errors && one.ratio() > Some(1.0));
@@ -137,7 +145,10 @@ impl LoadStep {
             beside_others: spans.is_none(),
             failed,
             outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
+            noticed_s: faults.iter().filter_map(|one| one.noticed_s).collect(),
             recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
+            unknown: facts.unknown().value as u64,
+            lost: goal::lost(std::slice::from_ref(facts)).ok().map(|lost| lost.value as u64),
             lacks_faults: of_faults && lacks_faults(spec, &faults),
             unrecovered_s: faults::unrecovered_s(&faults),
             resources: super::explain::resources(facts, samples, series),
@@ -199,9 +210,9 @@ impl LoadStep {
         self.cycles.iter().map(|(_, n)| n).sum()
     }
 
-    /// The first goal that was not measured.
+    /// The first goal that was not measured. What a ledger could not tell is left to the goals of the run.
     pub(super) fn unmeasured(&self) -> Option<&GoalSeen> {
-        self.goals.iter().find(|goal| goal.value.is_none())
+        self.goals.iter().find(|goal| goal.value.is_none() && !goal.what.is_of_ledger())
     }
 }
 
@@ -220,6 +231,17 @@ fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
     let times_s = times_s.ok_or("what the faults cost was not counted");
     let longest_s = times_s.and_then(|all| all.into_iter().max_by(f64::total_cmp).ok_or("no fault took effect"));
     GoalSeen::new(goal, longest_s.map(|longest_s| longest_s * 1e9).map_err(str::to_owned), faults.len() as u64)
+}
+
+/// Counts the lost writes, stale records or unknown outcomes that a goal limits.
+fn through_faults(facts: &PhaseFacts<'_>, goal: &Goal) -> GoalSeen {
+    let measured = match goal.what {
+        GoalKind::Lost => goal::lost(std::slice::from_ref(facts)),
+        GoalKind::Stale => goal::stale(goal, std::slice::from_ref(facts)),
+        _ => Ok(facts.unknown()),
+    };
+    let n = measured.as_ref().map_or(0, |quantity| quantity.n);
+    GoalSeen::new(goal, measured.map(|quantity| quantity.value), n)
 }
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.

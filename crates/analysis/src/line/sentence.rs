@@ -1,5 +1,7 @@
 //! The result in words.
 
+use plimsoll_core::TICK_NS;
+
 use crate::latency;
 use crate::number;
 use crate::view::{AtRate, LineView};
@@ -73,11 +75,27 @@ fn stated(one: &AtRate, carried: bool, result: &LineResult) -> String {
     let is_most = result.ending == Ending::NoFailure;
     let (least, most) = if is_most { ("at least ", ", the most that was tried") } else { ("", "") };
     let through = if result.through.is_empty() { "" } else { " through " };
-    let (faults, outages) = (number::list(&result.through), outages(result));
-    format!("carries {least}{rate}{through}{faults}{most}: held in {steps}{outages}")
+    let (faults, costs) = (number::list(&result.through), costs(result));
+    format!("carries {least}{rate}{through}{faults}{most}: held in {steps}{costs}")
 }
 
-/// `, no answer for 3.10 s (2.80 s to 3.60 s)`; nothing without faults.
+/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed; 41 outcomes unknown, none lost`; nothing
+/// without faults.
+fn costs(result: &LineResult) -> String {
+    let unknown = result.unknown.map(|n| match n {
+        0 => "no outcome unknown".to_owned(),
+        n => number::plural(n, "outcome unknown", "outcomes unknown"),
+    });
+    let lost = result.lost.map(|n| match n {
+        0 => "none lost".to_owned(),
+        n => number::plural(n, "acknowledged write lost", "acknowledged writes lost"),
+    });
+    let counts: Vec<String> = unknown.into_iter().chain(lost).collect();
+    let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
+    format!("{}{counts}", outages(result))
+}
+
+/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed`; nothing without faults.
 fn outages(result: &LineResult) -> String {
     match result.outages.filter(|_| !result.through.is_empty()) {
         None => String::new(),
@@ -86,9 +104,21 @@ fn outages(result: &LineResult) -> String {
             format!(", no answer for {} to more than was observed", number::seconds(least))
         }
         Some([least, median, most]) => {
+            let noticed = noticed(result, median);
             let [least, median, most] = [least, median, most].map(number::seconds);
-            format!(", no answer for {median} ({least} to {most})")
+            format!(", no answer for {median} ({least} to {most}){noticed}")
         }
+    }
+}
+
+/// `, 2.00 s of it until it was noticed`, beside a time without an answer; nothing if no client noticed a fault.
+fn noticed(result: &LineResult, outage_s: f64) -> String {
+    let Some([_, noticed_s, _]) = result.noticed else { return String::new() };
+    let noticed = number::seconds(noticed_s);
+    match noticed_s {
+        noticed_s if noticed_s * 1e9 < TICK_NS as f64 => ", noticed within 10 ms".to_owned(),
+        noticed_s if noticed_s > outage_s => format!(", noticed after {noticed}"),
+        _ => format!(", {noticed} of it until it was noticed"),
     }
 }
 
@@ -163,6 +193,12 @@ fn breaks(result: &LineResult) -> String {
         "recovers" => format!("throughput does not come back within {shown} after the fault"),
         "outage" => format!("no operation is answered for {got_shown}, longer than {shown}"),
         "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
+        "lost" if *limit == 0.0 => format!("acknowledged writes are lost ({got_shown})"),
+        "lost" => format!("lost writes pass {shown} ({got_shown})"),
+        "stale" if *limit == 0.0 => format!("answers have stale records ({got_shown})"),
+        "stale" => format!("stale records in answers pass {shown} ({got_shown})"),
+        "unknown" if *limit == 0.0 => format!("outcomes of operations are unknown ({got_shown})"),
+        "unknown" => format!("unknown outcomes pass {shown} ({got_shown})"),
         "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
         "errors" => format!("errors pass {shown} ({got_shown})"),
         what => format!("{} passes {shown} ({got_shown})", latency::written(what)),

@@ -22,6 +22,9 @@ pub struct LineView {
     pub done: Chart,
     /// Response time by percentile, likewise.
     pub latency: Chart,
+    /// Times without an answer and until throughput was back after a fault, over the rates asked for: shortest, median and
+    /// longest of the load steps at each. Empty without faults.
+    pub costs: Vec<Chart>,
 }
 
 plimsoll_core::words! {
@@ -154,8 +157,8 @@ pub struct Cause {
 /// The goal that broke.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Broken {
-    /// `p99`, `errors`, `carried` if the store did not keep up with the rate, or `recovers` if throughput did not come
-    /// back after a fault.
+    /// Name of a goal (`p99`, `errors`, `outage`, `recovery`, `lost`, `stale`, `unknown`), `carried` if the store did not
+    /// keep up with the rate, or `recovers` if throughput did not come back after a fault.
     pub what: String,
     /// The limit in `unit`.
     pub limit: f64,
@@ -224,6 +227,12 @@ pub struct LineResult {
     pub through: Vec<String>,
     /// Shortest, median and longest time without an answer after a fault, in seconds, of load steps at `held`.
     pub outages: Option<[f64; 3]>,
+    /// Shortest, median and longest time from a fault until a client noticed, likewise; `None` if no client did.
+    pub noticed: Option<[f64; 3]>,
+    /// Operations of these load steps whose outcome is unknown; `None` without faults.
+    pub unknown: Option<u64>,
+    /// Acknowledged writes that were lost in them; `None` without faults, and if that is not known of all.
+    pub lost: Option<u64>,
     /// Time that all rungs took.
     pub took_s: f64,
     /// Number of rungs.

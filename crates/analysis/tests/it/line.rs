@@ -459,6 +459,63 @@ fn a_p95_is_found_and_rungs_that_pauses_prolong_keep_the_budget() {
     assert!(search.steps().iter().all(|step| step.rung.warmup_s == 3.0), "{}", rungs(&search));
 }
 
+/// Returns the result of a search through a kill of the primary, of five load steps at 6,200 a second and three at 6,900.
+fn through_a_kill(held: impl Fn(usize) -> LoadStep, failed: impl Fn() -> LoadStep) -> LineResult {
+    let faults = vec!["kill primary".to_owned()];
+    let mut search = LineSearch::new(LineSpec { faults, precision: 0.15, ..spec(vec![p99(1.0)]) });
+    (0..5).for_each(|number| search.take(held(number)));
+    (0..3).for_each(|_| search.take(failed()));
+    search.result(Ending::Found)
+}
+
+#[test]
+fn a_line_through_faults_tells_when_they_were_noticed_and_the_outcomes_that_are_unknown() {
+    let held = |number: usize| {
+        let (outage_s, unknown) = [(2.8, 10), (3.0, 0), (3.1, 11), (3.4, 20), (3.6, 0)][number];
+        let (outages_s, noticed_s, recoveries_s) = (vec![outage_s], vec![outage_s - 1.1], vec![outage_s]);
+        LoadStep { outages_s, noticed_s, recoveries_s, unknown, lost: Some(0), ..step(6_200.0, true) }
+    };
+    let failed = || LoadStep { unrecovered_s: Some(12.0), ..step(6_900.0, true) };
+    let result = through_a_kill(held, failed);
+    let words = "Carries 6,200 ops/s through kill primary: held in 5 of 5 load steps of 2.00 s, no answer for 3.10 s \
+                 (2.80 s to 3.60 s), 2.00 s of it until it was noticed; 41 outcomes unknown, none lost. It gives way at \
+                 6,900 ops/s: failed in 3 of 3 load steps of 2.00 s, throughput does not come back within 12.0 s after \
+                 the fault.";
+    assert!(result.sentence.starts_with(words), "{}", result.sentence);
+    let [least_s, _, most_s] = result.noticed.unwrap();
+    assert!((least_s - 1.7).abs() < 1e-9 && (most_s - 2.5).abs() < 1e-9, "{least_s} to {most_s} s");
+    // Nothing is said of writes that one check could not tell of.
+    let some = |number: usize| LoadStep { noticed_s: vec![0.004], lost: None, ..held(number) };
+    let result = through_a_kill(|number| if number == 0 { some(0) } else { held(number) }, failed);
+    assert!(result.sentence.contains("; 41 outcomes unknown. It gives way"), "{}", result.sentence);
+    assert!(through_a_kill(some, failed).sentence.contains(" s), noticed within 10 ms; 41"), "the first tick");
+    let lost = |number: usize| LoadStep { unknown: 0, lost: Some(1), ..held(number) };
+    let result = through_a_kill(lost, failed);
+    assert!(result.sentence.contains("; no outcome unknown, 5 acknowledged writes lost. It"), "{}", result.sentence);
+}
+
+#[test]
+fn writes_lost_stale_records_and_unknown_outcomes_beyond_their_goals_are_what_gives_way_first() {
+    for (name, limit, got, words) in [
+        ("lost", 0.0, 12.0, "acknowledged writes are lost (12)"),
+        ("stale", 5.0, 7.0, "stale records in answers pass 5 (7)"),
+        ("unknown", 40.0, 41.0, "unknown outcomes pass 40 (41)"),
+    ] {
+        let goal = Goal { what: GoalKind::named(name).unwrap(), of: None, limit, unit: String::new() };
+        let with = |step: LoadStep, value: Result<f64, String>| {
+            let goals = [step.goals.clone(), vec![GoalSeen::new(&goal, value, 1_000)]].concat();
+            LoadStep { goals, ..step }
+        };
+        // What no ledger could tell is left to the goals of the run.
+        let known = || if name == "unknown" { Ok(0.0) } else { Err("nothing was checked".to_owned()) };
+        let result = through_a_kill(|_| with(step(6_200.0, true), known()), || with(step(6_900.0, true), Ok(got)));
+        assert_eq!(result.state, LineState::Decided, "{}", result.sentence);
+        assert_eq!(result.broken.as_ref().map(|broken| broken.what.as_str()), Some(name));
+        let words = format!("failed in 3 of 3 load steps of 2.00 s, {words}.");
+        assert!(result.sentence.contains(&words), "{}", result.sentence);
+    }
+}
+
 /// A load step of which all that is known is if it held.
 pub fn step(rate: f64, holds: bool) -> LoadStep {
     let goal = GoalSeen::new(&p99(1.0), Ok(if holds { 5e5 } else { 2e6 }), 1_000);

@@ -51,8 +51,10 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
     if full {
         body.list(Tone::Dim, result.causes.iter().skip(1).map(|cause| format!("Also: {}.", cause.text)));
         body.pictures("pair", vec![Picture::Chart(&line.done), Picture::Chart(&line.latency)]);
+        body.pictures("pair", line.costs.iter().map(Picture::Chart).collect());
     }
-    let goals: &[GoalSeen] = line.rungs.first().map_or(&[], |rung| &rung.goals);
+    // A closed loop has no faults, and no goals on them.
+    let goals = line.rungs.iter().map(|rung| rung.goals.as_slice()).max_by_key(|goals| goals.len()).unwrap_or_default();
     let mut columns = vec![numbers("load step"), words("for")];
     columns.extend(["asked", "done", "time", "n"].map(numbers));
     columns.extend(goals.iter().map(|goal| numbers(goal.limit_words())));
@@ -67,9 +69,11 @@ fn one_line<'a>(view: &RunView, line: &'a LineView, full: bool) -> Body<'a> {
             number::seconds(rung.rung.seconds),
             number::count(rung.n),
         ];
-        cells.extend(rung.goals.iter().map(|goal| match goal.value {
-            Some(value) => number::with_unit(value, &goal.unit).into(),
-            None => Cell::why(NONE, goal.missing.as_ref()),
+        let its = |goal: &GoalSeen| rung.goals.iter().find(|one| (one.what, &one.of) == (goal.what, &goal.of));
+        cells.extend(goals.iter().map(|goal| match its(goal).map(|one| (one, one.value)) {
+            Some((one, Some(value))) => number::with_unit(value, &one.unit).into(),
+            Some((one, None)) => Cell::why(NONE, one.missing.as_ref()),
+            None => NONE.into(),
         }));
         let tone = match rung.state {
             RungState::Held => Tone::Good,

@@ -1,7 +1,7 @@
 //! Text, page and JSON without a browser.
 
 use base64::Engine;
-use plimsoll_analysis::view::{EventClass, Line, Panel, Warning};
+use plimsoll_analysis::view::{Chart, EventClass, GoalSeen, Line, Panel, Warning};
 use plimsoll_analysis::{RunView, view};
 use plimsoll_record::data::{AnswerSentence, PhaseKind, PhaseResult, ResultName, Run};
 use serde_json::Value;
@@ -185,6 +185,29 @@ fn the_load_line_is_a_sentence_and_its_rungs() {
     assert!(rest.trim_start().starts_with("fjall carries 4,"), "{text}");
     assert!(text.contains("Load line  fjall") && text.contains("closed loop") && text.contains("p99 ≤ 20.0 ms"));
     assert!(!text.contains("Latency under load"), "each rung stands in its search's table: {text}");
+}
+
+#[test]
+fn a_search_through_faults_draws_their_costs_and_has_a_column_for_each_goal_on_them() {
+    let mut searched = view(&recorded::searched());
+    let line = &mut searched.lines[0];
+    let cost = |name: &str| Chart { name: name.to_owned(), ..line.done.clone() };
+    line.costs =
+        vec![cost("Time without an answer after a fault"), cost("Time until throughput is back after a fault")];
+    // The closed loop at the start has no faults.
+    let outage = Goal { what: GoalKind::Outage, of: None, limit: 5e9, unit: "ns".into() };
+    for rung in line.rungs.iter_mut().skip(1) {
+        rung.goals.push(GoalSeen::new(&outage, Ok(3.1e9), 1));
+    }
+    let html = plimsoll_report::html(&searched);
+    for chart in &searched.lines[0].costs {
+        assert!(html.contains(&format!("data-name=\"{}\"", chart.name)), "{}", chart.name);
+    }
+    let text = plimsoll_report::terminal(&searched, false, 200);
+    let rows = text.lines().filter(|row| row.contains(" 3.10 s "));
+    assert_eq!(rows.count() + 1, searched.lines[0].rungs.len(), "{text}");
+    let start = text.lines().find(|row| row.contains(" start ") && row.contains("closed loop")).unwrap();
+    assert!(text.contains("outage ≤ 5.00 s") && start.contains(" – "), "{text}");
 }
 
 #[test]
