@@ -148,6 +148,20 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
     let from_third = Link { peers: LinkPeers::Node(2), ..Link::CUT };
     assert_eq!(pair.what, FaultAction::Link(NodeChoice::Number(1), from_third));
     assert_eq!((pair.what.verb(), pair.name()), ("cut", "cut node 1 from node 3"));
+    for (words, ways, peers) in [
+        ("cut node 1 in from node 3", LinkWays::In, LinkPeers::Node(2)),
+        ("cut node 1 out to node 3", LinkWays::Out, LinkPeers::Node(2)),
+        ("cut node 1 in from clients", LinkWays::In, LinkPeers::Clients),
+        ("cut node 1 out to client host 2", LinkWays::Out, LinkPeers::ClientHost(1)),
+    ] {
+        let one = fault(&format!("{words} at 1s for 2s"));
+        assert_eq!(one.what, FaultAction::Link(NodeChoice::Number(1), Link { ways, peers, ..Link::CUT }));
+        assert_eq!((one.what.verb(), one.name()), ("cut", words));
+        assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    }
+    for wrong in ["in to node 3", "out from node 3", "in from", "out to node 2", "in from node 3 now", "in out"] {
+        assert!(PlannedFault::parse(&format!("cut node 2 {wrong} at 1s")).is_err(), "{wrong}");
+    }
     let peers = ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"];
     let hosts = ["from client", "from client host", "from client host 0", "from client 1", "from client host 1 in"];
     for wrong in peers.into_iter().chain(hosts) {
@@ -275,6 +289,8 @@ fn a_hang_lasts_and_a_reset_ends_by_itself_and_may_be_repeated() {
 fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
     for (words, wanted, remedy) in [
         ("cut node 1 inwards at 1s", "`inwards` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("cut node 1 in to node 2 at 1s", "`to` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("cut node 1 out to peers at 1s", "`to peers` names neither clients nor a node", "write \"cut node 2 at"),
         ("restart node 1 rolling at 1s", "`rolling` restarts all nodes", "write \"restart all rolling at 10s\""),
         ("restart all with at 1s", "the program is missing", "write an absolute path"),
         ("restart all with bin/x at 1s", "`bin/x` is not the path of a program", "write an absolute path"),

@@ -11,13 +11,16 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
     let between = ["--fault", "cut primary from node 2 at 9s for 4s"];
-    let load = ["--think", "2ms", "--for", "15s", "--json", "-q"];
-    let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
+    let one_way = ["--fault", "cut primary in from node 2 at 13500ms for 1s"];
+    let load = ["--think", "2ms", "--for", "16s", "--json", "-q"];
+    let line = [&drive[..], &load, &cuts, &between, &one_way].concat();
+    let (found, _) = faults(&place.run(&line).expect(0).last_json());
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
     let wanted = [
         "cut of traffic to node 1, the primary",
         "cut of traffic from node 1, the primary",
         "cut between node 1, the primary, and node 2",
+        "cut of traffic from node 2 to node 1, the primary",
     ];
     assert_eq!(names, wanted);
     for fault in &found[..2] {
@@ -25,6 +28,7 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
     }
     // Clients reach the primary, which does not wait for its replica.
     assert!(seconds(&found[2], "outage_s") < 3.8 && found[2]["error"].is_null(), "{found:?}");
+    assert!(found[3]["healed_s"].is_number() && found[3]["error"].is_null(), "{found:?}");
 }
 
 #[test]
