@@ -149,6 +149,20 @@ fn nodes_that_a_killed_run_has_all_killed_paused_or_stopped_run_again() {
 }
 
 #[test]
+fn a_replica_is_not_killed_if_none_runs_at_that_moment_and_the_lab_is_whole_afterwards() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "4", "-q"];
+    let faults = ["--fault", "kill node 2 at 1s", "--fault", "kill replica at 3s"];
+    let ran = place.run(&[&line[..], &["--think", "2ms", "--for", "6s"], &faults].concat()).expect(2);
+    ran.says("kill replica at 3s: no replica of PostgreSQL runs … name a node by its number: node 1");
+    let seen: Vec<_> = spans(&place).iter().map(|span| (span.healed_ns.is_some(), span.error.is_some())).collect();
+    assert_eq!(seen, [(true, false), (false, true)]);
+    assert_eq!(lab.states(), ["running"; 2]);
+    lab.down();
+}
+
+#[test]
 fn links_and_limits_are_healed_to_those_of_each_node_and_a_node_that_joined_has_faults_too() {
     let place = Place::new();
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=2"]);
