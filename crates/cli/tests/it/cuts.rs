@@ -32,6 +32,25 @@ fn a_node_that_is_cut_in_one_direction_gets_requests_and_sends_no_replies() {
 }
 
 #[test]
+fn a_minority_that_is_cut_does_not_stop_a_cluster_and_a_majority_does_until_it_is_healed() {
+    let place = Place::new();
+    let drive =
+        ["drive", "kv", "--set", "records=200", "--on", "etcd", "--nodes", "3", "--clients", "6", "--for", "18s"];
+    let more = ["--op-timeout", "500ms", "--connect-timeout", "500ms", "--think", "5ms", "--json", "-q"];
+    let goals = ["--goal", "lost=0", "--goal", "outage=60s", "--goal", "errors=100%"];
+    let cuts = ["--fault", "cut minority at 2s for 4s", "--fault", "cut majority at 8s for 4s"];
+    let (found, _) = faults(&place.run(&[&drive[..], &more, &goals, &cuts].concat()).expect(0).last_json());
+    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
+    let [minority, majority] = &found[..] else { panic!("{found:?}") };
+    assert!(minority["subject"].as_str().unwrap().ends_with(", a minority"), "{found:?}");
+    assert!(majority["subject"].as_str().unwrap().ends_with(", the majority"), "{found:?}");
+    // The others hold the majority, and keep their leader.
+    assert!(seconds(minority, "outage_s") < 3.8, "{found:?}");
+    // Without a leader no node answers. After healing there is one again, six seconds before the end.
+    assert!((3.5..9.0).contains(&seconds(majority, "outage_s")), "{found:?}");
+}
+
+#[test]
 fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
     let place = Place::new();
     // A primary that Sentinels cannot reach is replaced within these six seconds.

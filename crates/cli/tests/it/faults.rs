@@ -220,6 +220,9 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
+    drive("postgres-replicas", "cut nodes 2,4 at 1s", "postgres-replicas has no node 4 … the number of a node: 1 to 3");
+    drive("postgres-replicas", "promote nodes 2,3 at 1s", "one node becomes the primary");
+    drive("postgres", "kill minority at 1s", "postgres has no minority: it has 1 node");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
     drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 has no link to itself");

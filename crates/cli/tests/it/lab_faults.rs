@@ -145,6 +145,11 @@ fn nodes_that_a_killed_run_has_all_killed_paused_or_stopped_run_again() {
         run.kill();
         wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
     }
+    let mut run = breaking(&place, &lab, &["kill majority at 500ms"]);
+    let killed = || lab.states().iter().filter(|state| *state == "killed").count();
+    wait_for("the fault", SEEN, || killed() == 2);
+    run.kill();
+    wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
     lab.down();
 }
 

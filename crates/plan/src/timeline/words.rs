@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::link::bits;
-use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, NodeSet, ParamSpec, ParamType, StoreError};
 
 use super::{FaultAction, FaultTime, Mistake, VERBS};
 use crate::clock::parse_clock;
@@ -205,14 +205,29 @@ fn disk_faults() -> String {
 fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w str]), Mistake> {
     let (choice, rest) = match words {
         ["node", number, rest @ ..] => (number.parse().ok().filter(|number| *number > 0).map(NodeChoice::Number), rest),
+        ["nodes", numbers, rest @ ..] => (listed(numbers), rest),
+        ["minority", rest @ ..] => (Some(NodeChoice::Minority), rest),
+        ["majority", rest @ ..] => (Some(NodeChoice::Majority), rest),
         [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
         [] => (None, words),
     };
-    let help = || Some(format!("write \"{verb} node 2\", or primary, replica, all"));
+    let help =
+        || Some(format!("write \"{verb} node 2\", \"{verb} nodes 1,2\", or primary, replica, minority, majority, all"));
     choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
         [] => (format!("the nodes of `{verb}` are missing"), help()),
         words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
     })
+}
+
+/// Parses the numbers of several nodes, `1,2`; `None` if one of them is 0, too large or no number.
+fn listed(text: &str) -> Option<NodeChoice> {
+    let numbers: Option<Vec<usize>> = text.split(',').map(|one| one.parse::<usize>().ok()?.checked_sub(1)).collect();
+    let all = NodeSet::of(&numbers?)?;
+    let mut numbers = all.numbers();
+    match (numbers.next(), numbers.next()) {
+        (Some(only), None) => Some(NodeChoice::Number(only as u32 + 1)),
+        _ => Some(NodeChoice::Numbers(all)),
+    }
 }
 
 /// Splits `at 5000 ops` from the times of a fault. Returns the other times, and the number.
