@@ -59,6 +59,12 @@ pub fn fault(span: &FaultSpan) -> String {
 
 /// Returns the words of a cut that was planned as `fault`: `cut between node 1, the primary, and node 3`.
 fn cut(fault: &str, subject: &str) -> String {
+    if let Some((_, other)) = fault.split_once(" in from ") {
+        return format!("cut of traffic from {other} to {subject}");
+    }
+    if let Some((_, other)) = fault.split_once(" out to ") {
+        return format!("cut of traffic from {subject}{} to {other}", comma(subject));
+    }
     match (other_end(fault), fault.rsplit(' ').next()) {
         (Some(clients), _) if clients.starts_with("client") => format!("cut from {clients} of {subject}"),
         (Some(node), _) => between("cut", subject, node),
@@ -85,8 +91,12 @@ fn other_end(fault: &str) -> Option<&str> {
 }
 
 fn between(what: &str, subject: &str, other: &str) -> String {
-    let comma = if subject.contains(", ") { "," } else { "" };
-    format!("{what} between {subject}{comma} and {other}")
+    format!("{what} between {subject}{} and {other}", comma(subject))
+}
+
+/// Returns the comma that ends an apposition: `node 1, the primary,`.
+fn comma(words: &str) -> &'static str {
+    if words.contains(", ") { "," } else { "" }
 }
 
 /// Words of a disk's fault, without its time: `eio write once`.
@@ -96,8 +106,7 @@ pub fn disk_fault(span: &FaultSpan) -> &str {
 
 /// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.
 pub fn at(action: &str, at_s: f64) -> String {
-    let comma = if action.contains(", ") { "," } else { "" };
-    format!("{action}{comma} at {at_s:.2} s")
+    format!("{action}{} at {at_s:.2} s", comma(action))
 }
 
 fn other_labels(header: &TrialHeader) -> impl Iterator<Item = (&String, &String)> {

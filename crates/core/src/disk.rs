@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::catalogue::{ParamSpec, Params};
 use crate::error::StoreError;
+use crate::node_set::NodeSet;
 use crate::store::Setting;
 
 crate::words! {
@@ -77,6 +78,12 @@ pub enum NodeChoice {
     Replica,
     /// The node with this number, from 1.
     Number(u32),
+    /// Several nodes.
+    Numbers(NodeSet),
+    /// The largest number of nodes below half of all: those with the lowest numbers, without the primary.
+    Minority,
+    /// All nodes but those of the minority: the smallest number above half.
+    Majority,
 }
 
 impl NodeChoice {
@@ -94,6 +101,39 @@ impl NodeChoice {
     pub fn is_all(&self) -> bool {
         *self == Self::All
     }
+
+    /// Returns the number of nodes that are meant of a cluster of so many.
+    pub fn count(self, nodes: usize) -> usize {
+        let minority = nodes.div_ceil(2).saturating_sub(1);
+        match self {
+            Self::All => nodes,
+            Self::Primary | Self::Replica | Self::Number(_) => 1,
+            Self::Numbers(all) => all.numbers().count(),
+            Self::Minority => minority,
+            Self::Majority => nodes - minority,
+        }
+    }
+
+    /// Returns the numbers, from 1, of nodes that are named by number.
+    pub fn numbers(self) -> Vec<u32> {
+        match self {
+            Self::Number(number) => vec![number],
+            Self::Numbers(all) => all.numbers().map(|number| number as u32 + 1).collect(),
+            Self::All | Self::Primary | Self::Replica | Self::Minority | Self::Majority => Vec::new(),
+        }
+    }
+
+    /// Returns true if both surely mean the same node among others.
+    pub fn meets(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => true,
+            (Self::Numbers(one), Self::Numbers(other)) => one.meets(other),
+            (Self::Numbers(all), Self::Number(number)) | (Self::Number(number), Self::Numbers(all)) => {
+                all.has(number as usize - 1)
+            }
+            (one, other) => one == other,
+        }
+    }
 }
 
 impl fmt::Display for NodeChoice {
@@ -103,6 +143,9 @@ impl fmt::Display for NodeChoice {
             Self::Primary => f.write_str("primary"),
             Self::Replica => f.write_str("replica"),
             Self::Number(number) => write!(f, "{number}"),
+            Self::Numbers(all) => write!(f, "{all}"),
+            Self::Minority => f.write_str("minority"),
+            Self::Majority => f.write_str("majority"),
         }
     }
 }

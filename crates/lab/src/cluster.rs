@@ -388,9 +388,11 @@ impl Running {
             }
         }
         match meant {
-            Nodes::One(number) if stages.is_empty() => self.find(number).map(|_| Vec::new()),
-            _ => Ok(stages.into_values().collect()),
+            Nodes::One(number) if stages.is_empty() => return self.find(number).map(|_| Vec::new()),
+            Nodes::Several(all) => all.numbers().try_for_each(|number| self.find(number).map(drop))?,
+            Nodes::One(_) | Nodes::All => {}
         }
+        Ok(stages.into_values().collect())
     }
 
     /// Does planned work on nodes, one after the other, by the roles that they have now.
@@ -404,6 +406,7 @@ impl Running {
             let what = match nodes {
                 Nodes::All => format!("{} has no planned work `{name}`", self.spec.name),
                 Nodes::One(number) => format!("node {} has no planned work `{name}` in its present role", number + 1),
+                Nodes::Several(all) => format!("none of the nodes {all} has planned work `{name}` in its present role"),
             };
             let next = if works.is_empty() { "name another node" } else { "there are: " };
             return Err(StoreError::usage(what).next(format!("{next}{}", works.join(", "))));

@@ -129,7 +129,7 @@ mod tests {
     fn mistakes_in_storms_and_neighbours_come_with_a_remedy() {
         let (storm, neighbour) = ("write \"storm node 2 connections=500 at 10s\"", "write \"neighbour node 2 cpu=2");
         for (words, wanted, remedy) in [
-            ("storm at 1s", "the nodes of `storm` are missing", "write \"storm node 2\", or primary"),
+            ("storm at 1s", "the nodes of `storm` are missing", "write \"storm node 2\", \"storm nodes 1,2\", or"),
             ("storm all at 1s", "the number of connections is missing", storm),
             ("storm all 500 at 1s", "`500` has no meaning in `storm`", storm),
             ("storm all connections=5 now at 1s", "`now` has no meaning in `storm`", storm),

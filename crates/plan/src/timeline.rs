@@ -226,8 +226,11 @@ impl FaultAction {
             (Self::Command { .. }, Self::Command { .. }) => self == other,
             _ => is_of_server(self) && is_of_server(other),
         };
-        let (one, other) = (self.nodes(), other.nodes());
-        is_same_thing && (one == other || [one, other].contains(&Some(NodeChoice::All)))
+        is_same_thing
+            && match (self.nodes(), other.nodes()) {
+                (Some(one), Some(other)) => one.meets(other),
+                (one, other) => one == other,
+            }
     }
 }
 

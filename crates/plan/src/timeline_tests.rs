@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use plimsoll_core::{LinkPeers, LinkWays};
+use plimsoll_core::{LinkPeers, LinkWays, NodeSet};
 
 use super::*;
 
@@ -87,6 +87,9 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
         ["hang node 2 at 2s for 5s", "pause node 2 at 6s"],
         ["restart all at 6s", "hang node 2 at 2s for 5s"],
+        ["kill nodes 1,2 at 2s", "pause nodes 2,3 at 3s"],
+        ["cut node 2 at 2s", "cut nodes 2,3 at 3s"],
+        ["pause minority at 2s", "kill minority at 3s"],
     ] {
         assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
     }
@@ -102,6 +105,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["hang node 1 at 2s for 5s", "hang node 2 at 2s"],
         ["hang node 1 at 2s for 5s", "reset node 1 at 3s"],
         ["reset node 1 at 2s", "reset all at 2s"],
+        ["kill nodes 1,2 at 2s", "pause node 3 at 3s"],
+        ["cut nodes 1,2 at 2s", "cut nodes 3,4 at 3s"],
     ] {
         assert_eq!(found(&pair), None);
     }
@@ -148,6 +153,20 @@ fn packets_are_damaged_and_cuts_have_a_direction_or_are_of_clients() {
     let from_third = Link { peers: LinkPeers::Node(2), ..Link::CUT };
     assert_eq!(pair.what, FaultAction::Link(NodeChoice::Number(1), from_third));
     assert_eq!((pair.what.verb(), pair.name()), ("cut", "cut node 1 from node 3"));
+    for (words, ways, peers) in [
+        ("cut node 1 in from node 3", LinkWays::In, LinkPeers::Node(2)),
+        ("cut node 1 out to node 3", LinkWays::Out, LinkPeers::Node(2)),
+        ("cut node 1 in from clients", LinkWays::In, LinkPeers::Clients),
+        ("cut node 1 out to client host 2", LinkWays::Out, LinkPeers::ClientHost(1)),
+    ] {
+        let one = fault(&format!("{words} at 1s for 2s"));
+        assert_eq!(one.what, FaultAction::Link(NodeChoice::Number(1), Link { ways, peers, ..Link::CUT }));
+        assert_eq!((one.what.verb(), one.name()), ("cut", words));
+        assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    }
+    for wrong in ["in to node 3", "out from node 3", "in from", "out to node 2", "in from node 3 now", "in out"] {
+        assert!(PlannedFault::parse(&format!("cut node 2 {wrong} at 1s")).is_err(), "{wrong}");
+    }
     let peers = ["from", "from node", "from node 0", "from replica", "from node 2", "from node 3 in"];
     let hosts = ["from client", "from client host", "from client host 0", "from client 1", "from client host 1 in"];
     for wrong in peers.into_iter().chain(hosts) {
@@ -175,6 +194,27 @@ fn a_link_may_be_for_clients_one_host_of_them_or_one_node() {
     assert!(overlap(&[fault(one), fault(other)], Some(20 * S)).is_some());
     for wrong in ["from delay=1ms", "from client host delay=1ms", "from replica delay=1ms", "delay=1ms from node 2"] {
         assert!(PlannedFault::parse(&format!("link node 1 {wrong} at 1s")).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_fault_may_be_of_several_nodes_of_a_minority_or_of_a_majority() {
+    let of = |numbers: &[usize]| NodeChoice::Numbers(NodeSet::of(numbers).unwrap());
+    for (words, wanted) in [
+        ("kill nodes 1,2", FaultAction::Kill(of(&[0, 1]))),
+        ("cut nodes 3,1", FaultAction::Link(of(&[0, 2]), Link::CUT)),
+        ("cut nodes 1,3 in", FaultAction::Link(of(&[0, 2]), Link { ways: LinkWays::In, ..Link::CUT })),
+        ("pause minority", FaultAction::Pause(NodeChoice::Minority)),
+        ("cut majority", FaultAction::Link(NodeChoice::Majority, Link::CUT)),
+        ("work backup nodes 2,3", FaultAction::Work("backup".to_owned(), of(&[1, 2]))),
+        ("pause nodes 2", FaultAction::Pause(NodeChoice::Number(2))),
+    ] {
+        let one = fault(&format!("{words} at 1s"));
+        assert_eq!((&one.what, one.name()), (&wanted, words));
+        assert_eq!(PlannedFault::parse(&one.to_string()).as_ref(), Ok(&one));
+    }
+    for wrong in ["nodes", "nodes 1,", "nodes 0,1", "nodes 1,65", "nodes 1, 2", "nodes 1,two", "minority 1"] {
+        assert!(PlannedFault::parse(&format!("kill {wrong} at 1s")).is_err(), "{wrong}");
     }
 }
 
@@ -275,6 +315,8 @@ fn a_hang_lasts_and_a_reset_ends_by_itself_and_may_be_repeated() {
 fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
     for (words, wanted, remedy) in [
         ("cut node 1 inwards at 1s", "`inwards` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("cut node 1 in to node 2 at 1s", "`to` has no meaning in `cut`", "write \"cut node 2 at 10s\""),
+        ("cut node 1 out to peers at 1s", "`to peers` names neither clients nor a node", "write \"cut node 2 at"),
         ("restart node 1 rolling at 1s", "`rolling` restarts all nodes", "write \"restart all rolling at 10s\""),
         ("restart all with at 1s", "the program is missing", "write an absolute path"),
         ("restart all with bin/x at 1s", "`bin/x` is not the path of a program", "write an absolute path"),
@@ -283,7 +325,7 @@ fn mistakes_in_work_links_and_rolling_restarts_come_with_a_remedy() {
         ("restart all with \"/a b/c\" at 1s", "`\"/a b/c\"` has quotes", "write it without quotes"),
         ("restart all rolling now at 1s", "`now` has no meaning in `restart`", "write \"restart node 2 at 10s\""),
         ("work at 1s", "the name of the work is missing", "write \"work backup at 10s\""),
-        ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", or primary"),
+        ("work backup node x at 1s", "`node x` names no nodes", "write \"work backup node 2\", \"work"),
         ("work backup primary now at 1s", "`now` has no meaning", "write \"work backup node 2 at 10s\""),
         ("work backup at 1s for 3s", "`work` ends by itself", "leave `for` out"),
         ("clock node 1 drawn by=5s", "`by=5s` stands behind a time", "write \"clock node 1 by=5s drawn\""),

@@ -476,8 +476,9 @@ impl<'a> Director<'a> {
             (_, Some((NodeChoice::Replica, Nodes::One(number)))) if has_roles => {
                 format!("node {}, a replica", number + 1)
             }
-            (_, Some((_, Nodes::One(number)))) if count > 1 => format!("node {}", number + 1),
-            (_, Some((_, Nodes::All))) if count > 1 => "all nodes".to_owned(),
+            (_, Some((NodeChoice::Minority, nodes))) if count > 1 => format!("{}, a minority", words_of(nodes)),
+            (_, Some((NodeChoice::Majority, nodes))) if count > 1 => format!("{}, the majority", words_of(nodes)),
+            (_, Some((_, nodes))) if count > 1 => words_of(nodes),
             _ => "the server".to_owned(),
         }
     }
@@ -491,6 +492,19 @@ impl<'a> Director<'a> {
 
     fn record(&self, span: &FaultSpan) -> Result<(), TrialError> {
         (self.tell)(Told::Fault(span.clone()))
+    }
+}
+
+/// Returns the nodes in words: `nodes 1, 2 and 3`.
+fn words_of(nodes: Nodes) -> String {
+    match nodes {
+        Nodes::All => "all nodes".to_owned(),
+        Nodes::One(number) => format!("node {}", number + 1),
+        Nodes::Several(all) => {
+            let mut numbers: Vec<String> = all.numbers().map(|number| (number + 1).to_string()).collect();
+            let last = numbers.pop().unwrap_or_default();
+            format!("nodes {} and {last}", numbers.join(", "))
+        }
     }
 }
 

@@ -52,6 +52,7 @@ impl Noted {
             match nodes {
                 Nodes::All => "all".to_owned(),
                 Nodes::One(number) => (number + 1).to_string(),
+                Nodes::Several(all) => all.to_string(),
             },
         );
         if what == "start" {
@@ -82,7 +83,7 @@ impl Noted {
     /// Returns a value for each of `nodes`, as it was before a change.
     fn before<V>(&self, nodes: Nodes, value: impl Fn(usize) -> V) -> Vec<(usize, V)> {
         let meant = self.nodes().into_iter().map(|node| node.number);
-        let meant = meant.filter(|number| nodes == Nodes::All || nodes == Nodes::One(*number));
+        let meant = meant.filter(|number| nodes.has(*number));
         meant.map(|number| (number, value(if self.differ { number } else { 0 }))).collect()
     }
 }
@@ -175,6 +176,7 @@ impl Servers for Noted {
             NodeChoice::Primary => Nodes::One(self.promoted.lock().unwrap().unwrap_or(1)),
             NodeChoice::Replica => Nodes::One(0),
             NodeChoice::Number(number) => Nodes::One(number as usize - 1),
+            NodeChoice::Numbers(_) | NodeChoice::Minority | NodeChoice::Majority => return self.several(choice),
         })
     }
 

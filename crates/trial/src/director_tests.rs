@@ -163,6 +163,30 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
 }
 
 #[test]
+fn a_minority_is_without_the_primary_and_a_majority_is_the_rest() {
+    let faults =
+        ["cut majority at 100ms for 100ms", "pause minority at 1s for 100ms", "kill nodes 1,3 at 2s for 100ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(3_000), 3_000);
+    let wanted = ["cut 2,3", "link 2,3", "pause 1", "resume 1", "kill 1,3", "start 1,3", "start all"];
+    assert_eq!(done.names(), wanted);
+    let subjects: Vec<&str> = done.spans.iter().map(|span| span.subject.as_str()).collect();
+    assert_eq!(subjects, ["nodes 2 and 3, the majority", "node 1, a minority", "nodes 1 and 3"]);
+    assert!(done.spans.iter().all(|span| span.healed_ns.is_some() && span.error.is_none()), "{:?}", done.spans);
+    let differ = Noted { differ: true, ..Noted::default() };
+    let done = Directing::of(differ, &["cut nodes 2,3 at 100ms for 100ms"], Some(1_000), 1_000);
+    assert_eq!(done.names(), ["cut 2,3", "link 1ms 2", "link 2ms 3", "start all"]);
+}
+
+#[test]
+fn a_node_of_a_list_that_is_not_there_is_an_error_and_all_nodes_of_a_list_are_all() {
+    let faults = ["pause nodes 2,4 at 50ms for 50ms", "kill nodes 1,2,3 at 500ms for 50ms"];
+    let done = Directing::of(Noted::default(), &faults, Some(1_500), 1_500);
+    assert_eq!(done.names(), ["kill all", "start all", "start all"]);
+    assert_eq!(done.directed.failed.unwrap().what, "pause nodes 2,4 at 50ms for 50ms: there is no node 4");
+    assert_eq!((done.spans[0].subject.as_str(), done.spans[1].subject.as_str()), ("2,4", "all nodes"));
+}
+
+#[test]
 fn faults_wait_until_the_sessions_are_open() {
     let faults = ["pause node 3 at 100ms for 200ms"];
     let done = Directing::opening(Noted::default(), &faults, Some(1_000), 1_500, 400);

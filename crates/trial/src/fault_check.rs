@@ -1,6 +1,5 @@
 //! Faults that the stores of a plan cannot have, before anything is started.
 
-use std::ops::Range;
 use std::path::Path;
 
 use plimsoll_core::sampler::STORE;
@@ -126,14 +125,19 @@ fn mistake(
 ) -> Option<(String, String)> {
     let label = &trial.store.label;
     let lab = trial.store.url.as_deref().and_then(|url| catalogue.lab(url));
-    let no_such = |nodes: Option<NodeChoice>| match (lab, nodes) {
-        // Nodes of a lab come and go.
-        (Some(lab), Some(NodeChoice::Number(number))) if !lab.nodes.contains(&number) => {
-            let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
-            Some((format!("{label} has no node {number}"), format!("its nodes are {}", numbers.join(", "))))
+    let no_such = |nodes: Option<NodeChoice>| {
+        let nodes = nodes?;
+        let named = nodes.numbers();
+        match lab {
+            // Nodes of a lab come and go.
+            Some(lab) if !named.is_empty() => {
+                let absent = named.iter().find(|number| !lab.nodes.contains(number))?;
+                let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
+                Some((format!("{label} has no node {absent}"), format!("its nodes are {}", numbers.join(", "))))
+            }
+            Some(lab) if nodes == NodeChoice::Minority && nodes.count(lab.nodes.len()) > 0 => None,
+            _ => no_such_node(nodes, label, recipe),
         }
-        (Some(_), Some(NodeChoice::Number(_))) => None,
-        (_, nodes) => nodes.and_then(|nodes| no_such_node(nodes, label, recipe)),
     };
     let peer = match &fault.what {
         FaultAction::Link(_, Link { peers: LinkPeers::Node(number), .. }) => {
@@ -150,7 +154,7 @@ fn mistake(
         return Some((refused.what, refused.next.unwrap_or_default()));
     }
     match &fault.what {
-        FaultAction::Promote(NodeChoice::All | NodeChoice::Primary) => {
+        FaultAction::Promote(on) if !matches!(on, NodeChoice::Replica | NodeChoice::Number(_)) => {
             let what = "one node becomes the primary, and was not before".to_owned();
             Some((what, "write promote replica, or promote node 2".to_owned()))
         }
@@ -167,7 +171,9 @@ fn mistake(
                 return Some((refused.what, refused.next.unwrap_or_default()));
             }
             let what = match on {
-                NodeChoice::All => "one node is replaced at a time".to_owned(),
+                NodeChoice::All | NodeChoice::Numbers(_) | NodeChoice::Minority | NodeChoice::Majority => {
+                    "one node is replaced at a time".to_owned()
+                }
                 // An empty node becomes a copy of the primary.
                 NodeChoice::Primary | NodeChoice::Number(1) if recipe.has_primary() => {
                     format!("an empty node cannot replace the primary of {label}, or node 1, which was made as it")
@@ -270,17 +276,21 @@ fn at_once<'f>(faults: &'f [PlannedFault], recipe: &dyn Recipe) -> Option<(&'f P
 }
 
 /// Returns the numbers, from 0, of the nodes that a fault names, by the roles that nodes begin with.
-fn numbers(on: NodeChoice, recipe: &dyn Recipe) -> Range<usize> {
-    match on {
-        NodeChoice::All => 0..recipe.spec().nodes,
-        NodeChoice::Primary => 0..1,
+fn numbers(on: NodeChoice, recipe: &dyn Recipe) -> impl Iterator<Item = usize> {
+    let nodes = recipe.spec().nodes;
+    let minority = NodeChoice::Minority.count(nodes);
+    let numbers: Vec<usize> = match on {
+        NodeChoice::All => (0..nodes).collect(),
+        NodeChoice::Primary => vec![0],
         NodeChoice::Replica => {
-            let nodes = recipe.spec().nodes;
-            let replica = (1..nodes).find(|number| recipe.role(*number) == "replica").unwrap_or(1);
-            replica..replica + 1
+            vec![(1..nodes).find(|number| recipe.role(*number) == "replica").unwrap_or(1)]
         }
-        NodeChoice::Number(number) => (number as usize).saturating_sub(1)..number as usize,
-    }
+        NodeChoice::Number(number) => vec![(number as usize).saturating_sub(1)],
+        NodeChoice::Numbers(all) => all.numbers().collect(),
+        NodeChoice::Minority => (1..=minority).collect(),
+        NodeChoice::Majority => (0..nodes).filter(|number| !(1..=minority).contains(number)).collect(),
+    };
+    numbers.into_iter()
 }
 
 /// Returns the reason that these nodes cannot do planned work of this name, and advice; `None` if one of them can. If
@@ -292,7 +302,7 @@ fn no_such_work(
     recipe: &dyn Recipe,
     may_change: bool,
 ) -> Option<(String, String)> {
-    let is_any = matches!(on, NodeChoice::Number(_)) && may_change && recipe.promotes().is_ok();
+    let is_any = !on.numbers().is_empty() && may_change && recipe.promotes().is_ok();
     let numbers = numbers(if is_any { NodeChoice::All } else { on }, recipe);
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
@@ -433,8 +443,7 @@ fn example(unit: &str) -> &'static str {
 /// Returns the connections of a fault's storm on a store of so many nodes; 0 for another fault.
 fn storm_connections(fault: &PlannedFault, nodes: usize) -> u64 {
     match fault.what {
-        FaultAction::Storm(NodeChoice::All, connections) => u64::from(connections) * nodes as u64,
-        FaultAction::Storm(_, connections) => u64::from(connections),
+        FaultAction::Storm(on, connections) => u64::from(connections) * on.count(nodes) as u64,
         _ => 0,
     }
 }
@@ -445,7 +454,7 @@ fn storm_connections(fault: &PlannedFault, nodes: usize) -> u64 {
 /// Those of the store's recipe.
 pub(crate) fn all_storms(faults: &[PlannedFault], store: &StoreUse, catalogue: &Catalogue) -> Result<u64, TrialError> {
     // Only a storm needs the number of nodes.
-    if faults.iter().all(|fault| storm_connections(fault, 1) == 0) {
+    if !faults.iter().any(|fault| matches!(fault.what, FaultAction::Storm(..))) {
         return Ok(0);
     }
     let lab = store.url.as_deref().and_then(|url| catalogue.lab(url));

@@ -215,9 +215,13 @@ pub fn power_node(trial: &PlannedTrial, recipe: Option<&dyn Recipe>) -> Result<(
 /// Returns the reason that servers of `recipe` have no such node or role, and advice; `None` if they have.
 pub fn no_such_node(choice: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
     let nodes = recipe.spec().nodes;
-    let what = match choice {
-        NodeChoice::Number(number) if number as usize > nodes => format!("{label} has no node {number}"),
-        NodeChoice::Replica if nodes < 2 => format!("{label} has no replica: it has one node"),
+    let absent = choice.numbers().into_iter().find(|number| *number as usize > nodes);
+    let what = match (choice, absent) {
+        (_, Some(number)) => format!("{label} has no node {number}"),
+        (NodeChoice::Replica, _) if nodes < 2 => format!("{label} has no replica: it has one node"),
+        (NodeChoice::Minority, _) if choice.count(nodes) == 0 => {
+            format!("{label} has no minority: it has {}", number::plural(nodes as u64, "node", "nodes"))
+        }
         _ => return None,
     };
     let next = match nodes {

@@ -1,4 +1,4 @@
-use plimsoll_core::{Catalogue, Launch, Member, Node, ServerSpec, StoreError, Waits};
+use plimsoll_core::{Catalogue, Launch, Member, Node, NodeSet, ServerSpec, StoreError, Waits};
 
 use super::*;
 
@@ -76,4 +76,9 @@ fn a_role_needs_a_node_that_may_have_it() {
     assert_eq!(advice(NodeChoice::Number(2), 1), words("toy has no node 2", alone));
     let several = "write all, or the number of a node: 1 to 2";
     assert_eq!(advice(NodeChoice::Number(3), 2), words("toy has no node 3", several));
+    let [first, last] = [[0, 1], [1, 2]].map(|numbers| NodeChoice::Numbers(NodeSet::of(&numbers).unwrap()));
+    assert_eq!((advice(first, 2), advice(last, 2)), (None, words("toy has no node 3", several)));
+    assert_eq!(advice(NodeChoice::Minority, 2), words("toy has no minority: it has 2 nodes", several));
+    assert_eq!(advice(NodeChoice::Minority, 1), words("toy has no minority: it has 1 node", alone));
+    assert_eq!([NodeChoice::Minority, NodeChoice::Majority].map(|part| advice(part, 3)), [None, None]);
 }

@@ -65,7 +65,7 @@ const CLIENT_FILE: &str = "my.cnf";
 /// Threads that serve a client each; not this one, nor one that feeds a replica.
 const SERVING: &str = "SELECT tid FROM information_schema.processlist \
      WHERE id <> CONNECTION_ID() AND user <> 'system user' AND command NOT IN ('Daemon', 'Binlog Dump') \
-     AND COALESCE(info, '') NOT LIKE 'OPTIMIZE%'";
+     AND COALESCE(info, '') NOT LIKE 'OPTIMIZE%' AND COALESCE(info, '') NOT LIKE 'ALTER%'";
 const SERVING_OF_MYSQL: &str = "SELECT thread_os_id FROM performance_schema.threads \
      WHERE name = 'thread/sql/one_connection' AND processlist_id <> CONNECTION_ID() \
      AND processlist_command NOT IN ('Daemon', 'Binlog Dump', 'Binlog Dump GTID')";
@@ -353,7 +353,7 @@ impl Recipe for MariadbRecipe {
         if name == works::BACKUP {
             return works::backup(&node).map(Some);
         }
-        works::optimize(|waits| self.open(&node, waits), &node, waits).map(|()| None)
+        works::rewrite(|waits| self.open(&node, waits), &node, name, waits).map(|()| None)
     }
 
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {

@@ -1,4 +1,4 @@
-//! Planned work on a private server during a load: a logical backup, tables written anew.
+//! Planned work on a private server during a load: a logical backup, tables written anew, a change of the schema.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use plimsoll_lab::Program;
 use crate::connection::Connection;
 
 /// Work of a server that takes writes.
-pub(crate) const WORKS: &[&str] = &["backup", "optimize"];
-/// Work of a replica: tables that it wrote anew by itself would be a change of its own.
+pub(crate) const WORKS: &[&str] = &["backup", "optimize", "alter"];
+/// Work of a replica: tables that it wrote anew or altered by itself would be a change of its own.
 pub(crate) const OF_REPLICA: &[&str] = &["backup"];
 /// Name of the work that a program does.
 pub(crate) const BACKUP: &str = "backup";
@@ -23,6 +23,8 @@ const MYSQLDUMP: Program = Program { name: "mysqldump", directories: &[], packag
 const TABLES: &str = "SELECT CONCAT('`', TABLE_SCHEMA, '`.`', TABLE_NAME, '`') FROM information_schema.TABLES \
      WHERE TABLE_TYPE = 'BASE TABLE' \
      AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1";
+/// Column that `alter` adds and drops.
+const COLUMN: &str = "plimsoll_added";
 /// Columns of the reply to `OPTIMIZE TABLE`: the level of a message, and its text.
 const MESSAGE: [usize; 2] = [2, 3];
 
@@ -41,27 +43,28 @@ pub(crate) fn backup(node: &Node) -> Result<Launch, StoreError> {
 /// Longest silence of the server while its statement is cancelled.
 const CANCEL_BOUND: Duration = Duration::from_secs(5);
 
-/// Writes all tables anew, one after the other. `open` connects to the node.
+/// Writes all tables anew (`optimize`), or adds a column to all and drops it (`alter`), one after the other. `open`
+/// connects to the node.
 ///
 /// # Errors
 /// As the statements; `Store` if the server reports an error of a table; `Interrupted`.
-pub(crate) fn optimize(
+pub(crate) fn rewrite(
     open: impl Fn(&Waits) -> Result<Connection, StoreError>,
     node: &Node,
+    name: &str,
     waits: &Waits,
 ) -> Result<(), StoreError> {
     let (began, mut connection) = (Instant::now(), open(waits)?);
     let session = connection.value("SELECT CONNECTION_ID()")?;
-    let answer = connection.simple(TABLES)?;
-    let tables: Vec<String> = answer.row_iter().map(|row| text(row, 0).to_owned()).collect();
+    let statements = statements(&mut connection, name)?;
     let done = connection.work(|connection| {
-        tables.iter().try_for_each(|table| {
-            waits.check_whole(began, "the work `optimize`")?;
-            let answer = connection.simple(&format!("OPTIMIZE TABLE {table}"))?;
+        statements.iter().try_for_each(|statement| {
+            waits.check_whole(began, &format!("the work `{name}`"))?;
+            let answer = connection.simple(statement)?;
             match answer.row_iter().find(|row| text(*row, MESSAGE[0]).eq_ignore_ascii_case("error")) {
                 None => Ok(()),
                 Some(row) => {
-                    let what = format!("node {} did not optimize {table}", node.number + 1);
+                    let what = format!("node {} did not carry out {statement}", node.number + 1);
                     Err(StoreError::new(StoreErrorKind::Store, what).detail(text(row, MESSAGE[1])))
                 }
             }
@@ -73,4 +76,25 @@ pub(crate) fn optimize(
         let _ = open(&Waits::from(CANCEL_BOUND)).and_then(cancel);
     }
     done
+}
+
+/// Returns the statements of the work, for all tables.
+fn statements(connection: &mut Connection, name: &str) -> Result<Vec<String>, StoreError> {
+    let tables = listed(connection, TABLES)?;
+    if name == "optimize" {
+        return Ok(tables.iter().map(|table| format!("OPTIMIZE TABLE {table}")).collect());
+    }
+    let without = |table: &String| format!("ALTER TABLE {table} DROP COLUMN {COLUMN}");
+    let with = |table: &String| format!("ALTER TABLE {table} ADD COLUMN {COLUMN} INT NOT NULL DEFAULT 0");
+    // Work that was cancelled may have left the column. MySQL has no IF NOT EXISTS for it.
+    let left = "SELECT CONCAT('`', TABLE_SCHEMA, '`.`', TABLE_NAME, '`') FROM information_schema.COLUMNS";
+    let left = listed(connection, &format!("{left} WHERE COLUMN_NAME = '{COLUMN}'"))?;
+    let each = tables.iter().flat_map(|table| [with(table), without(table)]);
+    Ok(left.iter().map(without).chain(each).collect())
+}
+
+/// Returns the first column of a reply.
+fn listed(connection: &mut Connection, query: &str) -> Result<Vec<String>, StoreError> {
+    let answer = connection.simple(query)?;
+    Ok(answer.row_iter().map(|row| text(row, 0).to_owned()).collect())
 }

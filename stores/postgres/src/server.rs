@@ -47,7 +47,7 @@ pub(crate) const HBA: &str = "local all all trust\n\
 pub(crate) const NAME: &str = "postgres";
 /// Processes that serve a client each; not this one.
 const SERVING: &str = "SELECT pid FROM pg_stat_activity \
-     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query !~* '^(VACUUM|REINDEX)'";
+     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND query !~* '^(VACUUM|REINDEX|ALTER)'";
 /// Between two looks whether replicas follow.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Settings without which a former primary cannot be rewound: which pages changed, and the log since the last

@@ -64,8 +64,7 @@ fn sent_again(subject: &str, again: &[Option<f64>], sent: &[Option<f64>]) -> Opt
 fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f64> {
     let facts = phase.facts;
     let is_its = |span: &&FaultSpan| {
-        let is_node = span.subject == "all nodes" || span.subject.split(", ").any(|part| part == node);
-        span.kind == FaultKind::Link && span.phase == facts.phase.header.ordinal && is_node
+        span.kind == FaultKind::Link && span.phase == facts.phase.header.ordinal && is_of(&span.subject, node)
     };
     let is_long = |span: &&FaultSpan| {
         let (from_ns, until_ns) = (span.taken_ns.unwrap_or(u64::MAX), span.healing_ns.unwrap_or(u64::MAX));
@@ -81,6 +80,13 @@ fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f
     let name = format!("link of {node}");
     let link = facts.trial.header.settings.iter().find(|setting| setting.name == name)?;
     shown_limit(&link.value, is_to_host)
+}
+
+/// Returns true if the subject of a fault is or contains the node: `node 2, a replica`, `nodes 1, 2 and 3`, `all nodes`.
+fn is_of(subject: &str, node: &str) -> bool {
+    let number = node.strip_prefix("node ");
+    let mut several = subject.strip_prefix("nodes ").unwrap_or_default().split([' ', ',']);
+    subject == "all nodes" || subject.split(", ").any(|part| part == node) || several.any(|part| Some(part) == number)
 }
 
 /// Returns the speed of an interface of the load's machine in bits a second, if it is known.

@@ -412,6 +412,18 @@ fn planned_work_and_links_of_one_direction_or_some_hosts_have_names_of_their_own
             "cut primary from node 3 at 3s",
             "cut between node 1, the primary, and node 3",
         ),
+        (
+            FaultKind::Cut,
+            "node 1, the primary",
+            "cut primary in from node 3 at 3s",
+            "cut of traffic from node 3 to node 1, the primary",
+        ),
+        (
+            FaultKind::Cut,
+            "node 1, the primary",
+            "cut primary out to clients at 3s for 1s",
+            "cut of traffic from node 1, the primary, to clients",
+        ),
         (FaultKind::Cut, "node 2", "link node 2 from clients loss=100% at 3s", "cut from clients of node 2"),
         (FaultKind::Link, "node 2", "link node 2 delay=5ms at 3s for 1s", "link fault of node 2"),
         (

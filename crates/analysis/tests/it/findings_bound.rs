@@ -169,8 +169,12 @@ fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
     // A fault gives the node another link.
     faulted::fault(&mut run, (FaultKind::Link, "node 1", "link node 1 delay=1ms rate=20Mbit at 0s"), 0, None);
     assert_eq!(only(&run, "bound").sentence, words);
-    run.trials[0].faults[0].subject = "node 2".to_owned();
-    assert!(view(&run).findings.is_empty());
+    run.trials[0].faults[0].subject = "nodes 1, 2 and 4, the majority".to_owned();
+    assert_eq!(only(&run, "bound").sentence, words);
+    for other in ["node 2", "nodes 2 and 3, a minority"] {
+        run.trials[0].faults[0].subject = other.to_owned();
+        assert!(view(&run).findings.is_empty(), "{other}");
+    }
     run.trials[0].faults.clear();
     let for_some = "link node 1 from client host 2 delay=1ms rate=20Mbit at 0s";
     faulted::fault(&mut run, (FaultKind::Link, "node 1", for_some), 0, None);

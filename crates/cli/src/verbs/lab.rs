@@ -232,6 +232,7 @@ fn each(numbers: &[usize]) -> Vec<Nodes> {
 fn place(nodes: Nodes) -> String {
     match nodes {
         Nodes::One(number) => said(&[number]),
+        Nodes::Several(all) => said(&all.numbers().collect::<Vec<_>>()),
         Nodes::All => said(&[]),
     }
 }

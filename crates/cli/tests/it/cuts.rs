@@ -24,20 +24,42 @@ fn outage_without_a_link_s() -> f64 {
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let cuts = ["--fault", "cut primary in at 2s for 1s", "--fault", "cut primary out at 6s for 1s"];
     let between = ["--fault", "cut primary from node 2 at 9s for 4s"];
-    let load = ["--think", "10ms", "--for", "15s", "--json", "-q"];
-    let (found, _) = faults(&place.run(&[&drive[..], &load, &cuts, &between].concat()).expect(0).last_json());
+    let one_way = ["--fault", "cut primary in from node 2 at 13500ms for 1s"];
+    let load = ["--think", "10ms", "--for", "16s", "--json", "-q"];
+    let line = [&drive[..], &load, &cuts, &between, &one_way].concat();
+    let (found, _) = faults(&place.run(&line).expect(0).last_json());
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
     let wanted = [
         "cut of traffic to node 1, the primary",
         "cut of traffic from node 1, the primary",
         "cut between node 1, the primary, and node 2",
+        "cut of traffic from node 2 to node 1, the primary",
     ];
     assert_eq!(names, wanted);
     for fault in &found[..2] {
         assert!(seconds(fault, "outage_s") >= 0.8 && fault["error"].is_null(), "{found:?}");
     }
     assert!(found[2]["error"].is_null(), "{found:?}");
+    assert!(found[3]["healed_s"].is_number() && found[3]["error"].is_null(), "{found:?}");
     seconds(&found[2], "outage_s")
+}
+
+#[test]
+fn a_minority_that_is_cut_does_not_stop_a_cluster_and_a_majority_does_until_it_is_healed() {
+    let place = Place::new();
+    let drive =
+        ["drive", "kv", "--set", "records=200", "--on", "etcd", "--nodes", "3", "--clients", "6", "--for", "18s"];
+    let more = ["--op-timeout", "500ms", "--connect-timeout", "500ms", "--think", "5ms", "--json", "-q"];
+    let goals = ["--goal", "lost=0", "--goal", "outage=60s", "--goal", "errors=100%"];
+    let cuts = ["--fault", "cut minority at 2s for 4s", "--fault", "cut majority at 8s for 4s"];
+    let (found, _) = faults(&place.run(&[&drive[..], &more, &goals, &cuts].concat()).expect(0).last_json());
+    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
+    let [minority, majority] = &found[..] else { panic!("{found:?}") };
+    assert!(minority["subject"].as_str().unwrap().ends_with(", a minority"), "{found:?}");
+    assert!(majority["subject"].as_str().unwrap().ends_with(", the majority"), "{found:?}");
+    // Without a leader no node answers until healing. While a minority is away the others keep their leader.
+    let (minority_s, majority_s) = (seconds(minority, "outage_s"), seconds(majority, "outage_s"));
+    assert!(majority_s >= 3.5 && minority_s < majority_s, "{found:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use plimsoll_record::data::Run;
 use rustix::process::Signal;
 
 use crate::bench::{Guarded, Place, wait_for};
@@ -91,6 +92,23 @@ fn a_command_that_fails_ends_the_run_at_once_with_its_output() {
     let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "300s", "--allow-fault", "--fault"];
     let ran = place.run(&[&drive[..], &["run \"echo no such host; exit 3\" at 100ms"]].concat()).expect(9);
     ran.says("the command that begins it failed … exit status: 3: no such host … run it in a shell");
+}
+
+#[test]
+fn a_command_that_does_not_heal_ends_the_run_and_leaves_no_process() {
+    let place = Place::new();
+    let fault = "run \"true\" heal \"echo still broken; false\" at 100ms for 300ms";
+    let drive = ["drive", "kv", "--on", "null", "--think", "5ms", "--for", "300s", "--quiet", "--allow-fault"];
+    let run = place.recording(&[&drive[..], &["--fault", fault]].concat());
+    let owner = format!("--of={}", run.0.id());
+    let ran = run.ended().expect(9);
+    ran.says("the command that heals it failed … exit status: 1: still broken … run it in a shell");
+    let recorded = Run::load(&place.only_run()).unwrap();
+    let spans: Vec<_> = recorded.faults().collect();
+    assert!(matches!(spans[..], [span] if span.taken_ns.is_some() && span.healed_ns.is_none() && span.error.is_some()));
+    let commands = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut commands = commands.filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
+    assert_eq!(commands.find(|command| command.split('\0').any(|word| word == owner)), None);
 }
 
 #[test]

@@ -249,6 +249,9 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
+    drive("postgres-replicas", "cut nodes 2,4 at 1s", "postgres-replicas has no node 4 … the number of a node: 1 to 3");
+    drive("postgres-replicas", "promote nodes 2,3 at 1s", "one node becomes the primary");
+    drive("postgres", "kill minority at 1s", "postgres has no minority: it has 1 node");
     drive("postgres", "cut all at 1s", "on this machine's own network, which has no links");
     drive("postgres-replicas", "cut node 1 from node 9 at 1s", "postgres-replicas has no node 9");
     drive("postgres-replicas", "cut node 2 from node 2 at 1s", "node 2 has no link to itself");
@@ -271,7 +274,7 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
         "one reading connections, and none of",
     );
     drive("postgres", "kill all when store.node 1.connections > 1", "leave `node 1` out: connections");
-    drive("postgres", "work tidy at 1s", "there are: backup, reindex, vacuum");
+    drive("postgres", "work tidy at 1s", "there are: alter, backup, reindex, vacuum");
     drive("postgres-replicas", "work vacuum node 2 at 1s", "there are: backup");
     let nothing = ["drive", "kv", "--on", "nats", "--for", "5s", "--fault", "work backup at 1s"];
     place.run(&nothing).expect(2).says("nats has no planned work\n");
@@ -406,7 +409,8 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let line = ["drive", "kv", "--set", "records=2000", "--on", "postgres", "--clients", "4", "--for", "300s", "-q"];
     // Far enough from each other for several looks on a busy machine.
     let works = ["--fault", "work vacuum at 4s", "--fault", "work reindex at 6500ms", "--fault", "work backup at 8s"];
-    let mut run = place.started(&[&line[..], &["--think", "10ms"], &works].concat(), 1);
+    let alter = ["--fault", "work alter at 0s after fault 3"];
+    let mut run = place.started(&[&line[..], &["--think", "10ms"], &works, &alter].concat(), 1);
     // Each table and each index has its file until it is written anew.
     let files = |kind: &str| {
         format!(
@@ -418,7 +422,7 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let backups = "SELECT count(*) FROM pg_stat_replication WHERE application_name = 'pg_basebackup'";
     let mut connection = postgres_of(&run).open(Arc::default(), "", &[], Duration::from_secs(20)).unwrap();
     let mut seen = [(files("r"), Vec::new()), (files("i"), Vec::new()), (backups.to_owned(), Vec::new())];
-    while run.0.try_wait().unwrap().is_none() && !are_healed(&place, 3) {
+    while run.0.try_wait().unwrap().is_none() && !are_healed(&place, 4) {
         for (asked, answers) in &mut seen {
             let Ok(answer) = connection.value(asked) else { break };
             if answers.last() != Some(&answer) {
@@ -427,8 +431,12 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+    // A dropped column keeps its place.
+    let dropped = "SELECT count(*) FROM pg_attribute WHERE attisdropped AND attrelid = 'kv'::regclass";
+    let dropped = connection.value(dropped).unwrap();
     run.signal(Signal::INT);
     run.ended().expect(130);
+    assert_eq!(dropped, "1", "columns that were added and dropped");
     let [(_, tables), (_, indexes), (_, backups)] = seen;
     // A vacuum writes indexes anew, too.
     assert!(tables.len() >= 2 && indexes.len() >= 3, "{tables:?} {indexes:?}");
@@ -436,7 +444,7 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
     let report = place.report();
     let found = report["faults"].as_array().unwrap();
     let names: Vec<&str> = found.iter().map(|fault| fault["name"].as_str().unwrap()).collect();
-    let wanted = ["work vacuum of the server", "work reindex of the server", "work backup of the server"];
+    let wanted = ["vacuum", "reindex", "backup", "alter"].map(|work| format!("work {work} of the server"));
     assert_eq!(names, wanted, "{report}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0), "{found:?}");
 }
@@ -444,29 +452,35 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
 #[test]
 fn each_store_does_the_work_that_it_names() {
     let all = [
-        ("redis", "kv", ["records=300", "read=1,update=1"], ["work save at 500ms", "work rewrite at 1500ms"]),
+        ("redis", "kv", ["records=300", "read=1,update=1"], &["work save at 500ms", "work rewrite at 1500ms"][..]),
         (
             "mariadb",
             "oltp",
             ["table_size=500", "read_write"],
-            ["work backup at 500ms", "work optimize at 0s after fault 1"],
+            &["work backup at 500ms", "work optimize at 0s after fault 1", "work alter at 0s after fault 2"][..],
         ),
-        ("etcd", "kv", ["records=300", "read=1,update=1"], ["work snapshot at 500ms", "work defragment at 1500ms"]),
+        (
+            "etcd",
+            "kv",
+            ["records=300", "read=1,update=1"],
+            &["work snapshot at 500ms", "work defragment at 1500ms"][..],
+        ),
         (
             "postgres-replicas",
             "kv",
             ["records=300", "read=1,update=1"],
-            ["work backup all at 500ms", "work vacuum at 1500ms"],
+            &["work backup all at 500ms", "work vacuum at 1500ms"][..],
         ),
     ];
     for (store, workload, [setting, mix], works) in all.into_iter().take(repeats(3, 4)) {
         let place = Place::new();
         let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2"];
         let nodes: &[&str] = if store == "postgres-replicas" { &["--nodes", "2"] } else { &[] };
-        let faulted = ["--think", "10ms", "--on", store, "--fault", works[0], "--fault", works[1]];
-        let found = until_healed(&place, &[&load[..], nodes, &faulted].concat(), 2);
+        let faulted: Vec<&str> = works.iter().flat_map(|work| ["--fault", *work]).collect();
+        let line = [&load[..], nodes, &["--think", "10ms", "--on", store], &faulted].concat();
+        let found = until_healed(&place, &line, works.len());
         let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
-        assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
+        assert!(found.len() == works.len() && found.iter().all(is_done), "{store}: {found:?}");
     }
 }
 

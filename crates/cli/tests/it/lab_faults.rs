@@ -145,6 +145,25 @@ fn nodes_that_a_killed_run_has_all_killed_paused_or_stopped_run_again() {
         run.kill();
         wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
     }
+    let mut run = breaking(&place, &lab, &["kill majority at 500ms"]);
+    let killed = || lab.states().iter().filter(|state| *state == "killed").count();
+    wait_for("the fault", SEEN, || killed() == 2);
+    run.kill();
+    wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 3]);
+    lab.down();
+}
+
+#[test]
+fn a_replica_is_not_killed_if_none_runs_at_that_moment_and_the_lab_is_whole_afterwards() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2"]);
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--clients", "4", "-q"];
+    let faults = ["--fault", "kill node 2 at 1s", "--fault", "kill replica at 3s"];
+    let ran = place.run(&[&line[..], &["--think", "2ms", "--for", "6s"], &faults].concat()).expect(2);
+    ran.says("kill replica at 3s: no replica of PostgreSQL runs … name a node by its number: node 1");
+    let seen: Vec<_> = spans(&place).iter().map(|span| (span.healed_ns.is_some(), span.error.is_some())).collect();
+    assert_eq!(seen, [(true, false), (false, true)]);
+    assert_eq!(lab.states(), ["running"; 2]);
     lab.down();
 }
 

@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::failover::FailoverTime;
 use crate::limits::LimitChange;
 use crate::link::Link;
+use crate::node_set::NodeSet;
 use crate::progress::Progress;
 use crate::store::Setting;
 
@@ -23,12 +24,18 @@ pub enum Nodes {
     All,
     /// The node with this number.
     One(usize),
+    /// Several nodes.
+    Several(NodeSet),
 }
 
 impl Nodes {
     /// Returns true if the node with this number is one of them.
     pub fn has(self, number: usize) -> bool {
-        self == Self::All || self == Self::One(number)
+        match self {
+            Self::All => true,
+            Self::One(one) => one == number,
+            Self::Several(all) => all.has(number),
+        }
     }
 }
 
@@ -229,6 +236,41 @@ pub trait Servers: Send + Sync {
     /// `Usage` if there is no such node or role; an error if the servers cannot be asked for their roles.
     fn chosen(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
         Err(StoreError::usage(format!("these servers do not tell which node is meant by `{choice}`")))
+    }
+
+    /// Returns the nodes that a choice of several means now, for [`Servers::chosen`].
+    ///
+    /// # Errors
+    /// `Usage` if a node of a list is not there, or fewer than three nodes have no minority; errors of
+    /// [`Servers::present`].
+    fn several(&self, choice: NodeChoice) -> Result<Nodes, StoreError> {
+        let mut numbers: Vec<usize> = self.present()?.iter().map(|node| node.number).collect();
+        numbers.sort_unstable();
+        let there = numbers.iter().map(|number| (number + 1).to_string()).collect::<Vec<_>>().join(", ");
+        let meant = match choice {
+            NodeChoice::Numbers(meant) => Some(meant),
+            _ => {
+                // Without a primary, the numbers decide alone.
+                let primary = self.chosen(NodeChoice::Primary).ok();
+                numbers.sort_by_key(|number| primary == Some(Nodes::One(*number)));
+                let (minority, majority) = numbers.split_at(NodeChoice::Minority.count(numbers.len()));
+                NodeSet::of(if choice == NodeChoice::Minority { minority } else { majority })
+            }
+        };
+        let wrong = |what: String| Err(StoreError::usage(what).next(format!("the nodes are {there}")));
+        let Some(meant) = meant else {
+            let most = NodeSet::NODES_MAX;
+            return wrong(format!("a {choice} needs three nodes or more, with numbers up to {most}"));
+        };
+        if let Some(absent) = meant.numbers().find(|number| !numbers.contains(number)) {
+            return wrong(format!("there is no node {}", absent + 1));
+        }
+        let mut all = meant.numbers();
+        Ok(match (all.next(), all.next()) {
+            _ if numbers.iter().all(|number| meant.has(*number)) => Nodes::All,
+            (Some(only), None) => Nodes::One(only),
+            _ => Nodes::Several(meant),
+        })
     }
 
     /// Returns the numbers of the nodes in the order of a rolling restart: the primary last.

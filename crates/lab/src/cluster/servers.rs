@@ -154,6 +154,7 @@ impl Servers for Running {
             NodeChoice::Number(number) => {
                 self.find((number as usize).saturating_sub(1)).map(|member| Nodes::One(member.node.number))
             }
+            NodeChoice::Numbers(_) | NodeChoice::Minority | NodeChoice::Majority => self.several(choice),
         }
     }
 

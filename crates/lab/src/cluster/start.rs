@@ -49,9 +49,9 @@ impl Running {
                 progress(&format!("{}: starting {} more of {}", self.spec.name, stage.len(), nodes.len()));
             }
             let is_first = position == 0 && meant == Nodes::All && running.is_empty();
-            // `Nodes::All` starts the nodes that do not run.
-            let stage: Vec<usize> =
-                stage.into_iter().filter(|number| meant != Nodes::All || !running.contains(number)).collect();
+            // Of several nodes those start that do not run.
+            let is_one = matches!(meant, Nodes::One(_));
+            let stage: Vec<usize> = stage.into_iter().filter(|number| is_one || !running.contains(number)).collect();
             self.note_start(&stage, true);
             let started = self.start_stage(&stage, &nodes, is_first, anew, waits);
             self.note_start(&stage, false);

@@ -215,6 +215,10 @@ impl Holder {
         let of = |verb: &str, nodes: Nodes| match nodes {
             Nodes::All => format!("lab {verb} {}", self.name),
             Nodes::One(number) => format!("lab {verb} {} {}", self.name, number + 1),
+            Nodes::Several(all) => {
+                let numbers: Vec<String> = all.numbers().map(|number| (number + 1).to_string()).collect();
+                format!("lab {verb} {} {}", self.name, numbers.join(" "))
+            }
         };
         match request {
             LabRequest::Act { act, nodes } if *act != LabAction::Check => Some(of(act.name(), *nodes)),
@@ -361,7 +365,7 @@ impl Holder {
             LabAction::Reload => self.cluster.reload(nodes),
             LabAction::Promote => match nodes {
                 Nodes::One(number) => self.cluster.promote(number),
-                Nodes::All => Err(StoreError::usage("one node can be the primary")),
+                Nodes::All | Nodes::Several(_) => Err(StoreError::usage("one node can be the primary")),
             },
             LabAction::Start | LabAction::Check => self.cluster.start(nodes),
         };

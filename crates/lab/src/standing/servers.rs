@@ -116,6 +116,7 @@ impl Servers for Lab {
             NodeChoice::Primary => self.node_of(&LabRequest::Primary),
             NodeChoice::Replica => self.node_of(&LabRequest::Replica),
             NodeChoice::Number(number) => Ok(Nodes::One((number as usize).saturating_sub(1))),
+            NodeChoice::Numbers(_) | NodeChoice::Minority | NodeChoice::Majority => self.several(choice),
         }
     }
 

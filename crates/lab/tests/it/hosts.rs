@@ -311,6 +311,18 @@ fn two_hosts_that_are_cut_from_each_other_still_reach_a_third() {
 }
 
 #[test]
+fn a_cut_of_one_direction_between_two_hosts_carries_all_else() {
+    for (ways, [to_two, to_one]) in [(LinkWays::In, [0, 100]), (LinkWays::Out, [100, 0])] {
+        let ((one, two), (third, _fourth)) = (pair(), pair());
+        two.set_link_to(Link { ways, peers: LinkPeers::Node(0), ..Link::CUT }, one.address()).unwrap();
+        let between = (datagrams(&one, &two, 100).len(), datagrams(&two, &one, 100).len());
+        assert_eq!(between, (to_two, to_one), "{ways:?}");
+        let others = [datagrams(&third, &two, 100).len(), datagrams(&two, &third, 100).len()];
+        assert_eq!(others, [100; 2], "{ways:?}");
+    }
+}
+
+#[test]
 fn a_narrow_link_keeps_its_rate() {
     let (one, two) = pair();
     two.set_link(Link { rate_bits_per_s: Some(50_000_000), delay: Duration::from_millis(1), ..Link::default() })

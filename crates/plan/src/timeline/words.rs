@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::link::bits;
-use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, ParamSpec, ParamType, StoreError};
+use plimsoll_core::{LimitChange, Link, LinkPeers, LinkWays, NodeChoice, NodeSet, ParamSpec, ParamType, StoreError};
 
 use super::{FaultAction, FaultTime, Mistake, VERBS};
 use crate::clock::parse_clock;
@@ -64,8 +64,10 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
         ("restart", rest) => return restart(on, rest),
         ("cut", ["in"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::In, ..Link::CUT })),
         ("cut", ["out"]) => return Ok(FaultAction::Link(on, Link { ways: LinkWays::Out, ..Link::CUT })),
-        ("cut", ["from", words @ ..]) => return cut_from(on, words),
-        ("cut", [word, ..]) => {
+        ("cut", ["in", "from", words @ ..]) => return cut_from(on, LinkWays::In, "from", words),
+        ("cut", ["out", "to", words @ ..]) => return cut_from(on, LinkWays::Out, "to", words),
+        ("cut", ["from", words @ ..]) => return cut_from(on, LinkWays::Both, "from", words),
+        ("cut", ["in" | "out", word, ..] | [word, ..]) => {
             return Err((format!("`{}` has no meaning in `cut`", short(word)), Some(CUTS.to_owned())));
         }
         ("link" | "limit" | "clock" | "storm" | "neighbour", _) => {}
@@ -93,25 +95,32 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
 
 /// Advice on the words of cuts.
 const CUTS: &str = "write \"cut node 2 at 10s\", \"cut node 2 in at 10s\" for one direction (in, out), \
-                    \"cut node 2 from clients at 10s\", \"cut node 2 from client host 1 at 10s\" or \
-                    \"cut node 2 from node 3 at 10s\"";
+                    \"cut node 2 from clients at 10s\", \"cut node 2 from client host 1 at 10s\", \
+                    \"cut node 2 from node 3 at 10s\", or \"cut node 2 in from node 3 at 10s\" and \
+                    \"cut node 2 out to node 3 at 10s\" for one direction of these";
 
 /// Advice on the words of links.
 const LINKS: &str = "write \"link node 2 delay=20ms at 10s\", \"link node 2 from clients delay=20ms at 10s\", \
                      \"link node 2 from client host 1 delay=20ms at 10s\" or \
                      \"link node 2 from node 3 delay=20ms at 10s\"";
 
-/// Parses the other end of a cut.
-fn cut_from(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
-    let (peers, rest) = other_end("cut", on, words)?;
+/// Parses the other end of a cut in these directions, behind `joint`: `from` or `to`.
+fn cut_from(on: NodeChoice, ways: LinkWays, joint: &str, words: &[&str]) -> Result<FaultAction, Mistake> {
+    let (peers, rest) = other_end("cut", on, joint, words)?;
     match rest {
-        [] => Ok(FaultAction::Link(on, Link { peers, ..Link::CUT })),
+        [] => Ok(FaultAction::Link(on, Link { ways, peers, ..Link::CUT })),
         [word, ..] => Err((format!("`{}` has no meaning in `cut`", short(word)), Some(CUTS.to_owned()))),
     }
 }
 
-/// Splits the other end of the link of `on` from the words behind it: `clients`, `client host 1`, or `node 3`.
-fn other_end<'w>(verb: &str, on: NodeChoice, words: &'w [&'w str]) -> Result<(LinkPeers, &'w [&'w str]), Mistake> {
+/// Splits the other end of the link of `on`, behind `joint`, from the words behind it: `clients`, `client host 1`, or
+/// `node 3`.
+fn other_end<'w>(
+    verb: &str,
+    on: NodeChoice,
+    joint: &str,
+    words: &'w [&'w str],
+) -> Result<(LinkPeers, &'w [&'w str]), Mistake> {
     let wrong = |what: String| (what, Some((if verb == "cut" { CUTS } else { LINKS }).to_owned()));
     match words {
         ["clients", rest @ ..] => Ok((LinkPeers::Clients, rest)),
@@ -128,7 +137,7 @@ fn other_end<'w>(verb: &str, on: NodeChoice, words: &'w [&'w str]) -> Result<(Li
             _ => Err(wrong(format!("`{}` is no number of a node", short(number)))),
         },
         other => {
-            let given = [&["from"], other].concat().join(" ");
+            let given = [&[joint], other].concat().join(" ");
             Err(wrong(format!("`{}` names neither clients nor a node", short(&given))))
         }
     }
@@ -196,14 +205,29 @@ fn disk_faults() -> String {
 fn nodes<'w>(verb: &str, words: &'w [&'w str]) -> Result<(NodeChoice, &'w [&'w str]), Mistake> {
     let (choice, rest) = match words {
         ["node", number, rest @ ..] => (number.parse().ok().filter(|number| *number > 0).map(NodeChoice::Number), rest),
+        ["nodes", numbers, rest @ ..] => (listed(numbers), rest),
+        ["minority", rest @ ..] => (Some(NodeChoice::Minority), rest),
+        ["majority", rest @ ..] => (Some(NodeChoice::Majority), rest),
         [word, rest @ ..] => (NodeChoice::named(word).filter(|one| !matches!(one, NodeChoice::Number(_))), rest),
         [] => (None, words),
     };
-    let help = || Some(format!("write \"{verb} node 2\", or primary, replica, all"));
+    let help =
+        || Some(format!("write \"{verb} node 2\", \"{verb} nodes 1,2\", or primary, replica, minority, majority, all"));
     choice.map(|choice| (choice, rest)).ok_or_else(|| match words {
         [] => (format!("the nodes of `{verb}` are missing"), help()),
         words => (format!("`{}` names no nodes", short(&words.join(" "))), help()),
     })
+}
+
+/// Parses the numbers of several nodes, `1,2`; `None` if one of them is 0, too large or no number.
+fn listed(text: &str) -> Option<NodeChoice> {
+    let numbers: Option<Vec<usize>> = text.split(',').map(|one| one.parse::<usize>().ok()?.checked_sub(1)).collect();
+    let all = NodeSet::of(&numbers?)?;
+    let mut numbers = all.numbers();
+    match (numbers.next(), numbers.next()) {
+        (Some(only), None) => Some(NodeChoice::Number(only as u32 + 1)),
+        _ => Some(NodeChoice::Numbers(all)),
+    }
 }
 
 /// Splits `at 5000 ops` from the times of a fault. Returns the other times, and the number.
@@ -258,7 +282,7 @@ pub(super) fn time(key: &str, value: &str) -> Result<FaultTime, Mistake> {
 /// Parses the link of a fault, `delay=20ms loss=1%` or `from client host 1 delay=20ms`.
 fn link(on: NodeChoice, words: &[&str]) -> Result<Link, Mistake> {
     let (peers, words) = match words {
-        ["from", words @ ..] => other_end("link", on, words)?,
+        ["from", words @ ..] => other_end("link", on, "from", words)?,
         words => (LinkPeers::All, words),
     };
     let mistake = |what: &str| (what.to_owned(), Some(LINKS.to_owned()));

@@ -66,6 +66,7 @@ fn cell(
         NodeChoice::Primary => ", of the primary".to_owned(),
         NodeChoice::Replica => ", of a replica".to_owned(),
         NodeChoice::Number(number) => format!(", of node {number}"),
+        several => format!(", of nodes {several}"),
     };
     Ok(Cell {
         name: named(&[]),
