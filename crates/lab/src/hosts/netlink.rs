@@ -15,6 +15,12 @@ const LIST_BYTES: usize = 64 << 10;
 const ALIGNMENT: usize = 4;
 /// `VETH_INFO_PEER`, of `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
+/// `IFLA_BRPORT_STATE` and `IFLA_BRPORT_LEARNING`, of `linux/if_link.h`.
+const PORT_STATE: u16 = 1;
+const PORT_LEARNING: u16 = 8;
+/// `BR_STATE_DISABLED` and `BR_STATE_FORWARDING`, of `linux/if_bridge.h`.
+const DISABLED: u8 = 0;
+const FORWARDING: u8 = 3;
 
 /// A socket that acts on the network namespace in which it was made: one of rtnetlink configures interfaces.
 pub(super) struct Netlink {
@@ -75,10 +81,38 @@ impl Netlink {
         self.ask(message, 0)
     }
 
-    /// Removes an interface from its bridge.
-    pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
-        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
-        message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
+    /// Sets if a port of a bridge forwards frames, and if the bridge learns from them which addresses are behind it.
+    /// Fails with `ENETDOWN` for a port to forward frames while the kernel takes its interface as down.
+    pub(super) fn set_port(&mut self, name: &str, forwards: bool, learns: bool) -> io::Result<()> {
+        let mut message = NetlinkMessage::link(libc::RTM_SETLINK, self.index_of(name)?, false);
+        // The family of an `ifinfomsg`.
+        message.0[HEAD_BYTES] = libc::AF_BRIDGE as u8;
+        // Without the flag, the kernel takes the contents as a state.
+        message.nested(libc::IFLA_PROTINFO | libc::NLA_F_NESTED as u16, |message| {
+            message.attribute(PORT_LEARNING, &[u8::from(learns)]);
+            message.attribute(PORT_STATE, &[if forwards { FORWARDING } else { DISABLED }]);
+        });
+        self.ask(message, 0)
+    }
+
+    /// Sets the port to which a bridge forwards frames for a hardware address. Each frame arrives at the port before or at
+    /// this one. If the entry is not `fixed`, the kernel forgets it like one that the bridge has learned.
+    pub(super) fn forward_to(&mut self, port: &str, hardware_address: [u8; 6], fixed: bool) -> io::Result<()> {
+        let mut message = NetlinkMessage::new(libc::RTM_NEWNEIGH);
+        // `ndmsg`: family, padding, interface, state, flags, type.
+        message.0.extend([libc::AF_BRIDGE as u8, 0, 0, 0]);
+        message.0.extend(self.index_of(port)?.to_ne_bytes());
+        let state = if fixed { libc::NUD_NOARP } else { libc::NUD_REACHABLE };
+        message.0.extend(state.to_ne_bytes());
+        message.0.extend([libc::NTF_MASTER, 0]);
+        message.attribute(libc::NDA_LLADDR, &hardware_address);
+        self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
+    }
+
+    /// Sets the hardware address of an interface.
+    pub(super) fn set_hardware_address(&mut self, name: &str, address: [u8; 6]) -> io::Result<()> {
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, false);
+        message.attribute(libc::IFLA_ADDRESS, &address);
         self.ask(message, 0)
     }
 
