@@ -52,8 +52,8 @@ const INTERFACE: &str = "eth0";
 const BRIDGE: &str = "bridge";
 /// Number of segments that an interface accepts as one frame, the kernel's default (`GSO_MAX_SEGS`).
 const SEGMENTS_MAX: u32 = 65_535;
-/// Longest wait for the kernel to notice that a new port of the bridge is up.
-const PORT_STARTS_MAX: Duration = Duration::from_secs(2);
+/// Longest wait for the kernel to send through an interface that is up.
+const OPERATIONAL_MAX: Duration = Duration::from_secs(2);
 
 /// Network of this process, while it is in use.
 static SHARED: Mutex<Weak<Network>> = Mutex::new(Weak::new());
@@ -247,11 +247,13 @@ impl Host {
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
         switch.enslave(&near, BRIDGE)?;
-        start_port(&mut switch, &near)?;
+        await_operational(&mut switch, &near)?;
+        await_operational(&mut switch, &far)?;
+        // The addresses behind the two ports are set. Otherwise the bridge would learn the host's address at both.
+        switch.set_port(&near, true, false)?;
+        switch.set_port(&self.port, true, false)?;
         let place = self.network.bridge.file().try_clone_to_owned()?;
         let cable = connection.cable.insert(Cable::lay(place, [self.port.clone(), far], link)?);
-        // Otherwise the bridge would learn the host's address at both ports.
-        switch.set_port(&self.port, true, false)?;
         cable.receive_from_bridge()?;
         switch.forward_to(&near, hardware_address(self.address), true)?;
         // Frames that the host sends between these two steps arrive twice; in the other order they would be lost.
@@ -311,17 +313,16 @@ pub(crate) fn enter_at(path: &Path) -> std::io::Result<NamespaceGuard> {
     Namespace::open(path)?.enter()
 }
 
-/// Makes a new port of the bridge forward frames. Addresses behind the port are set, not learned.
-fn start_port(switch: &mut Netlink, port: &str) -> std::io::Result<()> {
-    let until = Instant::now() + PORT_STARTS_MAX;
-    loop {
-        match switch.set_port(port, true, false) {
-            Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) && Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            done => return done,
+/// Waits until the kernel sends through an interface that is up.
+fn await_operational(switch: &mut Netlink, interface: &str) -> std::io::Result<()> {
+    let until = Instant::now() + OPERATIONAL_MAX;
+    while !switch.is_operational(interface)? {
+        if Instant::now() >= until {
+            return Err(std::io::ErrorKind::TimedOut.into());
         }
+        std::thread::sleep(Duration::from_millis(1));
     }
+    Ok(())
 }
 
 /// Returns the hardware address of the host with this address: locally administered, and of no other host.

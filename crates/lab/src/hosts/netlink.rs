@@ -21,6 +21,10 @@ const PORT_LEARNING: u16 = 8;
 /// `BR_STATE_DISABLED` and `BR_STATE_FORWARDING`, of `linux/if_bridge.h`.
 const DISABLED: u8 = 0;
 const FORWARDING: u8 = 3;
+/// `IF_OPER_UP`, of `linux/if.h`.
+const OPERATIONAL: u8 = 6;
+/// Length of an `ifinfomsg`.
+const INTERFACE_BYTES: usize = 16;
 
 /// A socket that acts on the network namespace in which it was made: one of rtnetlink configures interfaces.
 pub(super) struct Netlink {
@@ -79,6 +83,25 @@ impl Netlink {
         let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
         message.attribute(libc::IFLA_MASTER, &self.index_of(bridge)?.to_ne_bytes());
         self.ask(message, 0)
+    }
+
+    /// Returns true if the kernel sends through an interface. Until a moment after the interface and its peer are up, the
+    /// kernel drops frames.
+    pub(super) fn is_operational(&mut self, name: &str) -> io::Result<bool> {
+        let message = NetlinkMessage::link(libc::RTM_GETLINK, self.index_of(name)?, false);
+        self.sequence += 1;
+        let message = message.with_head(libc::NLM_F_REQUEST as u16, self.sequence);
+        rustix::net::send(&self.socket, &message, SendFlags::empty())?;
+        let mut answer = vec![0; LIST_BYTES];
+        let (length, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+        match first(answer.get(..length).unwrap_or_default()) {
+            Some((kind, contents, _)) if kind == i32::from(libc::RTM_NEWLINK) => {
+                let attributes = contents.get(INTERFACE_BYTES..).unwrap_or_default();
+                let state = value_of(attributes, libc::IFLA_OPERSTATE).and_then(<[u8]>::first);
+                Ok(state == Some(&OPERATIONAL))
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// Sets if a port of a bridge forwards frames, and if the bridge learns from them which addresses are behind it.
@@ -192,6 +215,19 @@ fn first(bytes: &[u8]) -> Option<(i32, &[u8], &[u8])> {
     let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
     let rest = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
     Some((kind.into(), bytes.get(HEAD_BYTES..length)?, rest))
+}
+
+/// Returns the value of the first attribute of this type.
+fn value_of(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let number = |at: usize| Some(u16::from_ne_bytes(attributes.get(at..at + 2)?.try_into().ok()?));
+        let (length, kind) = (usize::from(number(0)?), number(2)?);
+        if kind == wanted {
+            return attributes.get(4..length);
+        }
+        // A length of 0 would go on forever.
+        attributes = attributes.get(length.max(4).next_multiple_of(ALIGNMENT)..)?;
+    }
 }
 
 /// A message without the header fields that are set on sending.
