@@ -4,8 +4,8 @@
 //!     host's eth0 ── port ╌╌ this thread ╌╌ far ── near ── bridge
 //! ```
 //!
-//! The host's own interface stays as it is, so its connections live on when the link changes. Packet sockets (packet(7))
-//! need neither the `netem` discipline nor `/dev/net/tun`, which not every machine has.
+//! The host's own interface stays as it is, so its connections live on when the link changes. Packet
+//! sockets (packet(7)) need neither the `netem` discipline nor `/dev/net/tun`, which not every machine has.
 //!
 //! While a cable is laid or removed, the port and `near` are both ports of the bridge, and frames change from one way to
 //! the other without a gap. From the bridge they change by its table of addresses, each frame before or after. From the
