@@ -283,3 +283,20 @@ impl NetlinkMessage {
         self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_an_attribute_is_found_behind_others() {
+        let mut message = NetlinkMessage::new(libc::RTM_NEWLINK);
+        message.text(libc::IFLA_IFNAME, "near");
+        message.attribute(libc::IFLA_OPERSTATE, &[OPERATIONAL]);
+        let attributes = &message.0[HEAD_BYTES..];
+        assert_eq!(value_of(attributes, libc::IFLA_OPERSTATE), Some(&[OPERATIONAL][..]));
+        assert_eq!(value_of(attributes, libc::IFLA_IFNAME), Some(&b"near\0"[..]));
+        assert_eq!(value_of(attributes, libc::IFLA_MASTER), None);
+        assert_eq!(value_of(&[0; 8], libc::IFLA_IFNAME), None, "a length of 0");
+    }
+}
