@@ -18,11 +18,13 @@ mod connections;
 mod namespace;
 mod netlink;
 mod owner;
+mod packet_socket;
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use plimsoll_core::link::CLIENT_HOSTS_MAX;
 use plimsoll_core::{Link, StoreError, StoreErrorKind};
@@ -50,6 +52,8 @@ const INTERFACE: &str = "eth0";
 const BRIDGE: &str = "bridge";
 /// Number of segments that an interface accepts as one frame, the kernel's default (`GSO_MAX_SEGS`).
 const SEGMENTS_MAX: u32 = 65_535;
+/// Longest wait for the kernel to send through an interface that is up.
+const OPERATIONAL_MAX: Duration = Duration::from_secs(2);
 
 /// Network of this process, while it is in use.
 static SHARED: Mutex<Weak<Network>> = Mutex::new(Weak::new());
@@ -185,7 +189,9 @@ impl Host {
         self.namespace.enter().map_err(|error| StoreError::io(format_args!("the network of {}", self.address), &error))
     }
 
-    /// Sets the link between the host and the bridge: between two hosts a frame takes the delays of both. Connections survive. Frames in transit arrive, unless the link becomes the default one.
+    /// Sets the link between the host and the bridge: between two hosts a frame takes the delays of both. Connections
+    /// survive. No frame is lost by the change; a few may arrive twice. Frames in transit arrive at their times, or
+    /// immediately if the link becomes the default one.
     ///
     /// # Errors
     /// `Usage` if the link is not valid; otherwise errors of the kernel.
@@ -231,7 +237,7 @@ impl Host {
         self.link.lock().unwrap_or_else(PoisonError::into_inner).link
     }
 
-    /// Inserts a cable between the host's port and the bridge.
+    /// Inserts a cable between the host's port and the bridge. Both ways exist before frames change from one to the other.
     fn lay_cable(&self, connection: &mut Connection, link: PeerLink) -> std::io::Result<()> {
         let [near, far] = self.cable_ends();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
@@ -240,22 +246,48 @@ impl Host {
         switch.set_segments_max(&near, 1)?;
         connection.own.set_segments_max(INTERFACE, 1)?;
         switch.set_up(&far)?;
-        switch.release(&self.port)?;
         switch.enslave(&near, BRIDGE)?;
+        await_operational(&mut switch, &near)?;
+        await_operational(&mut switch, &far)?;
+        // The addresses behind the two ports are set. Otherwise the bridge would learn the host's address at both.
+        switch.set_port(&near, true, false)?;
+        switch.set_port(&self.port, true, false)?;
         let place = self.network.bridge.file().try_clone_to_owned()?;
-        connection.cable = Some(Cable::lay(place, [self.port.clone(), far], link)?);
-        Ok(())
+        let cable = connection.cable.insert(Cable::lay(place, [self.port.clone(), far], link)?);
+        cable.receive_from_bridge()?;
+        switch.forward_to(&near, hardware_address(self.address), true)?;
+        // Frames that the host sends between these two steps arrive twice; in the other order they would be lost.
+        cable.receive_from_host()?;
+        switch.set_port(&self.port, false, false)
     }
 
-    /// Makes the host's port a port of the bridge, without a cable.
+    /// Makes frames pass through the host's port, without a cable.
     fn plug_in(&self, connection: &mut Connection) -> std::io::Result<()> {
-        connection.cable = None;
         let [near, _] = self.cable_ends();
+        let cable = connection.cable.take();
         let mut switch = self.network.switch.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = self.pass_through_port(&mut switch, cable.as_ref());
+        // Delivers what the cable has received.
+        drop(cable);
         let removed = switch.remove(&near);
-        switch.enslave(&self.port, BRIDGE)?;
         connection.own.set_segments_max(INTERFACE, SEGMENTS_MAX)?;
-        removed
+        passed.and(removed)
+    }
+
+    /// Makes frames pass through the host's port, and no longer through its cable.
+    fn pass_through_port(&self, switch: &mut Netlink, cable: Option<&Cable>) -> std::io::Result<()> {
+        if let Some(cable) = cable {
+            // Otherwise new frames would overtake those in transit.
+            cable.set((Link::default(), None));
+            cable.empty();
+        }
+        // As above, frames that the host sends between these two steps arrive twice.
+        switch.set_port(&self.port, true, false)?;
+        if let Some(cable) = cable {
+            cable.ignore_host()?;
+        }
+        switch.forward_to(&self.port, hardware_address(self.address), false)?;
+        switch.set_port(&self.port, true, true)
     }
 
     fn cable_ends(&self) -> [String; 2] {
@@ -281,6 +313,24 @@ pub(crate) fn enter_at(path: &Path) -> std::io::Result<NamespaceGuard> {
     Namespace::open(path)?.enter()
 }
 
+/// Waits until the kernel sends through an interface that is up.
+fn await_operational(switch: &mut Netlink, interface: &str) -> std::io::Result<()> {
+    let until = Instant::now() + OPERATIONAL_MAX;
+    while !switch.is_operational(interface)? {
+        if Instant::now() >= until {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Returns the hardware address of the host with this address: locally administered, and of no other host.
+fn hardware_address(address: Ipv4Addr) -> [u8; 6] {
+    let [one, two, three, four] = address.octets();
+    [2, 0, one, two, three, four]
+}
+
 /// Makes a namespace with `address`, connected to the bridge at a port called `port`.
 fn connected(
     switch: &Mutex<Netlink>,
@@ -292,6 +342,7 @@ fn connected(
         let mut link = Netlink::open()?;
         link.set_up("lo")?;
         link.add_veth(INTERFACE, port, bridge.file())?;
+        link.set_hardware_address(INTERFACE, hardware_address(address))?;
         link.add_address(INTERFACE, address, PREFIX_BITS)?;
         link.set_up(INTERFACE)?;
         Ok(link)

@@ -4,14 +4,19 @@
 //!     host's eth0 ── port ╌╌ this thread ╌╌ far ── near ── bridge
 //! ```
 //!
-//! The host's own interface stays as it is, so its connections live on when the link changes. Packet sockets (packet(7))
-//! need neither the `netem` discipline nor `/dev/net/tun`, which not every machine has.
+//! The host's own interface stays as it is, so its connections live on when the link changes. Packet
+//! sockets (packet(7)) need neither the `netem` discipline nor `/dev/net/tun`, which not every machine has.
+//!
+//! While a cable is laid or removed, the port and `near` are both ports of the bridge, and frames change from one way to
+//! the other without a gap. From the bridge they change by its table of addresses, each frame before or after. From the
+//! host, the cable receives them and the bridge forwards them, both for a moment.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,16 +24,15 @@ use std::time::{Duration, Instant};
 use plimsoll_core::random::SplitMix;
 use plimsoll_core::{Link, LinkWays};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netdevice, sockopt};
+use rustix::net::{RecvFlags, SendFlags};
 
 use super::CLIENTS;
+use super::packet_socket::{ALL_FRAMES, NO_FRAMES, PacketSocket};
 
 /// Longest time that a frame waits for earlier frames to be sent; a frame that would wait longer is dropped.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 /// Most bytes in transit in one direction; further frames are dropped.
 const UNDERWAY_BYTES_MAX: usize = 64 << 20;
-/// Buffer of a packet socket in the kernel.
-const SOCKET_BYTES: usize = 8 << 20;
 /// Length of `struct virtio_net_hdr`, which tells which checksums of a frame are still to be calculated.
 const OFFLOAD_BYTES: usize = 10;
 /// Length of the Ethernet header. A real network drops a frame in which it is damaged.
@@ -50,6 +54,8 @@ const RST: u8 = 4;
 const FRAME_BYTES_MAX: usize = OFFLOAD_BYTES + (64 << 10) + 64;
 /// Number of frames that are read from one side before the other gets its turn.
 const BATCH: usize = 64;
+/// Most frames that a cable still carries in one direction after its end.
+const LAST_FRAMES_MAX: usize = 100_000;
 
 /// Link for frames from and to a peer; for all frames without one.
 pub(super) type PeerLink = (Link, Option<Peer>);
@@ -73,95 +79,98 @@ impl Peer {
     }
 }
 
-/// Thread of a link. It ends with this value.
+/// Thread of a link. It ends with this value, and delivers all frames before.
 pub(super) struct Cable {
-    link: Arc<Mutex<PeerLink>>,
-    stop: Arc<OwnedFd>,
+    ends: Arc<[PacketSocket; 2]>,
+    state: Arc<CableState>,
+    /// Receives a value after each request to deliver the frames in transit.
+    emptied: mpsc::Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// State of a cable that its thread reads.
+struct CableState {
+    link: Mutex<PeerLink>,
+    /// Wakes the thread, to deliver the frames in transit.
+    wake: OwnedFd,
+    is_ended: AtomicBool,
+}
+
 impl Cable {
-    /// Starts carrying frames between two interfaces of the network namespace `place`.
+    /// Starts a thread that carries frames between two interfaces of the network namespace `place`: the host's port, and
+    /// the cable's own interface. Neither is received from yet.
     pub(super) fn lay(place: OwnedFd, ends: [String; 2], link: PeerLink) -> io::Result<Self> {
-        let link = Arc::new(Mutex::new(link));
-        let stop = Arc::new(rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let state = Arc::new(CableState { link: Mutex::new(link), wake, is_ended: AtomicBool::new(false) });
         let (tell, told) = mpsc::channel();
+        let (empty, emptied) = mpsc::channel();
         let thread = {
-            let (link, stop) = (Arc::clone(&link), Arc::clone(&stop));
+            let state = Arc::clone(&state);
             std::thread::Builder::new().name("cable".to_owned()).spawn(move || {
                 let opened = super::go_into(place.as_fd()).and_then(|()| {
                     let [one, other] = ends;
-                    Ok([open(&one)?, open(&other)?])
+                    Ok(Arc::new([PacketSocket::open(&one)?, PacketSocket::open(&other)?]))
                 });
                 match opened {
-                    Ok(sockets) => {
-                        let _ = tell.send(Ok(()));
-                        carry(&sockets, &link, &stop);
+                    Ok(ends) => {
+                        let _ = tell.send(Ok(Arc::clone(&ends)));
+                        carry(&ends, &state, &empty);
                     }
                     Err(error) => drop(tell.send(Err(error))),
                 }
             })?
         };
-        let cable = Self { link, stop, thread: Some(thread) };
-        told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread of a link has failed")))?;
-        Ok(cable)
+        let ends = told.recv().unwrap_or_else(|_| Err(io::Error::other("the thread of a link has failed")))?;
+        Ok(Self { ends, state, emptied, thread: Some(thread) })
+    }
+
+    /// Starts receiving the frames that arrive at the cable's own interface from the bridge.
+    pub(super) fn receive_from_bridge(&self) -> io::Result<()> {
+        self.ends[1].receive(ALL_FRAMES)
+    }
+
+    /// Starts receiving the frames that the host sends, whether or not the bridge forwards them, too.
+    pub(super) fn receive_from_host(&self) -> io::Result<()> {
+        self.ends[0].receive(ALL_FRAMES)
+    }
+
+    /// Stops receiving what the host sends. Received frames are still delivered.
+    pub(super) fn ignore_host(&self) -> io::Result<()> {
+        self.ends[0].receive(NO_FRAMES)
     }
 
     /// Sets the link for frames that arrive from now on.
     pub(super) fn set(&self, link: PeerLink) {
-        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
+        *self.state.link.lock().unwrap_or_else(PoisonError::into_inner) = link;
+    }
+
+    /// Delivers the frames in transit immediately, and waits until this is done.
+    pub(super) fn empty(&self) {
+        self.wake();
+        // Fails if the thread has ended, with its interfaces.
+        let _ = self.emptied.recv();
+    }
+
+    fn wake(&self) {
+        let _ = rustix::io::write(&self.state.wake, &1_u64.to_ne_bytes());
     }
 }
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
+        self.state.is_ended.store(true, Ordering::Release);
+        self.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-/// Opens a packet socket on an interface of the calling thread's network namespace.
-fn open(interface: &str) -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // With protocol 0 no frame arrives before the socket is bound to its interface.
-    let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)?;
-    let _ = sockopt::set_socket_recv_buffer_size_force(&socket, SOCKET_BYTES);
-    let _ = sockopt::set_socket_send_buffer_size_force(&socket, SOCKET_BYTES);
-    for option in [libc::PACKET_VNET_HDR, libc::PACKET_IGNORE_OUTGOING] {
-        let on: libc::c_int = 1;
-        // SAFETY: the kernel reads one int from a valid address.
-        let refused = unsafe {
-            let length = size_of_val(&on) as libc::socklen_t;
-            libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length)
-        };
-        if refused != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: netdevice::name_to_index(&socket, interface)? as i32,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
-    // SAFETY: the kernel reads one address structure from a valid address.
-    let refused = unsafe {
-        let length = size_of_val(&address) as libc::socklen_t;
-        libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length)
-    };
-    if refused != 0 { Err(io::Error::last_os_error()) } else { Ok(socket) }
-}
-
-/// Carries frames until `stop` is signalled, or an interface is gone.
-fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
+/// Carries frames until the cable has ended, or an interface is gone.
+fn carry(ends: &[PacketSocket; 2], state: &CableState, emptied: &mpsc::Sender<()>) {
     // Otherwise the kernel wakes the thread up to 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    let [one, other] = sockets;
+    let [one, other] = [&ends[0].socket, &ends[1].socket];
     let mut chance = SplitMix::new(getrandom::u64().unwrap_or(1));
     let way = LinkDirection::default;
     let mut ways = [(way(), one, other, LinkWays::Out), (way(), other, one, LinkWays::In)];
@@ -173,24 +182,35 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
             let wait = due.saturating_duration_since(Instant::now());
             Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) }
         });
-        let mut asked = [one, other, stop].map(|file| PollFd::new(file, PollFlags::IN));
+        let mut asked = [one, other, &state.wake].map(|file| PollFd::new(file, PollFlags::IN));
         match rustix::event::poll(&mut asked, wait.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
         if !asked[2].revents().is_empty() {
-            return;
+            let _ = rustix::io::read(&state.wake, &mut [0; 8]);
+            let is_ended = state.is_ended.load(Ordering::Acquire);
+            for (way, from, to, _) in &mut ways {
+                way.send_all(to);
+                if is_ended {
+                    send_last(from, to, &mut buffer);
+                }
+            }
+            if is_ended {
+                return;
+            }
+            let _ = emptied.send(());
         }
-        let (link, peer) = *link.lock().unwrap_or_else(PoisonError::into_inner);
+        let (link, peer) = *state.link.lock().unwrap_or_else(PoisonError::into_inner);
         for (way, from, to, own) in &mut ways {
             let link = if [LinkWays::Both, *own].contains(&link.ways) { link } else { Link::default() };
             for _ in 0..BATCH {
-                match rustix::net::recv(&**from, &mut buffer[..], RecvFlags::empty()) {
+                match rustix::net::recv(*from, &mut buffer[..], RecvFlags::empty()) {
                     Ok((length, _)) => {
                         let frame = &buffer[..length];
                         if passes(frame, &link, peer) {
                             // Frames that the link delays hold up no others. A full queue drops frames.
-                            let _ = rustix::net::send(&**to, frame, SendFlags::empty());
+                            let _ = rustix::net::send(*to, frame, SendFlags::empty());
                         } else {
                             way.take(frame, &link, Instant::now(), &mut chance);
                         }
@@ -202,6 +222,14 @@ fn carry(sockets: &[OwnedFd; 2], link: &Mutex<PeerLink>, stop: &OwnedFd) {
                 }
             }
         }
+    }
+}
+
+/// Sends frames that a socket has received, as on the default link.
+fn send_last(from: &OwnedFd, to: &OwnedFd, buffer: &mut [u8]) {
+    for _ in 0..LAST_FRAMES_MAX {
+        let Ok((length, _)) = rustix::net::recv(from, &mut *buffer, RecvFlags::empty()) else { return };
+        let _ = rustix::net::send(to, &buffer[..length], SendFlags::empty());
     }
 }
 
@@ -293,6 +321,13 @@ impl LinkDirection {
             let _ = rustix::net::send(to, &frame, SendFlags::empty());
         }
         self.underway.front().map(|(arrives, _)| *arrives)
+    }
+
+    /// Sends all frames in transit, whatever their arrival times.
+    fn send_all(&mut self, to: &OwnedFd) {
+        for (_, frame) in std::mem::take(self).underway {
+            let _ = rustix::net::send(to, &frame, SendFlags::empty());
+        }
     }
 }
 

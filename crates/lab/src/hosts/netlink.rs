@@ -15,6 +15,16 @@ const LIST_BYTES: usize = 64 << 10;
 const ALIGNMENT: usize = 4;
 /// `VETH_INFO_PEER`, of `linux/veth.h`.
 const VETH_INFO_PEER: u16 = 1;
+/// `IFLA_BRPORT_STATE` and `IFLA_BRPORT_LEARNING`, of `linux/if_link.h`.
+const PORT_STATE: u16 = 1;
+const PORT_LEARNING: u16 = 8;
+/// `BR_STATE_DISABLED` and `BR_STATE_FORWARDING`, of `linux/if_bridge.h`.
+const DISABLED: u8 = 0;
+const FORWARDING: u8 = 3;
+/// `IF_OPER_UP`, of `linux/if.h`.
+const OPERATIONAL: u8 = 6;
+/// Length of an `ifinfomsg`.
+const INTERFACE_BYTES: usize = 16;
 
 /// A socket that acts on the network namespace in which it was made: one of rtnetlink configures interfaces.
 pub(super) struct Netlink {
@@ -75,10 +85,57 @@ impl Netlink {
         self.ask(message, 0)
     }
 
-    /// Removes an interface from its bridge.
-    pub(super) fn release(&mut self, name: &str) -> io::Result<()> {
-        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, true);
-        message.attribute(libc::IFLA_MASTER, &0_u32.to_ne_bytes());
+    /// Returns true if the kernel sends through an interface. Until a moment after the interface and its peer are up, the
+    /// kernel drops frames.
+    pub(super) fn is_operational(&mut self, name: &str) -> io::Result<bool> {
+        let message = NetlinkMessage::link(libc::RTM_GETLINK, self.index_of(name)?, false);
+        self.sequence += 1;
+        let message = message.with_head(libc::NLM_F_REQUEST as u16, self.sequence);
+        rustix::net::send(&self.socket, &message, SendFlags::empty())?;
+        let mut answer = vec![0; LIST_BYTES];
+        let (length, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+        match first(answer.get(..length).unwrap_or_default()) {
+            Some((kind, contents, _)) if kind == i32::from(libc::RTM_NEWLINK) => {
+                let attributes = contents.get(INTERFACE_BYTES..).unwrap_or_default();
+                let state = value_of(attributes, libc::IFLA_OPERSTATE).and_then(<[u8]>::first);
+                Ok(state == Some(&OPERATIONAL))
+            }
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Sets if a port of a bridge forwards frames, and if the bridge learns from them which addresses are behind it.
+    /// Fails with `ENETDOWN` for a port to forward frames while the kernel takes its interface as down.
+    pub(super) fn set_port(&mut self, name: &str, forwards: bool, learns: bool) -> io::Result<()> {
+        let mut message = NetlinkMessage::link(libc::RTM_SETLINK, self.index_of(name)?, false);
+        // The family of an `ifinfomsg`.
+        message.0[HEAD_BYTES] = libc::AF_BRIDGE as u8;
+        // Without the flag, the kernel takes the contents as a state.
+        message.nested(libc::IFLA_PROTINFO | libc::NLA_F_NESTED as u16, |message| {
+            message.attribute(PORT_LEARNING, &[u8::from(learns)]);
+            message.attribute(PORT_STATE, &[if forwards { FORWARDING } else { DISABLED }]);
+        });
+        self.ask(message, 0)
+    }
+
+    /// Sets the port to which a bridge forwards frames for a hardware address. Each frame arrives at the port before or at
+    /// this one. If the entry is not `fixed`, the kernel forgets it like one that the bridge has learned.
+    pub(super) fn forward_to(&mut self, port: &str, hardware_address: [u8; 6], fixed: bool) -> io::Result<()> {
+        let mut message = NetlinkMessage::new(libc::RTM_NEWNEIGH);
+        // `ndmsg`: family, padding, interface, state, flags, type.
+        message.0.extend([libc::AF_BRIDGE as u8, 0, 0, 0]);
+        message.0.extend(self.index_of(port)?.to_ne_bytes());
+        let state = if fixed { libc::NUD_NOARP } else { libc::NUD_REACHABLE };
+        message.0.extend(state.to_ne_bytes());
+        message.0.extend([libc::NTF_MASTER, 0]);
+        message.attribute(libc::NDA_LLADDR, &hardware_address);
+        self.ask(message, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
+    }
+
+    /// Sets the hardware address of an interface.
+    pub(super) fn set_hardware_address(&mut self, name: &str, address: [u8; 6]) -> io::Result<()> {
+        let mut message = NetlinkMessage::link(libc::RTM_NEWLINK, self.index_of(name)?, false);
+        message.attribute(libc::IFLA_ADDRESS, &address);
         self.ask(message, 0)
     }
 
@@ -160,6 +217,19 @@ fn first(bytes: &[u8]) -> Option<(i32, &[u8], &[u8])> {
     Some((kind.into(), bytes.get(HEAD_BYTES..length)?, rest))
 }
 
+/// Returns the value of the first attribute of this type.
+fn value_of(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    loop {
+        let number = |at: usize| Some(u16::from_ne_bytes(attributes.get(at..at + 2)?.try_into().ok()?));
+        let (length, kind) = (usize::from(number(0)?), number(2)?);
+        if kind == wanted {
+            return attributes.get(4..length);
+        }
+        // A length of 0 would go on forever.
+        attributes = attributes.get(length.max(4).next_multiple_of(ALIGNMENT)..)?;
+    }
+}
+
 /// A message without the header fields that are set on sending.
 pub(super) struct NetlinkMessage(pub(super) Vec<u8>);
 
@@ -211,5 +281,22 @@ impl NetlinkMessage {
         self.0[6..8].copy_from_slice(&flags.to_ne_bytes());
         self.0[8..12].copy_from_slice(&sequence.to_ne_bytes());
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_an_attribute_is_found_behind_others() {
+        let mut message = NetlinkMessage::new(libc::RTM_NEWLINK);
+        message.text(libc::IFLA_IFNAME, "near");
+        message.attribute(libc::IFLA_OPERSTATE, &[OPERATIONAL]);
+        let attributes = &message.0[HEAD_BYTES..];
+        assert_eq!(value_of(attributes, libc::IFLA_OPERSTATE), Some(&[OPERATIONAL][..]));
+        assert_eq!(value_of(attributes, libc::IFLA_IFNAME), Some(&b"near\0"[..]));
+        assert_eq!(value_of(attributes, libc::IFLA_MASTER), None);
+        assert_eq!(value_of(&[0; 8], libc::IFLA_IFNAME), None, "a length of 0");
     }
 }

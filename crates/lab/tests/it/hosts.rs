@@ -1,5 +1,6 @@
 //! Hosts: which addresses they reach, and that nothing remains of them.
 
+mod link_changes;
 mod neighbours;
 
 use std::collections::BTreeSet;
