@@ -3,7 +3,7 @@
 use base64::Engine;
 use plimsoll_analysis::view::{Chart, EventClass, GoalSeen, Line, Panel, Warning};
 use plimsoll_analysis::{RunView, view};
-use plimsoll_record::data::{AnswerSentence, PhaseKind, PhaseResult, ResultName, Run};
+use plimsoll_record::data::{AnswerSentence, Goal, GoalKind, PhaseKind, PhaseResult, ResultName, Run};
 use serde_json::Value;
 
 use crate::{faulted, recorded, study};
