@@ -53,6 +53,8 @@ fn a_promotion_that_silent_clients_call_may_come_during_the_cut_that_silences_th
     assert_eq!(fault(cured[1]).to_string(), cured[1]);
     assert!(overlap(&cured.map(fault), Some(26 * S)).is_none());
     assert!(overlap(&["kill primary at 20% for 40%", cured[1]].map(fault), Some(26 * S)).is_none());
+    let called = "run \"ssh db2 promote-me\" when clients.silence > 2s";
+    assert_eq!((fault(called).to_string(), fault(called).is_of_user()), (called.to_owned(), true));
 }
 
 #[test]
