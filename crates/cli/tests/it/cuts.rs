@@ -70,8 +70,8 @@ fn promotion_by_a_heartbeat_s() -> [f64; 4] {
     let place = Place::new();
     let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
     let more = ["--client-hosts", "2", "--op-timeout", "1s", "--connect-timeout", "500ms", "--goal", "errors=100%"];
-    let load = ["--think", "10ms", "--for", "15s", "--keep-operations", "1M", "-q"];
-    let cut = ["--fault", "cut primary from client host 2 at 2s for 11s"];
+    let load = ["--think", "10ms", "--for", "12s", "--keep-operations", "1M", "-q"];
+    let cut = ["--fault", "cut primary from client host 2 at 2s for 8s"];
     let heartbeat = ["--fault", "promote replica when clients.host 2.silence > 2s"];
     let ran = place.run(&[&drive[..], &more, &load, &cut, &heartbeat].concat());
     // A replica that is promoted may lack the newest writes.
