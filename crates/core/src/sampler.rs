@@ -25,6 +25,12 @@ pub const WITNESS: &str = "witness";
 /// Source name of each server's answers, if operations go to several.
 pub const ANSWERS: &str = "answers";
 
+/// Source name of what the clients of a drive notice, which conditions of faults read.
+pub const CLIENTS: &str = "clients";
+
+/// Name of the reading of [`CLIENTS`] that is the time since their newest answer, in seconds.
+pub const SILENCE: &str = "silence";
+
 /// Name of the fact about a machine that has its network interfaces with their speeds: `eth0 1000 Mbit/s, eth1 …`.
 pub const INTERFACES: &str = "network interfaces";
 

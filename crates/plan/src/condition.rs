@@ -1,8 +1,8 @@
-//! Conditions of faults: a reading of a sampler, or of the store's own counters, compared with a value.
+//! Conditions of faults: a reading of a sampler, of the store's own counters or of the clients, compared with a value.
 
 use std::fmt;
 
-use plimsoll_core::sampler::STORE;
+use plimsoll_core::sampler::{CLIENTS, STORE};
 
 use crate::document::short;
 use crate::parse_count;
@@ -17,7 +17,8 @@ type Mistake = (String, Option<String>);
 /// Condition for the beginning of a fault: `store.connections > 100`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultCondition {
-    /// Reader of the reading, as the recording names it: `disk`, or `store` for the store's own counters.
+    /// Reader of the reading, as the recording names it: `disk`, or `store` for the store's own counters. Of the clients
+    /// it is [`CLIENTS`], and the recording does not have it.
     pub source: String,
     /// Subject of the reading, such as `vda` or `node 2`. `None` stands for the reading that has no subject, or for the
     /// greatest one of all subjects.
@@ -108,6 +109,13 @@ impl FaultCondition {
         self.text.split(['<', '>']).next().unwrap_or_default().trim_end()
     }
 
+    /// Returns the position, from 0, of the client host that a reading of [`CLIENTS`] is about: `clients.host 2.silence`.
+    /// `None` for one of all clients, for another subject, and for other readings.
+    pub fn client_host(&self) -> Option<usize> {
+        let subject = self.subject.as_deref().filter(|_| self.source == CLIENTS)?;
+        subject.strip_prefix("host ")?.parse::<usize>().ok()?.checked_sub(1)
+    }
+
     /// Returns the value of the condition in the unit of a series; `None` if the units measure different things.
     fn limit(&self, unit: &str) -> Option<f64> {
         match (self.unit, unit) {
@@ -165,6 +173,21 @@ mod tests {
         assert_eq!(named("store.node 2.lag>=1s"), wanted("store", "node 2", "lag"));
         assert_eq!(condition("store.node 2.lag>=1s").to_string(), "store.node 2.lag >= 1s");
         assert_eq!(condition("store.node 2.lag>=1s").reading(), "store.node 2.lag");
+    }
+
+    #[test]
+    fn a_condition_on_clients_is_about_those_of_one_host_or_about_all() {
+        for (text, wanted) in [
+            ("clients.silence > 2s", None),
+            ("clients.host 1.silence > 2s", Some(0)),
+            ("clients.host 12.silence > 2s", Some(11)),
+            ("clients.host 0.silence > 2s", None),
+            ("clients.hosts.silence > 2s", None),
+            ("store.host 2.silence > 2s", None),
+        ] {
+            assert_eq!(condition(text).client_host(), wanted, "{text}");
+            assert_eq!(condition(text).to_string(), text);
+        }
     }
 
     #[test]

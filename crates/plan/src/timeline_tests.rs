@@ -48,6 +48,16 @@ fn a_fault_with_a_condition_may_be_in_effect_at_any_time() {
 }
 
 #[test]
+fn a_promotion_that_silent_clients_call_may_come_during_the_cut_that_silences_them() {
+    let cured = ["cut primary from clients at 20% for 40%", "promote replica when clients.silence > 2s"];
+    assert_eq!(fault(cured[1]).to_string(), cured[1]);
+    assert!(overlap(&cured.map(fault), Some(26 * S)).is_none());
+    assert!(overlap(&["kill primary at 20% for 40%", cured[1]].map(fault), Some(26 * S)).is_none());
+    let called = "run \"ssh db2 promote-me\" when clients.silence > 2s";
+    assert_eq!((fault(called).to_string(), fault(called).is_of_user()), (called.to_owned(), true));
+}
+
+#[test]
 fn a_fault_after_another_begins_no_earlier_than_that_one_is_healed() {
     let list =
         ["work backup at 1s", "kill node 2 at 10% after fault 1 for 2s", "cut node 2 at 500ms after fault 2 for 1s"];

@@ -2,7 +2,7 @@
 
 use plimsoll_core::{Link, LinkPeers, StoreKind, Workload};
 use plimsoll_plan::model::{Drive, PlannedTrial, StoreUse};
-use plimsoll_plan::timeline::FaultAction;
+use plimsoll_plan::timeline::{FaultAction, FaultCondition};
 
 use crate::error::TrialError;
 use crate::needs::is_blocking;
@@ -45,20 +45,24 @@ pub(crate) fn possible(trial: &PlannedTrial, workload: &dyn Workload, kind: &dyn
 /// Returns the mistake of a fault that names a client host that is not there, and advice.
 fn unknown_host(drive: &Drive) -> Option<(String, String)> {
     let hosts = drive.client_hosts.unwrap_or(0) as usize;
-    drive.faults.iter().find_map(|fault| match fault.what {
-        FaultAction::Link(_, Link { peers: LinkPeers::ClientHost(number), .. }) if number >= hosts => {
-            let wanted = format!("client_hosts = {} (--client-hosts {})", number + 1, number + 1);
-            let (what, next) = match hosts {
-                0 => ("the drive has no client hosts".to_owned(), format!("set {wanted}, or write `from clients`")),
-                1 => ("the drive has one client host".to_owned(), format!("name client host 1, or set {wanted}")),
-                hosts => {
-                    let next = format!("name client host 1 to {hosts}, or set {wanted}");
-                    (format!("the drive has {hosts} client hosts"), next)
-                }
-            };
-            Some((format!("{fault}: {what}"), next))
-        }
-        _ => None,
+    drive.faults.iter().find_map(|fault| {
+        let linked = match fault.what {
+            FaultAction::Link(_, Link { peers: LinkPeers::ClientHost(number), .. }) => Some((number, "from clients")),
+            _ => None,
+        };
+        let awaited = fault.when.as_ref().and_then(FaultCondition::client_host);
+        let mut named = linked.into_iter().chain(awaited.map(|number| (number, "clients.silence")));
+        let (number, of_all) = named.find(|(number, _)| *number >= hosts)?;
+        let wanted = format!("client_hosts = {} (--client-hosts {})", number + 1, number + 1);
+        let (what, next) = match hosts {
+            0 => ("the drive has no client hosts".to_owned(), format!("set {wanted}, or write `{of_all}`")),
+            1 => ("the drive has one client host".to_owned(), format!("name client host 1, or set {wanted}")),
+            hosts => {
+                let next = format!("name client host 1 to {hosts}, or set {wanted}");
+                (format!("the drive has {hosts} client hosts"), next)
+            }
+        };
+        Some((format!("{fault}: {what}"), next))
     })
 }
 

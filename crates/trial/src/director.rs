@@ -182,15 +182,19 @@ impl<'a> Director<'a> {
         directed: Directed,
     ) -> Self {
         let sinks = context.sinks;
+        let (clock, answers) = (sinks.clock, Arc::clone(&driven.answers));
         Self {
-            clock: sinks.clock,
+            clock,
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
             recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),
             ended_ops: Arc::clone(&driven.ended_ops),
             warmup_ns: driven.spec.warmup.as_nanos() as u64,
             started: Arc::clone(&driven.spec.started),
-            newest: Box::new(|condition, since_ns| sinks.readings.of(condition, &trial.store.label, since_ns)),
+            newest: Box::new(move |condition, since_ns| {
+                let silence = answers.silence(condition, since_ns, clock.now_ns());
+                silence.or_else(|| sinks.readings.of(condition, &trial.store.label, since_ns))
+            }),
             servers: store.servers(),
             disk: store.power_switch(),
             processes: context.server,

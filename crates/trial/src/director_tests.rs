@@ -10,11 +10,15 @@ use std::sync::atomic::Ordering;
 use plimsoll_plan::timeline::chained;
 
 use super::*;
+use crate::ended_ops::NewestAnswers;
 use crate::readings::SeenReading;
 use servers::{Noted, WORK_TIME};
 
 /// Length of the warm-up of each phase.
 const WARMUP: Duration = Duration::from_millis(100);
+
+/// Time of the last answer to a client of each phase.
+const ANSWERED: Duration = Duration::from_millis(400);
 
 /// A director's work: its results, the calls by milliseconds since its start, and the newest record of each fault.
 struct Directing {
@@ -62,6 +66,9 @@ impl Directing {
         let (phase_stop, has_ended) = (Arc::<AtomicBool>::default(), AtomicBool::new(false));
         // A level that is the time since the beginning, in ms.
         let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
+        // All answers come before a time, and a silence follows.
+        let answers = NewestAnswers::of(0);
+        answers.answered(0, clock.now_ns() + ANSWERED.as_nanos() as u64);
         let director = Director {
             clock,
             tell: Box::new(|event| {
@@ -80,7 +87,10 @@ impl Directing {
             ended_ops: Arc::clone(&ended),
             warmup_ns: WARMUP.as_nanos() as u64,
             started: Arc::clone(&started),
-            newest: Box::new(move |_, since_ns| (clock.now_ns() >= since_ns).then(level)),
+            newest: Box::new(move |condition, since_ns| {
+                let silence = answers.silence(condition, since_ns, clock.now_ns());
+                silence.or_else(|| (clock.now_ns() >= since_ns).then(level))
+            }),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
             disk: None,
             processes: &processes,
@@ -406,6 +416,19 @@ fn a_fault_with_a_condition_waits_for_a_reading_after_the_warm_up_that_meets_it(
     assert!(nearest.is_some_and(|level| level >= 500), "{missed}");
     assert_eq!(done.events.len(), 2, "{:?}", done.events);
     assert!(done.events[1].starts_with("pause node 1 when level > 1000 for 100ms: level was "), "{:?}", done.events);
+}
+
+#[test]
+fn a_fault_that_waits_for_silent_clients_begins_that_long_after_their_last_answer() {
+    let faults = ["pause node 1 when clients.silence > 600ms for 50ms", "kill all when clients.silence > 1h"];
+    let done = Directing::until_healed(Noted::default(), &faults, None, 1);
+    assert_eq!(done.names(), ["pause 1", "resume 1", "start all"]);
+    assert!(is_near(done.calls[0].0, 1_000), "{:?}", done.calls);
+    let [event] = &done.events[..] else { panic!("{:?}", done.events) };
+    assert!(event.starts_with("pause node 1 when clients.silence > 600ms for 50ms: clients.silence was "), "{event}");
+    let [missed] = &done.directed.missed[..] else { panic!("{:?}", done.directed.missed) };
+    let words = "kill all when clients.silence > 1h was not done: the phase had ended; clients.silence was ";
+    assert!(missed.starts_with(words), "{missed}");
 }
 
 #[test]

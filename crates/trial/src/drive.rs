@@ -20,7 +20,7 @@ use plimsoll_verify::Ledger;
 
 use crate::alive::Alive;
 use crate::director::{Directed, Director};
-use crate::ended_ops;
+use crate::ended_ops::{self, NewestAnswers};
 use crate::error::{TrialError, io_error};
 use crate::phase::{RunContext, TrialRun};
 use crate::power::{self, Power};
@@ -50,6 +50,8 @@ pub struct Driven {
     pub faults: (Vec<PlannedFault>, u64),
     /// Number of operations that ended, counted if a fault waits for it.
     pub ended_ops: Arc<AtomicU64>,
+    /// Times of the newest answers, noted if a fault waits for silent clients.
+    pub answers: Arc<NewestAnswers>,
     /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
     /// Moment at which disks lose power, and the nodes.
@@ -81,6 +83,7 @@ impl Driven {
             reads_back: false,
             faults,
             ended_ops: Arc::default(),
+            answers: Arc::default(),
             listen: None,
             power_cut: None,
         }
@@ -256,8 +259,10 @@ impl TrialRun<'_, '_> {
         driven.spec.ticks = !driven.faults.0.is_empty();
         driven.spec.started = Arc::default();
         let mut observers = self.observers(&mut driven, &sessions);
-        if driven.faults.0.iter().any(|fault| fault.at_ops.is_some()) {
-            observers = ended_ops::counting(observers, driven.spec.worker_count(&sessions), &driven.ended_ops);
+        if driven.faults.0.iter().any(ended_ops::are_awaited) {
+            let workers = driven.spec.worker_count(&sessions);
+            driven.answers = Arc::new(NewestAnswers::of(driven.spec.networks.len()));
+            observers = ended_ops::counting(observers, workers, &driven.ended_ops, &driven.answers);
         }
         let Self { context, probes, ledger, workload, trial, store, directed, .. } = self;
         let (context, store, trial) = (&**context, &**store, *trial);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::sampler::STORE;
+use plimsoll_core::sampler::{CLIENTS, SILENCE, STORE};
 use plimsoll_core::{Catalogue, Link, LinkPeers, NodeChoice, Recipe};
 use plimsoll_lab::{ServerUser, described, program_version};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
@@ -31,6 +31,7 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             for fault in &drive.faults {
                 let Some(when) = &fault.when else { continue };
                 let found = match no_such_reading(when, plan, &trial.store, catalogue) {
+                    _ if when.source == CLIENTS => no_such_silence(when),
                     None => no_such_subject(when, trial, catalogue)?,
                     found => found,
                 };
@@ -372,15 +373,31 @@ fn no_such_reading(
             let (own, others): (Vec<&String>, Vec<&String>) = plan.samplers.iter().partition(|one| *one == STORE);
             // The program shortens long lines.
             let lines = |names: Vec<String>| names.chunks(LISTED).map(|names| names.join(", ")).collect::<Vec<_>>();
-            let all: Vec<String> = own.into_iter().chain(others).flat_map(|one| lines(listed(one))).collect();
+            let all = own.into_iter().chain(others).flat_map(|one| lines(listed(one)));
+            let all: Vec<String> = all.chain([format!("{CLIENTS}.{SILENCE}")]).collect();
             let what = match condition.name.as_str() {
                 "lag" if source == STORE => format!("{label} has no replication lag"),
                 _ => format!("{label} and the plan's samplers have no reading {}", condition.reading()),
             };
-            let next = if all.is_empty() { " none".to_owned() } else { format!("\n    {}", all.join(",\n    ")) };
-            Some((what, format!("there are:{next}")))
+            Some((what, format!("there are:\n    {}", all.join(",\n    "))))
         }
     }
+}
+
+/// Returns the reason that clients have no reading as a condition names it, and advice. The number of a client host may
+/// be wrong.
+fn no_such_silence(condition: &FaultCondition) -> Option<(String, String)> {
+    let of_all = format!("{CLIENTS}.{SILENCE}");
+    if condition.name != SILENCE {
+        return Some((format!("clients have no reading {}", condition.name), format!("there is: {of_all}")));
+    }
+    if !condition.compares("s") {
+        let what = format!("{} is measured in another unit", condition.reading());
+        return Some((what, format!("write a value such as {}", example("s"))));
+    }
+    let subject = condition.subject.as_deref().filter(|_| condition.client_host().is_none())?;
+    let next = format!("write {of_all}, or {CLIENTS}.host 2.{SILENCE} for the clients of client host 2");
+    Some((format!("`{subject}` is no client host"), next))
 }
 
 /// Returns the reason that the store's servers have no subject as a condition names it, and advice.

@@ -1,4 +1,5 @@
-//! Newest readings of samplers and of stores' counters, for faults that begin by a condition.
+//! Newest readings of samplers and of stores' counters, for faults that begin by a condition. Those of clients are in
+//! `ended_ops`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

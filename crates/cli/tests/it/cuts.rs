@@ -1,6 +1,6 @@
 //! Cuts in one direction, from clients and between two nodes, on the clock of a load.
 
-use plimsoll_record::data::Run;
+use plimsoll_record::data::{FaultKind, Run};
 
 use crate::bench::Place;
 use crate::faults::{faults, seconds};
@@ -72,6 +72,47 @@ fn a_primary_that_only_clients_cannot_reach_is_not_replaced() {
     let (found, _) = faults(&place.run(&[&drive[..], &more, &fault].concat()).expect(0).last_json());
     assert_eq!(found[0]["name"], "cut from clients of node 1, the primary");
     assert!(seconds(&found[0], "outage_s") >= 5.5 && found[0]["error"].is_null(), "{found:?}");
+}
+
+#[test]
+fn a_client_host_that_cannot_reach_the_primary_calls_the_promotion_that_ends_its_silence() {
+    let mut seen_s = Vec::new();
+    // On a busy machine clients may be silent before the cut, or a promotion takes as long as the cut, but not each time.
+    let is_cured = (0..3).any(|_| {
+        let [cut_s, promoted_s, answered_s, healed_s] = promotion_by_a_heartbeat_s();
+        seen_s.push([cut_s, promoted_s, answered_s, healed_s]);
+        cut_s < promoted_s && promoted_s < answered_s && answered_s < healed_s
+    });
+    assert!(is_cured, "{seen_s:?}");
+}
+
+/// Cuts a primary from the second of two client hosts, whose silence promotes a replica. Returns times in seconds: of the
+/// cut, the promotion, the first answer to clients of the host after that, and of the healing.
+fn promotion_by_a_heartbeat_s() -> [f64; 4] {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "2", "--clients", "4"];
+    let more = ["--client-hosts", "2", "--op-timeout", "1s", "--connect-timeout", "500ms", "--goal", "errors=100%"];
+    let load = ["--think", "10ms", "--for", "12s", "--keep-operations", "1M", "-q"];
+    let cut = ["--fault", "cut primary from client host 2 at 2s for 8s"];
+    let heartbeat = ["--fault", "promote replica when clients.host 2.silence > 2s"];
+    let ran = place.run(&[&drive[..], &more, &load, &cut, &heartbeat].concat());
+    // A replica that is promoted may lack the newest writes.
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let run = Run::load(&place.only_run()).unwrap();
+    let spans = &run.trials[0].faults;
+    let [cut, promotion] = [FaultKind::Cut, FaultKind::Promote]
+        .map(|kind| spans.iter().find(|span| span.kind == kind).unwrap_or_else(|| panic!("{spans:?}")));
+    assert!(cut.error.is_none() && promotion.error.is_none(), "{spans:?}");
+    let operations = run.trials[0].phases.iter().find_map(|phase| phase.operations.as_ref()).unwrap();
+    // Clients are dealt to the hosts in turn.
+    let its = operations.each.iter().filter(|op| op.client % 2 == 1 && !op.outcome.is_error());
+    let answers_ns: Vec<u64> = its.map(|op| op.end_ns).collect();
+    let (called_ns, taken_ns) = (promotion.planned_ns, promotion.taken_ns.unwrap());
+    let before_ns = answers_ns.iter().copied().filter(|at_ns| *at_ns <= called_ns).max().unwrap();
+    // The clocks of workers and of the promotion differ by less than this.
+    assert!(called_ns - before_ns >= 1_990_000_000, "{before_ns}: {spans:?}");
+    let after_ns = answers_ns.into_iter().filter(|at_ns| *at_ns > taken_ns).min().unwrap_or(u64::MAX);
+    [cut.begun_ns, called_ns, after_ns, cut.healing_ns.unwrap()].map(|at_ns| at_ns as f64 / 1e9)
 }
 
 #[test]

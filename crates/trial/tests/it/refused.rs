@@ -236,6 +236,10 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
         ("", "cluster", "lag > 1s", "the plan does not read lag: its `samplers` have no store", "add \"store\""),
         (read, "cluster", "lag > 64MiB", "lag is measured in another unit", "write a value such as 5s"),
         (read, "cluster", "connections > 5s", "connections is measured in another unit", "such as 100"),
+        ("", "cluster", "nonsense > 1", "have no reading nonsense", "there are:\n    clients.silence"),
+        ("", "cluster", "clients.lag > 1s", "clients have no reading lag", "there is: clients.silence"),
+        ("", "cluster", "clients.silence > 5", "clients.silence is measured in another unit", "such as 5s"),
+        ("", "cluster", "clients.node 2.silence > 5s", "`node 2` is no client host", "clients.host 2.silence for"),
         (nodes, "cluster", "server.node 4.user > 50%", "cluster has no node 4", "its nodes are 1, 2, 3"),
         (nodes, "single", "server.node 2.user > 50%", "single has no node 2", "leave `node 2` out: server.user"),
         (nodes, "single", "server.node 1.user > 50%", "whose readings name no node", "leave `node 1` out: server.user"),
@@ -247,6 +251,9 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
     for condition in ["lag < 1s", "store.node 2.lag >= 500ms", "connections > 100", "tasks.running > 8"] {
         allows(read, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
         allows(read, "\"cluster\"", &format!("ops = 10\nfault = \"kill primary when {condition} for 1s\""), "");
+    }
+    for store in ["\"cluster\"", "\"single\""] {
+        allows("", store, "fault = \"kill all when clients.silence > 2s for 1s\"", "");
     }
     for condition in ["server.node 3.user > 50%", "server.checkpointer.busy > 50%", "network.node 2 eth0.drops > 0/s"] {
         allows(nodes, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
@@ -321,16 +328,20 @@ fn client_hosts_are_refused_without_a_network_for_them_and_faults_of_others_than
     refuses("", "\"spread\"", &hosts(5, ""), "", words, "use 5 clients or more");
     let cut = |number: u32| format!("fault = \"cut node 2 from client host {number} at 1s\"");
     let link = |number: u32| format!("fault = \"link all from client host {number} delay=5ms at 1s\"");
+    let silent = |number: u32| format!("fault = \"kill node 2 when clients.host {number}.silence > 2s\"");
     for (keys, words, next) in [
         (link(1), "delay=5ms at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
         (hosts(2, &link(3)), "delay=5ms at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
         (cut(1), "client host 1 at 1s: the drive has no client hosts", "set client_hosts = 1 (--client-hosts 1)"),
         (hosts(1, &cut(2)), "client host 2 at 1s: the drive has one client host", "name client host 1, or set"),
         (hosts(2, &cut(3)), "client host 3 at 1s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
+        (silent(1), "silence > 2s: the drive has no client hosts", "--client-hosts 1), or write `clients.silence`"),
+        (hosts(2, &silent(3)), "silence > 2s: the drive has 2 client hosts", "name client host 1 to 2, or set"),
     ] {
         refuses("", "\"spread\"", &keys, "", words, next);
     }
     allows("", "\"spread\"", &hosts(2, &cut(2)), "");
+    allows("", "\"spread\"", &hosts(2, &silent(2)), "");
     for store in ["\"spread\"", "\"lab:mine\""] {
         allows("", store, &hosts(2, &link(2)), "");
     }

@@ -77,7 +77,6 @@ impl Numbered {
         self.is_ended.store(true, Ordering::Relaxed);
         let (sent, numbers) = (self.sending.join().unwrap(), self.receiving.join().unwrap());
         let arrived: BTreeSet<u32> = numbers.iter().copied().collect();
-        println!("{sent} sent, {} arrived, {} of them twice", arrived.len(), numbers.len() - arrived.len());
         (0..sent).filter(|number| !arrived.contains(number)).collect()
     }
 }
