@@ -319,7 +319,8 @@ fn state(
     if let Some((figure, cell)) = of_places.iter().find(is_vague) {
         return State::Undecided(format!("vague {}", figure.name), vague(figure, cell));
     }
-    let of_condition = of_condition.iter().filter(|_| holds.is_none());
+    let open = condition.filter(|_| holds.is_none()).map_or_else(Vec::new, |condition| condition.undecided(&bounds_of));
+    let of_condition = of_condition.iter().filter(|(figure, _)| open.contains(&figure.name.as_str()));
     match of_condition.max_by(|a, b| width(a.1).total_cmp(&width(b.1))).or(of_places.iter().find(is_open)) {
         Some((figure, cell)) => State::Undecided(format!("close {}", figure.name), too_close(figure, cell)),
         None => State::Holds,

@@ -45,7 +45,60 @@ pub const ALL: &[Study] = &[
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_core::Catalogue;
+    use plimsoll_core::catalogue::LabEntry;
+    use plimsoll_plan::{Overrides, Plan, parse};
+
     use super::ALL;
+    use crate::catalogue;
+
+    /// Returns a study's plan, on other stores if some are given.
+    fn plan(catalogue: &Catalogue, name: &str, on: Option<&str>) -> Plan {
+        let study = ALL.iter().find(|study| study.name == name).unwrap();
+        let on = on.map(|on| vec![on.to_owned()]);
+        parse(name, study.text, catalogue, &Overrides { on, seed: None }).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    /// Returns the names of the stores of a plan, each with those of the phases that drive it.
+    fn drives(plan: &Plan) -> Vec<(&str, String)> {
+        let of_trial = plan.trials.iter().map(|trial| {
+            let names: Vec<&str> = trial.drives().map(|(name, _)| name).collect();
+            (trial.store.label.as_str(), names.join(" "))
+        });
+        of_trial.collect()
+    }
+
+    #[test]
+    fn each_cluster_meets_the_adversities_that_it_can_have_and_its_lab_the_same() {
+        let mut catalogue = catalogue::assemble();
+        let (work, lasting) = ("planned_work ", "slow_server slow_disk bad_network");
+        let of = |work: &str, lost: &str| format!("baseline {work}{lasting} restarts node_lost primary_lost{lost}");
+        let kv = plan(&catalogue, "adversity", None);
+        let wanted = [
+            ("etcd", of(work, " majority_lost")),
+            ("nats", of("", " majority_lost")),
+            ("redis-sentinel", of(work, "")),
+            ("redis-cluster", of(work, "")),
+            ("postgres-replicas", of(work, " promotion")),
+        ];
+        assert_eq!(drives(&kv), wanted);
+        let sql = plan(&catalogue, "adversity-sql", None);
+        assert_eq!(drives(&sql), [("galera", of(work, " majority_lost")), ("mariadb-replicas", of(work, ""))]);
+        for (study, whole) in [("adversity", kv), ("adversity-sql", sql)] {
+            for (trial, (_, phases)) in whole.trials.iter().zip(drives(&whole)) {
+                catalogue.labs = vec![LabEntry {
+                    name: "mine".to_owned(),
+                    process: 1,
+                    store: trial.store.kind.clone(),
+                    made_as: trial.store.label.clone(),
+                    params: trial.store.params.clone(),
+                    nodes: vec![1, 2, 3],
+                }];
+                let of_lab = plan(&catalogue, study, Some("lab:mine"));
+                assert_eq!(drives(&of_lab), [("mine", phases)]);
+            }
+        }
+    }
 
     #[test]
     fn every_study_has_a_title_a_question_and_sentences_that_answer_it() {

@@ -288,6 +288,8 @@ pub struct LabEntry {
     pub process: u32,
     /// The name of its kind of store.
     pub store: String,
+    /// The name of the store or preset that it was made by.
+    pub made_as: String,
     /// The parameters that its servers were made with.
     pub params: Params,
     /// The numbers of its nodes, from 1.

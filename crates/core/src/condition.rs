@@ -59,24 +59,42 @@ impl Condition {
 
     /// Iterates over the figures that the condition names, in the order of the text, each with its byte offset.
     pub fn figures(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.comparisons.iter().flat_map(|(left, _, right)| [left, right]).filter_map(|side| match side {
-            Side::Figure(name, at) => Some((name.as_str(), *at)),
-            Side::Number(_) => None,
-        })
+        self.comparisons.iter().flat_map(|(left, _, right)| [left, right]).filter_map(Side::figure)
     }
 
     /// Evaluates the condition, with `bounds_of` for the bounds of each figure. Returns `None` if it holds for some
     /// values within the bounds and not for others, or if a figure has no bounds.
     pub fn holds(&self, bounds_of: &dyn Fn(&str) -> Option<Bounds>) -> Option<bool> {
-        let bounds = |side: &Side| match side {
-            Side::Number(number) => Some((*number, *number)),
-            Side::Figure(name, _) => bounds_of(name),
-        };
-        let each: Vec<Option<bool>> =
-            self.comparisons.iter().map(|(left, sign, right)| sign.holds(bounds(left)?, bounds(right)?)).collect();
+        let each: Vec<Option<bool>> = self.comparisons.iter().map(|one| compared(one, bounds_of)).collect();
         match each.contains(&Some(false)) {
             true => Some(false),
             false => each.iter().all(Option::is_some).then_some(true),
+        }
+    }
+
+    /// Returns the figures of each comparison that holds for some values within the bounds and not for others.
+    pub fn undecided(&self, bounds_of: &dyn Fn(&str) -> Option<Bounds>) -> Vec<&str> {
+        let open = self.comparisons.iter().filter(|one| compared(one, bounds_of).is_none());
+        let sides = open.flat_map(|(left, _, right)| [left, right]);
+        sides.filter_map(Side::figure).map(|(name, _)| name).collect()
+    }
+}
+
+/// Evaluates a comparison, with `bounds_of` for the bounds of each figure; `None` if it is not decided.
+fn compared((left, sign, right): &(Side, Sign, Side), bounds_of: &dyn Fn(&str) -> Option<Bounds>) -> Option<bool> {
+    let bounds = |side: &Side| match side {
+        Side::Number(number) => Some((*number, *number)),
+        Side::Figure(name, _) => bounds_of(name),
+    };
+    sign.holds(bounds(left)?, bounds(right)?)
+}
+
+impl Side {
+    /// Returns the name of a figure, and its byte offset in the text; `None` for a number.
+    fn figure(&self) -> Option<(&str, usize)> {
+        match self {
+            Side::Figure(name, at) => Some((name.as_str(), *at)),
+            Side::Number(_) => None,
         }
     }
 }
@@ -197,6 +215,14 @@ mod tests {
         ] {
             assert_eq!(holds(text), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn figures_of_comparisons_that_are_decided_are_not_undecided() {
+        let bounds = |name: &str| if name == "some" { Some((1.0, 3.0)) } else { Some((2.0, 2.0)) };
+        let undecided = |text: &str| Condition::parse(text).unwrap().undecided(&bounds).join(" ");
+        assert_eq!(undecided("{two} < 3 and {some} < {other} and {some} > 0"), "some other");
+        assert_eq!(undecided("{two} < 3 and {some} < 5"), "");
     }
 
     #[test]

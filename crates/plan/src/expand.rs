@@ -303,7 +303,9 @@ fn missing_index(store: &StoreDraft<'_>, workload: &WorkloadSpec, params: &Param
 
 fn holds(condition: &Condition, store: &StoreDraft<'_>, workload: &WorkloadUse, point: &mut Point<'_>) -> bool {
     match condition {
-        Condition::Store(names) => names.iter().any(|name| *name == store.store.kind || *name == store.store.label),
+        Condition::Store(names) => {
+            [&store.store.kind, &store.made_as, &store.store.label].into_iter().any(|own| names.contains(own))
+        }
         Condition::Workload(name, values) => workload.params.0.get(*name).is_some_and(|value| values.contains(value)),
         Condition::StoreParam(name, values) => {
             store.store.params.0.get(*name).is_some_and(|value| values.contains(value))

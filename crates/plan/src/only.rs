@@ -11,7 +11,7 @@ use crate::workload::WorkloadDraft;
 
 /// A condition on a trial: one of some values.
 pub(crate) enum Condition {
-    /// The kind of store, or its label.
+    /// The kind of store, the preset that it was made by, or its label.
     Store(Vec<String>),
     /// A parameter of the workload.
     Workload(&'static str, Vec<ParamValue>),

@@ -29,6 +29,8 @@ const SERVER: [&str; 5] = ["command", "set_up", "ready", "reload", "files"];
 pub(crate) struct StoreDraft<'c> {
     pub(crate) kind: &'c dyn StoreKind,
     pub(crate) store: StoreUse,
+    /// Name of the store or preset that its servers are made by; of an attached store, that of its kind.
+    pub(crate) made_as: String,
     /// The swept parameters, with values as written.
     pub(crate) labels: BTreeMap<String, String>,
     /// The text that names the store, followed by the location in it.
@@ -104,7 +106,8 @@ impl<'c> PlanReader<'c> {
                 params: entry.params.clone(),
                 server: None,
             };
-            return Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span });
+            let (made_as, source) = (entry.made_as.clone(), Arc::clone(source));
+            return Some(StoreDraft { kind, store, made_as, labels: BTreeMap::new(), source, span });
         }
         let specs = self.catalogue.stores.iter().map(|kind| kind.spec());
         let (name, _) = url::split_password(name);
@@ -136,11 +139,12 @@ impl<'c> PlanReader<'c> {
         let spec = kind.spec();
         let has_databases = spec.interfaces.contains(&Interface::Sql);
         let preset = spec.preset(name);
-        let own = || preset.map_or(spec.name, |preset| preset.name).to_owned();
-        let label = url.as_deref().and_then(|url| url::place(url, has_databases)).unwrap_or_else(own);
+        let made_as = preset.map_or(spec.name, |preset| preset.name).to_owned();
+        let place = url.as_deref().and_then(|url| url::place(url, has_databases));
+        let label = place.unwrap_or_else(|| made_as.clone());
         let params = defaults_but(spec.params, preset.map_or(&[], |preset| preset.params));
         let store = StoreUse { kind: spec.name.to_owned(), label, url, params, server: None };
-        Some(StoreDraft { kind, store, labels: BTreeMap::new(), source: Arc::clone(source), span })
+        Some(StoreDraft { kind, store, made_as, labels: BTreeMap::new(), source: Arc::clone(source), span })
     }
 
     /// Reads a store with parameters: one draft for each combination of their values.

@@ -111,6 +111,23 @@ fn one_short_load_is_noise_and_gives_no_answer() {
 }
 
 #[test]
+fn a_condition_that_is_too_close_names_a_figure_of_the_comparison_that_is() {
+    let least = only_if("{first} < {second} and {first} < {third}", "{first} is the least.");
+    let mut run = loaded([10.0, 10.5, 20.0, 10.0, 15.0], &[least]);
+    // The bounds of the third are the widest, and it is far from the first.
+    let third = "load.seconds[index=keyindex] * load.seconds[index=none]";
+    run.header.figures = vec![
+        figure("first", "s", "load.seconds[index=none]"),
+        figure("second", "s", "load.seconds[index=own]"),
+        figure("third", "s", third),
+    ];
+    let undecided = answered(&run).undecided;
+    let [close] = undecided.as_slice() else { panic!("{undecided:?}") };
+    assert!(close.starts_with("Undecided for sqlite: ") && close.contains("too close to tell"), "{close}");
+    assert!(close.contains("`first`") || close.contains("`second`"), "{close}");
+}
+
+#[test]
 fn a_difference_that_one_measurement_does_not_tell_is_undecided() {
     let near = [10.0, 12.0, 10.2, 10.0, 15.0];
     let answer = answered(&loaded(near, &[say("Index keys make a load {ratio} as long.")]));

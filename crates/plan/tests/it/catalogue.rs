@@ -1,9 +1,10 @@
 //! A small catalogue for the tests' plans.
 
+use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
     Call, Catalogue, Durability, ErrorCodes, IndexMode, Interface, OpKind, OpenOptions, ParamSpec, ParamType, Params,
-    Preset, SamplerSpec, Script, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StoreSpec,
-    Truth, Value, ValueBuf, Values, Version, Workload, WorkloadError, WorkloadSpec,
+    Preset, SamplerSpec, Script, SessionShape, SessionSpec, Store, StoreError, StoreErrorKind, StoreKind, StorePreset,
+    StoreSpec, Truth, Value, ValueBuf, Values, Version, Workload, WorkloadError, WorkloadSpec,
 };
 
 struct Kind(StoreSpec);
@@ -168,4 +169,23 @@ pub fn catalogue() -> Catalogue {
             .map(|(name, by_default)| SamplerSpec { name, summary: "", by_default, series: &[] })
             .to_vec(),
     }
+}
+
+const REPLICAS: StorePreset = StorePreset { name: "replicas", summary: "", params: &[], packages: &[] };
+const CLUSTERS: &[StorePreset] = &[REPLICAS, StorePreset { name: "shards", ..REPLICAS }];
+
+/// The catalogue with one more store, `group`. It has two presets, and a lab of each.
+pub fn with_labs() -> Catalogue {
+    let lab = |name: &str, made_as: &str| LabEntry {
+        name: name.to_owned(),
+        process: 1,
+        store: "group".to_owned(),
+        made_as: made_as.to_owned(),
+        params: Params::default(),
+        nodes: vec![1, 2, 3],
+    };
+    let mut catalogue = catalogue();
+    catalogue.stores.push(Box::new(Kind(StoreSpec { name: "group", presets: CLUSTERS, ..PLAIN })));
+    catalogue.labs = vec![lab("mine", "replicas"), lab("other", "shards")];
+    catalogue
 }

@@ -3,7 +3,7 @@
 use plimsoll_core::{Durability, ParamValue};
 use plimsoll_plan::{Arrivals, DriveLimit, GoalKind, Overrides, Pace, PhaseStep, Plan, PlannedTrial, Rate, parse};
 
-use crate::catalogue::catalogue;
+use crate::catalogue::{catalogue, with_labs};
 
 const COUPONS: &str = include_str!("../../../../studies/coupons.toml");
 
@@ -280,6 +280,24 @@ fn a_store_is_called_what_the_plan_says() {
     let text = format!("{stores}\n[workload]\nname = \"coupons\"\n[[phase]]\ndo = \"load\"\n");
     let plan = parse("test", &text, &catalogue(), &Overrides::default()).unwrap();
     assert_eq!(all_labels(&plan), ["store=sqlite", "store=another one"]);
+}
+
+#[test]
+fn a_phase_of_a_cluster_is_also_one_of_its_labs_and_of_those_with_other_names() {
+    let text = "stores = [\"shards\", { store = \"replicas\", as = \"two copies\" }]\n[workload]\nname = \"coupons\"\n\
+                [[phase]]\ndo = \"load\"\n[[phase]]\nname = \"a\"\ndo = \"settle\"\nonly = { store = \"replicas\" }\n\
+                [[phase]]\nname = \"b\"\ndo = \"settle\"\nonly = { store = \"shards\" }\n\
+                [[phase]]\nname = \"c\"\ndo = \"settle\"\nonly = { store = \"group\" }\n";
+    let phases = |on: Option<&[&str]>| {
+        let on = on.map(|on| on.iter().map(|entry| (*entry).to_owned()).collect());
+        let plan = parse("test", text, &with_labs(), &Overrides { on, seed: None }).unwrap();
+        let names = |trial: &PlannedTrial| -> Vec<String> {
+            trial.phases.iter().skip(1).map(|phase| phase.name.clone()).collect()
+        };
+        plan.trials.iter().map(names).collect::<Vec<_>>()
+    };
+    assert_eq!(phases(None), [["b", "c"], ["a", "c"]]);
+    assert_eq!(phases(Some(&["lab:mine", "lab:other"])), [["a", "c"], ["b", "c"]]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn catalogue() -> Catalogue {
     let bounded = SessionSpec { bounded_by: Some("most"), ..wire };
     let lab = |name: &str, store: &str, nodes: Vec<u32>| {
         let (name, store) = (name.to_owned(), store.to_owned());
-        LabEntry { name, process: 1, store, params: Params::default(), nodes }
+        LabEntry { name, process: 1, made_as: store.clone(), store, params: Params::default(), nodes }
     };
     Catalogue {
         labs: vec![lab("mine", "spread", vec![1, 2, 3]), lab("single", "single", vec![1])],

@@ -104,6 +104,7 @@ fn catalogue() -> Catalogue {
         name: name.to_owned(),
         process: 1,
         store: store.to_owned(),
+        made_as: store.to_owned(),
         params: Params::default(),
         nodes: nodes.to_vec(),
     };
