@@ -292,7 +292,8 @@ fn no_such_work(
     recipe: &dyn Recipe,
     may_change: bool,
 ) -> Option<(String, String)> {
-    let is_any = matches!(on, NodeChoice::Number(_)) && may_change && recipe.promotes().is_ok();
+    let is_any =
+        matches!(on, NodeChoice::Number(_)) && may_change && recipe.promotes().is_ok() && !recipe.switches_over();
     let numbers = numbers(if is_any { NodeChoice::All } else { on }, recipe);
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();

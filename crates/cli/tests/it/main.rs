@@ -67,6 +67,7 @@ mod servers;
 mod settings;
 mod shapes;
 mod smaller;
+mod switchover;
 mod sync;
 mod trace;
 mod usage;
