@@ -22,12 +22,12 @@ pub fn disk_faults(run: &Run) -> Vec<DiskFaultView> {
 /// Lists the faults in time order, and the times at which they were mended.
 fn words(spans: &[&FaultSpan]) -> Vec<String> {
     let begun = spans.iter().map(|span| (span.begun_ns, name::disk_fault(span)));
-    let mended = spans.iter().filter_map(|span| Some((span.healed_ns?, MENDED)));
-    let mut all: Vec<(u64, &str)> = begun.chain(mended).collect();
+    let mended = spans.iter().filter_map(|span| Some((span.healed_ns?, MENDED.to_owned())));
+    let mut all: Vec<(u64, String)> = begun.chain(mended).collect();
     all.sort_by_key(|(at_ns, _)| *at_ns);
     // Several may be mended together.
     all.dedup_by(|next, last| next.1 == MENDED && last.1 == MENDED);
-    all.into_iter().map(|(_, word)| word.to_owned()).collect()
+    all.into_iter().map(|(_, word)| word).collect()
 }
 
 fn of_trial(trial: &Trial) -> Option<DiskFaultView> {

@@ -286,7 +286,7 @@ impl Running {
             };
             return first.map(|node| node.number).ok_or_else(none);
         }
-        if self.recipe.promotes().is_ok() {
+        if self.recipe.promotes().is_ok() && !self.recipe.switches_over() {
             return Ok(self.promotion().primary);
         }
         let _guard = self.enter()?;
@@ -298,6 +298,8 @@ impl Running {
     fn position(&self, number: usize) -> usize {
         let (first, primary) = (Promotion::default().primary, self.promotion().primary);
         match number {
+            // The nodes are asked for their roles.
+            _ if self.recipe.switches_over() => number,
             _ if number == primary => first,
             _ if number == first => primary,
             other => other,

@@ -153,7 +153,16 @@ impl Disks {
     /// Calls `act` for each disk whose power is to be cut, or was cut.
     fn of_meant<T>(&self, act: impl Fn(usize, &PoweredDisk) -> Result<T, StoreError>) -> Result<Vec<T>, StoreError> {
         let meant = locked(&self.meant).clone();
-        let is_meant = |machine: &usize| meant.is_empty() || meant.contains(machine);
+        self.of_machines(&meant, act)
+    }
+
+    /// Calls `act` for each disk of these machines; of all if none is named.
+    fn of_machines<T>(
+        &self,
+        machines: &BTreeSet<usize>,
+        act: impl Fn(usize, &PoweredDisk) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let is_meant = |machine: &usize| machines.is_empty() || machines.contains(machine);
         let made = locked(&self.made);
         made.iter().filter(|(machine, _)| is_meant(machine)).map(|(machine, disk)| act(*machine, disk)).collect()
     }
@@ -181,20 +190,22 @@ impl PowerSwitch {
         self.ignore_flushes()
     }
 
-    /// Starts a fault on all disks.
+    /// Starts a fault on the disks of these nodes, and of others on their hosts.
     ///
     /// # Errors
-    /// Errors of the disks.
-    pub fn fault(&self, fault: Fault) -> Result<(), StoreError> {
-        locked(&self.disks.made).values().try_for_each(|disk| disk.control().set(fault).map_err(told))
+    /// `Usage` if there is no such node, or it keeps no data; errors of the disks.
+    pub fn fault(&self, nodes: Nodes, fault: Fault) -> Result<(), StoreError> {
+        let machines = self.machines_of(nodes)?;
+        self.disks.of_machines(&machines, |_, disk| disk.control().set(fault).map_err(told)).map(drop)
     }
 
-    /// Ends all faults that [`PowerSwitch::fault`] started. An armed cut stays armed.
+    /// Ends all faults that [`PowerSwitch::fault`] started on the disks of these nodes. An armed cut stays armed.
     ///
     /// # Errors
-    /// Errors of the disks.
-    pub fn mend(&self) -> Result<(), StoreError> {
-        locked(&self.disks.made).values().try_for_each(|disk| disk.control().mend().map_err(told))?;
+    /// As [`PowerSwitch::fault`].
+    pub fn mend(&self, nodes: Nodes) -> Result<(), StoreError> {
+        let machines = self.machines_of(nodes)?;
+        self.disks.of_machines(&machines, |_, disk| disk.control().mend().map_err(told))?;
         self.disks.slow_down()?;
         self.ignore_flushes()
     }
@@ -241,12 +252,20 @@ impl PowerSwitch {
         if node.is_all() {
             return Ok(BTreeSet::new());
         }
-        let no_nodes = || StoreError::usage("an embedded store has no nodes").next("omit `power_node`");
-        let cluster = self.cluster.as_ref().ok_or_else(no_nodes)?;
-        let Nodes::One(number) = cluster.chosen(node)? else { return Ok(BTreeSet::new()) };
-        let machine = cluster.machine(number)?;
+        self.machines_of(self.cluster()?.chosen(node)?)
+    }
+
+    /// Returns the machines whose disks have the data of these nodes; none means all.
+    fn machines_of(&self, nodes: Nodes) -> Result<BTreeSet<usize>, StoreError> {
+        let Nodes::One(number) = nodes else { return Ok(BTreeSet::new()) };
+        let machine = self.cluster()?.machine(number)?;
         let without = || StoreError::usage(format!("node {} keeps no data", number + 1)).next("name another node");
         machine.map(|machine| BTreeSet::from([machine])).ok_or_else(without)
+    }
+
+    fn cluster(&self) -> Result<&ClusterHandle, StoreError> {
+        let no_nodes = || StoreError::usage("an embedded store has no nodes").next("leave the node out");
+        self.cluster.as_ref().ok_or_else(no_nodes)
     }
 
     /// Returns the state at the power cut; `None` while all disks have power.

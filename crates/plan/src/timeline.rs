@@ -106,8 +106,8 @@ pub enum FaultAction {
     Limit(NodeChoice, LimitChange),
     /// Makes the wall clock of nodes wrong.
     Clock(NodeChoice, ClockChange),
-    /// Starts a fault of the store's disk.
-    Disk(Fault),
+    /// Starts a fault of the disks of nodes; of the store's disk if it has no nodes.
+    Disk(NodeChoice, Fault),
     /// Adds a node, until the end of the trial.
     Add,
     /// Removes the node that joined last.
@@ -171,7 +171,7 @@ impl FaultAction {
             Self::Link(..) => "link",
             Self::Limit(..) => "limit",
             Self::Clock(..) => "clock",
-            Self::Disk(_) => "disk",
+            Self::Disk(..) => "disk",
             Self::Add => "add",
             Self::Remove => "remove",
             Self::Replace(_) => "replace",
@@ -182,7 +182,7 @@ impl FaultAction {
         }
     }
 
-    /// Returns the nodes of the fault; `None` for a fault of the disk, a node that joins or leaves, and a command.
+    /// Returns the nodes of the fault; `None` for a fault of all disks, a node that joins or leaves, and a command.
     pub fn nodes(&self) -> Option<NodeChoice> {
         match self {
             Self::Kill(on) | Self::Stop(on) | Self::Pause(on) | Self::Hang(on) | Self::Restart(on, _) => Some(*on),
@@ -192,7 +192,8 @@ impl FaultAction {
             Self::Replace(on) => Some(*on),
             Self::Clock(on, _) | Self::Storm(on, _) | Self::Neighbour(on, _) => Some(*on),
             Self::RestartInTurn(_) => Some(NodeChoice::All),
-            Self::Disk(_) | Self::Add | Self::Remove | Self::Command { .. } => None,
+            Self::Disk(on, _) => Some(*on).filter(|on| !on.is_all()),
+            Self::Add | Self::Remove | Self::Command { .. } => None,
         }
     }
 
@@ -222,14 +223,15 @@ impl FaultAction {
         let is_same_thing = match (self, other) {
             (Self::Link(..), Self::Link(..)) | (Self::Clock(..), Self::Clock(..)) => true,
             (Self::Limit(_, one), Self::Limit(_, other)) => one.name() == other.name(),
-            (Self::Disk(one), Self::Disk(other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
+            (Self::Disk(_, one), Self::Disk(_, other)) => std::mem::discriminant(one) == std::mem::discriminant(other),
             (Self::Command { .. }, Self::Command { .. }) => self == other,
             _ => is_of_server(self) && is_of_server(other),
         };
         is_same_thing
             && match (self.nodes(), other.nodes()) {
                 (Some(one), Some(other)) => one.meets(other),
-                (one, other) => one == other,
+                // A fault of all disks names no nodes.
+                _ => true,
             }
     }
 }
@@ -368,7 +370,7 @@ impl PlannedFault {
 
     /// Returns true for a fault of the store's disk.
     pub fn is_of_disk(&self) -> bool {
-        matches!(self.what, FaultAction::Disk(_))
+        matches!(self.what, FaultAction::Disk(..))
     }
 
     /// Returns true for a command of the user, which needs no servers.
@@ -383,7 +385,7 @@ impl PlannedFault {
 
     /// Returns true for a fault that lasts until the end of the trial: what comes of it shows in later phases.
     pub fn outlasts_phase(&self) -> bool {
-        self.lasts.is_none() && matches!(self.what, FaultAction::Disk(_) | FaultAction::Add)
+        self.lasts.is_none() && matches!(self.what, FaultAction::Disk(..) | FaultAction::Add)
     }
 
     /// Returns true for a single fault that is healed within its phase.

@@ -82,6 +82,27 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 }
 
 #[test]
+fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
+    use NodeChoice::{All, Number, Primary, Replica};
+    for (text, wanted) in [
+        ("disk full at 1s", All),
+        ("disk all full at 1s", All),
+        ("disk node 2 full at 1s for 2s", Number(2)),
+        ("disk primary full at 1s", Primary),
+        ("disk replica full at 1s", Replica),
+    ] {
+        let one = fault(text);
+        assert_eq!((&one.what, one.to_string().as_str()), (&FaultAction::Disk(wanted, Fault::Full), text));
+        assert_eq!(one.what.nodes(), Some(wanted).filter(|on| *on != All), "without nodes it is of all disks");
+        assert_eq!(PlannedFault::parse(&one.to_string()), Ok(one));
+    }
+    assert_eq!(fault("disk node 2 eio write once at 1s").name(), "disk node 2 eio write once");
+    let refused = |text: &str| PlannedFault::parse(text).unwrap_err().0;
+    assert_eq!(refused("disk node full at 1s"), "`node full` names no nodes");
+    assert_eq!(refused("disk node 2 ful at 1s"), "`ful` is not a fault of a disk");
+}
+
+#[test]
 fn faults_that_change_the_same_thing_at_once_are_found() {
     let found = |texts: &[&str]| {
         let faults: Vec<PlannedFault> = texts.iter().map(|text| fault(text)).collect();
@@ -93,6 +114,9 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["cut node 1 at 2s for 5s", "link node 1 delay=1ms at 5s"],
         ["limit node 1 cpus=1 at 2s", "limit node 1 cpus=2 at 3s"],
         ["disk full at 1s", "disk full at 19s"],
+        ["disk node 2 full at 1s", "disk full at 19s"],
+        ["disk full at 1s", "disk node 2 full at 19s"],
+        ["disk node 2 full at 1s", "disk node 2 full at 19s"],
         ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
         ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
         ["hang node 2 at 2s for 5s", "pause node 2 at 6s"],
@@ -109,6 +133,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["kill node 1 at 2s", "cut node 1 at 3s"],
         ["limit node 1 cpus=1 at 2s", "limit node 1 memory=1GiB at 3s"],
         ["disk full at 1s", "disk eio write once at 2s"],
+        ["disk node 1 full at 1s", "disk node 2 full at 2s"],
+        ["disk node 1 full at 1s", "disk node 1 eio write once at 2s"],
         ["restart node 1 at 2s", "restart node 1 at 3s"],
         ["work backup node 1 at 2s", "work vacuum node 1 at 2s"],
         ["kill node 1 at 2s", "work backup node 1 at 3s"],

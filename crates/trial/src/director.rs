@@ -50,8 +50,8 @@ pub struct Directed {
     pub missing: Option<usize>,
     /// Longest time of a join, in seconds.
     pub join_s: Option<f64>,
-    /// Faults of the disk that are in effect, by their positions in the trial.
-    pub on_disk: Vec<(u32, Fault)>,
+    /// Faults of disks that are in effect, by their positions in the trial, and the nodes of the disks.
+    pub on_disk: Vec<(u32, Nodes, Fault)>,
     /// True after a fault of the disk.
     pub has_disk_fault: bool,
     /// Faults whose time the phase did not reach, in words.
@@ -417,7 +417,7 @@ impl<'a> Director<'a> {
             FaultAction::Link(..) => Some("link"),
             FaultAction::Limit(_, change) => Some(change.name()),
             FaultAction::Clock(..) => Some("clock"),
-            FaultAction::Promote(_) | FaultAction::Disk(_) | FaultAction::Work(..) => None,
+            FaultAction::Promote(_) | FaultAction::Disk(..) | FaultAction::Work(..) => None,
             FaultAction::Add | FaultAction::Remove | FaultAction::Command { .. } => None,
             FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
         };
@@ -470,7 +470,7 @@ impl<'a> Director<'a> {
         // Of equal nodes none has a role.
         let has_roles = self.servers.as_ref().is_some_and(|servers| servers.has_primary());
         match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
-            (FaultAction::Disk(_), _) => "the disk".to_owned(),
+            (FaultAction::Disk(..), None) => "the disk".to_owned(),
             (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
             (FaultAction::Command { begin, .. }, _) => beginning(begin),
             (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
@@ -576,7 +576,7 @@ fn kind(what: &FaultAction) -> FaultKind {
         FaultAction::Link(..) => FaultKind::Link,
         FaultAction::Limit(..) => FaultKind::Limit,
         FaultAction::Clock(..) => FaultKind::Clock,
-        FaultAction::Disk(_) => FaultKind::Disk,
+        FaultAction::Disk(..) => FaultKind::Disk,
         FaultAction::Add => FaultKind::Join,
         FaultAction::Remove => FaultKind::Removal,
         FaultAction::Replace(_) => FaultKind::Replacement,

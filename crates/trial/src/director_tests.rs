@@ -486,6 +486,21 @@ fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
 }
 
 #[test]
+fn a_fault_of_one_disk_names_the_node_that_has_the_role() {
+    for (fault, wanted) in [
+        ("disk primary full at 100ms", "node 2, the primary"),
+        ("disk node 3 full at 100ms", "node 3"),
+        ("disk full at 100ms", "the disk"),
+    ] {
+        let done = Directing::of(Noted::default(), &[fault], Some(400), 400);
+        let FaultSpan { kind, subject, error, .. } = &done.spans[0];
+        assert_eq!((*kind, subject.as_str()), (FaultKind::Disk, wanted));
+        // These servers have no disks.
+        assert!(error.as_deref().is_some_and(|error| error.contains("disk cannot have faults")), "{error:?}");
+    }
+}
+
+#[test]
 fn a_recording_that_fails_keeps_no_fault_from_being_healed() {
     let unrecorded = Noted { is_unrecorded: true, ..Noted::default() };
     let faults = ["kill node 1 at 50ms for 50ms", "pause node 2 at 100ms for 50ms", "limit all cpus=0.1 at 150ms"];

@@ -41,7 +41,9 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
             }
         }
         let of_servers = trial.drives().flat_map(|(name, drive)| drive.faults.iter().map(move |fault| (name, fault)));
-        let of_servers: Vec<_> = of_servers.filter(|(_, fault)| !fault.is_of_disk() && !fault.is_of_user()).collect();
+        let is_of_all_disks = |fault: &PlannedFault| fault.is_of_disk() && fault.what.nodes().is_none();
+        let of_servers: Vec<_> =
+            of_servers.filter(|(_, fault)| !is_of_all_disks(fault) && !fault.is_of_user()).collect();
         if of_servers.is_empty() {
             continue;
         }
@@ -188,6 +190,9 @@ fn mistake(
             let may_change = lab.is_some() || trial.drives().any(|(_, drive)| drive.faults.iter().any(promotes));
             no_such_work(name, *on, label, recipe, may_change)
         }
+        FaultAction::Disk(on, _) if !numbers(*on, recipe).any(|number| recipe.keeps_data(number)) => {
+            Some((format!("this node of {label} keeps no data"), "name another node".to_owned()))
+        }
         FaultAction::Storm(..) if trial.store.server.as_ref().is_some_and(|server| !server.url.contains("{port}")) => {
             let what = format!("a storm needs a port, and the URL of {label} has no {{port}}");
             Some((what, "write {port} in the server's URL (`store`), or leave the storm out".to_owned()))
@@ -303,7 +308,8 @@ fn no_such_work(
     recipe: &dyn Recipe,
     may_change: bool,
 ) -> Option<(String, String)> {
-    let is_any = !on.numbers().is_empty() && may_change && recipe.promotes().is_ok();
+    let is_any =
+        !on.numbers().is_empty() && may_change && recipe.promotes().is_ok() && !recipe.switches_over();
     let numbers = numbers(if is_any { NodeChoice::All } else { on }, recipe);
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();

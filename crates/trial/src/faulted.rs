@@ -1,6 +1,6 @@
 //! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
 
-use plimsoll_core::StoreErrorKind;
+use plimsoll_core::{Nodes, StoreErrorKind};
 use plimsoll_record::data::{About, Level, PhaseEnd, PhaseState, ResultName};
 
 use crate::director::Directed;
@@ -74,7 +74,7 @@ impl TrialRun<'_, '_> {
     pub(crate) fn give_up_disk(&mut self) -> Result<(), TrialError> {
         let Some(disk) = self.store.power_switch().filter(|_| self.directed.has_disk_fault) else { return Ok(()) };
         self.store.spend();
-        disk.mend()
+        disk.mend(Nodes::All)
     }
 }
 

@@ -20,7 +20,7 @@
 //! | [`resp`] | the protocol's frames; `reply`, replies that own what they hold |
 //! | [`Control`] | one connection that waits, for everything that is not measured |
 //! | [`endpoint`] | where a URL and the environment lead |
-//! | [`server`] | how a private server is made; `formation`, how several become a cluster; `works` and `reshard`, planned work during a load |
+//! | [`server`] | how a private server is made; `formation`, how several become a cluster; `works` and `reshard`, planned work during a load; `switchover`, replicas that become masters by command |
 //!
 //! It is no driver for applications: beside three commands it knows of the user's own only their words.
 
@@ -48,6 +48,7 @@ pub mod server;
 pub mod slots;
 mod slow_log;
 mod store;
+mod switchover;
 mod watched;
 pub mod wire;
 mod works;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use plimsoll_core::{
     Address, FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits,
+    no_promotion,
 };
 use plimsoll_lab::Program;
 
@@ -21,6 +22,7 @@ use crate::failover;
 use crate::formation;
 use crate::latency_events;
 use crate::reshard::{self, RESHARD, Reshards};
+use crate::switchover;
 use crate::works;
 
 /// Make of a server.
@@ -74,7 +76,7 @@ const NODE_TIMEOUT_MS: &str = "15000";
 /// The role of a server that has keys of its own.
 pub(crate) const MASTER: &str = "master";
 pub(crate) const REPLICA: &str = "replica";
-const SENTINEL: &str = "sentinel";
+pub(crate) const SENTINEL: &str = "sentinel";
 
 /// Number of servers of each role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,6 +243,19 @@ impl Recipe for RedisRecipe {
         }
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        let has_replicas = self.is_cluster() && self.shape.replicas > 0;
+        if self.shape.sentinels > 0 || has_replicas { Ok(()) } else { Err(no_promotion(self.spec().name)) }
+    }
+
+    fn switches_over(&self) -> bool {
+        true
+    }
+
+    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        switchover::promote(self, to, waits)
+    }
+
     fn stage(&self, node: Member<'_>) -> usize {
         match self.role(node.number) {
             REPLICA if !self.is_cluster() => 1,
@@ -333,8 +348,8 @@ impl Recipe for RedisRecipe {
         if !self.shape.is_alone() {
             arguments.insert(0, node.data_dir.join(PASSWORD_FILE).display().to_string());
         }
-        if self.role(node.number) == REPLICA && !self.is_cluster() {
-            let master = node.nodes[0].listens_at(0);
+        if self.has_primary() && node.number != node.primary {
+            let master = node.primary_node().listens_at(0);
             arguments.extend(["--replicaof".to_owned(), master.ip().to_string(), master.port().to_string()]);
         }
         Ok(Launch::new(self.make.program().name, self.program.clone(), arguments))
@@ -387,5 +402,13 @@ mod tests {
         for shape in [Shape::ALONE, Shape { replicas: 0, ..cluster }, Shape { sentinels: 2, ..watched }] {
             assert_eq!(recipe(shape, &[]).failover_time(), None, "{shape:?}");
         }
+    }
+
+    #[test]
+    fn replicas_are_promoted_by_sentinels_or_in_a_cluster_and_not_by_a_server_alone() {
+        let (replicas, masters) = (Shape { replicas: 1, ..Shape::ALONE }, Shape { masters: 3, ..Shape::ALONE });
+        let can = |shape: Shape| recipe(shape, &[]).promotes().is_ok();
+        assert!(can(Shape { sentinels: 1, ..replicas }) && can(Shape { replicas: 1, ..masters }));
+        assert!(!can(Shape::ALONE) && !can(replicas) && !can(masters));
     }
 }

@@ -13,7 +13,7 @@ use crate::member::Member;
 use crate::server::RedisRecipe;
 
 /// Time between two questions to Sentinels. They take seconds to agree that a master is gone.
-const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Longest time of a Sentinel's reply: another Sentinel knows the same.
 const ASK_BOUND: Duration = Duration::from_secs(1);
@@ -23,6 +23,11 @@ const ASK_BOUND: Duration = Duration::from_secs(1);
 pub(crate) struct Whereabouts(Mutex<Address>);
 
 impl Whereabouts {
+    /// Returns the whereabouts of a master that listens at `address` now.
+    pub fn new(address: Address) -> Self {
+        Self(Mutex::new(address))
+    }
+
     /// Returns the present address.
     pub fn get(&self) -> Address {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -41,7 +46,7 @@ pub(crate) fn follow(
     master: Address,
     ask: impl Fn() -> Option<Address> + Send + 'static,
 ) -> Result<Arc<Whereabouts>, StoreError> {
-    let whereabouts = Arc::new(Whereabouts(Mutex::new(master)));
+    let whereabouts = Arc::new(Whereabouts::new(master));
     let told: Weak<Whereabouts> = Arc::downgrade(&whereabouts);
     let tell = move || {
         while told.strong_count() > 0 {

@@ -121,7 +121,10 @@ impl RedisSession {
             // What it says no to, it says to the key that follows too.
             (What::Asking, Reply::Simple(_) | Reply::Error(_)) => {}
             (_, Reply::Error(words)) if self.is_put_off(ticket, kind, words, done) => {}
-            (_, Reply::Error(words)) => self.reject(ticket, words, done),
+            (_, Reply::Error(words)) => {
+                self.reject(ticket, words, done);
+                return self.must_take_writes(words);
+            }
             (What::Exec, Reply::Null) => {
                 let words = "a key that is watched has changed: nothing was done";
                 let outcome = self.answer.fail(Outcome::Rejected, "WATCH", words);
@@ -231,6 +234,17 @@ impl RedisSession {
         }
         done.push(ticket, outcome, &self.answer);
         self.answer.clear();
+    }
+
+    /// Fails if a server that Sentinels watch takes no writes: another one is the master now, and another connection
+    /// leads to it.
+    #[cold]
+    fn must_take_writes(&self, words: &[u8]) -> Result<(), StoreError> {
+        if self.whereabouts.is_none() || !words.starts_with(b"READONLY ") {
+            return Ok(());
+        }
+        let what = format!("{} is no master any more", self.login.place);
+        Err(StoreError::new(StoreErrorKind::Unreachable, what).detail(String::from_utf8_lossy(words)))
     }
 
     #[cold]
@@ -435,5 +449,31 @@ impl RedisSession {
         }
         self.kinds.push(own(What::Slots, b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n"));
         self.kinds.push(own(What::Asking, ASKING));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_core::{Call, KvCall, ValueType};
+    use plimsoll_testkit::pieces::{self, PuttingOff};
+
+    use super::*;
+
+    #[test]
+    fn a_master_that_takes_no_writes_any_more_is_left_by_sessions_that_follow_the_master() {
+        for follows in [false, true] {
+            let mut session = RedisSession::new(Arc::default(), Protocol::Resp2, "");
+            let master = Address::Tcp("127.0.0.1".to_owned(), 6379);
+            session.whereabouts = follows.then(|| Arc::new(Whereabouts::new(master)));
+            let put = OpKind::new("put", Call::Kv(KvCall::Put), &[ValueType::Bytes, ValueType::Bytes]);
+            session.open(&[put], &mut Vec::new());
+            let mut seen = PuttingOff::default();
+            session.feed(b"+OK\r\n+PONG\r\n", &mut Vec::new(), &mut seen);
+            pieces::start(&mut session, &[0], &[Value::Bytes(b"k"), Value::Bytes(b"v")]);
+            let refused = b"-READONLY You can't write against a read only replica.\r\n";
+            assert_eq!(session.feed(refused, &mut Vec::new(), &mut seen), refused.len());
+            assert_eq!(seen.finished, [(0, Outcome::Rejected)]);
+            assert_eq!(matches!(session.state(), WireState::Failed(_)), follows);
+        }
     }
 }

@@ -139,6 +139,11 @@ fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mend
     assert!(state == VerdictState::Fail && sentence.contains("in phase later"), "{sentence}");
     fault(&mut run, (FaultKind::Disk, "disk", "disk full at 4s for 17s"), 4_000, Some(21_000));
     assert_eq!(view(&run).disk_faults[0].faults, ["eio write once", "full", "mended"]);
+    let of_node = (FaultKind::Disk, "node 2, the primary", "disk primary delay write 900 0 1 at 5s for 1s");
+    fault(&mut run, of_node, 5_000, Some(6_000));
+    let (found, words) = (view(&run), "delay write 900 0 1 of node 2, the primary");
+    assert!(found.disk_faults[0].faults.iter().any(|one| one == words), "{:?}", found.disk_faults);
+    assert_eq!(found.faults[2].name, format!("disk {words}"));
 }
 
 #[test]

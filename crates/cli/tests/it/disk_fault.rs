@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::bench::Place;
+use crate::lab::counts;
 
 /// A plan that loads and updates, has the disk do something wrong, and goes on as `then` says.
 fn plan(place: &Place, store: &str, fault: &str, then: &str) -> String {
@@ -58,6 +59,28 @@ fn a_server_that_rightly_ends_and_cannot_start_on_a_broken_disk_has_lost_nothing
     let sentence = report["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("acknowledged writes is not known: it did not start again"), "{sentence}");
     place.line("runs").expect(0).says("complete, losses not known");
+}
+
+#[test]
+fn a_cluster_goes_on_while_flushes_of_one_nodes_disk_are_slow() {
+    let place = Place::new();
+    // Until the end of the trial: each write that waits for this disk takes half a second.
+    let plan = place.plan(
+        "stores = [{ store = \"etcd\", nodes = 3, disk = \"ext4\" }]\n[workload]\nname = \"kv\"\nrecords = 200\n\
+         [[phase]]\ndo = \"load\"\ndurability = \"as-configured\"\n[[phase]]\ndo = \"settle\"\n\
+         [[phase]]\ndo = \"drive\"\nclients = 6\nfor = \"8s\"\nmix = { update = 1 }\ndurability = \"durable\"\n\
+         fault = \"disk replica delay flush 500000 0 1 at 0s\"\n[[phase]]\ndo = \"check\"\n",
+    );
+    let found = fault(&place, &plan, &[0]);
+    let named = found["faults"][0].as_str().unwrap();
+    let node = named.strip_prefix("delay flush 500000 0 1 of ").and_then(|node| node.strip_suffix(", a replica"));
+    let node = node.unwrap_or_else(|| panic!("{found}"));
+    assert_eq!((&found["lost"], &found["damaged"]), (&0.into(), &0.into()), "{found}");
+    // Two clients of each node.
+    let counts = counts(&place);
+    let (of_slow, of_others): (Vec<_>, Vec<_>) = counts.iter().partition(|(name, _)| name.ends_with(node));
+    assert_eq!((of_slow.len(), of_others.len()), (1, 2), "{counts:?}");
+    assert!(of_others.iter().all(|(_, count)| *count > 100 && *count > 2 * of_slow[0].1), "{node}: {counts:?}");
 }
 
 #[test]

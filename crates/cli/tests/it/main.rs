@@ -68,6 +68,7 @@ mod servers;
 mod settings;
 mod shapes;
 mod smaller;
+mod switchover;
 mod sync;
 mod trace;
 mod usage;

@@ -81,10 +81,17 @@ pub trait Recipe: Send + Sync {
         Err(no_promotion(self.spec().name))
     }
 
+    /// Returns true if the former primary goes on to run after a promotion and becomes a replica by itself, as the other
+    /// nodes do. Otherwise it is killed before, because it would take writes that are lost. If true, nodes are asked
+    /// for their roles.
+    fn switches_over(&self) -> bool {
+        false
+    }
+
     /// Makes a replica the primary.
     ///
     /// # Errors
-    /// A refusal by the node.
+    /// `Usage` if it is no replica; a refusal by the node.
     fn promote(&self, _to: Member<'_>, _waits: &Waits) -> Result<(), StoreError> {
         self.promotes()
     }

@@ -284,7 +284,7 @@ pub trait Servers: Send + Sync {
         Ok(numbers)
     }
 
-    /// Makes a replica the primary. Kills the former primary before, if it runs.
+    /// Makes a replica the primary. Kills the former primary before, if it runs and does not become a replica by itself.
     ///
     /// # Errors
     /// `Usage` if the store cannot; a refusal by the node.

@@ -28,6 +28,11 @@ impl ClusterHandle {
         self.0.recipe.changes_role(number)
     }
 
+    /// Returns true if the former primary goes on to run after a promotion.
+    pub(crate) fn switches_over(&self) -> bool {
+        self.0.recipe.switches_over()
+    }
+
     /// Returns the machine that a node is in, each with its own disk; `None` if the node keeps no data.
     ///
     /// # Errors

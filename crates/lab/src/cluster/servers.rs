@@ -162,7 +162,8 @@ impl Servers for Running {
         self.recipe.promotes()?;
         let (from, nodes, _guard) = (Instant::now(), self.nodes(), self.enter()?);
         let member = self.member(&nodes, number, false)?;
-        if number == member.primary {
+        let switches_over = self.recipe.switches_over();
+        if number == member.primary && !switches_over {
             return Err(StoreError::usage(format!("node {} is the primary already", number + 1)));
         }
         if !self.recipe.keeps_data(number) {
@@ -170,6 +171,14 @@ impl Servers for Running {
         }
         self.on(number, |server| server.check())?;
         let _promoting = self.promoting(&self.waits)?;
+        if switches_over {
+            self.recipe.promote(member, &self.waits)?;
+            if self.recipe.has_primary() {
+                // Starts of nodes go by it.
+                *self.promotion() = Promotion { primary: number, ..Promotion::default() };
+            }
+            return Ok(Span { from, until: Instant::now() });
+        }
         // A former primary that goes on would take writes that are lost when it is rewound.
         self.kill(Nodes::One(member.primary))?;
         self.recipe.promote(member, &self.waits)?;

@@ -69,7 +69,9 @@ impl Leases {
         }
         // The servers may take a while to name it.
         let former = match request {
-            LabRequest::Act { act: LabAction::Promote, .. } => cluster.chosen(NodeChoice::Primary).ok(),
+            LabRequest::Act { act: LabAction::Promote, .. } if !cluster.switches_over() => {
+                cluster.chosen(NodeChoice::Primary).ok()
+            }
             _ => None,
         };
         let clocks: Vec<(usize, Option<ClockChange>)> = match request {
@@ -103,7 +105,7 @@ impl Leases {
                 }
             }
             LabRequest::Act { act: LabAction::Promote, .. } => {
-                // A promotion kills the former primary.
+                // The promotion kills it.
                 lease.down.extend(former.into_iter().flat_map(|nodes| numbers(cluster, nodes)).map(|it| (it, false)));
             }
             LabRequest::Link { nodes, .. } => {

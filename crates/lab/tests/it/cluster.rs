@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Member, Node, Nodes, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Launch, Member, Node, NodeChoice, Nodes, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
 use plimsoll_lab::Cluster;
 
 use crate::base;
@@ -97,6 +97,45 @@ impl Recipe for Shells {
     }
 }
 
+/// Shells of which the one that was promoted is the primary, while the former one runs.
+struct SwitchingOver(Shells);
+
+impl Recipe for SwitchingOver {
+    fn spec(&self) -> ServerSpec {
+        self.0.spec()
+    }
+
+    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
+        self.0.launch(node)
+    }
+
+    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
+        self.0.ready(node, waits)
+    }
+
+    fn has_primary(&self) -> bool {
+        true
+    }
+
+    fn primary(&self, nodes: &[Arc<Node>], _: &Waits) -> Result<usize, StoreError> {
+        let promoted = nodes.iter().find(|node| node.data_dir.join("promoted").exists());
+        Ok(promoted.map_or(0, |node| node.number))
+    }
+
+    fn promotes(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn switches_over(&self) -> bool {
+        true
+    }
+
+    fn promote(&self, to: Member<'_>, _: &Waits) -> Result<(), StoreError> {
+        fs::write(to.data_dir.join("promoted"), "").unwrap();
+        Ok(())
+    }
+}
+
 fn start(base: &Path, nodes: usize, script: &'static str) -> Result<Cluster, StoreError> {
     start_on(base, nodes, 0, script)
 }
@@ -147,6 +186,21 @@ fn a_former_primary_that_is_started_during_a_promotion_rejoins_first() {
         promotion.join().unwrap().unwrap();
     });
     assert!(nodes[0].data_dir.join("rejoined").exists(), "it came back as a second primary");
+    cluster.close().unwrap();
+}
+
+#[test]
+fn a_switchover_ends_no_server_and_the_nodes_name_the_primary() {
+    let base = base();
+    let recipe = Box::new(SwitchingOver(Shells { nodes: 2, hosts: 0, script: COUNTS }));
+    let (bases, logs) = ([base.path().to_owned()], base.path().join("logs"));
+    let cluster = Cluster::start(recipe, &bases, &logs, &Default::default(), &mut |_| {}).unwrap();
+    let (handle, pids) = (cluster.handle(), cluster.pids());
+    let primary = || handle.chosen(NodeChoice::Primary).unwrap();
+    assert_eq!(primary(), Nodes::One(0));
+    handle.promote(1).unwrap();
+    assert_eq!((primary(), cluster.pids()), (Nodes::One(1), pids));
+    cluster.nodes().iter().for_each(|node| assert!(goes_on(node), "node {}", node.number));
     cluster.close().unwrap();
 }
 

@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use plimsoll_core::fault::{Fault, RequestKind};
 use plimsoll_core::{
-    CutMoment, Launch, Member, Node, NodeChoice, OpenOptions, ParamValue, Params, Recipe, ServerSpec, Store,
+    CutMoment, Launch, Member, Node, NodeChoice, Nodes, OpenOptions, ParamValue, Params, Recipe, ServerSpec, Store,
     StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
 };
 use plimsoll_lab::OpenStore;
@@ -131,6 +132,37 @@ fn each_node_has_a_disk_of_its_own_and_those_lose_power_that_are_to() {
     assert_eq!(mounts(base.path()), 0);
     let left = |name: &str| fs::symlink_metadata(base.path().join(name)).is_ok();
     assert!(!["disk", "disk-2", "disk-3"].iter().any(|name| left(name)));
+}
+
+#[test]
+fn the_disk_of_one_node_has_a_fault_alone_until_it_is_mended() {
+    let base = base();
+    let store = open(base.path());
+    let (servers, switch) = (store.servers().unwrap(), store.power_switch().unwrap());
+    let nodes = servers.nodes();
+    // Far above the time of a flush, even on a busy machine.
+    let median = Duration::from_secs(2);
+    let slow = Fault::Delay { on: RequestKind::Flush, median, jitter: Duration::ZERO, seed: 1 };
+    let is_slow = |node: &Arc<Node>, name: &str| {
+        let (file, from) = (write(node, name), Instant::now());
+        file.sync_all().unwrap();
+        from.elapsed() >= median
+    };
+    let are_slow = |name: &str| nodes.iter().map(|node| is_slow(node, name)).collect::<Vec<bool>>();
+    switch.fault(Nodes::One(1), slow).unwrap();
+    assert_eq!(are_slow("one"), [false, true, false]);
+    switch.mend(Nodes::One(0)).unwrap();
+    assert_eq!(are_slow("other"), [false, true, false]);
+    switch.mend(Nodes::One(1)).unwrap();
+    assert_eq!(are_slow("mended"), [false; 3]);
+    switch.fault(Nodes::All, slow).unwrap();
+    switch.mend(Nodes::One(1)).unwrap();
+    assert_eq!(are_slow("others"), [true, false, true]);
+    switch.mend(Nodes::All).unwrap();
+    assert_eq!(are_slow("none"), [false; 3]);
+    let absent = switch.fault(Nodes::One(3), slow).unwrap_err();
+    assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));
+    store.close().unwrap();
 }
 
 #[test]

@@ -51,11 +51,7 @@ pub(super) fn action(words: &[&str]) -> Result<FaultAction, Mistake> {
             let help = Some("write \"remove node at 20s\"".to_owned());
             return Err(("`remove` removes the node that joined last".to_owned(), help));
         }
-        ("disk", words) => {
-            let words = words.join(" ");
-            let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
-            return words.parse().map(FaultAction::Disk).map_err(mistake);
-        }
+        ("disk", words) => return disk(words),
         ("work", words) => return work(words),
         _ => {}
     }
@@ -175,6 +171,17 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
         }
     };
     Ok(if is_rolling { FaultAction::RestartInTurn(program) } else { FaultAction::Restart(on, program) })
+}
+
+/// Parses a fault of disks: their nodes, by default all, and its words.
+fn disk(words: &[&str]) -> Result<FaultAction, Mistake> {
+    let (on, rest) = match words {
+        ["node" | "primary" | "replica" | "all", ..] => nodes("disk", words)?,
+        _ => (NodeChoice::All, words),
+    };
+    let words = rest.join(" ");
+    let mistake = |_| (format!("`{}` is not a fault of a disk", short(&words)), Some(disk_faults()));
+    words.parse().map(|fault| FaultAction::Disk(on, fault)).map_err(mistake)
 }
 
 /// Parses planned work: a name, and its nodes, by default the primary.

@@ -95,11 +95,11 @@ impl Director<'_> {
             FaultAction::Link(_, link) => begun.links = self.servers()?.set_link(nodes, *link)?,
             FaultAction::Limit(_, change) => begun.limits = self.servers()?.change_limit(nodes, change)?,
             FaultAction::Clock(_, change) => begun.clocks = self.servers()?.set_clock(nodes, Some(*change))?,
-            FaultAction::Disk(fault) => {
+            FaultAction::Disk(_, fault) => {
                 let mut directed = self.directed();
                 directed.has_disk_fault = true;
-                directed.on_disk.push((ordinal, *fault));
-                self.disk()?.fault(*fault)?;
+                directed.on_disk.push((ordinal, nodes, *fault));
+                self.disk()?.fault(nodes, *fault)?;
             }
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
@@ -195,16 +195,16 @@ impl Director<'_> {
                 let set = |nodes, change: &Option<ClockChange>| servers.set_clock(nodes, *change).map(drop);
                 self.set_back_when_there(nodes, &begun.clocks, set)
             }
-            FaultAction::Disk(_) => {
-                // Mending ends all faults of the disk, so those that are to last begin again, but for those of some
+            FaultAction::Disk(..) => {
+                // Mending ends all faults of a disk, so those that are to last begin again, but for those of some
                 // requests only: these may be over.
                 let is_lasting =
                     |fault: &Fault| !matches!(fault, Fault::Eio { how: ErrorMode::Once | ErrorMode::Silent(_), .. });
                 let mut directed = self.directed();
-                directed.on_disk.retain(|(other, _)| *other != ordinal);
-                self.disk()?.mend()?;
-                let mut lasting = directed.on_disk.iter().filter(|(_, fault)| is_lasting(fault));
-                lasting.try_for_each(|(_, fault)| self.disk()?.fault(*fault))
+                directed.on_disk.retain(|(other, ..)| *other != ordinal);
+                self.disk()?.mend(nodes)?;
+                let mut lasting = directed.on_disk.iter().filter(|(.., fault)| is_lasting(fault));
+                lasting.try_for_each(|(_, nodes, fault)| self.disk()?.fault(*nodes, *fault))
             }
             FaultAction::Restart(..)
             | FaultAction::RestartInTurn(_)

@@ -82,6 +82,7 @@ fn catalogue() -> Catalogue {
         stores: vec![
             kind(spec("toy"), 0),
             kind(StoreSpec { params: &WITH_DISK, ..spec("disky") }, 0),
+            kind(StoreSpec { params: &WITH_DISK, ..spec("disky-cluster") }, 3),
             kind(StoreSpec { schemes: &["wire"], sessions: wire, ..spec("wire") }, 0),
             kind(StoreSpec { params: &BOUNDED, sessions: bounded, ..spec("bounded") }, 0),
             kind(spec("single"), 1),
@@ -257,6 +258,17 @@ fn conditions_on_readings_that_are_not_read_are_refused() {
     }
     for condition in ["server.node 3.user > 50%", "server.checkpointer.busy > 50%", "network.node 2 eth0.drops > 0/s"] {
         allows(nodes, "\"cluster\"", &format!("fault = \"kill primary when {condition} for 1s\""), "");
+    }
+}
+
+#[test]
+fn faults_of_disks_name_nodes_that_there_are() {
+    for (store, fault, words, next) in [
+        ("disky", "disk node 1 full", "disk node 1 full at 1s: disky has no private servers", "leave `fault` out"),
+        ("disky-cluster", "disk node 4 full", "disky-cluster has no node 4", "the number of a node: 1 to 3"),
+    ] {
+        let store = format!("{{ store = \"{store}\", disk = \"ext4\" }}");
+        refuses("", &store, &format!("fault = \"{fault} at 1s\""), "", words, next);
     }
 }
 
