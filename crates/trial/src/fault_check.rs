@@ -308,8 +308,7 @@ fn no_such_work(
     recipe: &dyn Recipe,
     may_change: bool,
 ) -> Option<(String, String)> {
-    let is_any =
-        !on.numbers().is_empty() && may_change && recipe.promotes().is_ok() && !recipe.switches_over();
+    let is_any = !on.numbers().is_empty() && may_change && recipe.promotes().is_ok() && !recipe.switches_over();
     let numbers = numbers(if is_any { NodeChoice::All } else { on }, recipe);
     let mut works: Vec<&str> = numbers.flat_map(|number| recipe.works(number)).copied().collect();
     works.sort_unstable();
