@@ -91,7 +91,7 @@ fn between(what: &str, subject: &str, other: &str) -> String {
 
 /// Words of a disk's fault, without its time: `eio write once`.
 pub fn disk_fault(span: &FaultSpan) -> &str {
-    fault_name(span.fault.strip_prefix("disk ").unwrap_or(&span.fault))
+    span.detail.disk.as_deref().unwrap_or_default()
 }
 
 /// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.

@@ -17,7 +17,7 @@ use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_plan::without_secrets;
-use plimsoll_record::data::{Event, EventClass, FaultKind, FaultSpan, Level};
+use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::disturbance::Disturbances;
@@ -315,6 +315,7 @@ impl<'a> Director<'a> {
             kind: kind(&fault.what),
             subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
             fault: fault.to_string(),
+            detail: detail(fault),
             planned_ns: start_ns + planned.at_ns,
             begun_ns: self.clock.now_ns(),
             taken_ns: None,
@@ -551,6 +552,15 @@ fn beginning(command: &str) -> String {
     let beginning: String = shown.chars().take(COMMAND_SHOWN).collect();
     let mark = if beginning.len() < shown.len() { "…" } else { "" };
     format!("\"{beginning}{mark}\"")
+}
+
+fn detail(fault: &PlannedFault) -> FaultDetail {
+    let (link, disk) = match &fault.what {
+        FaultAction::Link(_, link) => (Some(*link), None),
+        FaultAction::Disk(disk) => (None, Some(disk.to_string())),
+        _ => (None, None),
+    };
+    FaultDetail { name: fault.name().to_owned(), link, disk }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {
