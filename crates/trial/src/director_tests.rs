@@ -9,6 +9,7 @@ mod simulated;
 
 use std::time::Duration;
 
+use plimsoll_core::Link;
 use plimsoll_plan::timeline::chained;
 
 use super::*;
@@ -157,6 +158,9 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
         (FaultKind::Pause, "node 3", "pause node 3 at 1200ms for 800ms"),
     ];
     assert_eq!(seen.collect::<Vec<_>>(), wanted);
+    let details = done.spans.iter().map(|span| (span.detail.name.as_str(), span.detail.link));
+    let wanted = [("kill primary", None), ("cut all", Some(Link::CUT)), ("pause node 3", None)];
+    assert_eq!(details.collect::<Vec<_>>(), wanted);
     for FaultSpan { planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, .. } in &done.spans {
         let all = [Some(*planned_ns), Some(*begun_ns), *taken_ns, *healing_ns, *healed_ns];
         assert!(all.iter().all(Option::is_some) && all.is_sorted(), "{all:?}");
