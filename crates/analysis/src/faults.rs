@@ -150,6 +150,7 @@ fn one(
         key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
         sentence: String::new(),
+        planned: span.detail.name.clone(),
         place: (span.trial, span.phase),
         effect_ns: (span.begun_ns, until_ns),
         ended_ns: ended_ns(span),

@@ -101,15 +101,8 @@ fn comma(words: &str) -> &'static str {
 
 /// Words of a disk's fault, without its time: `eio write once`, `eio write once of node 2, the primary`.
 pub fn disk_fault(span: &FaultSpan) -> String {
-    let words = fault_name(span.fault.strip_prefix("disk ").unwrap_or(&span.fault));
-    let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
-    let of_node = |words: &str| format!("{words} of {}", span.subject);
-    match first {
-        "node" => of_node(rest.split_once(' ').map_or("", |(_, words)| words)),
-        "primary" | "replica" => of_node(rest),
-        "all" => rest.to_owned(),
-        _ => words.to_owned(),
-    }
+    let words = span.detail.disk.clone().unwrap_or_default();
+    if span.subject == "the disk" { words } else { format!("{words} of {}", span.subject) }
 }
 
 /// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.

@@ -481,8 +481,8 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
         |line: &LineView| run.state == RunState::Running || !ended && matches!(line.result.ending, Ending::Failed(_));
     let lost = lines.iter().filter(|line| line.result.state == LineState::NoLine && !said(line));
     unseen.extend(lost.map(|line| line::of_store(line).trim_end_matches('.').to_string()));
-    // Phases that failed or were void by name and sort of reason: the first one's words, and the trials.
-    let mut apart: IndexMap<(&str, String), (String, Vec<String>)> = IndexMap::new();
+    // Phases that failed or were void by name and error: the first one's words, and the trials.
+    let mut apart: IndexMap<(&str, Option<&str>), (String, Vec<String>)> = IndexMap::new();
     for trial in &run.trials {
         for phase in &trial.phases {
             // A void rung ends the search, which says so.
@@ -497,9 +497,10 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
                 // Said with the run's end.
                 PhaseState::Failed(why) if run.state == RunState::Failed(why.clone()) => {}
                 state @ (PhaseState::Failed(_) | PhaseState::Void(_)) => {
-                    let words = state_words(state);
-                    let known = apart.entry((phase.header.name.as_str(), sort(&words).to_string()));
-                    known.or_insert((words, Vec::new())).1.push(name::trial(&trial.header));
+                    // All void phases have a late generator, of which each was late by a time of its own.
+                    let error = if let PhaseState::Failed(why) = state { Some(why.as_str()) } else { None };
+                    let known = apart.entry((phase.header.name.as_str(), error));
+                    known.or_insert_with(|| (state_words(state), Vec::new())).1.push(name::trial(&trial.header));
                 }
                 // No goal is about questions: one without an answer would only be a figure that is missing.
                 PhaseState::Complete if phase.header.kind == PhaseKind::Ask => {
@@ -549,11 +550,6 @@ fn together(phase: &str, words: &str, trials: &[String], all: usize) -> String {
             n = trials.len()
         ),
     }
-}
-
-/// Returns the sort of a reason: of a void phase the words up to the first figure, which differs from trial to trial.
-fn sort(words: &str) -> &str {
-    if words.starts_with("is void") { words.split(|c: char| c.is_ascii_digit()).next().unwrap_or(words) } else { words }
 }
 
 /// Describes `n` disagreements by the ledger's name for them, as they follow the name of a trial in a sentence.

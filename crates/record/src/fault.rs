@@ -1,6 +1,7 @@
 //! Faults of a driven phase, as they are recorded.
 
-use plimsoll_core::quoted;
+use plimsoll_core::{Link, quoted};
+use serde::{Deserialize, Serialize};
 
 plimsoll_core::words! {
     /// Kind of a fault.
@@ -46,6 +47,27 @@ plimsoll_core::words! {
     }
 }
 
+/// Parts of a planned fault.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FaultDetail {
+    /// Fault without its times: `kill primary`.
+    pub name: String,
+    /// Link of a slow or lossy link, or of a cut; `None` in recordings of earlier versions.
+    pub link: Option<Link>,
+    /// Fault of the disk: `eio write once`.
+    pub disk: Option<String>,
+}
+
+impl FaultDetail {
+    /// Returns the parts that recordings of earlier versions have in the words of a fault.
+    pub(crate) fn of_words(kind: FaultKind, fault: &str) -> Self {
+        let name = fault_name(fault);
+        let disk = name.strip_prefix("disk ").filter(|_| kind == FaultKind::Disk);
+        Self { name: name.to_owned(), link: None, disk: disk.map(str::to_owned) }
+    }
+}
+
 /// A fault during a driven phase. Times are nanoseconds since the run's start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FaultSpan {
@@ -63,6 +85,8 @@ pub struct FaultSpan {
     pub subject: String,
     /// Fault as planned: `kill primary at 40%`.
     pub fault: String,
+    /// Parts of the fault as planned.
+    pub detail: FaultDetail,
     /// Planned time of the fault.
     pub planned_ns: u64,
     /// Time before the first step of the fault.

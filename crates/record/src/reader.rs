@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::data::{
-    Event, EventClass, FaultKind, FaultSpan, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState, ResultName,
-    Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial, TrialHeader,
+    Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level, Phase, PhaseEnd, PhaseHeader, PhaseResult, PhaseState,
+    ResultName, Run, RunEnd, RunHeader, Sample, Series, SeriesKind, Trial, TrialHeader,
 };
 use crate::distribution::Distribution;
 use crate::error::RecordError;
@@ -327,17 +327,33 @@ fn read_events(connection: &Connection) -> Read<Vec<Event>> {
     })
 }
 
+/// Reads the parts of faults by trial and ordinal, of a recording that has them.
+fn read_fault_details(connection: &Connection) -> Read<BTreeMap<(u32, u32), FaultDetail>> {
+    if !has_table(connection, "fault_detail")? {
+        return Ok(BTreeMap::new());
+    }
+    let sql = "SELECT trial, ordinal, detail FROM fault_detail";
+    let details: Vec<((u32, u32), FaultDetail)> =
+        all(connection, sql, |row| Ok(((row.get(0)?, row.get(1)?), document(row, 2)?)))?;
+    Ok(details.into_iter().collect())
+}
+
 fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
     let sql = "SELECT trial, phase, ordinal, kind, subject, fault, planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, \
                error FROM fault ORDER BY trial, ordinal";
+    let mut details = read_fault_details(connection)?;
     all(connection, sql, |row| {
+        let (trial, ordinal): (u32, u32) = (row.get(0)?, row.get(2)?);
+        let (kind, fault) = (named(&row.get::<_, String>(3)?, FaultKind::named)?, row.get::<_, String>(5)?);
+        let detail = details.remove(&(trial, ordinal));
         Ok(FaultSpan {
-            trial: row.get(0)?,
+            trial,
             phase: row.get(1)?,
-            ordinal: row.get(2)?,
-            kind: named(&row.get::<_, String>(3)?, FaultKind::named)?,
+            ordinal,
+            kind,
             subject: row.get(4)?,
-            fault: row.get(5)?,
+            detail: detail.unwrap_or_else(|| FaultDetail::of_words(kind, &fault)),
+            fault,
             planned_ns: count(row, 6)?,
             begun_ns: count(row, 7)?,
             taken_ns: optional_count(row, 8)?,

@@ -11,7 +11,8 @@ use crate::data::{
     Series, TrialHeader,
 };
 use crate::schema::{
-    AFFECTED_DDL, DISTURBED, FINE_DDL, GENERATOR, KEY_PARTS_DDL, OPERATIONS_DDL, UNFINISHED, has_table,
+    AFFECTED_DDL, DISTURBED, FAULT_DETAIL_DDL, FINE_DDL, GENERATOR, KEY_PARTS_DDL, OPERATIONS_DDL, UNFINISHED,
+    has_table,
 };
 use crate::ticks;
 
@@ -56,7 +57,7 @@ pub(crate) fn go_on(connection: &Connection, kept: &[u32]) -> Written {
     // Rows that refer to others first.
     let tables = ["pause", "histogram", "slice", "result", "answers", "ledger", "fault", "phase", "event"];
     let mut all = Vec::new();
-    for table in ["operations", "affected", "key_parts"] {
+    for table in ["operations", "affected", "key_parts", "fault_detail"] {
         all.extend(has_table(connection, table)?.then_some(table));
     }
     for table in all.into_iter().chain(tables) {
@@ -232,7 +233,7 @@ pub(crate) fn event(connection: &Connection, event: &Event) -> Written {
     insert(connection, "event", params![Null, from, until, event.trial, level, class, event.subject, event.text])
 }
 
-/// Inserts or replaces the row of a fault.
+/// Inserts or replaces the rows of a fault.
 pub(crate) fn fault(connection: &Connection, span: &FaultSpan) -> Written {
     let FaultSpan { trial, phase, ordinal, kind, subject, fault, error, .. } = span;
     let (planned_ns, begun_ns) = (int(span.planned_ns), int(span.begun_ns));
@@ -254,7 +255,9 @@ pub(crate) fn fault(connection: &Connection, span: &FaultSpan) -> Written {
             healed_ns,
             error,
         ],
-    )
+    )?;
+    connection.execute_batch(FAULT_DETAIL_DDL)?;
+    replace(connection, "fault_detail", params![trial, ordinal, json(&span.detail)?])
 }
 
 pub(crate) fn answer_check(connection: &Connection, check: &AnswerCheck) -> Written {

@@ -236,6 +236,16 @@ CREATE TABLE IF NOT EXISTS key_parts (
 ) STRICT, WITHOUT ROWID;
 ";
 
+/// The table of parts of planned faults. A recording has it only if it has faults, as with [`OPERATIONS_DDL`].
+pub const FAULT_DETAIL_DDL: &str = "
+CREATE TABLE IF NOT EXISTS fault_detail (
+  trial INTEGER NOT NULL REFERENCES trial (ordinal),
+  ordinal INTEGER NOT NULL,
+  detail TEXT NOT NULL,
+  PRIMARY KEY (trial, ordinal)
+) STRICT, WITHOUT ROWID;
+";
+
 /// The table of fine readings. A recording has it only if it has some, as with [`OPERATIONS_DDL`].
 pub const FINE_DDL: &str = "
 CREATE TABLE IF NOT EXISTS fine_sample (

@@ -2,13 +2,13 @@
 
 mod due;
 mod effects;
+mod timer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::Fault;
 use plimsoll_core::{Node, NodeChoice, Nodes, Servers, StoreErrorKind};
@@ -17,7 +17,7 @@ use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 use plimsoll_plan::without_secrets;
-use plimsoll_record::data::{Event, EventClass, FaultKind, FaultSpan, Level};
+use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::disturbance::Disturbances;
@@ -29,13 +29,14 @@ use crate::pin;
 use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
-use due::{ChosenNodes, LEAD, Occurrence, PhaseStart, has_ended};
+use due::{ChosenNodes, LEAD_NS, Occurrence};
 use effects::Begun;
+use timer::{Entered, RealTimer, Timer};
 
 /// Characters of a command that name it in reports.
 const COMMAND_SHOWN: usize = 60;
 /// Time after a reset of connections in which those who had one fail.
-const RESET_EFFECT: Duration = Duration::from_secs(1);
+const RESET_EFFECT_NS: u64 = 1_000_000_000;
 
 /// Results of the faults of a trial so far.
 #[derive(Default)]
@@ -61,13 +62,13 @@ pub struct Directed {
     /// Beginning of the last healing.
     pub healing_ns: Option<u64>,
     /// Ends of the healings in the phase, with the positions of the faults in its list.
-    healed: Vec<(usize, Instant)>,
+    healed_ns: Vec<(usize, u64)>,
     /// Ending of a server that no fault had ended.
     pub ended: Option<TrialError>,
     /// Parts of nodes that have a fault.
     held: Vec<(&'static str, usize)>,
     /// Time of the last reset of connections.
-    reset: Option<Instant>,
+    reset_ns: Option<u64>,
     /// Commands of the user that are in effect.
     commands: Vec<FaultAction>,
     /// Number of faults that are changing which servers run, which takes a while.
@@ -75,7 +76,7 @@ pub struct Directed {
     /// Number of such changes that have ended: roles may be others since.
     changes: u32,
     /// Delay of all later faults of the phase, because some waited for others to be healed.
-    delay: Duration,
+    delay_ns: u64,
 }
 
 /// A change of which servers run, until the value is dropped.
@@ -140,6 +141,8 @@ impl Directed {
 /// Carries out the faults of a phase.
 pub struct Director<'a> {
     clock: Clock,
+    /// Waits of all threads, by the clock.
+    timer: Arc<dyn Timer>,
     /// Reports an event to its receivers.
     tell: Box<dyn Fn(Told) -> Result<(), TrialError> + Sync + Send + 'a>,
     /// Recorder of the progress of nodes that join or start, and of planned work; `None` to record none.
@@ -185,6 +188,7 @@ impl<'a> Director<'a> {
         let (clock, answers) = (sinks.clock, Arc::clone(&driven.answers));
         Self {
             clock,
+            timer: Arc::new(RealTimer(clock)),
             tell: Box::new(|told| Ok(sinks.tell(told)?)),
             recorder: Some(ReadingRecorder { sinks, label: &trial.store.label, slice: join_progress::INTERVAL }),
             place: (trial.ordinal, driven.ordinal),
@@ -222,7 +226,7 @@ impl<'a> Director<'a> {
     /// Carries out each fault at its time, on a thread of its own, and heals it. Once `ended` is closed no more faults
     /// begin, and all are healed.
     pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {
-        let start = self.phase_start(ended);
+        let start_ns = self.phase_start(ended);
         let mut timeline: Vec<Occurrence<'_>> = Vec::new();
         for (position, fault) in faults.iter().enumerate() {
             let moments = fault.moments(length_ns, seed ^ position as u64);
@@ -234,14 +238,19 @@ impl<'a> Director<'a> {
         std::thread::scope(|scope| {
             let (mut open, mut threads) = (Vec::new(), Vec::new());
             for (at, one) in timeline.iter().enumerate() {
-                let lookup = start.at + self.due(one).saturating_sub(LEAD);
-                if self.await_end(ended, Some(lookup)) {
+                let lookup_ns = start_ns.saturating_add(self.due_ns(one).saturating_sub(LEAD_NS));
+                if self.await_end(ended, Some(lookup_ns)) {
                     self.directed().missed.extend(timeline[at..].iter().map(Occurrence::missed));
                     break;
                 }
                 let (sender, over) = channel();
+                let entered = Entered::of(&*director.timer);
+                let carry_out = move || {
+                    let _entered = entered;
+                    director.carry_out(one, start_ns, &over);
+                };
                 let thread = std::thread::Builder::new().name("fault".to_owned());
-                match thread.spawn_scoped(scope, move || director.carry_out(one, start, &over)) {
+                match thread.spawn_scoped(scope, carry_out) {
                     Ok(thread) => threads.push(thread),
                     Err(error) => self.directed().fail(io_error("the thread of a fault", &error)),
                 }
@@ -249,14 +258,16 @@ impl<'a> Director<'a> {
             }
             self.await_end(ended, None);
             drop(open);
+            self.timer.leave();
             threads.into_iter().for_each(joined);
+            self.timer.enter();
         });
         let has_begun = self.directed().begun > begun;
         if has_begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Directed { held: Vec::new(), healed: Vec::new(), delay: Duration::ZERO, ..directed }
+        Directed { held: Vec::new(), healed_ns: Vec::new(), delay_ns: 0, ..directed }
     }
 
     /// Notes that a healing is changing which servers run.
@@ -283,10 +294,10 @@ impl<'a> Director<'a> {
     }
 
     /// Carries out one fault, and records it. An error is kept for the end of the phase.
-    fn carry_out(&self, one: &Occurrence<'_>, start: PhaseStart, over: &Receiver<()>) {
+    fn carry_out(&self, one: &Occurrence<'_>, start_ns: u64, over: &Receiver<()>) {
         let Occurrence { fault, moment, .. } = *one;
-        let due = self.planned(one, start, over).and_then(|planned| {
-            let waited = self.wait(one, planned, start, over).ok_or_else(|| one.missed())?;
+        let due = self.planned(one, start_ns, over).and_then(|planned| {
+            let waited = self.wait(one, planned, start_ns, over).ok_or_else(|| one.missed())?;
             Ok((planned, waited))
         });
         let (planned, (chosen, changing, _command)) = match due {
@@ -308,7 +319,8 @@ impl<'a> Director<'a> {
             kind: kind(&fault.what),
             subject: fault.what.nodes().map_or_else(String::new, |choice| choice.to_string()),
             fault: fault.to_string(),
-            planned_ns: start.ns + planned.at.as_nanos() as u64,
+            detail: detail(fault),
+            planned_ns: start_ns + planned.at_ns,
             begun_ns: self.clock.now_ns(),
             taken_ns: None,
             healing_ns: None,
@@ -362,20 +374,17 @@ impl<'a> Director<'a> {
                 return recorded;
             }
             // One that began late lasts as long as planned, but not longer than the phase.
-            let planned_ns = start.ns + moment.at_ns;
+            let planned_ns = start_ns + moment.at_ns;
             let late_ns = if fault.lasts.is_some() { span.begun_ns.saturating_sub(planned_ns) } else { 0 };
-            match moment.until_ns {
-                Some(until_ns) => drop(has_ended(over, start.at + Duration::from_nanos(until_ns + late_ns))),
-                None => drop(over.recv()),
-            }
+            self.timer.wait(over, moment.until_ns.map(|until_ns| start_ns.saturating_add(until_ns + late_ns)));
             span.healing_ns = Some(self.clock.now_ns());
             self.directed().healing_ns = span.healing_ns;
             self.heal(&fault.what, nodes, &begun, span.ordinal)?;
             span.healed_ns = Some(self.clock.now_ns());
             recorded.and(self.record(&span))
         });
-        if span.healed_ns.is_some() {
-            self.directed().healed.push((one.position, Instant::now()));
+        if let Some(healed_ns) = span.healed_ns {
+            self.directed().healed_ns.push((one.position, healed_ns));
         }
         if let Err(error) = done {
             span.error = Some(error.line());
@@ -445,7 +454,7 @@ impl<'a> Director<'a> {
         let is_held =
             |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && nodes.has(*number);
         // Work notices a reset after its end.
-        let is_reset = directed.reset.is_some_and(|at| at.elapsed() < RESET_EFFECT);
+        let is_reset = directed.reset_ns.is_some_and(|at_ns| self.clock.now_ns() < at_ns + RESET_EFFECT_NS);
         is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
     }
 
@@ -561,6 +570,15 @@ fn beginning(command: &str) -> String {
     let beginning: String = shown.chars().take(COMMAND_SHOWN).collect();
     let mark = if beginning.len() < shown.len() { "…" } else { "" };
     format!("\"{beginning}{mark}\"")
+}
+
+fn detail(fault: &PlannedFault) -> FaultDetail {
+    let (link, disk) = match &fault.what {
+        FaultAction::Link(_, link) => (Some(*link), None),
+        FaultAction::Disk(disk) => (None, Some(disk.to_string())),
+        _ => (None, None),
+    };
+    FaultDetail { name: fault.name().to_owned(), link, disk }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {

@@ -91,16 +91,18 @@ fn a_storm_on_servers_that_take_no_connection_does_not_take_effect() {
 }
 
 #[test]
-fn a_repeated_command_waits_until_its_fault_is_healed() {
+fn a_command_waits_until_the_fault_of_the_same_one_is_healed() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
     let [begin, heal] = ["begun", "healed"].map(|word| format!("echo {word} >> {}", log.display()));
-    let fault = format!("run \"{begin}\" heal \"sleep 0.4; {heal}\" at 0s for 50ms every 200ms");
-    let done = Directing::of(Noted::default(), &[fault.as_str()], Some(1_000), 3_000);
-    assert!(done.directed.failed.is_none() && done.spans.len() > 1, "{:?}", done.directed.failed);
+    let faults = ["at 0s for 300ms", "at 100ms for 50ms"].map(|at| format!("run \"{begin}\" heal \"{heal}\" {at}"));
+    let done = Directing::of(Noted::default(), &faults.each_ref().map(String::as_str), Some(1_000), 1_000);
+    assert!(done.directed.failed.is_none(), "{:?}", done.directed.failed);
+    let [first, second] = &done.spans[..] else { panic!("{:?}", done.spans) };
+    assert!(first.healed_ns.unwrap() >= 300_000_000 && second.begun_ns >= first.healed_ns.unwrap(), "{:?}", done.spans);
     let text = std::fs::read_to_string(&log).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.chunks(2).all(|pair| pair == ["begun", "healed"]), "{text}");
+    assert_eq!(lines, ["begun", "healed", "begun", "healed"]);
 }
 
 #[test]

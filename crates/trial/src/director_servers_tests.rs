@@ -10,13 +10,17 @@ use plimsoll_core::{
     StoreError, StoreErrorKind,
 };
 
+use super::{SimulatedTimer, Timer};
+
 /// Time that planned work takes.
 pub(super) const WORK_TIME: Duration = Duration::from_millis(700);
 
-/// Servers that write down what is done to them. Starting takes 30 ms unless told otherwise.
+/// Servers that write down what is done to them, on simulated time. Starting takes 30 ms unless told otherwise.
 #[derive(Default)]
 pub(super) struct Noted {
-    pub(super) calls: Mutex<Vec<(String, Instant)>>,
+    /// Calls, with the times at which they began.
+    pub(super) calls: Mutex<Vec<(String, u64)>>,
+    pub(super) timer: Arc<SimulatedTimer>,
     /// Fails when a server is paused.
     pub(super) is_stubborn: bool,
     /// Longer time that starting takes.
@@ -47,18 +51,16 @@ pub(super) struct Noted {
 
 impl Noted {
     fn note(&self, what: &str, nodes: Nodes) -> Result<Span, StoreError> {
-        let (from, node) = (
-            Instant::now(),
-            match nodes {
-                Nodes::All => "all".to_owned(),
-                Nodes::One(number) => (number + 1).to_string(),
-                Nodes::Several(all) => all.to_string(),
-            },
-        );
+        let (from, begun_ns) = (Instant::now(), self.timer.now_ns());
+        let node = match nodes {
+            Nodes::All => "all".to_owned(),
+            Nodes::One(number) => (number + 1).to_string(),
+            Nodes::Several(all) => all.to_string(),
+        };
         if what == "start" {
-            std::thread::sleep(self.starts_in.max(Duration::from_millis(30)));
+            self.timer.sleep(self.starts_in.max(Duration::from_millis(30)));
         }
-        self.calls.lock().unwrap().push((format!("{what} {node}"), from));
+        self.calls.lock().unwrap().push((format!("{what} {node}"), begun_ns));
         Ok(Span { from, until: Instant::now() })
     }
 
@@ -153,7 +155,7 @@ impl Servers for Noted {
 
     fn replace(&self, number: usize) -> Result<(), StoreError> {
         *self.away.lock().unwrap() = Some(number);
-        std::thread::sleep(self.replaced_in);
+        self.timer.sleep(self.replaced_in);
         self.note("replace", Nodes::One(number))?;
         if self.loses_replaced {
             return Err(StoreError::broken("it accepts no connections").next("read its log, /tmp/log"));
@@ -211,12 +213,12 @@ impl Servers for Noted {
 
     fn work(&self, nodes: Nodes, name: &str) -> Result<(), StoreError> {
         self.note(&format!("work {name}"), nodes)?;
-        let (began, is_noted) =
-            (Instant::now(), |call: &str| self.calls.lock().unwrap().iter().any(|(one, _)| one == call));
-        while self.work_outlasts.is_some_and(|call| !is_noted(call)) && began.elapsed() < Duration::from_secs(30) {
-            std::thread::sleep(Duration::from_millis(1));
+        let is_noted = |call: &str| self.calls.lock().unwrap().iter().any(|(one, _)| one == call);
+        let until_ns = self.timer.now_ns() + 30_000_000_000;
+        while self.work_outlasts.is_some_and(|call| !is_noted(call)) && self.timer.now_ns() < until_ns {
+            self.timer.sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(WORK_TIME);
+        self.timer.sleep(WORK_TIME);
         if self.work_outlasts.is_some() {
             self.note(&format!("end {name}"), nodes)?;
         }

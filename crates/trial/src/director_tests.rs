@@ -4,15 +4,19 @@ mod members;
 mod outside;
 #[path = "director_servers_tests.rs"]
 mod servers;
+#[path = "director_timer_tests.rs"]
+mod simulated;
 
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use plimsoll_core::Link;
 use plimsoll_plan::timeline::chained;
 
 use super::*;
 use crate::ended_ops::NewestAnswers;
 use crate::readings::SeenReading;
 use servers::{Noted, WORK_TIME};
+use simulated::SimulatedTimer;
 
 /// Length of the warm-up of each phase.
 const WARMUP: Duration = Duration::from_millis(100);
@@ -23,7 +27,7 @@ const ANSWERED: Duration = Duration::from_millis(400);
 /// A director's work: its results, the calls by milliseconds since its start, and the newest record of each fault.
 struct Directing {
     directed: Directed,
-    calls: Vec<(u128, String)>,
+    calls: Vec<(u64, String)>,
     spans: Vec<FaultSpan>,
     /// Texts of events.
     events: Vec<String>,
@@ -46,7 +50,7 @@ impl Directing {
     fn until_healed(servers: Noted, faults: &[&str], length_ms: Option<u64>, count: usize) -> Self {
         Self::until(servers, faults, length_ms, 0, |told, now_ms| {
             let healed = told.iter().filter(|span| span.healed_ns.is_some()).map(|span| span.ordinal);
-            healed.collect::<BTreeSet<u32>>().len() >= count || u128::from(now_ms) >= HANG_MS
+            healed.collect::<BTreeSet<u32>>().len() >= count || now_ms >= HANG_MS
         })
     }
 
@@ -59,18 +63,18 @@ impl Directing {
         is_over: impl Fn(&[FaultSpan], u64) -> bool,
     ) -> Self {
         let (servers, told, events) = (Arc::new(servers), Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-        let (began, ended) = (Instant::now(), Arc::<AtomicU64>::default());
-        let ops = Arc::clone(&ended);
+        let (timer, ended_ops) = (Arc::clone(&servers.timer), Arc::<AtomicU64>::default());
         let (processes, started) = (ServerProcesses::default(), Arc::<OnceLock<u64>>::default());
-        let (clock, is_unrecorded) = (Clock::start(), servers.is_unrecorded);
-        let (phase_stop, has_ended) = (Arc::<AtomicBool>::default(), AtomicBool::new(false));
+        let (clock, is_unrecorded) = (timer.clock(), servers.is_unrecorded);
+        let phase_stop = Arc::<AtomicBool>::default();
         // A level that is the time since the beginning, in ms.
-        let level = move || SeenReading { value: began.elapsed().as_millis() as f64, unit: String::new() };
+        let level = move || SeenReading { value: (clock.now_ns() / 1_000_000) as f64, unit: String::new() };
         // All answers come before a time, and a silence follows.
         let answers = NewestAnswers::of(0);
         answers.answered(0, clock.now_ns() + ANSWERED.as_nanos() as u64);
         let director = Director {
             clock,
+            timer: Arc::clone(&timer) as Arc<dyn Timer>,
             tell: Box::new(|event| {
                 match event {
                     Told::Fault(_) if is_unrecorded => {
@@ -84,7 +88,7 @@ impl Directing {
             }),
             recorder: None,
             place: (0, 2),
-            ended_ops: Arc::clone(&ended),
+            ended_ops: Arc::clone(&ended_ops),
             warmup_ns: WARMUP.as_nanos() as u64,
             started: Arc::clone(&started),
             newest: Box::new(move |condition, since_ns| {
@@ -101,31 +105,31 @@ impl Directing {
             directed: Mutex::default(),
         };
         let faults = chained(faults.iter().map(|text| PlannedFault::parse(text).unwrap()).collect());
-        let (faults, (open, ended), has_ended) = (&faults[..], channel(), &has_ended);
-        let now_ms = move || began.elapsed().as_millis() as u64;
+        let (faults, (open, ended)) = (&faults[..], channel());
         let directed = std::thread::scope(|scope| {
             let length_ns = length_ms.map(|ms| ms * 1_000_000);
-            // An operation ends in each millisecond.
-            scope.spawn(move || {
-                while !has_ended.load(Ordering::Relaxed) {
-                    ops.store(now_ms(), Ordering::Relaxed);
-                    std::thread::sleep(Duration::from_millis(1));
+            let [of_phase, of_director] = [(); 2].map(|()| Entered::of(&*timer));
+            let running = scope.spawn(move || {
+                let _entered = of_director;
+                director.run(faults, length_ns, 1, &ended)
+            });
+            loop {
+                let now_ms = timer.now_ns() / 1_000_000;
+                if now_ms >= opens_ms {
+                    started.get_or_init(|| opens_ms * 1_000_000);
                 }
-            });
-            scope.spawn(move || {
-                std::thread::sleep(Duration::from_millis(opens_ms));
-                let _ = started.set(clock.now_ns());
-            });
-            let running = scope.spawn(move || director.run(faults, length_ns, 1, &ended));
-            while !is_over(&told.lock().unwrap(), now_ms()) {
-                std::thread::sleep(Duration::from_millis(1));
+                // An operation ends in each millisecond.
+                ended_ops.store(now_ms, Ordering::Relaxed);
+                if is_over(&told.lock().unwrap(), now_ms) {
+                    break;
+                }
+                timer.sleep(Duration::from_millis(1));
             }
-            has_ended.store(true, Ordering::Relaxed);
-            drop(open);
+            drop((open, of_phase));
             running.join().unwrap()
         });
         let calls = servers.calls.lock().unwrap();
-        let calls = calls.iter().map(|(what, at)| ((*at - began).as_millis(), what.clone())).collect();
+        let calls = calls.iter().map(|(what, at_ns)| (at_ns / 1_000_000, what.clone())).collect();
         let mut spans: Vec<FaultSpan> = Vec::new();
         for span in told.into_inner().unwrap() {
             spans.retain(|one| one.ordinal != span.ordinal);
@@ -142,16 +146,15 @@ impl Directing {
 }
 
 /// Time in ms that only a hang takes.
-const HANG_MS: u128 = 60_000;
+const HANG_MS: u64 = 60_000;
 
-/// True for a time in ms that is not early, and late by less than a hang.
-fn is_near(at_ms: u128, wanted_ms: u128) -> bool {
-    (wanted_ms..wanted_ms + HANG_MS).contains(&at_ms)
+/// True for a time in ms that is not early, and late by less than a few looks.
+fn is_near(at_ms: u64, wanted_ms: u64) -> bool {
+    (wanted_ms..wanted_ms + 50).contains(&at_ms)
 }
 
 #[test]
 fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
-    // So far from each other that a busy machine changes no order.
     let faults = ["pause node 3 at 1200ms for 800ms", "kill primary at 10%", "cut all at 800ms for 2s"];
     let done = Directing::of(Noted::default(), &faults, Some(4_000), 4_000);
     assert_eq!(done.names(), ["kill 2", "cut all", "pause 3", "resume 3", "link all", "start 2", "start all"]);
@@ -165,6 +168,9 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
         (FaultKind::Pause, "node 3", "pause node 3 at 1200ms for 800ms"),
     ];
     assert_eq!(seen.collect::<Vec<_>>(), wanted);
+    let details = done.spans.iter().map(|span| (span.detail.name.as_str(), span.detail.link));
+    let wanted = [("kill primary", None), ("cut all", Some(Link::CUT)), ("pause node 3", None)];
+    assert_eq!(details.collect::<Vec<_>>(), wanted);
     for FaultSpan { planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, .. } in &done.spans {
         let all = [Some(*planned_ns), Some(*begun_ns), *taken_ns, *healing_ns, *healed_ns];
         assert!(all.iter().all(Option::is_some) && all.is_sorted(), "{all:?}");
@@ -224,15 +230,13 @@ fn drawn(faults: &[&str]) -> Vec<String> {
 #[test]
 fn drawn_faults_take_effect_one_after_the_other_at_their_times() {
     let drawn = drawn(&["kill node 1 drawn for 100ms", "pause node 2 drawn weight 2 for 150ms", "reset node 3 drawn"]);
-    // The first of each kind: two faults of one server exclude each other if a busy machine is late with the first.
+    // The first of each kind.
     let mut verbs = BTreeSet::new();
     let texts: Vec<&str> = drawn.iter().map(String::as_str).filter(|text| verbs.insert(&text[..4])).collect();
     assert_eq!(verbs.into_iter().collect::<Vec<_>>(), ["kill", "paus", "rese"], "{drawn:?}");
     let done = Directing::until_healed(Noted::default(), &texts, Some(3_000), 3);
     assert!(done.directed.failed.is_none() && done.directed.missed.is_empty(), "{:?}", done.directed.missed);
-    // On a busy machine two may begin at once: their times order them.
-    let mut spans = done.spans.clone();
-    spans.sort_by_key(|span| span.planned_ns);
+    let spans = &done.spans;
     assert_eq!(spans.iter().map(|span| span.fault.as_str()).collect::<Vec<_>>(), texts);
     let at_ns: Vec<u64> = texts.iter().map(|text| PlannedFault::parse(text).unwrap().at.ns).collect();
     for (span, at_ns_of_span) in spans.iter().zip(&at_ns) {
@@ -245,7 +249,7 @@ fn drawn_faults_take_effect_one_after_the_other_at_their_times() {
     assert_eq!((done.calls.len(), place("start all")), (6, 5), "{:?}", done.calls);
     for (text, at_ns) in texts.iter().zip(at_ns) {
         let call = done.calls.iter().find(|(_, call)| call[..4] == text[..4]).unwrap();
-        assert!(is_near(call.0, u128::from(at_ns / 1_000_000)), "{text}: {:?}", done.calls);
+        assert!(is_near(call.0, at_ns / 1_000_000), "{text}: {:?}", done.calls);
     }
 }
 

@@ -5,7 +5,7 @@ use plimsoll_analysis::line::lines;
 use plimsoll_analysis::view::{Ending, LineState, LineView};
 use plimsoll_core::{Reading, Sampler, StoreErrorKind, StoreKind};
 use plimsoll_drive::Limit;
-use plimsoll_record::data::{FaultKind, FaultSpan};
+use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
 use tempfile::TempDir;
@@ -107,6 +107,7 @@ fn killed(sinks: &Sinks<'_>, drive: &SimulatedDrive<'_>) -> StoreModel {
         kind: FaultKind::Kill,
         subject: "the server".to_owned(),
         fault: "kill all at 40% for 2s".to_owned(),
+        detail: FaultDetail { name: "kill all".to_owned(), ..FaultDetail::default() },
         planned_ns: begun_ns,
         begun_ns,
         taken_ns: Some(begun_ns),

@@ -71,7 +71,7 @@ fn connections_that_the_server_closes_are_opened_again_but_not_at_once() {
     let door = Door::of(5);
     let since = Instant::now();
     let mut storm = Storm::begin(&[node(vec![door.port], PathBuf::new())], 8, None).unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    std::thread::sleep(Duration::from_millis(400));
     assert_eq!(door.open(), 5);
     let counts = storm.stop();
     // Three of them, at most every 100 ms.

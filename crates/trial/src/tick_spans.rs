@@ -82,6 +82,7 @@ mod tests {
             kind: FaultKind::Kill,
             subject: "the server".to_owned(),
             fault: "kill all at 10s for 3s".to_owned(),
+            detail: Default::default(),
             planned_ns: begun_ns,
             begun_ns,
             taken_ns: Some(begun_ns),

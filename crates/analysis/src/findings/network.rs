@@ -1,8 +1,9 @@
 //! Saturation of the network: interfaces and links near their speed, and segments that TCP sends again.
 
-use plimsoll_core::link::{bits, shown_limit, shown_rate};
+use plimsoll_core::link::{shown_limit, shown_rate};
 use plimsoll_core::sampler::INTERFACES;
-use plimsoll_record::data::{FaultKind, FaultSpan, Run, Series, fault_name};
+use plimsoll_core::{LinkPeers, LinkWays};
+use plimsoll_record::data::{FaultKind, FaultSpan, Run, Series};
 
 use super::moments::SlowPhase;
 use super::series::middle;
@@ -72,10 +73,10 @@ fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f
         inside.count() * 2 > phase.slices.len()
     };
     if let Some(span) = facts.trial.faults.iter().filter(is_its).find(is_long) {
-        let fault = fault_name(&span.fault);
-        let rate = fault.split(' ').find_map(|word| bits(word.strip_prefix("rate=")?));
+        let other_way = if is_to_host { LinkWays::Out } else { LinkWays::In };
         // A link for some hosts does not limit all frames.
-        return rate.filter(|_| !fault.contains(" from ")).map(|rate| rate as f64);
+        let link = span.detail.link.filter(|link| link.peers == LinkPeers::All && link.ways != other_way);
+        return link?.rate_bits_per_s.map(|rate| rate as f64);
     }
     let name = format!("link of {node}");
     let link = facts.trial.header.settings.iter().find(|setting| setting.name == name)?;

@@ -219,8 +219,7 @@ impl LoadStep {
 /// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
 fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
     let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
-    let is_of = |one: &&FaultView, name: &str| plimsoll_record::data::fault_name(&one.fault) == name;
-    spec.faults.iter().any(|name| !faults.iter().filter(|one| is_of(one, name)).any(is_seen))
+    spec.faults.iter().any(|name| !faults.iter().filter(|one| one.planned == *name).any(is_seen))
 }
 
 /// Measures a goal on faults.

@@ -75,6 +75,9 @@ pub struct FaultView {
     pub stale: Vec<StaleReadsView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
+    /// Fault as planned, without its times: `kill primary`.
+    #[serde(skip)]
+    pub planned: String,
     /// Positions of trial and phase.
     #[serde(skip)]
     pub place: (u32, u32),

@@ -1,8 +1,8 @@
 //! Findings about what binds a phase in most of its slices.
 
 use plimsoll_analysis::view;
-use plimsoll_core::Setting;
 use plimsoll_core::sampler::INTERFACES;
+use plimsoll_core::{Link, LinkPeers, LinkWays, Setting};
 use plimsoll_record::data::FaultKind;
 
 use crate::driven::{driven, sampled};
@@ -168,6 +168,18 @@ fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
     }
     // A fault gives the node another link.
     faulted::fault(&mut run, (FaultKind::Link, "node 1", "link node 1 delay=1ms rate=20Mbit at 0s"), 0, None);
+    let slow = Link { rate_bits_per_s: Some(20_000_000), ..Link::default() };
+    for (link, limits) in [
+        (slow, true),
+        (Link { ways: LinkWays::Out, ..slow }, true),
+        (Link { ways: LinkWays::In, ..slow }, false),
+        (Link { peers: LinkPeers::ClientHost(1), ..slow }, false),
+        (Link { rate_bits_per_s: None, ..slow }, false),
+    ] {
+        run.trials[0].faults[0].detail.link = Some(link);
+        assert_eq!(view(&run).findings.len(), usize::from(limits), "{link:?}");
+    }
+    run.trials[0].faults[0].detail.link = Some(slow);
     assert_eq!(only(&run, "bound").sentence, words);
     run.trials[0].faults[0].subject = "nodes 1, 2 and 4, the majority".to_owned();
     assert_eq!(only(&run, "bound").sentence, words);
@@ -175,9 +187,6 @@ fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
         run.trials[0].faults[0].subject = other.to_owned();
         assert!(view(&run).findings.is_empty(), "{other}");
     }
-    run.trials[0].faults.clear();
-    let for_some = "link node 1 from client host 2 delay=1ms rate=20Mbit at 0s";
-    faulted::fault(&mut run, (FaultKind::Link, "node 1", for_some), 0, None);
     assert!(view(&run).findings.is_empty());
 }
 

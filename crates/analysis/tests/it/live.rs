@@ -246,6 +246,7 @@ fn a_slow_moment_in_the_effect_of_a_fault_names_the_fault_alone() {
         kind: FaultKind::Pause,
         subject: "node 1, the primary".to_owned(),
         fault: "pause primary at 20s".to_owned(),
+        detail: Default::default(),
         planned_ns: 120 * SECOND_NS,
         begun_ns: 120 * SECOND_NS,
         taken_ns: None,

@@ -271,6 +271,7 @@ mod tests {
             kind: FaultKind::Kill,
             subject: "node 2".to_owned(),
             fault: "kill node 2 every 5s for 1s".to_owned(),
+            detail: Default::default(),
             planned_ns: 1,
             begun_ns: 1,
             taken_ns: Some(2),

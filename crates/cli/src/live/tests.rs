@@ -108,6 +108,7 @@ impl Full {
             kind: FaultKind::Kill,
             subject: "node 1, the primary".to_owned(),
             fault: "kill primary at 40%".to_owned(),
+            detail: Default::default(),
             planned_ns: 590_000_000_000,
             begun_ns: 590_000_000_000,
             taken_ns: Some(590_100_000_000),

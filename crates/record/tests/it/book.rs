@@ -2,7 +2,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use plimsoll_record::data::{PhaseEnd, PhaseHeader, PhaseKind, ResultName, RunState};
-use plimsoll_record::schema::{AFFECTED_DDL, APPLICATION_ID, DDL, FINE_DDL, FORMAT, KEY_PARTS_DDL, OPERATIONS_DDL};
+use plimsoll_record::schema::{
+    AFFECTED_DDL, APPLICATION_ID, DDL, FAULT_DETAIL_DDL, FINE_DDL, FORMAT, KEY_PARTS_DDL, OPERATIONS_DDL,
+};
 use rusqlite::Connection;
 
 use crate::synthetic;
@@ -19,6 +21,7 @@ fn the_book_names_every_table_and_column_in_order() {
     connection.execute_batch(FINE_DDL).unwrap();
     connection.execute_batch(AFFECTED_DDL).unwrap();
     connection.execute_batch(KEY_PARTS_DDL).unwrap();
+    connection.execute_batch(FAULT_DETAIL_DDL).unwrap();
     let mut real: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let sql = "SELECT t.name, c.name FROM pragma_table_list t, pragma_table_xinfo(t.name) c \
                WHERE t.schema = 'main' AND t.name NOT LIKE 'sqlite%' ORDER BY t.name, c.cid";

@@ -113,6 +113,7 @@ fn rows_that_cannot_be_are_damage() {
         ("UPDATE operations SET times = x'05'", "the operations of phase"),
         ("UPDATE operations SET until_ns = -1", "\"until_ns\" is not a count"),
         ("UPDATE fault SET kind = 'nonsense'", "\"nonsense\" is unknown"),
+        ("UPDATE fault_detail SET detail = '['", "\"detail\" of a row: EOF while parsing"),
         ("UPDATE fault SET taken_ns = -1", "-1 in the column \"taken_ns\" is not a count"),
         ("UPDATE slice SET disturbed_ns = 1000000000000000000", "\"disturbed_ns\" is not a count"),
         ("UPDATE slice SET worker_cpu_ns = 9223372036854775807", "\"worker_cpu_ns\" is not a count"),

@@ -1,7 +1,8 @@
 //! Spans of faults: each is recorded when it begins, and again as it goes on.
 
 use plimsoll_record::Recorder;
-use plimsoll_record::data::{FaultKind, FaultSpan, Run, RunState};
+use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run, RunState};
+use rusqlite::Connection;
 
 use crate::synthetic;
 
@@ -59,4 +60,25 @@ fn a_fault_of_a_phase_that_did_not_begin_is_the_callers_mistake() {
     recorder.fault(synthetic::fault(0, 7, 0)).unwrap();
     let error = recorder.flush().unwrap_err();
     assert!(error.to_string().contains("FOREIGN KEY"), "{error}");
+}
+
+#[test]
+fn a_fault_of_an_earlier_version_has_the_parts_of_its_words() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = recorder(place.path());
+    let words = "disk eio write once at 3s";
+    let span = FaultSpan { kind: FaultKind::Disk, fault: words.into(), ..synthetic::fault(0, 1, 0) };
+    recorder.fault(span.clone()).unwrap();
+    recorder.fault(synthetic::fault(0, 1, 1)).unwrap();
+    let path = recorder.finish(RunState::Complete, 5).unwrap();
+    Connection::open(&path).unwrap().execute_batch("DROP TABLE fault_detail").unwrap();
+    let run = Run::load(&path).unwrap();
+    let [disk, kill] = &run.trials[0].faults[..] else { panic!("{:?}", run.trials[0].faults) };
+    let detail = |name: &str, disk: Option<&str>| FaultDetail {
+        name: name.to_owned(),
+        link: None,
+        disk: disk.map(str::to_owned),
+    };
+    assert_eq!(*disk, FaultSpan { detail: detail("disk eio write once", Some("eio write once")), ..span });
+    assert_eq!(kill.detail, detail("kill primary", None));
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
-    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Measure, OpKind, Outcome, PartTick,
+    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Link, Measure, OpKind, Outcome, PartTick,
     Pause, RecordsCall, Setting, Slice, SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
-    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, FaultKind, FaultSpan, Figure, Goal, GoalKind, LineSpec,
-    Outline, PhaseHeader, PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series, SeriesKind, TrialHeader,
-    Worthless,
+    AbMetric, AbRule, AbSpec, Agreement, AnswerSentence, Cell, FaultDetail, FaultKind, FaultSpan, Figure, Goal,
+    GoalKind, LineSpec, Outline, PhaseHeader, PhaseKind, PublishedValue, Purpose, RunHeader, Sample, Series,
+    SeriesKind, TrialHeader, Worthless,
 };
 
 /// Series of a machine with eight cores, two disks and two interfaces.
@@ -186,6 +186,11 @@ pub fn fault(trial: u32, phase: u32, ordinal: u32) -> FaultSpan {
         kind: FaultKind::ALL[ordinal as usize % FaultKind::ALL.len()],
         subject: "node 1, the primary".into(),
         fault: format!("kill primary at {ordinal}s"),
+        detail: FaultDetail {
+            name: "kill primary".into(),
+            link: (ordinal % 2 == 1).then_some(Link { loss: 0.05, rate_bits_per_s: Some(20_000_000), ..Link::CUT }),
+            disk: (ordinal % 3 == 1).then(|| "eio write once".to_owned()),
+        },
         planned_ns: at_ns,
         begun_ns: at_ns + 1_000,
         taken_ns: Some(at_ns + 2_000),

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::Receiver;
 
 use plimsoll_analysis::number;
 use plimsoll_core::{Node, NodeChoice, Nodes};
@@ -15,13 +14,13 @@ use crate::error::TrialError;
 use crate::readings;
 
 /// Time before a fault at which its nodes are looked up: the question takes a while.
-pub(super) const LEAD: Duration = Duration::from_millis(500);
+pub(super) const LEAD_NS: u64 = 500_000_000;
 /// Interval of looks whether servers are still being started.
-const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+const LOOK_INTERVAL_NS: u64 = 10_000_000;
 /// Interval of looks whether the user wants an end.
-const STOP_LOOK: Duration = Duration::from_millis(20);
+const STOP_LOOK_NS: u64 = 20_000_000;
 /// Interval of looks whether all sessions are open.
-const START_LOOK: Duration = Duration::from_millis(1);
+const START_LOOK_NS: u64 = 1_000_000;
 
 /// An occurrence of a fault.
 pub(super) struct Occurrence<'f> {
@@ -51,12 +50,12 @@ impl Occurrence<'_> {
     }
 }
 
-/// Planned time of a fault, from the start of its phase.
+/// Planned time of a fault, from the start of its phase, in nanoseconds.
 #[derive(Clone, Copy)]
 pub(super) struct Planned {
-    pub(super) at: Duration,
+    pub(super) at_ns: u64,
     /// Time to which the delay of all faults is added.
-    undelayed: Duration,
+    undelayed_ns: u64,
 }
 
 /// Nodes that a fault names.
@@ -70,62 +69,49 @@ pub(super) struct ChosenNodes {
 /// Nodes that a fault names; `None` if it is not one of nodes.
 type Chosen = Result<Option<ChosenNodes>, TrialError>;
 
-/// Start of a phase, by both clocks.
-#[derive(Clone, Copy)]
-pub(super) struct PhaseStart {
-    pub(super) at: Instant,
-    pub(super) ns: u64,
-}
-
 impl Director<'_> {
-    /// Waits until all sessions are open, and returns the start of the phase; the present if the drive ends before.
-    pub(super) fn phase_start(&self, ended: &Receiver<()>) -> PhaseStart {
-        while self.started.get().is_none() && !self.await_end(ended, Some(Instant::now() + START_LOOK)) {}
-        let (at, now_ns) = (Instant::now(), self.clock.now_ns());
-        let ns = self.started.get().copied().unwrap_or(now_ns);
-        let at = at + Duration::from_nanos(ns.saturating_sub(now_ns)) - Duration::from_nanos(now_ns.saturating_sub(ns));
-        PhaseStart { at, ns }
+    /// Waits until all sessions are open, and returns the start of the phase on the run's clock, in nanoseconds; the
+    /// present if the drive ends before.
+    pub(super) fn phase_start(&self, ended: &Receiver<()>) -> u64 {
+        while self.started.get().is_none() && !self.await_end(ended, Some(self.clock.now_ns() + START_LOOK_NS)) {}
+        self.started.get().copied().unwrap_or_else(|| self.clock.now_ns())
     }
 
-    /// Waits until `until`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended`
+    /// Waits until `until_ns`, if there is such a time, and passes the user's stop on to the phase. Returns true if `ended`
     /// was closed before.
-    pub(super) fn await_end(&self, ended: &Receiver<()>, until: Option<Instant>) -> bool {
+    pub(super) fn await_end(&self, ended: &Receiver<()>, until_ns: Option<u64>) -> bool {
         loop {
             if self.stop.load(Ordering::SeqCst) {
                 self.phase_stop.store(true, Ordering::SeqCst);
             }
-            let look = Instant::now() + STOP_LOOK;
-            if has_ended(ended, until.map_or(look, |until| until.min(look))) {
+            let look_ns = self.clock.now_ns() + STOP_LOOK_NS;
+            if self.timer.wait(ended, Some(until_ns.map_or(look_ns, |until_ns| until_ns.min(look_ns)))) {
                 return true;
             }
-            if until.is_some_and(|until| until <= look) {
+            if until_ns.is_some_and(|until_ns| until_ns <= look_ns) {
                 return false;
             }
         }
     }
 
-    /// Returns the time of a fault since the start of the phase.
-    pub(super) fn due(&self, one: &Occurrence<'_>) -> Duration {
-        Duration::from_nanos(one.moment.at_ns) + self.directed().delay
+    /// Returns the time of a fault since the start of the phase, in nanoseconds.
+    pub(super) fn due_ns(&self, one: &Occurrence<'_>) -> u64 {
+        one.moment.at_ns.saturating_add(self.directed().delay_ns)
     }
 
     /// Returns the time of a fault, once the fault before is healed, its operations have ended, or its condition holds.
     ///
     /// # Errors
     /// Words for the report, if `over` was closed before.
-    pub(super) fn planned(
-        &self,
-        one: &Occurrence<'_>,
-        start: PhaseStart,
-        over: &Receiver<()>,
-    ) -> Result<Planned, String> {
+    pub(super) fn planned(&self, one: &Occurrence<'_>, start_ns: u64, over: &Receiver<()>) -> Result<Planned, String> {
         let now = || {
-            let at = start.at.elapsed();
-            Planned { at, undelayed: at.saturating_sub(self.directed().delay) }
+            let at_ns = self.clock.now_ns().saturating_sub(start_ns);
+            Planned { at_ns, undelayed_ns: at_ns.saturating_sub(self.directed().delay_ns) }
         };
+        let has_ended = || self.timer.wait(over, Some(self.clock.now_ns() + LOOK_INTERVAL_NS));
         if let Some(condition) = &one.fault.when {
-            let newest = || (self.newest)(condition, start.ns + self.warmup_ns);
-            let seen = readings::awaited(condition, newest, || has_ended(over, Instant::now() + LOOK_INTERVAL));
+            let newest = || (self.newest)(condition, start_ns + self.warmup_ns);
+            let seen = readings::awaited(condition, newest, has_ended);
             let seen = seen.map_err(|why| format!("{}; {why}", one.missed()))?;
             let told = self.tell_event(Level::Info, format!("{}: {seen}", one.fault));
             told.unwrap_or_else(|error| self.directed().fail(error));
@@ -133,25 +119,25 @@ impl Director<'_> {
         }
         if let Some(ops) = one.fault.at_ops {
             while self.ended_ops.load(Ordering::Relaxed) < ops {
-                if has_ended(over, Instant::now() + LOOK_INTERVAL) {
+                if has_ended() {
                     return Err(one.missed());
                 }
             }
             return Ok(now());
         }
         let Some(by_ns) = one.after_ns else {
-            let at = Duration::from_nanos(one.moment.at_ns);
-            return Ok(Planned { at, undelayed: at });
+            let at_ns = one.moment.at_ns;
+            return Ok(Planned { at_ns, undelayed_ns: at_ns });
         };
         loop {
             let directed = self.directed();
-            let healed = directed.healed.iter().find(|(position, _)| Some(*position) == one.follows());
-            if let Some((_, healed)) = healed {
-                let at = healed.saturating_duration_since(start.at) + Duration::from_nanos(by_ns);
-                return Ok(Planned { at, undelayed: at.saturating_sub(directed.delay) });
+            let healed = directed.healed_ns.iter().find(|(position, _)| Some(*position) == one.follows());
+            if let Some((_, healed_ns)) = healed {
+                let at_ns = healed_ns.saturating_sub(start_ns).saturating_add(by_ns);
+                return Ok(Planned { at_ns, undelayed_ns: at_ns.saturating_sub(directed.delay_ns) });
             }
             drop(directed);
-            if has_ended(over, Instant::now() + LOOK_INTERVAL) {
+            if has_ended() {
                 return Err(one.missed());
             }
         }
@@ -172,28 +158,28 @@ impl Director<'_> {
         &self,
         one: &Occurrence<'_>,
         planned: Planned,
-        start: PhaseStart,
+        start_ns: u64,
         over: &Receiver<()>,
     ) -> Option<(Chosen, Option<Changing<'_>>, Option<CommandInEffect<'_>>)> {
         let what = &one.fault.what;
-        let due = |delay: Duration| start.at + planned.undelayed + delay;
-        let mut delay = self.directed().delay;
-        if has_ended(over, due(delay).checked_sub(LEAD).unwrap_or(start.at)) {
+        let due_ns = |delay_ns: u64| start_ns.saturating_add(planned.undelayed_ns).saturating_add(delay_ns);
+        let mut delay_ns = self.directed().delay_ns;
+        if self.timer.wait(over, Some(due_ns(delay_ns).saturating_sub(LEAD_NS))) {
             return None;
         }
         self.begin_fine();
-        let (changes, chosen_for) = (self.directed().changes, delay);
+        let (changes, chosen_for_ns) = (self.directed().changes, delay_ns);
         let mut nodes = self.choose(what);
         let (changing, command, is_stale) = loop {
-            if has_ended(over, due(delay)) {
+            if self.timer.wait(over, Some(due_ns(delay_ns))) {
                 return None;
             }
             let mut directed = self.directed();
             if directed.changing > 0 && !one.fault.is_of_disk() || directed.commands.contains(what) {
-                let late = (start.at.elapsed() + LOOK_INTERVAL).saturating_sub(planned.undelayed);
-                directed.delay = directed.delay.max(late);
-            } else if directed.delay <= delay {
-                let is_stale = delay > chosen_for || directed.changes > changes;
+                let look_ns = (self.clock.now_ns() + LOOK_INTERVAL_NS).saturating_sub(start_ns);
+                directed.delay_ns = directed.delay_ns.max(look_ns.saturating_sub(planned.undelayed_ns));
+            } else if directed.delay_ns <= delay_ns {
+                let is_stale = delay_ns > chosen_for_ns || directed.changes > changes;
                 // Counted under the lock under which it was looked up: of two faults of one moment one waits.
                 directed.changing += u32::from(changes_servers(what));
                 let command = one.fault.is_of_user().then(|| what.clone());
@@ -201,18 +187,13 @@ impl Director<'_> {
                 let command = command.map(|what| CommandInEffect(self, what));
                 break (changes_servers(what).then(|| Changing(self)), command, is_stale);
             }
-            delay = directed.delay;
+            delay_ns = directed.delay_ns;
         };
         if is_stale {
             nodes = self.choose(what);
         }
         Some((nodes, changing, command))
     }
-}
-
-/// Waits until `until`. Returns true if `ended` was closed before.
-pub(super) fn has_ended(ended: &Receiver<()>, until: Instant) -> bool {
-    ended.recv_timeout(until.saturating_duration_since(Instant::now())) != Err(RecvTimeoutError::Timeout)
 }
 
 /// Returns true for a fault whose beginning changes which servers run, and takes a while.

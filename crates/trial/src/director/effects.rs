@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_core::fault::{ErrorMode, Fault};
 use plimsoll_core::{ClockChange, LimitChange, Link, Node, Nodes, ProgramChange, Servers, Span};
@@ -72,7 +72,7 @@ impl Director<'_> {
             FaultAction::Pause(_) => self.servers()?.pause(nodes).map(drop)?,
             FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
             FaultAction::Reset(_) => {
-                self.directed().reset = Some(Instant::now());
+                self.directed().reset_ns = Some(self.clock.now_ns());
                 self.servers()?.reset(nodes)?;
             }
             FaultAction::Restart(_, program) => {
@@ -104,11 +104,11 @@ impl Director<'_> {
             FaultAction::Add => {
                 (self.tell)(Told::Note("adding a node".to_owned()))?;
                 let known: Vec<usize> = self.servers()?.present()?.iter().map(|node| node.number).collect();
-                let since = Instant::now();
+                let since_ns = self.clock.now_ns();
                 // Its end is noted before that of the thread that records.
-                let add = || Ok((self.servers()?.add()?, since.elapsed()));
-                let (number, took) = self.with_progress(move |number| !known.contains(&number), add)?;
-                self.directed().add(number, took.as_secs_f64());
+                let add = || Ok((self.servers()?.add()?, self.clock.now_ns() - since_ns));
+                let (number, took_ns) = self.with_progress(move |number| !known.contains(&number), add)?;
+                self.directed().add(number, took_ns as f64 / 1e9);
                 self.servers_are_new()?;
                 begun.node = Some(format!("node {}", number + 1));
             }
@@ -252,7 +252,7 @@ impl Director<'_> {
         }
         for one in away {
             while self.directed().changing > 0 && !is_there(one.0) {
-                std::thread::sleep(REPLACED_LOOK);
+                self.timer.sleep(REPLACED_LOOK);
             }
             // Of all nodes one may have left for good.
             if nodes != Nodes::All || is_there(one.0) {

@@ -380,7 +380,7 @@ fn settings_of_sessions_are_recorded_with_those_in_which_another_durability_diff
 fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
     let simulation = Simulation::new();
     simulation.toy.refuses_after.store(40, Ordering::SeqCst);
-    let drive = "drive; clients = 1; for = \"1500ms\"; rate = \"100/s\"; mix = { update = 1 }; breaker = 3; \
+    let drive = "drive; clients = 1; for = \"600ms\"; rate = \"100/s\"; mix = { update = 1 }; breaker = 3; \
                  breaker_wait = \"10s\"";
     let text = plan(TOY, &["load", drive, "check"]);
     let (error, run) = simulation.run(&simulation.plan(&text), &Sort::default(), &Heard::default(), &RealTime);
@@ -395,7 +395,7 @@ fn what_circuit_breakers_reject_is_recorded_and_leaves_the_data_as_before() {
 #[test]
 fn operations_are_recorded_one_by_one_if_the_plan_wants_that_and_a_cut_is_an_event() {
     let simulation = Simulation::new();
-    let drive = "drive; clients = 1; ops = 60; rate = \"200/s\"; mix = { update = 1 }";
+    let drive = "drive; clients = 1; ops = 60; rate = \"1000/s\"; mix = { update = 1 }";
     let (all, first) = (format!("{drive}; keep_operations = 1000"), format!("{drive}; keep_operations = 10"));
     let text = plan(TOY, &["load", drive, &all, &first]);
     let (error, run) = simulation.run(&simulation.plan(&text), &Sort::default(), &Heard::default(), &RealTime);

@@ -372,7 +372,7 @@ fn processes_are_watched_until_the_last_of_them_ends() {
 fn the_samplers_that_are_named_are_read_for_the_time_that_is_given() {
     let place = Place::new();
     let (pids, samplers) = ([std::process::id()], ["cpu".to_owned()]);
-    let length = Duration::from_millis(2_200);
+    let length = Duration::from_millis(1_100);
     let began = Instant::now();
     let spec = WatchSpec { pids: &pids, samplers: &samplers, length: Some(length), ..place.spec(&[]) };
     let run = place.watched(&spec);
