@@ -10,6 +10,7 @@ use crate::bench::{Guarded, Place, wait_for};
 use crate::cuts::slows_half_of_the_clients;
 use crate::faults::are_healed;
 use crate::lab::Lab;
+use crate::lab_version;
 
 /// Longest time until a fault is recorded, or healed.
 const SEEN: Duration = Duration::from_secs(200);
@@ -22,10 +23,16 @@ fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
 /// Starts a drive of some minutes on `lab`, with `faults`.
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
+    breaking_with(place, lab, faults, &[])
+}
+
+/// As [`breaking`], with further options.
+#[track_caller]
+fn breaking_with(place: &Place, lab: &Lab<'_>, faults: &[&str], options: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
     let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "600s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
+    place.started(&[&["drive"], workload(lab), &line, &faults, options].concat(), 1)
 }
 
 /// Returns the faults that the newest run has recorded so far.
@@ -76,40 +83,68 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     lab.down();
 }
 
+/// Removes the nodes of a lab that a run has added and not removed: they stay until a command removes them.
+fn without_added_nodes(place: &Place, lab: &Lab<'_>) {
+    for node in lab.status()["nodes"].as_array().unwrap() {
+        if node["is_left"] == true {
+            let number = (node["number"].as_u64().unwrap() + 1).to_string();
+            place.run(&["lab", "remove", lab.name, &number]);
+        }
+    }
+}
+
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 18] = [
+    const FAULTS: [&str; 26] = [
         "kill replica",
         "stop primary",
         "pause all",
         "hang primary",
         "restart replica",
         "restart all rolling",
+        "restart all rolling with PROGRAM",
         "promote replica",
         "reset primary",
         "cut node 2 in",
         "cut node 1 from node 2",
+        "cut all from clients",
+        "cut primary from client host 1",
         "link all delay=5ms loss=1% close=1s",
+        "link all from client host 1 delay=5ms",
         "limit all cpus=0.3",
         "clock all by=-5s drift=500ppm",
+        "add node",
+        "remove node",
         "work backup",
+        "work vacuum",
         "storm all connections=50",
         "neighbour all cpu=1",
         "neighbour all disk",
         "neighbour all network=5Mbit",
+        "run \"touch FILE\" heal \"rm -f FILE\"",
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
-    let seen = || each(&lab, ["state", "link", "limits", "clock"]);
+    let (program, file) = (lab_version::runs(&lab), place.path().join("broken"));
+    let seen = || each(&lab, ["state", "link", "limits", "clock", "program"]);
     let whole = seen();
     for _ in 0..repeats(2, 60) {
-        let fault = format!("{} at 300ms", FAULTS[draw.below(FAULTS.len() as u64) as usize]);
-        let mut run = breaking(&place, &lab, &[&fault]);
-        let after = Duration::from_millis(draw.below(1_500));
+        let fault = FAULTS[draw.below(FAULTS.len() as u64) as usize];
+        let fault = fault.replace("PROGRAM", program.to_str().unwrap()).replace("FILE", file.to_str().unwrap());
+        // After the first slice, so that a kill may come before it.
+        let fault = format!("{fault} at 1200ms");
+        // A node leaves only if one has joined.
+        let faults = if fault.starts_with("remove") { vec!["add node at 100ms", &fault] } else { vec![fault.as_str()] };
+        let hosts: &[&str] = if fault.contains("client host") { &["--client-hosts", "1"] } else { &[] };
+        let mut run = breaking_with(&place, &lab, &faults, &[hosts, &["--allow-fault"]].concat());
+        let after = Duration::from_millis(draw.below(2_000));
         println!("{fault}: killed {after:?} after the first slice");
         std::thread::sleep(after);
         run.kill();
-        wait_for("the lab to be whole", SEEN, || seen() == whole);
+        wait_for("the lab to be whole", SEEN, || {
+            without_added_nodes(&place, &lab);
+            seen() == whole && !file.exists()
+        });
         let drive = ["drive", "kv", "--set", "records=50", "--on", "lab:postgres-replicas", "--ops", "20", "-q"];
         wait_for("the lab to be driven", SEEN, || place.run(&drive).code == Some(0));
     }
