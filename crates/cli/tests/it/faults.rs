@@ -409,34 +409,6 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
 }
 
 #[test]
-fn each_store_does_the_work_that_it_names() {
-    for (store, workload, [setting, mix], works) in [
-        ("redis", "kv", ["records=300", "read=1,update=1"], ["work save at 500ms", "work rewrite at 1500ms"]),
-        (
-            "mariadb",
-            "oltp",
-            ["table_size=500", "read_write"],
-            ["work backup at 500ms", "work optimize at 0s after fault 1"],
-        ),
-        ("etcd", "kv", ["records=300", "read=1,update=1"], ["work snapshot at 500ms", "work defragment at 1500ms"]),
-        (
-            "postgres-replicas",
-            "kv",
-            ["records=300", "read=1,update=1"],
-            ["work backup all at 500ms", "work vacuum at 1500ms"],
-        ),
-    ] {
-        let place = Place::new();
-        let load = ["drive", workload, "--set", setting, "--mix", mix, "--clients", "2"];
-        let nodes: &[&str] = if store == "postgres-replicas" { &["--nodes", "2"] } else { &[] };
-        let faulted = ["--think", "2ms", "--on", store, "--fault", works[0], "--fault", works[1]];
-        let found = until_healed(&place, &[&load[..], nodes, &faulted].concat(), 2);
-        let is_done = |fault: &Value| fault["error"].is_null() && seconds(fault, "healed_s") > 0.0;
-        assert!(found.len() == 2 && found.iter().all(is_done), "{store}: {found:?}");
-    }
-}
-
-#[test]
 fn a_rolling_restart_leaves_no_more_than_one_node_away() {
     let place = Place::new();
     let line = ["drive", "kv", "--set", "records=200", "--on", "etcd", "--set", "etcd.nodes=3", "--clients", "3", "-q"];

@@ -73,7 +73,7 @@ fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_sta
 }
 
 /// The directories of the private servers that the process `pid` has made, and their sockets': their marks say so.
-fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
+pub(crate) fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
     let list =
         |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let stores = place.all_runs().into_iter().flat_map(|run| list(run.join("data")));

@@ -72,3 +72,4 @@ mod trace;
 mod usage;
 mod waits;
 mod watch;
+mod works;
