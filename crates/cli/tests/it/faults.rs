@@ -159,7 +159,7 @@ fn a_cluster_goes_on_without_one_node_and_without_its_leader_after_an_election()
 }
 
 #[test]
-fn links_and_limits_change_and_are_as_before_afterwards() {
+fn links_are_slow_during_their_fault_and_as_before_afterwards() {
     let place = Place::new();
     let drive = |more: &[&str]| {
         let common = ["drive", "kv", "--set", "records=200", "--mix", "read=1", "--clients", "2", "--json", "-q"];
