@@ -1,7 +1,10 @@
 //! Faults and planned work of drives on labs: healed to the state before, and stopped with their run.
 
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_lab::standing;
 use plimsoll_record::data::{FaultSpan, Run};
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
@@ -48,6 +51,14 @@ fn each<const N: usize>(lab: &Lab<'_>, fields: [&str; N]) -> [Vec<String>; N] {
     fields.map(|field| nodes.iter().map(|node| node[field].to_string()).collect())
 }
 
+/// Returns how often each node of a lab of PostgreSQL has written that it was shut down: not one that was killed.
+fn shutdowns(lab: &Lab<'_>) -> Vec<usize> {
+    let status = lab.status();
+    let logs = status["nodes"].as_array().unwrap().iter().map(|node| node["log"].as_str().unwrap());
+    let logs = logs.map(|log| String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned());
+    logs.map(|log| log.matches("database system is shut down").count()).collect()
+}
+
 #[test]
 fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     let place = Place::new();
@@ -72,12 +83,14 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let seen = || each(&lab, ["state", "link", "limits"]);
     wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 2]);
-    let whole = seen();
-    let mut run = breaking(&place, &lab, &["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
+    let (whole, before) = (seen(), shutdowns(&lab));
+    let mut run = breaking(&place, &lab, &["stop replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
     let taken = || spans(&place).iter().filter(|span| span.taken_ns.is_some()).count() == 3;
     wait_for("the faults", SEEN, taken);
     let broken = seen();
     assert!(broken.iter().zip(&whole).all(|(now, before)| now != before), "{broken:?}");
+    let now = shutdowns(&lab);
+    assert_eq!(now.iter().zip(&before).filter(|(now, before)| now > before).count(), 1, "{before:?}, then {now:?}");
     run.kill();
     wait_for("the lab to be whole", SEEN, || seen() == whole);
     lab.down();
@@ -334,5 +347,30 @@ fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     first.signal(Signal::INT);
     first.ended().expect(130);
     assert_eq!(each(&lab, ["link"]), [plain]);
+    a_cut_comes_and_goes(&place, &lab);
     lab.down();
+}
+
+/// Cuts the second node of a lab of PostgreSQL again and again, and connects to it from the host of the load.
+fn a_cut_comes_and_goes(place: &Place, lab: &Lab<'_>) {
+    let status = lab.status();
+    let (node, network) = (&status["nodes"][1], status["load"]["namespace"].as_str().unwrap());
+    let address: IpAddr = node["address"].as_str().unwrap().parse().unwrap();
+    let address = SocketAddr::from((address, node["ports"][0].as_u64().unwrap() as u16));
+    let is_reached = || {
+        let _guard = standing::enter(Path::new(network)).unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+    };
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--think", "2ms", "-q"];
+    let cut = ["--for", "7s", "--fault", "cut node 2 at 1s for 1s every 2s"];
+    let (mut run, mut seen) = (place.recording(&[&line[..], &cut].concat()), Vec::new());
+    while run.0.try_wait().unwrap().is_none() {
+        seen.push(is_reached());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run.ended().expect(0);
+    seen.push(is_reached());
+    seen.dedup();
+    let cuts = seen.iter().filter(|is_reached| !**is_reached).count();
+    assert!(seen[0] && seen[seen.len() - 1] && cuts >= 2, "{seen:?}");
 }
