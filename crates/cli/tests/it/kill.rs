@@ -1,12 +1,17 @@
 //! Killed at any moment: the recording is complete, and nothing else is left.
 
+use std::collections::BTreeSet;
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::bench::{LOADED, Place, left_below, small_coupons, wait_for};
+use crate::bench::{LOADED, Place, left_below, servers, small_coupons, wait_for};
+
+/// Longest time until nothing of a killed run is left.
+const GONE: Duration = Duration::from_secs(100);
 
 /// Starts the small study, lets `before` look at its process, and kills it `after`. Returns the time in seconds before the
 /// kill that its recording lacks.
@@ -49,7 +54,7 @@ fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_sta
         let moment = Duration::from_millis(if kill_number + 1 == kills { 3_500 } else { draw.below(3_500) });
         lacks_s = kill(&place, on, moment, |pid| directories = server_directories(&place, pid));
         servers += usize::from(!directories.is_empty());
-        wait_for("the private server's end", Duration::from_secs(100), || {
+        wait_for("the private server's end", GONE, || {
             directories.iter().all(|directory| !directory.exists() && left_below(directory).is_empty())
         });
         let data = place.all_runs().pop().unwrap().join("data");
@@ -71,7 +76,7 @@ fn at_any_moment_a_recording_reaches_up_to_a_kill_a_server_dies_and_the_next_sta
 }
 
 /// The directories of the private servers that the process `pid` has made, and their sockets': their marks say so.
-fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
+pub(crate) fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
     let list =
         |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
     let stores = place.all_runs().into_iter().flat_map(|run| list(run.join("data")));
@@ -85,6 +90,97 @@ fn server_directories(place: &Place, pid: u32) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Options of stores, and the faults that their private servers can have.
+const BROKEN: [(&[&str], &[&str]); 2] = [
+    (
+        &["--on", "postgres", "--set", "postgres.disk=ext4", "--set", "postgres.cpus=2"],
+        &[
+            "disk eio write always",
+            "disk eio flush always",
+            "disk delay write 5000 1000 7",
+            "disk full",
+            "disk bit-rot 3 0.01",
+            "stop all",
+            "pause all",
+            "hang all",
+            "restart all",
+            "limit all cpus=0.5",
+            "clock all by=1h",
+            "work vacuum",
+            "work reindex",
+            "neighbour all cpu=1",
+            "neighbour all disk",
+        ],
+    ),
+    (
+        &["--on", "postgres-replicas", "--nodes", "2", "--client-hosts", "1"],
+        &[
+            "kill primary",
+            "replace node 2",
+            "add node",
+            "restart all rolling",
+            "promote replica",
+            "reset primary",
+            "cut node 2",
+            "cut all from clients",
+            "cut primary from client host 1",
+            "link all delay=5ms loss=1% close=1s",
+            "work backup all",
+            "storm all connections=50",
+            "neighbour all network=5Mbit",
+        ],
+    ),
+];
+
+/// Returns the network of a process.
+fn network(process: u32) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/{process}/ns/net")).ok()
+}
+
+/// Returns the living processes.
+fn processes() -> impl Iterator<Item = u32> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    // One that has ended and was not waited for has no arguments.
+    all.filter(|process| std::fs::read(format!("/proc/{process}/cmdline")).is_ok_and(|words| !words.is_empty()))
+}
+
+#[test]
+fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_nothing_of_its_servers() {
+    let mut draw = Draw::new("faults of private servers");
+    let own = network(std::process::id());
+    for _ in 0..repeats(2, 60) {
+        let place = Place::new();
+        let (store, faults) = BROKEN[draw.below(BROKEN.len() as u64) as usize];
+        // After the first slice, so that a kill may come before it.
+        let fault = format!("{} at 1200ms", faults[draw.below(faults.len() as u64) as usize]);
+        let drive = ["drive", "kv", "--set", "records=200", "--clients", "4", "--think", "2ms", "--for", "600s", "-q"];
+        let mut run = place.started(&[&drive[..], store, &["--fault", &fault]].concat(), 1);
+        let after = Duration::from_millis(draw.below(2_000));
+        println!("{fault}: killed {after:?} after the first slice");
+        std::thread::sleep(after);
+        let directories = server_directories(&place, run.0.id());
+        let started = servers(run.0.id(), "");
+        let networks: BTreeSet<PathBuf> = started.iter().copied().filter_map(network).collect();
+        let is_other = |network: &&PathBuf| Some(*network) != own.as_ref();
+        // While a file of a network is open, the kernel gives its number to no other.
+        let of = |wanted: &PathBuf| started.iter().copied().find(|process| network(*process).as_ref() == Some(wanted));
+        let open = |wanted: &PathBuf| File::open(format!("/proc/{}/ns/net", of(wanted)?)).ok();
+        let _held: Vec<File> = networks.iter().filter(is_other).filter_map(open).collect();
+        run.kill();
+        let is_its = |process: &u32| {
+            let its = network(*process).filter(|network| is_other(&network));
+            started.contains(process) || its.is_some_and(|network| networks.contains(&network))
+        };
+        wait_for("nothing to be left", GONE, || {
+            let is_gone = |directory: &PathBuf| !directory.exists() && left_below(directory).is_empty();
+            directories.iter().all(is_gone) && left_below(place.path()).is_empty() && !processes().any(|it| is_its(&it))
+        });
+        place.line("drive kv --on null --mix read=1 --ops 1").expect(0);
+        assert!(place.all_runs().iter().all(|run| !run.join("data").exists()), "{fault}");
+    }
 }
 
 #[test]

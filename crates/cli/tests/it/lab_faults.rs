@@ -1,7 +1,10 @@
 //! Faults and planned work of drives on labs: healed to the state before, and stopped with their run.
 
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_lab::standing;
 use plimsoll_record::data::{FaultSpan, Run};
 use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Signal;
@@ -10,6 +13,7 @@ use crate::bench::{Guarded, Place, wait_for};
 use crate::cuts::slows_half_of_the_clients;
 use crate::faults::are_healed;
 use crate::lab::Lab;
+use crate::lab_version;
 
 /// Longest time until a fault is recorded, or healed.
 const SEEN: Duration = Duration::from_secs(200);
@@ -22,10 +26,16 @@ fn workload(lab: &Lab<'_>) -> &'static [&'static str] {
 /// Starts a drive of some minutes on `lab`, with `faults`.
 #[track_caller]
 fn breaking(place: &Place, lab: &Lab<'_>, faults: &[&str]) -> Guarded {
+    breaking_with(place, lab, faults, &[])
+}
+
+/// As [`breaking`], with further options.
+#[track_caller]
+fn breaking_with(place: &Place, lab: &Lab<'_>, faults: &[&str], options: &[&str]) -> Guarded {
     let on = format!("lab:{}", lab.name);
     let line = ["--set", "records=200", "--on", &on, "--clients", "4", "--think", "10ms", "--for", "600s", "-q"];
     let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault]).collect();
-    place.started(&[&["drive"], workload(lab), &line, &faults].concat(), 1)
+    place.started(&[&["drive"], workload(lab), &line, &faults, options].concat(), 1)
 }
 
 /// Returns the faults that the newest run has recorded so far.
@@ -39,6 +49,14 @@ fn each<const N: usize>(lab: &Lab<'_>, fields: [&str; N]) -> [Vec<String>; N] {
     let status = lab.status();
     let nodes = status["nodes"].as_array().unwrap();
     fields.map(|field| nodes.iter().map(|node| node[field].to_string()).collect())
+}
+
+/// Returns how often each node of a lab of PostgreSQL has written that it was shut down: not one that was killed.
+fn shutdowns(lab: &Lab<'_>) -> Vec<usize> {
+    let status = lab.status();
+    let logs = status["nodes"].as_array().unwrap().iter().map(|node| node["log"].as_str().unwrap());
+    let logs = logs.map(|log| String::from_utf8_lossy(&std::fs::read(log).unwrap()).into_owned());
+    logs.map(|log| log.matches("database system is shut down").count()).collect()
 }
 
 #[test]
@@ -65,51 +83,81 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let seen = || each(&lab, ["state", "link", "limits"]);
     wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 2]);
-    let whole = seen();
-    let mut run = breaking(&place, &lab, &["kill replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
+    let (whole, before) = (seen(), shutdowns(&lab));
+    let mut run = breaking(&place, &lab, &["stop replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
     let taken = || spans(&place).iter().filter(|span| span.taken_ns.is_some()).count() == 3;
     wait_for("the faults", SEEN, taken);
     let broken = seen();
     assert!(broken.iter().zip(&whole).all(|(now, before)| now != before), "{broken:?}");
+    let now = shutdowns(&lab);
+    assert_eq!(now.iter().zip(&before).filter(|(now, before)| now > before).count(), 1, "{before:?}, then {now:?}");
     run.kill();
     wait_for("the lab to be whole", SEEN, || seen() == whole);
     lab.down();
 }
 
+/// Removes the nodes of a lab that a run has added and not removed: they stay until a command removes them.
+fn without_added_nodes(place: &Place, lab: &Lab<'_>) {
+    for node in lab.status()["nodes"].as_array().unwrap() {
+        if node["is_left"] == true {
+            let number = (node["number"].as_u64().unwrap() + 1).to_string();
+            place.run(&["lab", "remove", lab.name, &number]);
+        }
+    }
+}
+
 #[test]
 fn a_run_that_is_killed_at_a_drawn_moment_of_any_fault_leaves_a_whole_lab() {
-    const FAULTS: [&str; 18] = [
+    const FAULTS: [&str; 26] = [
         "kill replica",
         "stop primary",
         "pause all",
         "hang primary",
         "restart replica",
         "restart all rolling",
+        "restart all rolling with PROGRAM",
         "promote replica",
         "reset primary",
         "cut node 2 in",
         "cut node 1 from node 2",
+        "cut all from clients",
+        "cut primary from client host 1",
         "link all delay=5ms loss=1% close=1s",
+        "link all from client host 1 delay=5ms",
         "limit all cpus=0.3",
         "clock all by=-5s drift=500ppm",
+        "add node",
+        "remove node",
         "work backup",
+        "work vacuum",
         "storm all connections=50",
         "neighbour all cpu=1",
         "neighbour all disk",
         "neighbour all network=5Mbit",
+        "run \"touch FILE\" heal \"rm -f FILE\"",
     ];
     let (place, mut draw) = (Place::new(), Draw::new("faults of a lab"));
     let lab = Lab::up(&place, "postgres-replicas", &["--nodes", "2", "--set", "cpus=1"]);
-    let seen = || each(&lab, ["state", "link", "limits", "clock"]);
+    let (program, file) = (lab_version::runs(&lab), place.path().join("broken"));
+    let seen = || each(&lab, ["state", "link", "limits", "clock", "program"]);
     let whole = seen();
     for _ in 0..repeats(2, 60) {
-        let fault = format!("{} at 300ms", FAULTS[draw.below(FAULTS.len() as u64) as usize]);
-        let mut run = breaking(&place, &lab, &[&fault]);
-        let after = Duration::from_millis(draw.below(1_500));
+        let fault = FAULTS[draw.below(FAULTS.len() as u64) as usize];
+        let fault = fault.replace("PROGRAM", program.to_str().unwrap()).replace("FILE", file.to_str().unwrap());
+        // After the first slice, so that a kill may come before it.
+        let fault = format!("{fault} at 1200ms");
+        // A node leaves only if one has joined.
+        let faults = if fault.starts_with("remove") { vec!["add node at 100ms", &fault] } else { vec![fault.as_str()] };
+        let hosts: &[&str] = if fault.contains("client host") { &["--client-hosts", "1"] } else { &[] };
+        let mut run = breaking_with(&place, &lab, &faults, &[hosts, &["--allow-fault"]].concat());
+        let after = Duration::from_millis(draw.below(2_000));
         println!("{fault}: killed {after:?} after the first slice");
         std::thread::sleep(after);
         run.kill();
-        wait_for("the lab to be whole", SEEN, || seen() == whole);
+        wait_for("the lab to be whole", SEEN, || {
+            without_added_nodes(&place, &lab);
+            seen() == whole && !file.exists()
+        });
         let drive = ["drive", "kv", "--set", "records=50", "--on", "lab:postgres-replicas", "--ops", "20", "-q"];
         wait_for("the lab to be driven", SEEN, || place.run(&drive).code == Some(0));
     }
@@ -302,7 +350,32 @@ fn a_run_does_not_change_a_link_that_another_run_has_to_set_back() {
     first.signal(Signal::INT);
     first.ended().expect(130);
     assert_eq!(each(&lab, ["link"]), [plain]);
+    a_cut_comes_and_goes(&place, &lab);
     lab.down();
+}
+
+/// Cuts the second node of a lab of PostgreSQL again and again, and connects to it from the host of the load.
+fn a_cut_comes_and_goes(place: &Place, lab: &Lab<'_>) {
+    let status = lab.status();
+    let (node, network) = (&status["nodes"][1], status["load"]["namespace"].as_str().unwrap());
+    let address: IpAddr = node["address"].as_str().unwrap().parse().unwrap();
+    let address = SocketAddr::from((address, node["ports"][0].as_u64().unwrap() as u16));
+    let is_reached = || {
+        let _guard = standing::enter(Path::new(network)).unwrap();
+        TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok()
+    };
+    let line = ["drive", "kv", "--set", "records=200", "--on", "lab:postgres-replicas", "--think", "2ms", "-q"];
+    let cut = ["--for", "7s", "--fault", "cut node 2 at 1s for 1s every 2s"];
+    let (mut run, mut seen) = (place.recording(&[&line[..], &cut].concat()), Vec::new());
+    while run.0.try_wait().unwrap().is_none() {
+        seen.push(is_reached());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run.ended().expect(0);
+    seen.push(is_reached());
+    seen.dedup();
+    let cuts = seen.iter().filter(|is_reached| !**is_reached).count();
+    assert!(seen[0] && seen[seen.len() - 1] && cuts >= 2, "{seen:?}");
 }
 
 mod heavy {

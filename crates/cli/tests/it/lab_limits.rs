@@ -1,10 +1,12 @@
 //! Limits of the nodes of a lab.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
-use crate::bench::Place;
+use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
 use crate::lab_acts::acts;
 
@@ -24,8 +26,8 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
         .expect(0);
     ran.says("limit cpus = 0.5 (not none) … limit memory = 268435456 (not none) … shared_buffers = 64MB");
     let base = Lab::base();
-    let up = format!("lab up redis --keep --dir {} --set cpus=0.5 --set memory=64MiB", base.path().display());
-    place.line(&up).expect(0).says(" of 64 MiB …  at 0.5");
+    let up = format!("lab up redis --keep --restart never --dir {} --set cpus=0.5", base.path().display());
+    place.line(&format!("{up} --set memory=64MiB --set write_bps=64MiB")).expect(0).says(" of 64 MiB …  at 0.5");
     let written = |file: &str| {
         let mut of_both =
             groups_of(base.path()).into_iter().filter_map(|group| std::fs::read_to_string(group.join(file)).ok());
@@ -70,5 +72,47 @@ fn a_node_that_is_limited_has_no_more_and_the_report_says_so() {
     assert_eq!(texts, told);
     let again = "drive kv --mix read=1 --set records=500 --on lab:redis --ops 50 --full";
     place.line(again).expect(0).says("limit memory = 134217728 (not none)");
+    limits_are_faults(&place, &written);
     place.line("lab down").expect(0);
+}
+
+/// Changes limits of a lab of Redis, which has 128 MiB, by faults. `written` returns the text of a control group's file.
+fn limits_are_faults(place: &Place, written: &dyn Fn(&str) -> String) {
+    const BOUND: Duration = Duration::from_secs(200);
+    let is_second = !written("memory.max").is_empty();
+    let (memory, writes) = match is_second {
+        true => ("memory.max", "io.max"),
+        false => ("memory.limit_in_bytes", "blkio.throttle.write_bps_device"),
+    };
+    let drive = ["drive", "kv", "--mix", "read=1", "--set", "records=500", "--on", "lab:redis", "--think", "5ms", "-q"];
+    let faults = ["limit all memory=96MiB at 500ms for 1s", "limit all write_bps=8MiB at 500ms for 1s"];
+    let faults = faults.into_iter().flat_map(|fault| ["--fault", fault]).collect::<Vec<_>>();
+    let mut run = place.recording(&[&drive[..], &["--for", "3s"], &faults].concat());
+    let mut seen: [Vec<String>; 2] = Default::default();
+    while run.0.try_wait().unwrap().is_none() {
+        seen.iter_mut().zip([memory, writes]).for_each(|(all, file)| all.push(written(file)));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run.ended().expect(0);
+    seen.iter_mut().for_each(Vec::dedup);
+    assert_eq!(seen[0], ["134217728", "100663296", "134217728"]);
+    // The disk, and its limit.
+    let is_low = |text: &String| text.split(|it: char| !it.is_ascii_digit()).any(|word| word == "8388608");
+    assert_eq!(seen[1].iter().map(is_low).collect::<Vec<_>>(), [false, true, false], "{seen:?}");
+    // With less memory than it needs the kernel ends the server.
+    let run = place.recording(&[&drive[..], &["--for", "600s", "--fault", "limit all memory=48MiB at 500ms"]].concat());
+    wait_for("the limit", BOUND, || written(memory) == "50331648");
+    let node = || -> Value {
+        let status = place.line("lab status redis --json").expect(0);
+        serde_json::from_str::<Value>(&status.out).unwrap()["nodes"][0].clone()
+    };
+    let socket = format!("{}/redis.sock", node()["socket_dir"].as_str().unwrap());
+    let grow = "local all = {} for at = 1, 4096 do all[at] = string.rep('x', 262144) .. at end return #all";
+    place.run(&["lab", "exec", "redis", "1", "--", "redis-cli", "-s", &socket, "EVAL", grow, "0"]);
+    let why = "the server exceeded its memory limit of 48 MiB";
+    wait_for("the server's end", BOUND, || node()["reason"].as_str().is_some_and(|reason| reason.contains(why)));
+    run.signal(Signal::INT);
+    run.ended();
+    let told = "node 1 of lab redis was ended by signal 9 (SIGKILL)";
+    assert!(acts(place).iter().any(|act| act.text.starts_with(told)), "{:?}", acts(place));
 }

@@ -24,7 +24,7 @@ fn copied(program: &Path, to: &Path) -> PathBuf {
 }
 
 /// Returns the path of the program that the first node runs.
-fn runs(lab: &Lab<'_>) -> PathBuf {
+pub(crate) fn runs(lab: &Lab<'_>) -> PathBuf {
     let pid = lab.status()["nodes"][0]["process"].as_u64().unwrap();
     std::fs::read_link(format!("/proc/{pid}/exe")).unwrap()
 }

@@ -74,3 +74,4 @@ mod trace;
 mod usage;
 mod waits;
 mod watch;
+mod works;

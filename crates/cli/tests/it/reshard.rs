@@ -1,8 +1,12 @@
 //! Slots of a Redis cluster that move as planned work, through the program.
 
-use plimsoll_record::data::{Run, Series};
+use std::time::Duration;
 
-use crate::bench::Place;
+use plimsoll_record::data::{Run, Series};
+use plimsoll_testkit::draw::Draw;
+use serde_json::Value;
+
+use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
 
 #[test]
@@ -34,5 +38,23 @@ fn slots_move_under_a_load_that_loses_nothing_and_stay_moved_in_a_lab() {
     assert!(shares.iter().any(|share| (1.0..100.0).contains(share)) && shares.is_sorted(), "{shares:?}");
     let redirected = values(&|series| series.name == "cluster_moved");
     assert!(redirected.iter().any(|count| *count > 0.0), "{redirected:?}");
+    // A run that is killed leaves no slot between two masters, and the link as before.
+    let links =
+        || lab.status()["nodes"].as_array().unwrap().iter().map(|node| node["link"].clone()).collect::<Vec<_>>();
+    let is_between = |node: &Value| {
+        let host = node["address"].as_str().unwrap();
+        let nodes = lab.exec("1", &["redis-cli", "-h", host, "cluster", "nodes"]).expect(0).out;
+        nodes.lines().any(|line| line.contains("myself") && line.contains('['))
+    };
+    let plain = links();
+    let on = ["--on", "lab:redis-cluster", "--think", "2ms", "--for", "600s", "-q"];
+    let mut run = place.started(&[&["drive", "kv"], &load[..], &on, &faults].concat(), 1);
+    std::thread::sleep(Duration::from_millis(Draw::new("a reshard").below(2_000)));
+    run.kill();
+    wait_for("the lab to be whole", Duration::from_secs(200), || {
+        links() == plain && !lab.status()["nodes"].as_array().unwrap().iter().any(is_between)
+    });
+    let on = ["--on", "lab:redis-cluster", "--ops", "200", "--goal", "lost=0", "-q"];
+    place.run(&[&["drive", "kv"], &load[..], &on].concat()).expect(0);
     lab.down();
 }

@@ -13,9 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, ProgramChange, StoreError, Waits, waits};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::lease::Leases;
+use super::lease::{self, Leases};
 use super::log::LogWriter;
 use super::long::{Long, Said};
 use super::request::{LabAction, LabReply, LabRequest, LabStatus, NodeState, Sent};
@@ -184,6 +183,7 @@ impl Holder {
             Ok(Sent { request, process }) => self.unclaimed(process, &request).and_then(|()| {
                 self.leases.before(process, &request, &self.cluster);
                 let answered = match self.command(&request) {
+                    Some(_) if self.leases.has_ended(process) => Err(lease::no_process(process)),
                     Some(command) => self.log.logged(process, command, || self.answer(process, &request, &socket)),
                     None => self.answer(process, &request, &socket),
                 };
@@ -317,8 +317,8 @@ impl Holder {
     }
 
     fn add(&self, needed_by: Option<u32>) -> Result<usize, StoreError> {
-        let process = needed_by.and_then(|process| Pid::from_raw(process.try_into().ok()?));
-        let process = process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok());
+        // A node for a process that has ended would stay, and not be known as left.
+        let process = needed_by.map(lease::handle).transpose()?;
         self.must_run(None, JOINS)?;
         let number = self.cluster.add()?;
         self.needed_by().extend(process.map(|process| (number, process)));

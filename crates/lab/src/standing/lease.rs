@@ -1,6 +1,6 @@
 //! Leases of a lab: faults that a process has made and not healed are healed when it ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,11 +30,33 @@ pub(super) struct Lease {
 
 /// Leases by the numbers of their processes.
 #[derive(Default)]
-pub(super) struct Leases(Mutex<BTreeMap<u32, Lease>>);
+pub(super) struct Leases {
+    given: Mutex<BTreeMap<u32, Lease>>,
+    /// Processes whose leases have ended. Locked after `given`.
+    ended: Mutex<BTreeSet<u32>>,
+}
+
+/// Returns a handle of a process.
+///
+/// # Errors
+/// Fails if there is no such process.
+pub(super) fn handle(process: u32) -> Result<OwnedFd, StoreError> {
+    let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(|| no_process(process))?;
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|_| no_process(process))
+}
+
+/// Returns the error of a request by a process that has ended.
+pub(super) fn no_process(process: u32) -> StoreError {
+    StoreError::new(StoreErrorKind::Broken, format!("there is no process {process}"))
+}
 
 impl Leases {
     fn all(&self) -> MutexGuard<'_, BTreeMap<u32, Lease>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn over(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives `process` a lease, unless it has one.
@@ -42,11 +64,8 @@ impl Leases {
     /// # Errors
     /// Fails if there is no such process.
     pub(super) fn give(&self, process: u32) -> Result<(), StoreError> {
-        let no_process = || StoreError::new(StoreErrorKind::Broken, format!("there is no process {process}"));
-        let pid = process.try_into().ok().and_then(Pid::from_raw).ok_or_else(no_process)?;
-        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| no_process())?;
         let (down, links, clocks, limits, programs) = Default::default();
-        let lease = Lease { process: handle, requests: 0, down, links, clocks, limits, programs };
+        let lease = Lease { process: handle(process)?, requests: 0, down, links, clocks, limits, programs };
         self.all().entry(process).or_insert(lease);
         Ok(())
     }
@@ -160,8 +179,16 @@ impl Leases {
             |lease: &Lease| lease.requests == 0 && readable(&lease.process, Duration::ZERO).unwrap_or(false);
         let mut all = self.all();
         let ended: Vec<u32> = all.iter().filter(|(_, lease)| has_ended(lease)).map(|(process, _)| *process).collect();
+        self.over().extend(&ended);
         let ended = ended.into_iter().filter_map(|process| all.remove(&process));
         ended.filter(|lease| !lease.is_whole()).collect()
+    }
+
+    /// Returns true if the process had a lease and has ended: nothing would heal what its last request does. A new
+    /// process may have its number.
+    pub(super) fn has_ended(&self, process: u32) -> bool {
+        let lives = || handle(process).is_ok_and(|process| !readable(&process, Duration::ZERO).unwrap_or(false));
+        self.over().contains(&process) && !lives()
     }
 }
 
@@ -268,5 +295,19 @@ mod tests {
         assert!(!is_refused(second, clock(Nodes::All)));
         drop(other.stdin.take());
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_known_by_its_lease_until_another_has_its_number() {
+        let mut ended = Command::new("true").stdout(Stdio::null()).spawn().unwrap();
+        let (leases, living) = (Leases::default(), std::process::id());
+        [ended.id(), living].into_iter().for_each(|process| leases.give(process).unwrap());
+        assert!(!leases.has_ended(ended.id()), "its lease has not ended yet");
+        ended.wait().unwrap();
+        assert!(leases.ended().is_empty(), "nothing is to be healed");
+        assert!(leases.has_ended(ended.id()) && !leases.has_ended(living));
+        assert!(handle(ended.id()).is_err() && handle(living).is_ok());
+        leases.over().insert(living);
+        assert!(!leases.has_ended(living));
     }
 }

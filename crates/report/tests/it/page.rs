@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plimsoll_analysis::view;
-use plimsoll_record::data::{EventClass, Run, Sample};
+use plimsoll_record::data::{EventClass, FaultKind, FaultSpan, Run, Sample};
 use serde_json::json;
 
 use crate::browser::Browser;
@@ -328,29 +328,53 @@ fn pauses_of_the_machine_are_shaded_in_every_plot_over_time() {
 }
 
 #[test]
-fn commands_for_servers_are_lines_in_every_plot_over_time() {
-    let mut acted = study::complete();
+fn commands_for_servers_are_lines_and_faults_are_shaded_in_every_plot_over_time() {
+    let [mut acted, mut broken] = [study::complete(), study::complete()];
     let at_ns = acted.trials[0].phases[1].header.start_ns;
     acted.events.push(study::event(at_ns, Some(0), EventClass::Servers, "lab pause redis 1"));
-    let paths = [page("not-acted", &study::complete()), page("acted", &acted)];
-    // Pixels of each plot over time that have the colour of such a line.
-    let lines = "[...document.querySelectorAll('#stack .plot')].map((plot) => {
+    // The last trial's drive of some seconds.
+    let drive = &broken.trials[4].phases[5].header;
+    let (phase, begun_ns) = (drive.ordinal, drive.start_ns + 2 * study::SECOND_NS);
+    let healed_ns = begun_ns + 4 * study::SECOND_NS;
+    broken.trials[4].faults.push(FaultSpan {
+        trial: 4,
+        phase,
+        ordinal: 0,
+        kind: FaultKind::Pause,
+        subject: "the server".into(),
+        fault: "pause all at 2s for 4s".into(),
+        planned_ns: begun_ns,
+        begun_ns,
+        taken_ns: Some(begun_ns),
+        healing_ns: Some(healed_ns),
+        healed_ns: Some(healed_ns),
+        error: None,
+    });
+    let paths = [page("not-acted", &study::complete()), page("acted", &acted), page("shaded", &broken)];
+    // Pixels of each plot over time that have the colour of such a line, and that of a shaded fault over a drive.
+    let pixels = "[...document.querySelectorAll('#stack .plot')].map((plot) => {
         const canvas = plot.querySelector('canvas');
         const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-        let n = 0;
+        let line = 0, shade = 0;
         for (let at = 0; at < pixels.length; at += 4) {
-            if (pixels[at + 2] - pixels[at + 1] > 60 && pixels[at] - pixels[at + 1] > 30) n += 1;
+            const red = pixels[at] - pixels[at + 1], blue = pixels[at + 2] - pixels[at + 1];
+            if (blue > 60 && red > 30) line += 1;
+            else if (blue > 0 && red > 10) shade += 1;
         }
-        return n;
+        return [line, shade];
     })";
     let mut browser = Browser::start();
-    let [without, with] = paths.each_ref().map(|path| {
+    let [without, with, shaded] = paths.each_ref().map(|path| {
         browser.show(path, 1200, 900, "light", DRAWN);
-        browser.eval(lines).as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect::<Vec<_>>()
+        serde_json::from_value::<Vec<(u64, u64)>>(browser.eval(pixels)).unwrap()
     });
-    assert_eq!(without.len(), with.len());
+    assert_eq!([with.len(), shaded.len()], [without.len(); 2]);
     for (at, (without, with)) in without.iter().zip(&with).enumerate() {
-        assert!(*with > without + 50, "plot {at}: {with} pixels, {without} without a command");
+        assert!(with.0 > without.0 + 50, "plot {at}: {with:?} pixels, {without:?} without a command");
+    }
+    // A line alone is no more than two pixels wide.
+    for (at, (line, shaded)) in with.iter().zip(&shaded).enumerate() {
+        assert!(shaded.1 > line.1 + 1_000, "plot {at}: {shaded:?} pixels, {line:?} with a line alone");
     }
 }
 
