@@ -575,7 +575,7 @@ fn beginning(command: &str) -> String {
 fn detail(fault: &PlannedFault) -> FaultDetail {
     let (link, disk) = match &fault.what {
         FaultAction::Link(_, link) => (Some(*link), None),
-        FaultAction::Disk(disk) => (None, Some(disk.to_string())),
+        FaultAction::Disk(_, disk) => (None, Some(disk.to_string())),
         _ => (None, None),
     };
     FaultDetail { name: fault.name().to_owned(), link, disk }

@@ -8,7 +8,6 @@ use plimsoll_core::Address;
 use plimsoll_record::data::{Run, Sample};
 use plimsoll_store_postgres::Endpoint;
 use plimsoll_store_postgres::wire::Login;
-use plimsoll_testkit::draw::repeats;
 use rustix::process::Signal;
 use serde_json::Value;
 

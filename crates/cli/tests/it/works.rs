@@ -87,8 +87,11 @@ fn each_store_does_the_work_that_it_names() {
         let place = Place::new();
         // The first fault lets the test look at the server between the load of the data and the works.
         let [begun, go] = ["begun", "go"].map(|name| place.path().join(name));
-        let mut faults =
-            vec![format!("run \"touch {}; until test -e {}; do sleep 0.02; done\" at 100ms", begun.display(), go.display())];
+        let mut faults = vec![format!(
+            "run \"touch {}; until test -e {}; do sleep 0.02; done\" at 100ms",
+            begun.display(),
+            go.display()
+        )];
         faults.extend(works.iter().zip(1..).map(|(work, before)| format!("work {work} at 0s after fault {before}")));
         let count = faults.len();
         let faults: Vec<&str> = faults.iter().flat_map(|fault| ["--fault", fault.as_str()]).collect();

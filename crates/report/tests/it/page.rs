@@ -343,6 +343,7 @@ fn commands_for_servers_are_lines_and_faults_are_shaded_in_every_plot_over_time(
         kind: FaultKind::Pause,
         subject: "the server".into(),
         fault: "pause all at 2s for 4s".into(),
+        detail: Default::default(),
         planned_ns: begun_ns,
         begun_ns,
         taken_ns: Some(begun_ns),
