@@ -156,7 +156,10 @@ fn until_reached<T>(
 /// Adds to an error how long the servers were asked again.
 fn asked_for(error: TrialError, bound: Duration) -> TrialError {
     let again = format!("asked again for {} s", bound.as_secs_f64());
-    let detail = error.detail.as_ref().map_or_else(|| again.clone(), |detail| format!("{detail}; {again}"));
+    let detail = match &error.detail {
+        Some(detail) => format!("{detail}; {again}"),
+        None => again,
+    };
     error.detail(detail)
 }
 
