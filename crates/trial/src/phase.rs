@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn closed() -> TrialError {
-        TrialError::new(StoreErrorKind::Unreachable, "the private PostgreSQL closed the connection")
+        TrialError::new(StoreErrorKind::Unreachable, "a private node closed the connection")
     }
 
     /// Fails `failures` times with `error`, then counts its calls.
@@ -195,7 +195,7 @@ mod tests {
     fn a_cluster_that_stays_away_ends_the_run_with_the_time_that_was_waited() {
         let (stop, bound) = (AtomicBool::new(false), Duration::from_millis(50));
         let error = until_reached(Some(bound), &stop, after(u32::MAX, &closed())).unwrap_err();
-        assert_eq!(error.to_string(), "the private PostgreSQL closed the connection (asked again for 0.05 s)");
+        assert_eq!(error.to_string(), "a private node closed the connection (asked again for 0.05 s)");
         let refused = asked_for(closed().detail("Connection refused (os error 111)"), Duration::from_secs(15));
         assert_eq!(refused.detail.as_deref(), Some("Connection refused (os error 111); asked again for 15 s"));
     }
