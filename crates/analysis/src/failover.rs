@@ -34,7 +34,7 @@ pub fn judged(store: &str, (least_s, most_s): (f64, f64), measured: Option<(f64,
         _ => FormulaState::NotDecided,
     };
     let measured_s = measured.map(|(time_s, _)| time_s);
-    FailoverView { store: store.to_owned(), least_s, most_s, measured_s, state }
+    FailoverView { store: store.to_owned(), least_s, most_s, measured_s, elections: None, state }
 }
 
 /// Returns `900 ms to 2.10 s`.
@@ -42,7 +42,8 @@ fn range((least_s, most_s): (f64, f64)) -> String {
     format!("{} to {}", number::seconds(least_s), number::seconds(most_s))
 }
 
-/// Returns the bounds of the formula and the place of the measured time: `900 ms to 2.10 s: inside`.
+/// Returns the bounds of the formula and the place of the measured time: `900 ms to 2.10 s: inside`. Several elections
+/// are named: `830 ms above, with 2 elections`.
 pub fn beside(view: &FailoverView) -> String {
     let measured_s = view.measured_s.unwrap_or_default();
     let place = match view.state {
@@ -50,7 +51,9 @@ pub fn beside(view: &FailoverView) -> String {
         FormulaState::More => format!("{} above", number::seconds(measured_s - view.most_s)),
         state => state.name().to_owned(),
     };
-    format!("{}: {place}", range((view.least_s, view.most_s)))
+    let several = view.elections.filter(|count| *count > 1);
+    let several = several.map_or(String::new(), |count| format!(", with {} elections", number::count(count)));
+    format!("{}: {place}{several}", range((view.least_s, view.most_s)))
 }
 
 /// Returns the words of [`beside`] with the label of the store.
@@ -88,6 +91,7 @@ pub fn formulas(run: &Run, faults: &[FaultView]) -> Vec<FormulaView> {
             inside,
             decided,
             not_decided: failovers.len() as u64 - decided,
+            elected_again: failovers.iter().filter(|one| one.elections.is_some_and(|count| count > 1)).count() as u64,
             sentence: String::new(),
         };
         view.sentence = of_formula(&view);
@@ -106,7 +110,9 @@ fn of_formula(view: &FormulaView) -> String {
         format!("{} of {} inside", number::count(view.inside), number::plural(view.decided, "failover", "failovers"))
     });
     let open = (view.not_decided > 0).then(|| format!("{} not decided", number::count(view.not_decided)));
-    let counts: Vec<String> = inside.into_iter().chain(open).collect();
+    let again =
+        (view.elected_again > 0).then(|| format!("{} with more than one election", number::count(view.elected_again)));
+    let counts: Vec<String> = inside.into_iter().chain(open).chain(again).collect();
     format!("{}'s formula: {}: {bounds}; {} ({})", view.store, view.formula, counts.join(", "), view.source)
 }
 

@@ -6,6 +6,7 @@
 mod affected;
 mod backlog;
 mod course;
+mod elections;
 mod key_parts;
 mod missed;
 mod nodes;
@@ -45,6 +46,10 @@ pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
         let mut faults = with_goals(facts, &run.header.goals);
         for one in &mut faults {
             one.nodes = nodes::silent(run, facts, one);
+            let elections = elections::count(run, facts, one);
+            if let Some(failover) = &mut one.failover {
+                failover.elections = elections;
+            }
             one.sentence = sentence(one);
         }
         faults

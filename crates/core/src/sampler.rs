@@ -25,6 +25,9 @@ pub const WITNESS: &str = "witness";
 /// Source name of each server's answers, if operations go to several.
 pub const ANSWERS: &str = "answers";
 
+/// Name of the reading of [`STORE`] that is a node's term, which each election raises by one.
+pub const TERM: &str = "raft_term";
+
 /// Source name of what the clients of a drive notice, which conditions of faults read.
 pub const CLIENTS: &str = "clients";
 

@@ -9,6 +9,9 @@ use plimsoll_tls::{TlsSession, Upgrade};
 use crate::channel::Channel;
 use crate::link::Connected;
 
+/// Pieces of news without a request, after which a connection is not used again.
+const NEWS_MAX: usize = 1_000;
+
 /// A session that can be asked one thing at a time, and be told that its connection is no more.
 pub trait Asked: WireSession {
     /// True while something is in flight. Not any more once it has failed.
@@ -71,10 +74,14 @@ impl CompletionSink for Visit<'_> {
 
 impl<S: Asked + 'static> Connected for Connection<S> {
     fn is_alive(&mut self) -> bool {
-        if self.channel.has_news() {
+        // A server may send a notice before it closes the connection: both are news, and one turn takes the first.
+        for _ in 0..NEWS_MAX {
+            if !self.is_ready() || !self.channel.has_news() {
+                return self.is_ready();
+            }
             self.turn(&mut Visit(&mut |_, _, _| {}));
         }
-        self.is_ready()
+        false
     }
 }
 
@@ -220,5 +227,65 @@ impl<S: Asked> Drop for Connection<S> {
         // Polite, not necessary: a server that does not hear it sees the socket close.
         self.channel.write(|out| self.session.close(out));
         self.channel.send_what_can_be();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use plimsoll_core::Address;
+
+    use super::*;
+
+    /// Session that takes all bytes for notices.
+    struct Notices(WireState);
+
+    impl WireSession for Notices {
+        fn open(&mut self, _: &[OpKind], _: &mut Vec<u8>) {}
+
+        fn state(&self) -> &WireState {
+            &self.0
+        }
+
+        fn limit_answers(&mut self, _: usize) {}
+
+        fn depth_max(&self) -> u32 {
+            1
+        }
+
+        fn start(&mut self, _: Ticket, _: &Op<'_>, _: &mut Vec<u8>) {}
+
+        fn feed(&mut self, bytes: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
+            bytes.len()
+        }
+
+        fn close(&mut self, _: &mut Vec<u8>) {}
+    }
+
+    impl Asked for Notices {
+        fn is_asked(&self) -> bool {
+            false
+        }
+
+        fn fail(&mut self, error: StoreError, _: &mut dyn CompletionSink) {
+            self.0 = WireState::Failed(error);
+        }
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_after_a_notice_is_not_alive() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp("127.0.0.1".to_owned(), listener.local_addr().unwrap().port());
+        let channel = Channel::connect(&address, "store://there", Waits::default()).unwrap();
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut connection = Connection::new(channel, Notices(WireState::Ready));
+        peer.write_all(b"a notice").unwrap();
+        while !connection.channel.has_news() {}
+        assert!(connection.is_alive(), "a notice by itself ends nothing");
+        peer.write_all(b"terminating connection due to immediate shutdown command").unwrap();
+        drop(peer);
+        assert!(!connection.is_alive());
     }
 }

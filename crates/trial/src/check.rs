@@ -206,7 +206,7 @@ fn key_by_key(
         DriveSpec { limit: Limit::Exhausted, op_timeout, ends_on_loss: !trial.directed.has_disk_fault, ..trial.spec() };
     // A server that has changed meanwhile may not make such sessions any more: what it holds is to be known all the same.
     let durability = last_durability(trial);
-    let durability = match trial.store.sessions(1, durability) {
+    let durability = match trial.reached(|trial| trial.store.sessions(1, durability)) {
         Ok(_) => durability,
         Err(error) if error.is_nobody_there() => return Err(error),
         Err(_) => Durability::AtEnd,

@@ -254,7 +254,8 @@ impl<'a> Attendants<'a> {
 impl TrialRun<'_, '_> {
     /// Drives the phase and hands its slices on.
     pub(crate) fn driven(&mut self, mut driven: Driven) -> Result<DriveResult, TrialError> {
-        let sessions = self.store.sessions(driven.clients, driven.durability)?;
+        let (clients, durability) = (driven.clients, driven.durability);
+        let sessions = self.reached(|trial| trial.store.sessions(clients, durability))?;
         driven.spec.answer_max = self.answer_max();
         driven.spec.ticks = !driven.faults.0.is_empty();
         driven.spec.started = Arc::default();

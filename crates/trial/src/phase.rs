@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use plimsoll_core::{Catalogue, Probe, Workload};
+use plimsoll_core::waits::TICK;
+use plimsoll_core::{Catalogue, Probe, StoreErrorKind, Workload};
 use plimsoll_drive::{Io, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
@@ -113,5 +114,89 @@ impl TrialRun<'_, '_> {
     pub(crate) fn event(&self, level: Level, text: String) -> Result<(), TrialError> {
         let label = &self.trial.store.label;
         Ok(self.context.sinks.event(Some(self.trial.ordinal), level, EventClass::Store, label, text)?)
+    }
+
+    /// Asks the store before a drive. Nodes of a cluster may change their roles then, and close connections: `ask` is
+    /// repeated while no server can be reached, for up to the plan's `setup_timeout`.
+    ///
+    /// # Errors
+    /// The last error of `ask`.
+    pub(crate) fn reached<T>(
+        &mut self,
+        mut ask: impl FnMut(&mut Self) -> Result<T, TrialError>,
+    ) -> Result<T, TrialError> {
+        let is_cluster = self.store.servers().is_some_and(|servers| servers.nodes().len() > 1);
+        let waits = is_cluster && !self.directed.has_disk_fault;
+        let bound = waits.then(|| Duration::from_nanos(self.context.plan.timeouts.setup_ns));
+        let stop = Arc::clone(self.context.spec.stop);
+        until_reached(bound, &stop, || ask(self))
+    }
+}
+
+/// Calls `ask` until servers can be reached, for up to `bound`; once without a bound.
+fn until_reached<T>(
+    bound: Option<Duration>,
+    stop: &AtomicBool,
+    mut ask: impl FnMut() -> Result<T, TrialError>,
+) -> Result<T, TrialError> {
+    let began = Instant::now();
+    loop {
+        match (ask(), bound) {
+            (Err(error), Some(bound)) if error.kind == StoreErrorKind::Unreachable && !stop.load(Ordering::SeqCst) => {
+                if began.elapsed() >= bound {
+                    return Err(asked_for(error, bound));
+                }
+                std::thread::sleep(TICK);
+            }
+            (asked, _) => return asked,
+        }
+    }
+}
+
+/// Adds to an error how long the servers were asked again.
+fn asked_for(error: TrialError, bound: Duration) -> TrialError {
+    let again = format!("asked again for {} s", bound.as_secs_f64());
+    let detail = match &error.detail {
+        Some(detail) => format!("{detail}; {again}"),
+        None => again,
+    };
+    error.detail(detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed() -> TrialError {
+        TrialError::new(StoreErrorKind::Unreachable, "a private node closed the connection")
+    }
+
+    /// Fails `failures` times with `error`, then counts its calls.
+    fn after(failures: u32, error: &TrialError) -> impl FnMut() -> Result<u32, TrialError> {
+        let mut calls = 0;
+        move || {
+            calls += 1;
+            if calls > failures { Ok(calls) } else { Err(error.clone()) }
+        }
+    }
+
+    #[test]
+    fn a_control_connection_that_a_cluster_closes_is_opened_again() {
+        let (stop, bound) = (AtomicBool::new(false), Some(Duration::from_secs(60)));
+        assert_eq!(until_reached(bound, &stop, after(2, &closed())), Ok(3));
+        assert_eq!(until_reached(None, &stop, after(2, &closed())), Err(closed()), "a server alone has one try");
+        let other = TrialError::new(StoreErrorKind::Store, "no such table");
+        assert_eq!(until_reached(bound, &stop, after(2, &other)), Err(other));
+        stop.store(true, Ordering::SeqCst);
+        assert_eq!(until_reached(bound, &stop, after(2, &closed())), Err(closed()), "the user ended the run");
+    }
+
+    #[test]
+    fn a_cluster_that_stays_away_ends_the_run_with_the_time_that_was_waited() {
+        let (stop, bound) = (AtomicBool::new(false), Duration::from_millis(50));
+        let error = until_reached(Some(bound), &stop, after(u32::MAX, &closed())).unwrap_err();
+        assert_eq!(error.to_string(), "a private node closed the connection (asked again for 0.05 s)");
+        let refused = asked_for(closed().detail("Connection refused (os error 111)"), Duration::from_secs(15));
+        assert_eq!(refused.detail.as_deref(), Some("Connection refused (os error 111); asked again for 15 s"));
     }
 }

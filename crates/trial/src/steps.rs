@@ -134,7 +134,7 @@ impl TrialRun<'_, '_> {
             disk.drive()?;
         }
         let written = self.written_bytes();
-        let cycles = self.cycles()?;
+        let cycles = self.reached(Self::cycles)?;
         let witness_ns = self.context.witness.as_ref().map(Witness::cpu_ns);
         let driven = Driven::measured(ordinal, drive.clients, drive.durability, &stream, spec);
         let power_cut = drive.power_cut.map(|cut| (cut, drive.power_node));

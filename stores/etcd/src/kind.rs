@@ -1,5 +1,6 @@
 //! The store as `stores/all` lists it.
 
+use plimsoll_core::sampler::TERM;
 use plimsoll_core::{
     Durability, IndexMode, Interface, OpenOptions, ParamSpec, Params, Reading, Recipe, SessionShape, SessionSpec,
     Store, StoreError, StoreKind, StorePreset, StoreSpec, WriteKind, with_limits,
@@ -77,7 +78,7 @@ impl StoreKind for Etcd {
     fn counters(&self, _: &Params) -> Vec<Reading> {
         vec![
             Reading::total("", "raft_applied", "", 0.0),
-            Reading::level("", "raft_term", "", 0.0),
+            Reading::level("", TERM, "", 0.0),
             Reading::level("", "db_size", "B", 0.0),
             Reading::level("", "db_size_in_use", "B", 0.0),
         ]

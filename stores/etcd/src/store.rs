@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::path::Path;
 use std::sync::Arc;
 
+use plimsoll_core::sampler::TERM;
 use plimsoll_core::{
     BlockingSession, CacheSize, Durability, Footprint, IndexMode, Layout, Node, OpKind, Probe, Reading, Removal,
     Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id,
@@ -309,7 +310,7 @@ impl Store for EtcdStore {
             let status = control.status()?;
             Ok(vec![
                 Reading::total(subject, "raft_applied", "", status.applied as f64),
-                Reading::level(subject, "raft_term", "", status.raft_term as f64),
+                Reading::level(subject, TERM, "", status.raft_term as f64),
                 Reading::level(subject, "db_size", "B", status.db_bytes as f64),
                 Reading::level(subject, "db_size_in_use", "B", status.in_use_bytes as f64),
             ])

@@ -18,7 +18,7 @@
 //! | [`conninfo`] | where a URL, the environment, service and password files lead |
 //! | `servers` | which servers sessions go to |
 //! | [`server`] | how a private server is made |
-//! | `patroni` | one under Patroni, with etcd beside it; its published formula of failover |
+//! | `patroni` | one under Patroni, with etcd beside it; its published formula of failover; the state that each Patroni reports |
 //! | `progress` | what runs long on one |
 //! | `works` | planned work on one during a load |
 //! | `write_kind` | kinds of its files, and the settings that protect data pages |

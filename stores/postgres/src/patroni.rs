@@ -5,13 +5,17 @@
 //! the first node may make the database; the others copy it, so that the first primary is known. Patroni makes and
 //! starts PostgreSQL, keeps its settings in etcd, and rewinds a former primary.
 
+mod status;
+
 use std::path::Path;
+use std::time::Duration;
 
 use plimsoll_core::{FailoverTime, Launch, Member, Node, ParamSpec, Params, StoreError, StoreErrorKind};
 use plimsoll_lab::Program;
 use serde_json::{Value, json};
 
 use crate::server::{HBA, NAME, POSTGRES, PostgresRecipe, REWOUND};
+pub(crate) use status::look;
 
 const PATRONI: Program = Program { name: "patroni", directories: &[], package: "patroni" };
 const ETCD: Program = Program { name: "etcd", directories: &[], package: "etcd-server" };
@@ -25,6 +29,8 @@ const CLIENTS_AT: usize = 2;
 const MEMBERS_AT: usize = 3;
 /// Memory of a node without data: PostgreSQL, etcd and two Pythons.
 pub(crate) const MEMORY_BYTES: u64 = 130 << 20;
+/// Between two requests for the nodes' states. Patroni asks PostgreSQL for each.
+pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Files of a node.
 const PROGRAM_FILE: &str = "patroni_node.py";
 const CONFIG_FILE: &str = "patroni.yml";

@@ -472,6 +472,12 @@ impl Recipe for PostgresRecipe {
         let servers = nodes.iter().filter(|node| !self.is_alone() && !self.is_pooler(node.number)).count();
         let wanted = servers.saturating_sub(1).to_string();
         let look = || -> Result<Result<(), String>, StoreError> {
+            // A former primary that was suspended shows replicas that left it.
+            if self.patroni.is_some()
+                && let Err(still) = patroni::look(nodes, &looks)?
+            {
+                return Ok(Err(still));
+            }
             let Some(mut primary) = self.open_primary(nodes, &looks)? else {
                 return Ok(Err("no node is the primary".to_owned()));
             };
@@ -488,7 +494,8 @@ impl Recipe for PostgresRecipe {
             let is_whole = self.patroni.is_none() || primary.value(waited_for)? == self.synchronous.to_string();
             Ok(if is_whole { Ok(()) } else { Err("Patroni has not chosen synchronous replicas".to_owned()) })
         };
-        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || match look() {
+        let interval = if self.patroni.is_some() { patroni::LOOK_INTERVAL } else { LOOK_INTERVAL };
+        waits.until(interval, "Read the nodes' logs", || match look() {
             // Patroni restarts servers that it gives another role.
             Err(error) if self.patroni.is_some() && error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
             looked => looked,

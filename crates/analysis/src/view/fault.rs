@@ -368,6 +368,8 @@ pub struct FailoverView {
     /// Time until clients had answers again; of a store in which each node serves a part, until throughput was back.
     /// `null` if it is not known.
     pub measured_s: Option<f64>,
+    /// Number of elections until then; `null` if the store does not report its terms.
+    pub elections: Option<u64>,
     /// Place of that time beside the bounds.
     pub state: FormulaState,
 }
@@ -391,6 +393,8 @@ pub struct FormulaView {
     pub decided: u64,
     /// Number of faults that decided nothing.
     pub not_decided: u64,
+    /// Number of failovers with more than one election, as far as the store reports its terms.
+    pub elected_again: u64,
     /// All in a sentence, without a full stop.
     pub sentence: String,
 }

@@ -4,9 +4,10 @@ use plimsoll_analysis::failover::{beside, words};
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{FailoverView, FormulaState};
 use plimsoll_core::FailoverTime;
-use plimsoll_record::data::{AnswerSentence, FaultKind, Run};
+use plimsoll_record::data::{AnswerSentence, FaultKind, Run, Sample};
 
-use crate::faulted::{KILL, PAUSE, failed_over, fault, formula, ticked};
+use crate::faulted::{KILL, PAUSE, at_ns, failed_over, fault, formula, ticked};
+use crate::study::series_of;
 
 const HANG: (FaultKind, &str, &str) = (FaultKind::Pause, "node 1, the primary", "pause primary at 8s for 7s");
 const CUT: (FaultKind, &str, &str) = (FaultKind::Cut, "node 1, the primary", "cut primary at 8s for 7s");
@@ -110,6 +111,35 @@ fn only_a_primary_that_is_lost_as_a_whole_in_a_store_with_a_formula_is_judged() 
     let mut run = failed_over(KILL, 137, Some(15_000));
     run.trials[0].header.failover_time = None;
     assert_eq!(view(&run).faults[0].failover, None);
+}
+
+/// A kill at 8 s with answers from 11 s on, and the terms of a node at these milliseconds.
+fn with_terms(terms: &[(u64, f64)]) -> Run {
+    let mut run = failed_over(KILL, 300, Some(15_000));
+    let position = run.series.len() as u32;
+    run.series.push(series_of("store", "fjall node 2", "raft_term", ""));
+    let sample =
+        |(ms, term): &(u64, f64)| Sample { at_ns: at_ns(*ms), values: vec![(position, *term)], ..Sample::default() };
+    run.samples.extend(terms.iter().map(sample));
+    run.samples.sort_by_key(|sample| sample.at_ns);
+    run
+}
+
+#[test]
+fn a_failover_with_a_split_vote_is_told_from_those_with_one_election() {
+    let run = with_terms(&[(7_900, 13.0), (8_900, 13.0), (11_900, 15.0), (15_900, 22.0)]);
+    assert_eq!(
+        (only(&run).elections, place(&run).as_str()),
+        (Some(2), "900 ms to 2.10 s: 900 ms above, with 2 elections")
+    );
+    let sentence = view(&run).formulas[0].sentence.clone();
+    assert!(sentence.contains("; 0 of 1 failover inside, 1 with more than one election ("), "{sentence}");
+    let run = with_terms(&[(7_900, 13.0), (11_900, 14.0)]);
+    assert_eq!((only(&run).elections, place(&run).as_str()), (Some(1), "900 ms to 2.10 s: 900 ms above"));
+    assert_eq!(view(&run).formulas[0].elected_again, 0);
+    // The node that came back has a newer term.
+    let run = with_terms(&[(7_900, 13.0), (15_900, 22.0)]);
+    assert_eq!((only(&run).elections, place(&run).as_str()), (None, "900 ms to 2.10 s: 900 ms above"));
 }
 
 /// Four repeats of a kill: two inside, one longer, and one that was healed at once.
