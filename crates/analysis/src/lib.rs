@@ -176,7 +176,7 @@ pub fn view(run: &data::Run) -> RunView {
         headlines: figure::headlines(&figures),
         figures,
         truth: if is_series { kept::truth(run, &trials) } else { None },
-        findings,
+        findings: findings::combined(run, &facts, findings),
         stalls: if ab.is_none() { stall::stalls(run, &facts) } else { Vec::new() },
         peaks: if ab.is_none() { peak::peaks(run, &facts) } else { Vec::new() },
         // The rate of a drive that ends with a power cut is not a measurement of the store.

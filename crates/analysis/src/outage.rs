@@ -148,18 +148,18 @@ fn silent_drain<'a>(facts: &PhaseFacts<'a>, counted: &[&'a Slice<Distribution>])
     drain
 }
 
-/// Describes an outage by its length and its start.
-pub fn span(outage: &OutageView) -> String {
-    let [length, at] = [outage.seconds, outage.at_s].map(number::seconds);
+/// Returns the start of an outage, and its place if it is another one: `at 399 s in cut_off`.
+pub fn at(outage: &OutageView) -> String {
     let place = if outage.place.is_empty() { String::new() } else { format!(" in {}", outage.place) };
-    format!("{length} at {at}{place}")
+    format!("at {}{place}", number::seconds(outage.at_s))
 }
 
 /// Describes an outage: its length, its start, and what was done then or shortly before.
 pub fn words(outage: &OutageView) -> String {
+    let span = format!("{} {}", number::seconds(outage.seconds), at(outage));
     match outage.with.as_slice() {
-        [] => span(outage),
-        with => format!("{}, around then: {}", span(outage), number::list(with)),
+        [] => span,
+        with => format!("{span}, around then: {}", number::list(with)),
     }
 }
 

@@ -4,6 +4,8 @@
 //! one by one. Repeats are one line with their medians; a sweep of many points is, of each store and phase, the point with the
 //! highest throughput; a search is its load line; a comparison in turn is its two sides.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
 use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
@@ -178,6 +180,14 @@ impl Point<'_, '_> {
         self.trial().map_or("", |trial| trial.header.store_label.as_str())
     }
 
+    /// Returns true if a fault began in the phase.
+    fn has_faults(&self) -> bool {
+        self.repeats.iter().any(|facts| {
+            let phase = facts.phase.header.ordinal;
+            facts.trial.faults.iter().any(|fault| fault.phase == phase)
+        })
+    }
+
     /// Returns true if the throughputs may be compared: the phase, its durability and its mix are the same.
     fn is_like(&self, other: &Point<'_, '_>) -> bool {
         let durability = |point: &Point<'_, '_>| point.repeats.first().and_then(|facts| facts.phase.header.durability);
@@ -314,13 +324,24 @@ fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
     lines.iter().filter_map(|of| best(run, of)).collect()
 }
 
-/// Summarises the point of `of` with the highest throughput, with the errors and losses of all.
+/// Summarises the point of `of` with the highest throughput, with the errors and losses of all. If faults were in some
+/// of its phases alone, the point is of another phase.
 fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
     let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
-    let best = of.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let faulty: Vec<&str> = of.iter().filter(|point| point.has_faults()).map(|point| point.phase()).collect();
+    let calm: Vec<&Point<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
+    let is_mixed = !calm.is_empty() && calm.len() < of.len();
+    let (compared, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
+    let best = compared.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
-    let alike = of.iter().filter(|point| point.is_like(best)).count();
-    let of_all = if alike > 1 { format!(", the most of {alike} points") } else { String::new() };
+    let alike = compared.iter().filter(|point| point.is_like(best)).count();
+    let phases: BTreeSet<&str> = compared.iter().map(|point| point.phase()).collect();
+    let of_all = match (alike, phases.len()) {
+        (2.., _) => format!(", the most of {alike} points{without}"),
+        (_, 2..) => format!(", the most of {} phases{without}", phases.len()),
+        _ if without.is_empty() => String::new(),
+        _ => format!(",{without}"),
+    };
     let place = format!("{}, {}{of_all}", best.name(), best.phase());
     let mut measured = measured(run, best, &judged, place);
     // The longest outage may be that of another point.
@@ -329,7 +350,10 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
         measured.outage.is_some() && longest(outages) == measured.outage
     });
     if let (Some(outage), Some(point)) = (&mut measured.outage, other) {
-        outage.place = format!("{}, {}", point.name(), point.phase());
+        outage.place = match point.name() {
+            name if name == best.name() => point.phase().to_owned(),
+            name => format!("{name}, {}", point.phase()),
+        };
     }
     Some(with_goals(told(measured, lacked(trials_of(&judged))), run, best, false))
 }
@@ -488,8 +512,9 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         part(&name, value, text, false)
     }));
     if let Some(one) = &summary.outage {
-        let silence = part(NO_ANSWER, outage::span(one), format!("no answer for {}", outage::words(one)), true);
-        parts.push(SummaryPart { meanwhile: number::list(&one.with), ..silence });
+        let text = format!("no answer for {}", outage::words(one));
+        let silence = part(NO_ANSWER, number::seconds(one.seconds), text, true);
+        parts.push(SummaryPart { at: outage::at(one), meanwhile: number::list(&one.with), ..silence });
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));
     match summary.errors {

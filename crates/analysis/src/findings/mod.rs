@@ -12,7 +12,7 @@
 //! | rule | version | finding |
 //! |---|---|---|
 //! | `pause` | 4 | moments that pauses of the machine made slow, or in which they disturbed most operations |
-//! | `fault` | 4 | moments in the effect of faults and commands |
+//! | `fault` | 5 | moments in the effect of faults and commands; those of the plan's faults in several phases are one finding (`planned`) |
 //! | `cause` | 4 | moments that begin when a series is high |
 //! | `unexplained` | 4 | moments that nothing explains, or that are too few to tell |
 //! | `regular` | 4 | moments at equal intervals, of one cause or of none |
@@ -28,6 +28,7 @@ mod levels;
 mod made;
 mod moments;
 mod network;
+mod planned;
 mod raised;
 pub(crate) mod robust;
 mod search;
@@ -40,6 +41,7 @@ use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
 use plimsoll_record::data::Run;
 
+pub use self::planned::combined;
 pub(crate) use self::series::name as cause_name;
 pub use self::told::told;
 

@@ -17,9 +17,9 @@ use crate::step;
 use crate::view::{Chart, EvidenceView, FindingView, Line, StepView};
 
 /// Rules that have another version than the fourth.
-const VERSIONS: [(&str, u32); 2] = [("level", 2), ("bound", 3)];
+const VERSIONS: [(&str, u32); 3] = [("level", 2), ("bound", 3), ("fault", 5)];
 /// Names of faults, and times of moments, in a sentence.
-const NAMED_MAX: usize = 3;
+pub const NAMED_MAX: usize = 3;
 /// Slices below which a test without a result is blamed on their number.
 const SLICES_FEW: usize = 70;
 /// Shortest length of a longer run, in seconds, and its length as a factor on this one's.
@@ -72,6 +72,7 @@ impl Words {
             moments: 0,
             slow_percent: 0.0,
             evidence: Vec::new(),
+            phases: Vec::new(),
             opposite: self.opposite,
             next: self.next,
             command: self.command,

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use super::Chart;
 
-/// Explanation of slow moments of one phase, or the statement that nothing explains them.
+/// Explanation of slow moments of one phase, or the statement that nothing explains them. Moments in the effects of the
+/// plan's faults are one finding for several phases.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FindingView {
     /// Rule that made the finding: `pause`, `fault`, `cause`, `unexplained`, `regular`, `level` or
@@ -12,18 +13,21 @@ pub struct FindingView {
     pub rule: &'static str,
     /// Version of the rule.
     pub version: u32,
-    /// Trial and phase.
+    /// Trial and phase; empty if the finding is about several.
     pub place: String,
     /// Finding in one sentence.
     pub sentence: String,
     /// Slow moments that the finding is about, or the time of a new level: start and end of each, on the run's clock.
     pub spans_s: Vec<(f64, f64)>,
-    /// Number of slow moments of the phase; 0 for rules about whole phases.
+    /// Number of slow moments of the phase, or of all phases that the finding is about; 0 for rules about whole phases.
     pub moments: usize,
-    /// Share of the time of all slow moments of the phase that lies in these.
+    /// Share of the time of all these slow moments that lies in those of the finding.
     pub slow_percent: f64,
     /// Series that rose with the moments, or changed with a level, best first; empty for rules without series.
     pub evidence: Vec<EvidenceView>,
+    /// Numbers of slow moments by trial and phase; empty unless the finding is about several phases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<FaultedPhaseView>,
     /// Observation that would speak against the finding.
     pub opposite: String,
     /// Next step for the user.
@@ -32,6 +36,19 @@ pub struct FindingView {
     pub command: String,
     /// First series of the evidence over time, with the slow moments, or the value at two levels; `null` without one.
     pub chart: Option<Chart>,
+}
+
+/// Slow moments of a phase in which faults of the plan took effect, repeats together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FaultedPhaseView {
+    /// Name of the trial without its repeat.
+    pub trial: String,
+    /// Name of the phase.
+    pub phase: String,
+    /// Number of slow moments in the effects of the faults.
+    pub explained: usize,
+    /// Number of all slow moments.
+    pub moments: usize,
 }
 
 /// A series that rose with slow moments, or changed with a level.

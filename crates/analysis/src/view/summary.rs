@@ -44,12 +44,15 @@ pub struct SummaryView {
 pub struct SummaryPart {
     /// Name of the value: `tps`, `p99`, `errors`.
     pub name: String,
-    /// The number as text.
+    /// The number as text, of a time without any answer its length.
     pub value: String,
     /// True if the value violates a requirement.
     pub bad: bool,
     /// Name and value as in the line: `p99 16.3 ms`.
     pub text: String,
+    /// Time on the run's clock, and the place if it is another one: `at 399 s in cut_off`; empty without any.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub at: String,
     /// Faults and commands for servers at the same time; empty without any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub meanwhile: String,

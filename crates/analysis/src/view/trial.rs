@@ -366,7 +366,8 @@ pub struct OutageView {
     /// Actions on servers and disks, and faults, that began in it or shortly before it; they need not be its cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,
-    /// Trial and phase, if the outage stands beside the result of another one; otherwise empty.
+    /// Phase, and its trial if that is another one, if the outage stands beside the result of another phase; otherwise
+    /// empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub place: String,
 }

@@ -76,8 +76,10 @@ fn an_outage_of_another_phase_than_that_of_the_line_has_its_name() {
         other.slices.iter_mut().for_each(|slice| slice.ticks.iter_mut().for_each(|tick| tick.answered = 10));
     }
     let summary = &view(&run).summary[0];
-    assert_eq!(summary.place, "fjall, mixed");
-    assert!(summary.text.contains("no answer for 1.37 s at 108 s in fjall, phase-1"), "{}", summary.text);
+    assert_eq!(summary.place, "fjall, mixed, the most of 30 phases");
+    assert!(summary.text.contains("no answer for 1.37 s at 108 s in phase-1 · "), "{}", summary.text);
+    let part = summary.parts.iter().find(|part| part.name == "no answer").unwrap();
+    assert_eq!((part.value.as_str(), part.at.as_str()), ("1.37 s", "at 108 s in phase-1"));
 }
 
 #[test]

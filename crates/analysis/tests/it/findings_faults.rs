@@ -171,6 +171,52 @@ fn a_fault_that_begins_later_in_the_same_slow_moment_is_named_as_well() {
     assert_eq!(finding.sentence, words);
 }
 
+/// A killed primary in three repeats.
+fn repeated() -> Run {
+    let mut run = faulted::killed_primary();
+    for repeat in 1..3_u32 {
+        let mut trial = run.trials[0].clone();
+        (trial.header.ordinal, trial.faults[0].trial) = (repeat, repeat);
+        run.trials.push(trial);
+    }
+    for (repeat, trial) in (1..).zip(&mut run.trials) {
+        trial.header.labels.insert("repeat".to_owned(), format!("{repeat}"));
+    }
+    run
+}
+
+#[test]
+fn moments_in_the_effects_of_the_plans_faults_are_one_finding_over_all_phases() {
+    let mut run = repeated();
+    let finding = only(&run, "fault");
+    let all = "In 3 of 3 driven phases all 3 slow moments lie in the effects of the faults that the plan has.";
+    assert_eq!((finding.sentence.as_str(), finding.place.as_str(), finding.version), (all, "", 5));
+    assert_eq!((finding.spans_s.len(), finding.moments, finding.slow_percent), (3, 3, 100.0));
+    let of_plan = "from a copy of the plan without `fault` in phase mixed: what stays slow has another cause.";
+    assert!(finding.next.ends_with(of_plan) && !finding.opposite.is_empty(), "{finding:?}");
+    let [phase] = finding.phases.as_slice() else { panic!("{:?}", finding.phases) };
+    let names = (phase.trial.as_str(), phase.phase.as_str());
+    assert_eq!((names, phase.explained, phase.moments), (("fjall", "mixed"), 3, 3));
+
+    // A moment long after the fault stands out.
+    run.trials[2].phases[0].slices[15].histograms = vec![served(1, times([(1_000_000, 50)]))];
+    let [finding] = of_rule(&run, "fault").try_into().unwrap();
+    let not_all = "In 2 of 3 driven phases all 2 slow moments lie in the effects of the faults that the plan has; 1 of 2 \
+                   slow moments in 1 further phase does not: fjall · repeat=3, phase mixed.";
+    assert_eq!(finding.sentence, not_all);
+    assert_eq!((finding.phases[0].explained, finding.phases[0].moments), (3, 4));
+
+    // Commands for servers are in no plan.
+    act(&mut run, "lab pause a 1", 16_900, 17_900);
+    let [together, own] = of_rule(&run, "fault").try_into().unwrap();
+    assert!(
+        together.sentence.starts_with("In 1 of 3 driven phases the only slow moment lies"),
+        "{}",
+        together.sentence
+    );
+    assert_eq!((own.place.as_str(), own.phases.len()), ("fjall · repeat=1, phase mixed", 0));
+}
+
 /// Seconds that are slow, each with a rise of a disk; from 108 s on seven of them, of which the first has one.
 fn begun_by_a_disk() -> Run {
     let begun = [17, 35, 71, 100, 108];

@@ -6,6 +6,7 @@ use plimsoll_core::Durability;
 use plimsoll_record::data::{PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
+use crate::faulted::{KILL, fault, ticked};
 use crate::study::goal;
 use crate::{recorded, study};
 
@@ -113,6 +114,30 @@ fn points_of_another_phase_durability_or_mix_are_not_compared() {
         trial.header.labels.insert("mix".to_owned(), mix.to_owned());
     }
     assert_eq!(told(&run).len(), 6);
+}
+
+#[test]
+fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
+    let mut run = ticked(20, |_| (10, 0));
+    let faster = ticked(20, |_| (20, 0)).trials.remove(0).phases.remove(0);
+    for ordinal in 1..8_u32 {
+        let mut phase = faster.clone();
+        (phase.header.ordinal, phase.header.name) = (ordinal, format!("fault-{ordinal}"));
+        run.trials[0].phases.push(phase);
+        fault(&mut run, KILL, 8_000, Some(9_000));
+        run.trials[0].faults.last_mut().unwrap().phase = ordinal;
+    }
+    let place = |run: &Run| told(run).remove(0).0;
+    assert_eq!(place(&run), "fjall, mixed, without faults");
+    run.trials[0].faults[6].phase = 6;
+    run.trials[0].phases.push(faster.clone());
+    run.trials[0].phases[8].header.ordinal = 8;
+    run.trials[0].phases[8].header.name = "calm".to_owned();
+    run.trials[0].phases.remove(7);
+    assert_eq!(place(&run), "fjall, calm, the most of 2 phases without faults");
+    run.trials[0].faults.clear();
+    let place = place(&run);
+    assert!(place.ends_with(", the most of 8 phases"), "{place}");
 }
 
 #[test]

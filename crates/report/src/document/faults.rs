@@ -8,13 +8,14 @@ use plimsoll_analysis::view::{
 };
 use plimsoll_analysis::{failover, number};
 
-use super::{Body, Cell, ColumnOf, NONE, Table, Tone, numbers, or_none, words};
+use super::{Block, Body, Cell, ColumnOf, NONE, ROWS_MAX, Table, Text, Tone, numbers, or_none, words};
 
 /// Text in place of an interval of fewer than six faults.
 const NO_INTERVAL: &str = "none below n = 6";
 
-/// Lists the faults with their effects, and the spread of those that were repeated.
-pub fn faults(view: &RunView) -> Body<'_> {
+/// Lists the spread of the effects of faults that were repeated, and each fault: `full`, as the page has them, where many
+/// faults are folded away.
+pub fn faults(view: &RunView, full: bool) -> Body<'_> {
     let timeouts = match view.faults.iter().any(|one| one.outage_is_timeout) {
         true => "; ≤: clients waited for the time-out of operations, and the store may have been back earlier",
         false => "",
@@ -74,8 +75,17 @@ pub fn faults(view: &RunView) -> Body<'_> {
         (numbers("stale reads").when(view.faults.iter().any(|one| !one.stale.is_empty())), &stale),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
-    body.table(Table::of("Faults", &view.faults, &columns));
-    body.table(repeats(view));
+    let (each, repeated) = (Table::of("Faults", &view.faults, &columns), repeats(view));
+    let is_folded = !repeated.rows.is_empty() && each.rows.len() > ROWS_MAX;
+    body.table(repeated);
+    match (is_folded, full) {
+        (true, true) => {
+            let title = format!("Each of the {} faults", number::count(each.rows.len() as u64));
+            body.fold(title, false, Body { note: Text::default(), blocks: vec![Block::Table(each)] });
+        }
+        (true, false) => body.first_rows(each, false),
+        (false, _) => body.table(each),
+    }
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
     body

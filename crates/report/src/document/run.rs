@@ -3,19 +3,23 @@
 use plimsoll_analysis::RunView;
 use plimsoll_analysis::number;
 use plimsoll_analysis::view::{
-    AnswerState, FindingView, Level, RunFacts, StudyAnswer, SummaryPart, SummaryView, TrialView, VerdictState, Warning,
+    AnswerState, FaultedPhaseView, FindingView, Level, RunFacts, StudyAnswer, SummaryPart, SummaryView, TrialView,
+    VerdictState, Warning,
 };
 use plimsoll_core::shell_word;
 
 use super::{
-    Block, Body, Document, Picture, Rank, Section, Table, Text, Tone, Verdict, faults, latency, nodes, numbers,
-    promises, results, series, stages, trials, words,
+    Block, Body, Cell, Document, NONE, Picture, Rank, Section, Table, Text, Tone, Verdict, faults, latency, nodes,
+    numbers, promises, results, series, stages, trials, words,
 };
 use crate::cells;
 
 /// Events, and findings, that are told where there is little room.
 const EVENTS_MAX: usize = 20;
 const FINDINGS_MAX: usize = 3;
+
+/// Rules of findings that name causes besides the faults of the plan, or patterns.
+const BESIDE_FAULTS: [&str; 4] = ["cause", "pause", "regular", "level"];
 
 /// A run as a document: `full`, as the page has it, or without what few look for.
 pub fn run(view: &RunView, full: bool) -> Document<'_> {
@@ -32,17 +36,21 @@ pub fn run(view: &RunView, full: bool) -> Document<'_> {
     let events_rank = if view.events.iter().any(|event| event.level != Level::Info) { evidence } else { aside };
     // Of a search the sentence and its load steps tell what faults cost.
     let faults_rank = if view.lines.is_empty() { answer } else { aside };
+    // The faults of a plan explain slow moments, and their effects are what such a run is about.
+    let is_beside = view.findings.iter().any(|finding| BESIDE_FAULTS.contains(&finding.rule));
+    let faults_first = !view.faults.is_empty() && !is_beside;
     // The order of every report.
     let sections = [
         (true, "promises", "Promises", answer, promises::promises(view, full)),
         (true, "disk-faults", "Disk faults", answer, results::disk_faults(view)),
         (full || !has_many, "goals", "Goals", answer, results::goals(view, full)),
-        (true, "findings", "Findings", answer, findings(view, full)),
-        (true, "faults", "Faults", faults_rank, faults::faults(view)),
+        (!faults_first, "findings", "Findings", answer, findings(view, full)),
+        (true, "faults", "Faults", faults_rank, faults::faults(view, full)),
         (true, "line", "Load line", answer, series::lines(view, full)),
         (true, "ab", "Two sides in turn", answer, series::ab(view, full)),
         (true, "sweep", "Sweep", answer, series::sweeps(view, full)),
         (true, "figures", "Figures", answer, results::figures(view, full)),
+        (faults_first, "findings", "Findings", answer, findings(view, full)),
         (full || view.promises.is_empty(), "latency", "Latency under load", evidence, latency::latencies(view, full)),
         (!full && view.promises.is_empty(), "histogram", "Histogram", aside, latency::histograms(view)),
         (true, "nodes", "Nodes", evidence, nodes::nodes(view, full)),
@@ -131,6 +139,9 @@ fn evidence(finding: &FindingView) -> Table {
     if finding.rule == "level" {
         return changed(finding);
     }
+    if !finding.phases.is_empty() {
+        return by_phase(finding);
+    }
     let heads = ["usually", "before slow moments", "lead", "moments", "by chance", "q"];
     let columns = std::iter::once(words("series")).chain(heads.map(numbers)).collect();
     let mut table = Table::new("Series that rose before slow moments", columns);
@@ -144,6 +155,33 @@ fn evidence(finding: &FindingView) -> Table {
             number::significant(one.by_chance),
             one.q.map_or("not tested".to_owned(), number::significant),
         ]);
+    }
+    table
+}
+
+/// Returns the numbers of slow moments that the plan's faults explain, of each trial in each phase.
+fn by_phase(finding: &FindingView) -> Table {
+    let distinct = |name: fn(&FaultedPhaseView) -> &str| {
+        let mut names: Vec<&str> = Vec::new();
+        for one in &finding.phases {
+            if !names.contains(&name(one)) {
+                names.push(name(one));
+            }
+        }
+        names
+    };
+    let (trials, phases) = (distinct(|one| &one.trial), distinct(|one| &one.phase));
+    let columns = std::iter::once(words("slow moments of")).chain(phases.iter().map(|phase| numbers(*phase))).collect();
+    let mut table = Table::new("Slow moments in the effects of faults", columns);
+    for trial in trials {
+        let cell = |phase: &&str| -> Cell {
+            match finding.phases.iter().find(|one| one.trial == trial && one.phase == **phase) {
+                None => NONE.into(),
+                Some(one) if one.explained == one.moments => number::count(one.moments as u64).into(),
+                Some(one) => Tone::Open.text(format!("{} of {}", one.explained, one.moments)).into(),
+            }
+        };
+        table.row(std::iter::once(Cell::from(trial)).chain(phases.iter().map(cell)).collect());
     }
     table
 }

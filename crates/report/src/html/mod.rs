@@ -142,11 +142,15 @@ fn answers(summary: &[SummaryView]) -> String {
         let classes = [(part.bad, "bad"), (part.value.chars().count() > LARGE_MAX, "words")];
         let classes: Vec<&str> = classes.iter().filter(|(is_its, _)| *is_its).map(|(_, class)| *class).collect();
         let classes = if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
+        let at = match part.at.as_str() {
+            "" => String::new(),
+            text => format!(" {}", Esc(text)),
+        };
         let meanwhile = match part.meanwhile.as_str() {
             "" => String::new(),
             text => format!(", around then: {}", Esc(text)),
         };
-        format!("<div><dt>{}{meanwhile}</dt><dd{classes}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
+        format!("<div><dt>{}{at}{meanwhile}</dt><dd{classes}>{}</dd></div>", Esc(&part.name), Esc(&part.value))
     };
     let one = |summary: &SummaryView| {
         let place = match summary.place.as_str() {

@@ -99,6 +99,80 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
 }
 
 #[test]
+fn the_spread_of_repeated_faults_is_before_each_of_them_and_of_many_the_page_folds_these() {
+    let mut run = faulted::killed_primary();
+    for repeat in 1..26_u32 {
+        let mut trial = run.trials[0].clone();
+        trial.header.ordinal = repeat;
+        trial.header.labels.insert("repeat".into(), repeat.to_string());
+        trial.faults[0].trial = repeat;
+        run.trials.push(trial);
+    }
+    let section =
+        |text: &str, begin: &str, end: &str| text.split_once(begin).unwrap().1.split_once(end).unwrap().0.to_owned();
+    let page = section(&plimsoll_report::html(&view(&run)), "<section id=\"faults\"", "</section>");
+    let (spread, each) = page.split_once("<details><summary>Each of the 26 faults</summary>").unwrap();
+    assert!(spread.contains("kill primary at 40%") && !spread.contains("kill of node 1"), "{spread}");
+    assert_eq!(each.matches("kill of node 1, the primary").count(), 26);
+    let text = section(&plimsoll_report::terminal(&view(&run), false, 200), "\nFaults  ", "\n\n");
+    let (spread, each) = text.split_once("kill of node 1").unwrap();
+    assert!(spread.contains("kill primary at 40%"), "{spread}");
+    assert!(each.ends_with("  and 2 more in the page"), "{each}");
+
+    // Of few, all are in both.
+    run.trials.truncate(3);
+    let page = section(&plimsoll_report::html(&view(&run)), "<section id=\"faults\"", "</section>");
+    assert!(!page.contains("<details>") && page.contains("kill of node 1, the primary"), "{page}");
+}
+
+#[test]
+fn the_faults_of_a_plan_are_before_the_findings_unless_these_name_other_causes() {
+    let mut killed = view(&faulted::killed_primary());
+    let sections = |view: &plimsoll_analysis::RunView| {
+        let html = plimsoll_report::html(view);
+        let sections = html.split("<section id=\"").skip(1).filter_map(|part| part.split('"').next());
+        let sections = sections.filter(|id| ["findings", "faults", "figures"].contains(id));
+        sections.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let mut with_figures = view(&study::complete());
+    (with_figures.faults, with_figures.findings) = (killed.faults.clone(), killed.findings.clone());
+    assert_eq!(sections(&with_figures), ["faults", "figures", "findings"]);
+    with_figures.findings[0].rule = "cause";
+    assert_eq!(sections(&with_figures), ["findings", "faults", "figures"]);
+    let places = |text: &str| ["\nFaults  ", "\nFindings  "].map(|title| text.find(title).unwrap());
+    let [faults, findings] = places(&plimsoll_report::terminal(&killed, false, 100));
+    assert!(faults < findings);
+    killed.findings[0].rule = "cause";
+    let [faults, findings] = places(&plimsoll_report::terminal(&killed, false, 100));
+    assert!(faults > findings);
+}
+
+#[test]
+fn slow_moments_in_the_effects_of_faults_are_a_table_of_trials_and_phases() {
+    let mut run = faulted::killed_primary();
+    for (at, store) in [(1_u32, "etcd"), (2, "etcd")] {
+        let mut trial = run.trials[0].clone();
+        (trial.header.ordinal, trial.header.store_label, trial.faults[0].trial) = (at, store.into(), at);
+        trial.header.labels.insert("repeat".into(), at.to_string());
+        run.trials.push(trial);
+    }
+    let html = plimsoll_report::html(&view(&run));
+    let section = html.split_once("<section id=\"findings\"").unwrap().1.split_once("</section>").unwrap().0;
+    assert_eq!(section.matches("class=\"finding\"").count(), 1, "{section}");
+    let rows =
+        ["<th scope=\"row\">fjall</th><td class=\"n\">1</td>", "<th scope=\"row\">etcd</th><td class=\"n\">2</td>"];
+    assert!(rows.iter().all(|row| section.contains(row)), "{section}");
+}
+
+#[test]
+fn a_time_without_answers_is_a_short_number_with_its_time_below() {
+    let html = plimsoll_report::html(&view(&faulted::killed_primary()));
+    let part = "<div><dt>no answer at 108 s, around then: kill of node 1, the primary, at 108.00 s</dt>\
+                <dd class=\"bad\">1.37 s</dd></div>";
+    assert!(html.contains(part), "{html}");
+}
+
+#[test]
 fn times_of_repeated_faults_that_did_not_end_are_null_beside_their_lower_bounds() {
     let mut run = faulted::killed_primary();
     let ended = run.trials[0].clone();
