@@ -6,7 +6,7 @@
 
 use indexmap::IndexMap;
 use plimsoll_core::{FailoverTime, TICK_NS};
-use plimsoll_record::data::{FaultKind, FaultSpan, Run, fault_name};
+use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
 use crate::number;
 use crate::view::{AnswerState, FailoverView, FaultView, FormulaState, FormulaView, SaidSentence, StudyAnswer};
@@ -16,7 +16,7 @@ const TICK_S: f64 = TICK_NS as f64 / 1e9;
 
 /// Returns the bounds of a formula after a fault, in seconds; `None` if the fault does not take the whole primary away.
 pub fn bounds(time: &FailoverTime, span: &FaultSpan) -> Option<(f64, f64)> {
-    let bounds = match (span.kind, fault_name(&span.fault)) {
+    let bounds = match (span.kind, span.detail.name.as_str()) {
         (FaultKind::Kill, "kill primary") => time.killed_s,
         (FaultKind::Pause, "pause primary") | (FaultKind::Cut, "cut primary") => time.silent_s,
         _ => return None,

@@ -120,7 +120,6 @@ mod watched;
 use plimsoll_record::data;
 
 pub use crate::latency::Times;
-pub use crate::phase::OVERLOADED;
 use crate::phase::PhaseFacts;
 pub use crate::summary::PROMISES_MAX;
 pub use crate::view::RunView;

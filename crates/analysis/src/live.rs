@@ -395,7 +395,7 @@ impl Live {
             phase.done.failed = phase.done.failed.saturating_sub(stopped + phase.done.unfinished);
         }
         phase.judge(&self.goals, &self.steps);
-        let is_judged = end.state == PhaseState::Complete || is_overload(&end.state);
+        let is_judged = end.state == PhaseState::Complete || is_overload(end);
         if phase.header.kind == PhaseKind::Drive && !is_judged {
             // The report judges nothing of such a phase.
             phase.goals.iter_mut().for_each(|goal| (goal.seen, goal.holds) = (None, None));

@@ -1,6 +1,7 @@
 //! Names of trials, phases and faults in tables, plots and sentences.
 
-use plimsoll_record::data::{FaultKind, FaultSpan, TrialHeader, fault_name};
+use plimsoll_core::{Link, LinkPeers, LinkWays};
+use plimsoll_record::data::{FaultKind, FaultSpan, TrialHeader};
 
 use crate::phase::PhaseFacts;
 
@@ -36,58 +37,41 @@ pub fn place(facts: &PhaseFacts<'_>) -> String {
 
 /// A fault without its time: `kill of node 1, the primary`, `disk eio write once`.
 pub fn fault(span: &FaultSpan) -> String {
+    let (link, object) = (span.detail.link.unwrap_or_default(), span.detail.object.as_deref().unwrap_or_default());
     match span.kind {
         FaultKind::Disk => format!("disk {}", disk_fault(span)),
-        FaultKind::Cut => cut(fault_name(&span.fault), &span.subject),
-        FaultKind::Link => link(fault_name(&span.fault), &span.subject),
+        FaultKind::Cut => cut(link, &span.subject),
+        FaultKind::Link => link_fault(link, &span.subject),
         FaultKind::Reset => format!("reset of connections to {}", span.subject),
         FaultKind::Promote => format!("promotion of {}", span.subject),
-        FaultKind::Work => {
-            let work = span.fault.split_whitespace().nth(1).unwrap_or_default();
-            format!("work {work} of {}", span.subject)
-        }
+        FaultKind::Work => format!("work {object} of {}", span.subject),
         FaultKind::Clock => format!("wrong clock of {}", span.subject),
         FaultKind::Storm => format!("connection storm on {}", span.subject),
-        FaultKind::Neighbour => {
-            let resource = fault_name(&span.fault).rsplit(' ').next().unwrap_or_default();
-            format!("noisy neighbour ({resource}) beside {}", span.subject)
-        }
+        FaultKind::Neighbour => format!("noisy neighbour ({object}) beside {}", span.subject),
         FaultKind::Command => format!("command {}", span.subject),
         kind => format!("{} of {}", kind.name(), span.subject),
     }
 }
 
-/// Returns the words of a cut that was planned as `fault`: `cut between node 1, the primary, and node 3`.
-fn cut(fault: &str, subject: &str) -> String {
-    if let Some((_, other)) = fault.split_once(" in from ") {
-        return format!("cut of traffic from {other} to {subject}");
-    }
-    if let Some((_, other)) = fault.split_once(" out to ") {
-        return format!("cut of traffic from {subject}{} to {other}", comma(subject));
-    }
-    match (other_end(fault), fault.rsplit(' ').next()) {
-        (Some(clients), _) if clients.starts_with("client") => format!("cut from {clients} of {subject}"),
-        (Some(node), _) => between("cut", subject, node),
-        (None, Some("in")) => format!("cut of traffic to {subject}"),
-        (None, Some("out")) => format!("cut of traffic from {subject}"),
-        (None, _) => format!("cut of {subject}"),
+/// Returns the words of a cut: `cut between node 1, the primary, and node 3`.
+fn cut(link: Link, subject: &str) -> String {
+    match (link.ways, link.peers.name()) {
+        (LinkWays::In, Some(other)) => format!("cut of traffic from {other} to {subject}"),
+        (LinkWays::Out, Some(other)) => format!("cut of traffic from {subject}{} to {other}", comma(subject)),
+        (LinkWays::Both, Some(node)) if matches!(link.peers, LinkPeers::Node(_)) => between("cut", subject, &node),
+        (LinkWays::Both, Some(clients)) => format!("cut from {clients} of {subject}"),
+        (LinkWays::In, None) => format!("cut of traffic to {subject}"),
+        (LinkWays::Out, None) => format!("cut of traffic from {subject}"),
+        (LinkWays::Both, None) => format!("cut of {subject}"),
     }
 }
 
-/// Returns the words of a changed link that was planned as `fault`: `link fault between node 2 and client host 1`.
-fn link(fault: &str, subject: &str) -> String {
-    match other_end(fault) {
-        Some(other) => between("link fault", subject, other),
+/// Returns the words of a slow or lossy link: `link fault between node 2 and client host 1`.
+fn link_fault(link: Link, subject: &str) -> String {
+    match link.peers.name() {
+        Some(other) => between("link fault", subject, &other),
         None => format!("link fault of {subject}"),
     }
-}
-
-/// Returns the other end of a link that was planned as `fault`, if that is not for all hosts: `client host 2`.
-fn other_end(fault: &str) -> Option<&str> {
-    let (_, words) = fault.split_once(" from ")?;
-    // Properties of the link follow.
-    let Some((before, _)) = words.split_once('=') else { return Some(words) };
-    before.rsplit_once(' ').map(|(other, _)| other)
 }
 
 fn between(what: &str, subject: &str, other: &str) -> String {

@@ -6,7 +6,7 @@ use plimsoll_core::quantity::Percentile;
 use plimsoll_core::study::is_of_operation;
 use plimsoll_core::{KindId, Measure, Outcome, Slice, SliceHistogram, quantity};
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{Asked, Phase, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
+use plimsoll_record::data::{Asked, Phase, PhaseEnd, PhaseKind, PhaseResult, PhaseState, ResultName, Trial};
 
 use crate::faults;
 use crate::known;
@@ -14,14 +14,10 @@ use crate::latency::Times;
 use crate::outage;
 use crate::stat;
 
-/// Part of the reason of a phase that gave up because operations were due for too long: the store did not carry the
-/// rate, or the generator was late as well. Writers and readers of a reason share these words.
-pub const OVERLOADED: &str = "had been due for longer than the backlog";
-
-/// Returns true if a phase ended because its rate was not carried. Its measurements until then are valid: they answer
+/// Returns true if a phase failed because its rate was not carried. Its measurements until then are valid: they answer
 /// the question.
-pub fn is_overload(state: &PhaseState) -> bool {
-    matches!(state, PhaseState::Failed(why) if why.contains(OVERLOADED))
+pub fn is_overload(end: &PhaseEnd) -> bool {
+    end.overloaded && matches!(end.state, PhaseState::Failed(_))
 }
 
 /// Prefix of the name of a percentile without operations disturbed by pauses of the machine.
@@ -413,7 +409,7 @@ impl<'a> PhaseFacts<'a> {
         let header = &self.phase.header;
         match &self.phase.end.state {
             PhaseState::Complete => {}
-            state if is_overload(state) => {}
+            _ if is_overload(&self.phase.end) => {}
             state => return Err(format!("phase {} {}", header.name, state_words(state))),
         }
         let none = |what: &str| format!("phase {} {what}", header.name);

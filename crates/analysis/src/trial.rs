@@ -258,7 +258,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         seconds: (end.end_ns > 0).then(|| end.end_ns.saturating_sub(header.start_ns) as f64 / 1e9),
         state,
         reason,
-        is_overloaded: is_overload(&end.state),
+        is_overloaded: is_overload(end),
         late: facts.late().map(str::to_string),
         shortfall: shortfall(facts),
         outage: outage(run, facts),

@@ -490,7 +490,7 @@ fn unseen(run: &Run, goals: &[GoalView], lines: &[LineView], promises: &[Promise
             // A pair of which a turn is void does not count, which the comparison says.
             let of_pair = in_turn && matches!(phase.end.state, PhaseState::Void(_));
             // Overload is the verdict itself: see `not_done` and `undecided`.
-            if of_search || of_pair || is_overload(&phase.end.state) {
+            if of_search || of_pair || is_overload(&phase.end) {
                 continue;
             }
             match &phase.end.state {

@@ -38,6 +38,18 @@ pub enum LinkPeers {
     Node(usize),
 }
 
+impl LinkPeers {
+    /// Returns the name of the hosts as plans have it, `client host 2`; `None` for all hosts.
+    pub fn name(self) -> Option<String> {
+        match self {
+            Self::All => None,
+            Self::Clients => Some("clients".to_owned()),
+            Self::ClientHost(number) => Some(format!("client host {}", number + 1)),
+            Self::Node(number) => Some(format!("node {}", number + 1)),
+        }
+    }
+}
+
 /// Link between a host and the bridge, applied to frames in each direction, or in one. The default changes
 /// nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -89,12 +101,7 @@ impl fmt::Display for Link {
             LinkWays::In => Some("only to the node".to_owned()),
             LinkWays::Out => Some("only from the node".to_owned()),
         });
-        parts.extend(match self.peers {
-            LinkPeers::All => None,
-            LinkPeers::Clients => Some("only for clients".to_owned()),
-            LinkPeers::ClientHost(number) => Some(format!("only for client host {}", number + 1)),
-            LinkPeers::Node(number) => Some(format!("only for node {}", number + 1)),
-        });
+        parts.extend(self.peers.name().map(|peers| format!("only for {peers}")));
         write!(f, "{}", parts.join(", "))
     }
 }

@@ -1,5 +1,6 @@
 //! Words of faults that disturb servers from outside: connection storms and noisy neighbours.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use plimsoll_core::link::bits;
@@ -26,6 +27,25 @@ pub enum NeighbourUse {
     Disk,
     /// Link of the node's host, in each direction: bits a second, or as many as it carries.
     Network(Option<u64>),
+}
+
+/// The resource as a plan has it: `cpu=2`, `network=200Mbit`.
+impl fmt::Display for NeighbourUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Processors(busy) => write!(f, "cpu={busy}"),
+            Self::Disk => write!(f, "disk"),
+            Self::Network(None) => write!(f, "network"),
+            Self::Network(Some(rate_bits_per_s)) => {
+                let (unit, factor) = match rate_bits_per_s {
+                    1_000_000_000.. => ("Gbit", 1e9),
+                    1_000_000.. => ("Mbit", 1e6),
+                    _ => ("kbit", 1e3),
+                };
+                write!(f, "network={}{unit}", rate_bits_per_s as f64 / factor)
+            }
+        }
+    }
 }
 
 /// Parses the connections of a storm, `connections=500`.
@@ -111,6 +131,9 @@ mod tests {
             assert_eq!(fault.what, wanted, "{words}");
             assert!(words.starts_with(fault.what.verb()) && !fault.what.is_brief(), "{words}");
             assert_eq!(fault.to_string(), words);
+            if let FaultAction::Neighbour(_, resource) = &fault.what {
+                assert!(words.contains(&format!(" {resource} at ")), "{words}: {resource}");
+            }
         }
         assert_eq!(fault("storm node 2  connections=5 at 1s").name(), "storm node 2 connections=5");
     }

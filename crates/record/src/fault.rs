@@ -1,6 +1,6 @@
 //! Faults of a driven phase, as they are recorded.
 
-use plimsoll_core::{Link, quoted};
+use plimsoll_core::{Link, LinkPeers, LinkWays, quoted};
 use serde::{Deserialize, Serialize};
 
 plimsoll_core::words! {
@@ -53,19 +53,62 @@ plimsoll_core::words! {
 pub struct FaultDetail {
     /// Fault without its times: `kill primary`.
     pub name: String,
-    /// Link of a slow or lossy link, or of a cut; `None` in recordings of earlier versions.
+    /// Link of a slow or lossy link, or of a cut. Some recordings of earlier versions have its direction and hosts alone:
+    /// other properties are those of a cut, or of the default link.
     pub link: Option<Link>,
     /// Fault of the disk: `eio write once`.
     pub disk: Option<String>,
+    /// Operation of planned work, `vacuum`, or resource of a noisy neighbour, `cpu=2`.
+    pub object: Option<String>,
 }
 
 impl FaultDetail {
-    /// Returns the parts that recordings of earlier versions have in the words of a fault.
-    pub(crate) fn of_words(kind: FaultKind, fault: &str) -> Self {
+    /// Returns the parts that recordings of earlier versions have in the words of a fault as planned.
+    pub fn of_words(kind: FaultKind, fault: &str) -> Self {
         let name = fault_name(fault);
         let disk = name.strip_prefix("disk ").filter(|_| kind == FaultKind::Disk);
-        Self { name: name.to_owned(), link: None, disk: disk.map(str::to_owned) }
+        let link = match kind {
+            FaultKind::Cut => Some(link_of_words(name, Link::CUT)),
+            FaultKind::Link => Some(link_of_words(name, Link::default())),
+            _ => None,
+        };
+        let object = match kind {
+            FaultKind::Work => name.split_whitespace().nth(1),
+            FaultKind::Neighbour => name.split_whitespace().next_back(),
+            _ => None,
+        };
+        Self { name: name.to_owned(), link, disk: disk.map(str::to_owned), object: object.map(str::to_owned) }
     }
+
+    /// Returns the parts of a fault as they are recorded, with those that earlier versions had in its words alone.
+    pub(crate) fn completed(recorded: Option<Self>, kind: FaultKind, fault: &str) -> Self {
+        let of_words = Self::of_words(kind, fault);
+        match recorded {
+            Some(recorded) => Self { object: recorded.object.or(of_words.object), ..recorded },
+            None => of_words,
+        }
+    }
+}
+
+/// Returns `link` with the direction and the other end in the name of a fault: `cut node 2 in from client host 1`.
+fn link_of_words(name: &str, link: Link) -> Link {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let joint = words.iter().position(|word| matches!(*word, "from" | "to")).unwrap_or(words.len());
+    let (before, other_end) = words.split_at(joint);
+    let ways = match before.last() {
+        Some(&"in") => LinkWays::In,
+        Some(&"out") => LinkWays::Out,
+        _ => LinkWays::Both,
+    };
+    let number = |word: &str| word.parse::<usize>().ok()?.checked_sub(1);
+    // Properties of the link may follow.
+    let peers = match other_end {
+        [_, "clients", ..] => LinkPeers::Clients,
+        [_, "client", "host", word, ..] => number(word).map_or(LinkPeers::All, LinkPeers::ClientHost),
+        [_, "node", word, ..] => number(word).map_or(LinkPeers::All, LinkPeers::Node),
+        _ => LinkPeers::All,
+    };
+    Link { ways, peers, ..link }
 }
 
 /// A fault during a driven phase. Times are nanoseconds since the run's start.

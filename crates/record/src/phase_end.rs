@@ -3,6 +3,9 @@
 use plimsoll_core::{Footprint, Outcome};
 use serde::{Deserialize, Serialize};
 
+/// Words in the reason of a phase that was overloaded: recordings of earlier versions have nothing else that tells it.
+const OVERLOADED: &str = "had been due for longer than the backlog";
+
 /// A phase when it ends.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PhaseEnd {
@@ -10,6 +13,10 @@ pub struct PhaseEnd {
     pub end_ns: u64,
     /// State at the end of the phase.
     pub state: PhaseState,
+    /// The phase ended since operations had been due for longer than its backlog: the store did not carry the rate, or
+    /// the generator was late as well.
+    #[serde(default)]
+    pub overloaded: bool,
     /// Delay of the generator in an open loop, with its cause, if it may have changed the measurements.
     pub late: Option<String>,
     /// Times at which the first and the last of its lost connections were lost; `None` without one.
@@ -56,6 +63,12 @@ plimsoll_core::words! {
 }
 
 impl PhaseEnd {
+    /// Returns the end with the overload that earlier versions had in the reason alone.
+    pub(crate) fn completed(self) -> Self {
+        let is_told = matches!(&self.state, PhaseState::Failed(why) if why.contains(OVERLOADED));
+        Self { overloaded: self.overloaded || is_told, ..self }
+    }
+
     /// Adds a result of one observation.
     pub fn push(&mut self, name: ResultName, value: f64) {
         self.results.push(PhaseResult { name, subject: String::new(), value, n: 1 });

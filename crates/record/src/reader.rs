@@ -352,7 +352,7 @@ fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
             ordinal,
             kind,
             subject: row.get(4)?,
-            detail: detail.unwrap_or_else(|| FaultDetail::of_words(kind, &fault)),
+            detail: FaultDetail::completed(detail, kind, &fault),
             fault,
             planned_ns: count(row, 6)?,
             begun_ns: count(row, 7)?,
@@ -436,7 +436,7 @@ fn read_phases(connection: &Connection) -> Read<Phases> {
     let found = all(connection, "SELECT trial, ordinal, header, ended FROM phase", |row| {
         let header: PhaseHeader = document(row, 2)?;
         let unfinished = || PhaseEnd { end_ns: header.start_ns, ..PhaseEnd::default() };
-        let end: PhaseEnd = optional_document(row, 3)?.unwrap_or_else(unfinished);
+        let end = optional_document::<PhaseEnd>(row, 3)?.unwrap_or_else(unfinished).completed();
         check_time("a phase", 0, header.start_ns.max(end.end_ns))?;
         Ok(((row.get(0)?, row.get(1)?), Phase { header, end, slices: Vec::new(), operations: None }))
     })?;

@@ -67,6 +67,13 @@ impl Attached {
         self.run(&programs::fork(processes, lost, &point)?, &point)
     }
 
+    /// Removes numbers of threads from `threads` from now on if the threads end or get other numbers.
+    pub(crate) fn forget_threads(&mut self, tracefs: &Tracefs, threads: &Map, lost: &Map) -> Result<(), TraceError> {
+        self.run(&programs::gone(threads, lost), &tracefs.needed("sched/sched_process_exit")?)?;
+        let exec = tracefs.needed("sched/sched_process_exec")?;
+        self.run(&programs::renumbered(threads, lost, &exec)?, &exec)
+    }
+
     /// Returns the number of times that programs were skipped.
     pub(crate) fn misses(&self) -> u64 {
         self.programs.iter().map(sys::program_misses).sum()
@@ -125,9 +132,7 @@ pub(crate) fn forget_ended(processes: &Map) -> Result<(), TraceError> {
 }
 
 fn attach_all(attached: &mut Attached, tracefs: &Tracefs, programs: &Programs<'_>) -> Result<(), TraceError> {
-    attached.run(&programs.gone(), &tracefs.needed("sched/sched_process_exit")?)?;
-    let exec = tracefs.needed("sched/sched_process_exec")?;
-    attached.run(&programs.renumbered(&exec)?, &exec)?;
+    attached.forget_threads(tracefs, &programs.maps.threads, &programs.maps.lost)?;
     let (begin, end) = (attached.load(&programs.begin(true))?, attached.load(&programs.end())?);
     let begin_without = attached.load(&programs.begin(false))?;
     for call in Call::SYSTEM {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::TraceError;
-use crate::bpf::{Attached, Ring, follow, in_first_pid_namespace, wide_at, word_at};
+use crate::bpf::{Attached, Ring, follow, forget_ended, in_first_pid_namespace, wide_at, word_at};
 use crate::openings::{CALLS, Does, Maps, RING_BYTES, record};
 use crate::place::of_descriptor;
 use crate::processes::{is_there, with_descendants};
@@ -103,6 +103,7 @@ impl FileTracer {
         let maps = Arc::new(Maps::new()?);
         let mut attached = Attached::default();
         attached.follow_forks(&tracefs, &maps.processes, &maps.lost)?;
+        attached.forget_threads(&tracefs, &maps.threads, &maps.lost)?;
         for call in CALLS {
             let Some(exit) = tracefs.tracepoint(&format!("syscalls/sys_exit_{}", call.name))? else { continue };
             let enter = tracefs.needed(&format!("syscalls/sys_enter_{}", call.name))?;
@@ -133,6 +134,7 @@ impl FileTracer {
     /// # Errors
     /// The kernel's own, which are not expected.
     pub fn read(&self) -> Result<FilesSeen, TraceError> {
+        forget_ended(&self.maps.processes)?;
         let lost = self.maps.lost.read_number().map_err(TraceError::of("bpf(2), to read a map"))?;
         let mut calls = locked(&self.calls);
         // The thread that counts calls may not have come to all of those that have ended.
@@ -241,6 +243,7 @@ fn named(bytes: &[u8], pid: u32, directory: Option<i32>) -> Option<Option<PathBu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::programs::ENTRY_BYTES;
 
     #[test]
     fn a_reading_counts_all_calls_that_ended_before_it() {
@@ -257,5 +260,43 @@ mod tests {
         assert_eq!((used.opens, used.syncs, used.closes), (1, 3, 1), "{used:?}");
         // Each is counted once.
         assert_eq!(read(), used);
+    }
+
+    #[test]
+    fn threads_and_processes_that_have_ended_leave_room_for_others() {
+        let tracer = FileTracer::start(std::process::id()).unwrap();
+        let has_thread = |tid: u32| {
+            let mut has = false;
+            let look = |one: &[u8; 4], _: &[u8; ENTRY_BYTES]| has |= u32::from_ne_bytes(*one) == tid;
+            tracer.maps.threads.each::<4, ENTRY_BYTES>(look).unwrap();
+            has
+        };
+        let has_process = |pid: u32| {
+            let mut has = false;
+            tracer.maps.processes.each::<4, 1>(|one, _| has |= u32::from_ne_bytes(*one) == pid).unwrap();
+            has
+        };
+        let (told, number) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            drop(std::fs::File::open("/dev/null").unwrap());
+            let this = std::fs::read_link("/proc/thread-self").unwrap();
+            told.send(this.file_name().unwrap().display().to_string()).unwrap();
+            assert!(ended.recv().is_err());
+        });
+        let tid: u32 = number.recv().unwrap().parse().unwrap();
+        assert!(has_thread(tid), "{tid}");
+        drop(end);
+        thread.join().unwrap();
+        // The kernel lets another thread join it before its number is free.
+        while is_there(tid) {
+            std::thread::yield_now();
+        }
+        assert!(!has_thread(tid), "{tid}");
+
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        assert!(child.wait().unwrap().success() && has_process(child.id()));
+        tracer.read().unwrap();
+        assert!(!has_process(child.id()), "{}", child.id());
     }
 }

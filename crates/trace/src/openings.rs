@@ -90,8 +90,8 @@ const RECORD: i32 = -96;
 /// Maps shared by the programs and this process.
 pub(crate) struct Maps {
     pub(crate) processes: Map,
-    /// Threads in a call, with its arguments.
-    threads: Map,
+    /// Threads with the arguments of their last call.
+    pub(crate) threads: Map,
     pub(crate) ring: Map,
     pub(crate) lost: Map,
 }

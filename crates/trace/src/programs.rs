@@ -216,27 +216,6 @@ impl Programs<'_> {
         Ok(leave(asm, &self.maps.lost))
     }
 
-    /// Assembles the program for the end of a thread, whose number may be reused.
-    pub(crate) fn gone(&self) -> Vec<u64> {
-        let mut asm = Assembler::default();
-        running(&mut asm);
-        asm.map(R1, &self.maps.threads);
-        asm.stack(R2, TID);
-        asm.call(Function::MapDelete);
-        leave(asm, &self.maps.lost)
-    }
-
-    /// Assembles the program for exec: a thread that was not the leader of its process has the leader's number from then
-    /// on, and its former number may be reused.
-    pub(crate) fn renumbered(&self, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
-        let mut asm = Assembler::default();
-        asm.transfer(Width::Word, (FP, TID as i16), (R1, point.offset("old_pid")? as i16));
-        asm.map(R1, &self.maps.threads);
-        asm.stack(R2, TID);
-        asm.call(Function::MapDelete);
-        Ok(leave(asm, &self.maps.lost))
-    }
-
     /// Leaves unless the running process is followed. Its numbers are on the stack then.
     fn find_process(&self, asm: &mut Assembler) {
         match self.all {
@@ -336,6 +315,27 @@ pub(crate) fn fork(processes: &Map, lost: &Map, point: &Tracepoint) -> Result<Ve
     asm.store_value(Width::Double, FP, ONE as i16, 1);
     update(&mut asm, processes, KEY, ONE, 0);
     asm.jump_if(R0, If::NotEqual, 0, "lost");
+    Ok(leave(asm, lost))
+}
+
+/// Assembles the program for the end of a thread, whose number may be reused: removes it from `threads`.
+pub(crate) fn gone(threads: &Map, lost: &Map) -> Vec<u64> {
+    let mut asm = Assembler::default();
+    running(&mut asm);
+    asm.map(R1, threads);
+    asm.stack(R2, TID);
+    asm.call(Function::MapDelete);
+    leave(asm, lost)
+}
+
+/// Assembles the program for exec: a thread that was not the leader of its process has the leader's number from then
+/// on, and its former number may be reused. Removes that from `threads`.
+pub(crate) fn renumbered(threads: &Map, lost: &Map, point: &Tracepoint) -> Result<Vec<u64>, TraceError> {
+    let mut asm = Assembler::default();
+    asm.transfer(Width::Word, (FP, TID as i16), (R1, point.offset("old_pid")? as i16));
+    asm.map(R1, threads);
+    asm.stack(R2, TID);
+    asm.call(Function::MapDelete);
     Ok(leave(asm, lost))
 }
 

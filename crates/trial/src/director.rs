@@ -578,7 +578,12 @@ fn detail(fault: &PlannedFault) -> FaultDetail {
         FaultAction::Disk(_, disk) => (None, Some(disk.to_string())),
         _ => (None, None),
     };
-    FaultDetail { name: fault.name().to_owned(), link, disk }
+    let object = match &fault.what {
+        FaultAction::Work(name, _) => Some(name.clone()),
+        FaultAction::Neighbour(_, resource) => Some(resource.to_string()),
+        _ => None,
+    };
+    FaultDetail { name: fault.name().to_owned(), link, disk, object }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {

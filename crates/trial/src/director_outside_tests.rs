@@ -64,6 +64,8 @@ fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
         (FaultKind::Neighbour, "node 2, the primary".to_owned()),
     ];
     assert_eq!(done.spans.iter().map(of_span).collect::<Vec<_>>(), wanted);
+    let resources: Vec<Option<&str>> = done.spans.iter().map(|span| span.detail.object.as_deref()).collect();
+    assert_eq!(resources, [None, Some("disk"), Some("cpu=1")]);
     let is_healed = |span: &FaultSpan| span.taken_ns < span.healing_ns && span.healed_ns.is_some();
     assert!(done.spans.iter().all(|span| is_healed(span) && span.error.is_none()), "{:?}", done.spans);
     assert!(done.events.len() == 1 && done.events[0].contains("at most 12 of 12 connections"), "{:?}", done.events);

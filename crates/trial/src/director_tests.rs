@@ -386,6 +386,7 @@ fn planned_work_delays_no_other_fault_and_is_waited_for() {
     let work = done.spans.iter().find(|span| span.kind == FaultKind::Work).unwrap();
     let FaultSpan { begun_ns, subject, taken_ns, healing_ns, healed_ns, error, .. } = work;
     assert_eq!((subject.as_str(), error), ("node 2, the primary", &None));
+    assert_eq!(work.detail.object.as_deref(), Some("backup"));
     assert_eq!((*taken_ns, *healing_ns), (Some(*begun_ns), None));
     assert!(healed_ns.unwrap() - begun_ns >= WORK_TIME.as_nanos() as u64);
     assert!(done.directed.failed.is_none() && done.directed.missed.is_empty());

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_analysis::OVERLOADED;
 use plimsoll_core::{
     AnswerTally, ColdStart, CutMoment, Durability, OpKind, SeriesKind, StoreErrorKind, Stream, StreamSpec, ValueBuf,
     read_probes, waits,
@@ -401,15 +400,19 @@ fn ended(result: &DriveResult, end: &mut PhaseEnd, strict: bool) -> Result<(), T
         return Ok(());
     }
     let failed = match &result.stop {
-        StopReason::Behind => "the generator could not keep up this rate".to_owned(),
-        StopReason::Backlog if end.late.is_some() => format!(
-            "operations {OVERLOADED}, and the generator was late: whether the store carries this rate is undecided"
-        ),
-        StopReason::Backlog => format!("the store does not carry this rate: operations {OVERLOADED}"),
-        StopReason::Hung => "an operation did not return within its timeout".to_owned(),
+        StopReason::Behind => "the generator could not keep up this rate",
+        StopReason::Backlog if end.late.is_some() => {
+            "operations had been due for longer than the backlog, and the generator was late: whether the store carries \
+             this rate is undecided"
+        }
+        StopReason::Backlog => {
+            "the store does not carry this rate: operations had been due for longer than the backlog"
+        }
+        StopReason::Hung => "an operation did not return within its timeout",
         _ => return Ok(()),
     };
-    end.state = PhaseState::Failed(failed);
+    end.state = PhaseState::Failed(failed.to_owned());
+    end.overloaded = result.stop == StopReason::Backlog;
     Ok(())
 }
 

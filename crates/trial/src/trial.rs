@@ -318,7 +318,7 @@ impl TrialRun<'_, '_> {
         // An answer that was not waited for any more is no error of the phase: the user wanted its end.
         let result = result.or_else(|error| if error.is_interrupt() { Ok(()) } else { Err(error) });
         if let Err(error) = &result {
-            end.state = PhaseState::Failed(error.line());
+            (end.state, end.overloaded) = (PhaseState::Failed(error.line()), false);
         } else if end.state == PhaseState::Complete && self.context.is_stopped() {
             end.state = PhaseState::Interrupted;
         }

@@ -8,7 +8,7 @@ use crate::failover;
 use crate::name::{self, REPEAT};
 use crate::number;
 use crate::stat::{self, interval};
-use crate::view::{CountSpread, FaultRepeatsView, FaultSpread, FaultView, SpreadBounds};
+use crate::view::{CountSpread, FaultKeyPartsView, FaultRepeatsView, FaultSpread, FaultView, SpreadBounds};
 
 /// Returns faults of the same kind and words, if there are several, with the spread of their effects.
 pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
@@ -23,6 +23,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
         let times =
             |of: fn(&FaultView) -> Option<Time>| spread(&group.iter().filter_map(|one| of(one)).collect::<Vec<_>>());
         let affected = group.iter().filter_map(|one| one.affected).map(|all| all.clients as f64);
+        let silent = group.iter().filter_map(|one| one.key_parts).map(|parts| parts.silent as f64);
         let outage = times(|one| Some(Time { seconds: one.outage_s?, is_open: one.outage_open }));
         let timeouts = group.iter().filter(|one| one.outage_is_timeout).count() as u64;
         let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
@@ -36,6 +37,8 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             outage: outage.map(|outage| FaultSpread { timeouts, ..outage }),
             recovered: times(recovery),
             affected: counts(&affected.collect::<Vec<_>>()),
+            silent_parts: counts(&silent.collect::<Vec<_>>()),
+            part_silence: times(|one| one.key_parts.map(silence)),
             inside,
             decided,
             sentence: String::new(),
@@ -58,6 +61,11 @@ fn recovery(one: &FaultView) -> Option<Time> {
         Some(seconds) => Some(Time { seconds, is_open: true }),
         None => Some(Time { seconds: one.least_recovery_s()?, is_open: one.recovered_open }),
     }
+}
+
+/// Returns the longest time without an answer of one part of the keys.
+fn silence(parts: FaultKeyPartsView) -> Time {
+    Time { seconds: parts.longest_s, is_open: parts.longest_open }
 }
 
 /// Returns the spread of times; `None` with fewer than two. Those that did not end count as longer than all others.

@@ -256,6 +256,11 @@ pub struct FaultRepeatsView {
     pub recovered: Option<FaultSpread>,
     /// Numbers of clients affected; `null` if fewer than two are known.
     pub affected: Option<CountSpread>,
+    /// Numbers of silent parts of the keys; `null` if fewer than two are known.
+    pub silent_parts: Option<CountSpread>,
+    /// Longest times without an answer of one part, 0 for a fault without a silent part; `null` if fewer than two are
+    /// known.
+    pub part_silence: Option<FaultSpread>,
     /// Number of failovers inside the formula of the store.
     pub inside: u64,
     /// Number of failovers that were inside or outside of it.

@@ -1,7 +1,7 @@
 //! A driven phase with ticks and faults, as it would have been recorded. `report` tests with it too.
 
 use plimsoll_core::{FailoverTime, Outcome, SliceHistogram, TICK_NS, Tick};
-use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run, fault_name};
+use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run};
 
 use crate::driven::{START_S, driven};
 use crate::study::{SECOND_NS, served, times};
@@ -32,8 +32,7 @@ pub fn at_ns(ms: u64) -> u64 {
 
 /// Adds a fault that had taken effect 5 ms after its beginning. Times are milliseconds since the phase's start.
 pub fn fault(run: &mut Run, (kind, subject, words): (FaultKind, &str, &str), at_ms: u64, healed_ms: Option<u64>) {
-    let (ordinal, name) = (run.trials[0].faults.len() as u32, fault_name(words));
-    let disk = name.strip_prefix("disk ").map(str::to_owned);
+    let ordinal = run.trials[0].faults.len() as u32;
     run.trials[0].faults.push(FaultSpan {
         trial: 0,
         phase: 0,
@@ -41,7 +40,7 @@ pub fn fault(run: &mut Run, (kind, subject, words): (FaultKind, &str, &str), at_
         kind,
         subject: subject.to_owned(),
         fault: words.to_owned(),
-        detail: FaultDetail { name: name.to_owned(), link: None, disk },
+        detail: FaultDetail::of_words(kind, words),
         planned_ns: at_ns(at_ms),
         begun_ns: at_ns(at_ms),
         taken_ns: Some(at_ns(at_ms + 5)),

@@ -449,6 +449,9 @@ fn planned_work_and_links_of_one_direction_or_some_hosts_have_names_of_their_own
         let mut run = ticked(20, |_| (10, 0));
         fault(&mut run, (kind, subject, words), 3_000, Some(4_000));
         assert_eq!(view(&run).faults[0].name, name);
+        // The words of the plan are no part of the name.
+        run.trials[0].faults[0].fault = "as planned".to_owned();
+        assert_eq!(view(&run).faults[0].name, name);
     }
 }
 

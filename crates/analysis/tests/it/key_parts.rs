@@ -79,6 +79,30 @@ fn a_part_that_is_silent_to_the_end_was_so_for_longer() {
 }
 
 #[test]
+fn repeated_faults_have_the_spread_of_silent_parts_and_of_their_longest_times() {
+    let mut run = divided(|tick| match tick {
+        805..950 => (0b10, 0b1101),
+        1_905.. => (0b110, 0b1001),
+        _ => (0, 0b1111),
+    });
+    fault(&mut run, KILL, 14_000, Some(15_000));
+    let repeats = view(&run).fault_repeats.remove(0);
+    let silent = repeats.silent_parts.unwrap();
+    assert_eq!((silent.n, silent.least, silent.median, silent.most), (2, 0.0, 0.5, 1.0));
+    let time = repeats.part_silence.unwrap();
+    assert_eq!((time.least_s, time.median_s, time.most_s), (Some(0.0), Some(0.725), Some(1.45)));
+    // The last one is silent to the end.
+    fault(&mut run, KILL, 19_000, None);
+    let repeats = view(&run).fault_repeats.remove(0);
+    let (silent, time) = (repeats.silent_parts.unwrap(), repeats.part_silence.unwrap());
+    assert_eq!((silent.n, silent.median, silent.most), (3, 1.0, 2.0));
+    assert_eq!((time.median_s, time.most_s, time.above_s.most, time.open), (Some(1.45), None, Some(1.45), 1));
+    run.trials[0].phases[0].slices.iter_mut().for_each(|slice| slice.key_parts = None);
+    let without = view(&run).fault_repeats.remove(0);
+    assert_eq!((without.silent_parts, without.part_silence), (None, None));
+}
+
+#[test]
 fn recordings_without_parts_of_the_keys_have_none() {
     let mut run = divided(|_| (0, 0b1111));
     assert_eq!(silent(&run), (0, 4, 0));

@@ -3,7 +3,7 @@
 use plimsoll_analysis::compare::compare;
 use plimsoll_analysis::compare::rule::Rule;
 use plimsoll_analysis::view::{Comparison, EndState, GoalState, RungState, VerdictState};
-use plimsoll_analysis::{OVERLOADED, take_late_for_void, view};
+use plimsoll_analysis::{take_late_for_void, view};
 use plimsoll_core::{Measure, Outcome};
 use plimsoll_record::data::{EventClass, Figure, PhaseState, ResultName, Run};
 
@@ -110,8 +110,8 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     phase.header.rate_per_s = Some(20_000.0);
     phase.end.late = None;
     phase.slices.last_mut().unwrap().unfinished = Some(times([(9_000_000_000, 180_000)]));
-    let ended = format!("the store does not carry this rate: operations {OVERLOADED}");
-    phase.end.state = PhaseState::Failed(ended);
+    phase.end.state = PhaseState::Failed("the store does not carry this rate".to_owned());
+    phase.end.overloaded = true;
     let failed = view(&run);
     assert_eq!(failed.verdict.state, VerdictState::Fail, "{}", failed.verdict.sentence);
     let words = "does not carry 20,000/s in phase mixed: throughput was 2,000/s, and 180,000 of 200,000 operations (90.0 %) were due";
@@ -125,8 +125,7 @@ fn a_rate_that_is_not_carried_is_a_failure_with_its_numbers_and_undecided_with_a
     run.header.goals.clear();
     let phase = &mut run.trials[0].phases[0];
     phase.end.late = Some(WHY.into());
-    let ended = format!("operations {OVERLOADED}, and the generator was late: whether");
-    phase.end.state = PhaseState::Failed(ended);
+    phase.end.state = PhaseState::Failed("whether the store carries this rate is undecided".to_owned());
     let open = view(&run);
     assert_eq!(open.verdict.state, VerdictState::Undecided, "{}", open.verdict.sentence);
     assert!(open.verdict.sentence.contains("carries 20,000/s in phase mixed is undecided: throughput was 2,000/s"));

@@ -83,6 +83,10 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let seen = || each(&lab, ["state", "link", "limits"]);
     wait_for("all nodes to run", SEEN, || lab.states() == ["running"; 2]);
+    // PostgreSQL's own word.
+    let in_recovery = ["1", "2"]
+        .map(|node| lab.exec(node, &["psql", "-Atqc", "SELECT pg_is_in_recovery()"]).expect(0).out.trim().to_owned());
+    assert_eq!(in_recovery, ["t", "f"], "the replica was promoted, and the former primary follows");
     let (whole, before) = (seen(), shutdowns(&lab));
     let mut run = breaking(&place, &lab, &["stop replica at 4s", "cut node 2 at 4s", "limit all cpus=0.2 at 4s"]);
     let taken = || spans(&place).iter().filter(|span| span.taken_ns.is_some()).count() == 3;

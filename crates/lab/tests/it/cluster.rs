@@ -410,7 +410,13 @@ fn a_node_whose_replacement_does_not_come_up_is_missing_and_the_others_go_on() {
     let base = base();
     let cluster = start_on(base.path(), 3, 3, UNLESS_BROKEN).unwrap();
     let handle = cluster.handle();
+    let third = || cluster.nodes().into_iter().find(|node| node.number == 2).unwrap();
+    let former = third();
+    fs::write(former.data_dir.join("kept"), "").unwrap();
     handle.replace(2).unwrap();
+    let new = third();
+    assert!(!new.data_dir.join("kept").exists() && new.data_dir.join("joined").exists(), "it began empty, and joined");
+    assert!(goes_on(&new) && new.address == former.address);
     fs::write(base.path().join("broken"), "").unwrap();
     let error = handle.replace(1).unwrap_err();
     let present: Vec<usize> = handle.present().unwrap().iter().map(|node| node.number).collect();

@@ -1,5 +1,6 @@
 //! Spans of faults: each is recorded when it begins, and again as it goes on.
 
+use plimsoll_core::{Link, LinkPeers, LinkWays};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run, RunState};
 use rusqlite::Connection;
@@ -76,9 +77,40 @@ fn a_fault_of_an_earlier_version_has_the_parts_of_its_words() {
     let [disk, kill] = &run.trials[0].faults[..] else { panic!("{:?}", run.trials[0].faults) };
     let detail = |name: &str, disk: Option<&str>| FaultDetail {
         name: name.to_owned(),
-        link: None,
         disk: disk.map(str::to_owned),
+        ..FaultDetail::default()
     };
     assert_eq!(*disk, FaultSpan { detail: detail("disk eio write once", Some("eio write once")), ..span });
     assert_eq!(kill.detail, detail("kill primary", None));
+}
+
+#[test]
+fn links_and_objects_of_faults_of_earlier_versions_are_those_in_their_words() {
+    let cut = |ways, peers| Some(Link { ways, peers, ..Link::CUT });
+    let slow = Some(Link { peers: LinkPeers::ClientHost(1), ..Link::default() });
+    let all = [
+        (FaultKind::Cut, "cut all at 3s", cut(LinkWays::Both, LinkPeers::All), None),
+        (FaultKind::Cut, "cut node 2 out at 3s", cut(LinkWays::Out, LinkPeers::All), None),
+        (FaultKind::Cut, "cut primary in from node 3 at 3s", cut(LinkWays::In, LinkPeers::Node(2)), None),
+        (FaultKind::Cut, "cut primary out to clients at 3s", cut(LinkWays::Out, LinkPeers::Clients), None),
+        (FaultKind::Link, "link all from client host 2 delay=5ms loss=1% at 3s", slow, None),
+        (FaultKind::Work, "work vacuum primary at 3s", None, Some("vacuum")),
+        (FaultKind::Neighbour, "neighbour node 2 cpu=2 at 3s", None, Some("cpu=2")),
+    ];
+    for earlier in ["DROP TABLE fault_detail", "UPDATE fault_detail SET detail = json_remove(detail, '$.object')"] {
+        let place = tempfile::tempdir().unwrap();
+        let recorder = recorder(place.path());
+        for (ordinal, (kind, words, ..)) in (0..).zip(&all) {
+            let detail = FaultDetail::of_words(*kind, words);
+            let span = FaultSpan { kind: *kind, fault: (*words).to_owned(), detail, ..synthetic::fault(0, 1, ordinal) };
+            recorder.fault(span).unwrap();
+        }
+        let path = recorder.finish(RunState::Complete, 5).unwrap();
+        Connection::open(&path).unwrap().execute_batch(earlier).unwrap();
+        let run = Run::load(&path).unwrap();
+        assert_eq!(run.trials[0].faults.len(), all.len());
+        for (span, (_, words, link, object)) in run.trials[0].faults.iter().zip(&all) {
+            assert_eq!((span.detail.link, span.detail.object.as_deref()), (*link, *object), "{words}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use plimsoll_record::data::{
     PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
+use rusqlite::Connection;
 
 use crate::synthetic;
 
@@ -29,6 +30,7 @@ fn end() -> PhaseEnd {
     PhaseEnd {
         end_ns: 3_000_000_000,
         state: PhaseState::Void("the generator was the limit".into()),
+        overloaded: true,
         late: Some("the generator was 3 ms late".into()),
         lost_between_ns: Some((1_200_000_000, 2_900_000_000)),
         results: vec![
@@ -168,6 +170,25 @@ fn a_result_that_is_not_a_number_comes_back_as_one_that_is_not() {
     recorder.end_phase(0, 0, end).unwrap();
     let run = Run::load(&recorder.finish(RunState::Complete, 1).unwrap()).unwrap();
     assert!(run.trials[0].phases[0].end.results[0].value.is_nan());
+}
+
+#[test]
+fn a_phase_of_an_earlier_version_was_overloaded_if_its_reason_says_so() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
+    recorder.begin_trial(synthetic::trial(0)).unwrap();
+    let reasons = ["operations had been due for longer than the backlog", "the generator could not keep up this rate"];
+    for (ordinal, why) in (0..).zip(reasons) {
+        recorder.begin_phase(synthetic::phase(0, ordinal)).unwrap();
+        let end = PhaseEnd { state: PhaseState::Failed(why.into()), ..PhaseEnd::default() };
+        recorder.end_phase(0, ordinal, end).unwrap();
+    }
+    let path = recorder.finish(RunState::Complete, 1).unwrap();
+    let earlier = "UPDATE phase SET ended = json_remove(ended, '$.overloaded')";
+    Connection::open(&path).unwrap().execute_batch(earlier).unwrap();
+    let run = Run::load(&path).unwrap();
+    let overloaded: Vec<bool> = run.trials[0].phases.iter().map(|phase| phase.end.overloaded).collect();
+    assert_eq!(overloaded, [true, false]);
 }
 
 #[test]

@@ -190,6 +190,7 @@ pub fn fault(trial: u32, phase: u32, ordinal: u32) -> FaultSpan {
             name: "kill primary".into(),
             link: (ordinal % 2 == 1).then_some(Link { loss: 0.05, rate_bits_per_s: Some(20_000_000), ..Link::CUT }),
             disk: (ordinal % 3 == 1).then(|| "eio write once".to_owned()),
+            object: Some("vacuum".to_owned()),
         },
         planned_ns: at_ns,
         begun_ns: at_ns + 1_000,

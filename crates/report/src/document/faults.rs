@@ -155,6 +155,8 @@ fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
         .into_iter()
         .chain(times)
         .chain(of.affected.as_ref().map(|spread| count("clients affected", spread)))
+        .chain(of.silent_parts.as_ref().map(|spread| count("silent parts of the keys", spread)))
+        .chain(of.part_silence.as_ref().map(|spread| time("no answer for a part", spread, number::seconds)))
         .collect()
 }
 

@@ -1,7 +1,7 @@
 //! Faults in text, page and JSON.
 
 use plimsoll_analysis::view;
-use plimsoll_analysis::view::FaultKeyPartsView;
+use plimsoll_analysis::view::{CountSpread, FaultKeyPartsView, FaultSpread, SpreadBounds};
 use plimsoll_core::ClientSet;
 use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, StaleReads, UnknownWrites};
 use serde_json::{Value, json};
@@ -170,6 +170,39 @@ fn a_time_without_answers_is_a_short_number_with_its_time_below() {
     let part = "<div><dt>no answer at 108 s, around then: kill of node 1, the primary, at 108.00 s</dt>\
                 <dd class=\"bad\">1.37 s</dd></div>";
     assert!(html.contains(part), "{html}");
+}
+
+#[test]
+fn repeated_faults_have_rows_of_the_silent_parts_of_the_keys_if_a_store_divides_them() {
+    let mut run = faulted::killed_primary();
+    faulted::fault(&mut run, faulted::KILL, 14_000, Some(15_000));
+    let mut view = view(&run);
+    let text = |view: &plimsoll_analysis::view::RunView| plimsoll_report::terminal(view, false, 200);
+    assert!(!text(&view).contains("silent parts") && !text(&view).contains("for a part"), "{}", text(&view));
+    let repeats = &mut view.fault_repeats[0];
+    repeats.silent_parts = Some(CountSpread { n: 2, least: 0.0, median: 10.5, most: 21.0, interval: None });
+    repeats.part_silence = Some(FaultSpread {
+        n: 2,
+        least_s: Some(0.0),
+        median_s: Some(1.05),
+        most_s: None,
+        interval_s: None,
+        above_s: SpreadBounds { most: Some(2.1), ..SpreadBounds::default() },
+        open: 1,
+        timeouts: 0,
+    });
+    for (effect, values) in
+        [("silent parts of the keys", ["0", "10.5", "21"]), ("no answer for a part", ["0 s", "1.05 s", "> 2.10 s"])]
+    {
+        let cells = ["kill primary at 40%", effect, "2", values[0], values[1], values[2], "none below n = 6"];
+        let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
+        assert!(text(&view).lines().any(has_cells), "{cells:?}\n{}", text(&view));
+        let markdown = plimsoll_report::markdown(&view);
+        assert!(markdown.contains(&format!("| {} |", cells.join(" | "))), "{markdown}");
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let repeats = &json["fault_repeats"][0];
+    assert_eq!((&repeats["silent_parts"]["median"], &repeats["part_silence"]["open"]), (&10.5.into(), &1.into()));
 }
 
 #[test]

@@ -298,6 +298,7 @@ fn a_late_generator_makes_a_phase_void_only_if_strictness_is_asked_for_and_the_s
         let (simulation, heard) = (Simulation::new(), Heard::default());
         let what = format!("{is_late} {ends:?} {strict}");
         let late = is_late.then(|| "it slept".to_owned());
+        let is_of_backlog = ends == Some(StopReason::Backlog);
         let model = StoreModel { late, ends: ends.map(|why| (Duration::from_secs(1), why)), ..fast() };
         let planned = simulation.plan(&plan(TOY, &["load", "drive; rate = \"50/s\"; for = \"3s\""]));
         let (error, run) = simulation.run(&planned, &Sort { strict, ..Sort::default() }, &heard, &of_timed(&model));
@@ -307,6 +308,8 @@ fn a_late_generator_makes_a_phase_void_only_if_strictness_is_asked_for_and_the_s
             (PhaseState::Failed(text), PhaseState::Failed(words)) => assert!(text.contains(words), "{what}: {text}"),
             (state, wanted) => assert_eq!(state, wanted, "{what}"),
         }
+        let is_failed = matches!(wanted, PhaseState::Failed(_));
+        assert_eq!(end.overloaded, is_failed && is_of_backlog, "{what}");
         let is_marked = is_late && !matches!(wanted, PhaseState::Void(_));
         assert_eq!(end.late.is_some(), is_marked, "{what}: figures of a void phase are withheld and not marked");
     }

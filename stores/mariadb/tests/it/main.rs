@@ -8,6 +8,7 @@ mod conformance;
 mod conninfo;
 mod fixture;
 mod hostile;
+mod joining;
 mod mysql;
 mod private;
 mod sql;
