@@ -116,6 +116,11 @@ impl TrialRun<'_, '_> {
         Ok(self.context.sinks.event(Some(self.trial.ordinal), level, EventClass::Store, label, text)?)
     }
 
+    /// Returns true if its servers, private or of a lab, are several.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.store.servers().is_some_and(|servers| servers.nodes().len() > 1)
+    }
+
     /// Asks the store before a drive. Nodes of a cluster may change their roles then, and close connections: `ask` is
     /// repeated while no server can be reached, for up to the plan's `setup_timeout`.
     ///
@@ -125,8 +130,7 @@ impl TrialRun<'_, '_> {
         &mut self,
         mut ask: impl FnMut(&mut Self) -> Result<T, TrialError>,
     ) -> Result<T, TrialError> {
-        let is_cluster = self.store.servers().is_some_and(|servers| servers.nodes().len() > 1);
-        let waits = is_cluster && !self.directed.has_disk_fault;
+        let waits = self.is_cluster() && !self.directed.has_disk_fault;
         let bound = waits.then(|| Duration::from_nanos(self.context.plan.timeouts.setup_ns));
         let stop = Arc::clone(self.context.spec.stop);
         until_reached(bound, &stop, || ask(self))

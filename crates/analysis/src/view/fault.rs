@@ -201,7 +201,7 @@ pub struct FaultKeyPartsView {
     pub of: u64,
     /// Longest time without an answer of one part of which operations waited, to 10 ms; 0 if no part was silent.
     pub longest_s: f64,
-    /// Whether the longest time lasted until the end of all observations: the true one was longer.
+    /// True if the longest time lasted until the end of all observations, and was longer.
     pub longest_open: bool,
 }
 

@@ -130,7 +130,7 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     let place = |run: &Run| told(run).remove(0).0;
     assert_eq!(place(&run), "fjall, mixed, without faults");
     run.trials[0].faults[6].phase = 6;
-    run.trials[0].phases.push(faster.clone());
+    run.trials[0].phases.push(faster);
     run.trials[0].phases[8].header.ordinal = 8;
     run.trials[0].phases[8].header.name = "calm".to_owned();
     run.trials[0].phases.remove(7);

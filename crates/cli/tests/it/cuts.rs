@@ -48,16 +48,17 @@ fn outage_without_a_link_s() -> f64 {
 fn a_minority_that_is_cut_does_not_stop_a_cluster_and_a_majority_does_until_it_is_healed() {
     let place = Place::new();
     let drive =
-        ["drive", "kv", "--set", "records=200", "--on", "etcd", "--nodes", "3", "--clients", "6", "--for", "18s"];
+        ["drive", "kv", "--set", "records=200", "--on", "etcd", "--nodes", "3", "--clients", "6", "--for", "24s"];
     let more = ["--op-timeout", "500ms", "--connect-timeout", "500ms", "--think", "5ms", "--json", "-q"];
     let goals = ["--goal", "lost=0", "--goal", "outage=60s", "--goal", "errors=100%"];
-    let cuts = ["--fault", "cut minority at 2s for 4s", "--fault", "cut majority at 8s for 4s"];
+    let cuts = ["--fault", "cut minority at 2s for 4s", "--fault", "cut majority at 14s for 4s"];
     let (found, _) = faults(&place.run(&[&drive[..], &more, &goals, &cuts].concat()).expect(0).last_json());
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
     let [minority, majority] = &found[..] else { panic!("{found:?}") };
     assert!(minority["subject"].as_str().unwrap().ends_with(", a minority"), "{found:?}");
     assert!(majority["subject"].as_str().unwrap().ends_with(", the majority"), "{found:?}");
-    // Without a leader no node answers until healing. While a minority is away the others keep their leader.
+    // A node that is back may cause an election, which is over before the next fault. Without a leader no node answers
+    // until healing. While a minority is away the others keep their leader.
     let (minority_s, majority_s) = (seconds(minority, "outage_s"), seconds(majority, "outage_s"));
     assert!(majority_s >= 3.5 && minority_s < majority_s, "{found:?}");
 }

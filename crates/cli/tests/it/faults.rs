@@ -426,7 +426,8 @@ fn planned_work_of_postgresql_is_done_while_an_independent_client_looks() {
         std::thread::sleep(Duration::from_millis(10));
     }
     // A dropped column keeps its place.
-    let dropped = "SELECT count(*) FROM pg_attribute WHERE attisdropped AND attrelid = 'kv'::regclass";
+    let dropped = "SELECT count(*) FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid \
+                   WHERE attisdropped AND relname = 'kv'";
     let dropped = connection.value(dropped).unwrap();
     run.signal(Signal::INT);
     run.ended().expect(130);

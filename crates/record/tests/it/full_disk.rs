@@ -20,7 +20,9 @@ fn written_until(prepare: &str, error: &str) -> String {
     assert!(line("finished: ").starts_with(&error), "{}", line("finished: "));
     let committed = words.lines().filter(|line| line.starts_with("committed ")).count();
     assert!(committed > 20, "{committed}");
-    assert_eq!(line("slices: "), format!("{committed}, samples: {committed}"));
+    // The disk may be full between the two.
+    let either = [committed, committed + 1].map(|samples| format!("{committed}, samples: {samples}"));
+    assert!(either.iter().any(|counts| line("slices: ") == counts), "{committed}: {}", line("slices: "));
     line("state: ").to_owned()
 }
 

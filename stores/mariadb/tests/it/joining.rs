@@ -26,7 +26,7 @@ fn signal_receivers(node: &Node, signal: Signal) -> usize {
     signalled.count()
 }
 
-/// Proves of another store what the tests of base backups and reshards prove of theirs.
+/// Proves that a state transfer that stands still is called hung, and a slow one is not.
 mod heavy {
     use super::*;
 
