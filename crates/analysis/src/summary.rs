@@ -280,6 +280,8 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     let failed = |facts: &PhaseFacts<'_>| facts.error_percent(None).map(|share| (facts.error_count(), share.n));
     let (errors, n) = judged.iter().filter_map(|facts| failed(facts)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
     let mut trials: Vec<&Trial> = judged.iter().map(|facts| facts.trial).collect();
+    // Points are phases, so a trial may come several times.
+    trials.sort_by_key(|trial| trial.header.ordinal);
     trials.dedup_by_key(|trial| trial.header.ordinal);
     SummaryView {
         place,

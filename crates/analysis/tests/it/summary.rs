@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::SummaryView;
 use plimsoll_core::Durability;
-use plimsoll_record::data::{PhaseKind, ResultName, Run};
+use plimsoll_record::data::{AnswerCheck, AnswerCounts, PhaseKind, ResultName, Run};
 
 use crate::driven::driven;
 use crate::faulted::{KILL, fault, ticked};
@@ -138,6 +138,23 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     run.trials[0].faults.clear();
     let place = place(&run);
     assert!(place.ends_with(", the most of 8 phases"), "{place}");
+}
+
+#[test]
+fn wrong_answers_of_a_trial_count_once_if_several_of_its_phases_are_compared() {
+    let mut run = recorded::swept(&[100, 200]);
+    for trial in &mut run.trials {
+        for ordinal in 1..8_u32 {
+            let mut phase = trial.phases[0].clone();
+            (phase.header.name, phase.header.ordinal) = (format!("again-{ordinal}"), ordinal);
+            trial.phases.push(phase);
+        }
+        let counts = AnswerCounts { answers: 10, wrong: 3, ..AnswerCounts::default() };
+        trial.answers = vec![AnswerCheck { counts, ..AnswerCheck::default() }];
+    }
+    let summary = view(&run).summary;
+    let [one] = &summary[..] else { panic!("one line for the store: {}", summary.len()) };
+    assert_eq!(one.wrong, Some(3 * run.trials.len() as u64));
 }
 
 #[test]
