@@ -141,6 +141,8 @@ fn disks_with_faults_are_told_by_words_and_excuse_the_phases_until_they_are_mend
     assert_eq!(view(&run).disk_faults[0].faults, ["eio write once", "full", "mended"]);
     let of_node = (FaultKind::Disk, "node 2, the primary", "disk primary delay write 900 0 1 at 5s for 1s");
     fault(&mut run, of_node, 5_000, Some(6_000));
+    // Recordings with disks of single nodes have the disk's fault apart from its words.
+    run.trials[0].faults[2].detail.disk = Some("delay write 900 0 1".to_owned());
     let (found, words) = (view(&run), "delay write 900 0 1 of node 2, the primary");
     assert!(found.disk_faults[0].faults.iter().any(|one| one == words), "{:?}", found.disk_faults);
     assert_eq!(found.faults[2].name, format!("disk {words}"));
