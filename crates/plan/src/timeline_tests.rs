@@ -83,13 +83,16 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 
 #[test]
 fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
-    use NodeChoice::{All, Number, Primary, Replica};
+    use NodeChoice::{All, Majority, Minority, Number, Numbers, Primary, Replica};
     for (text, wanted) in [
         ("disk full at 1s", All),
         ("disk all full at 1s", All),
         ("disk node 2 full at 1s for 2s", Number(2)),
         ("disk primary full at 1s", Primary),
         ("disk replica full at 1s", Replica),
+        ("disk nodes 1,3 full at 1s", Numbers(NodeSet::of(&[0, 2]).unwrap())),
+        ("disk minority full at 1s", Minority),
+        ("disk majority full at 1s", Majority),
     ] {
         let one = fault(text);
         assert_eq!((&one.what, one.to_string().as_str()), (&FaultAction::Disk(wanted, Fault::Full), text));
@@ -117,6 +120,7 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["disk node 2 full at 1s", "disk full at 19s"],
         ["disk full at 1s", "disk node 2 full at 19s"],
         ["disk node 2 full at 1s", "disk node 2 full at 19s"],
+        ["disk nodes 1,2 full at 1s", "disk node 2 full at 19s"],
         ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
         ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
         ["hang node 2 at 2s for 5s", "pause node 2 at 6s"],

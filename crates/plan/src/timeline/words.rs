@@ -176,7 +176,7 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
 /// Parses a fault of disks: their nodes, by default all, and its words.
 fn disk(words: &[&str]) -> Result<FaultAction, Mistake> {
     let (on, rest) = match words {
-        ["node" | "primary" | "replica" | "all", ..] => nodes("disk", words)?,
+        ["node" | "nodes" | "primary" | "replica" | "minority" | "majority" | "all", ..] => nodes("disk", words)?,
         _ => (NodeChoice::All, words),
     };
     let words = rest.join(" ");
