@@ -128,6 +128,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["kill nodes 1,2 at 2s", "pause nodes 2,3 at 3s"],
         ["cut node 2 at 2s", "cut nodes 2,3 at 3s"],
         ["pause minority at 2s", "kill minority at 3s"],
+        ["pause majority at 2s", "kill primary at 3s"],
+        ["kill primary at 2s", "pause majority at 3s"],
     ] {
         assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
     }
@@ -146,6 +148,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["hang node 1 at 2s for 5s", "reset node 1 at 3s"],
         ["reset node 1 at 2s", "reset all at 2s"],
         ["kill nodes 1,2 at 2s", "pause node 3 at 3s"],
+        ["kill primary at 2s", "pause minority at 3s"],
+        ["kill minority at 2s", "pause majority at 3s"],
         ["cut nodes 1,2 at 2s", "cut nodes 3,4 at 3s"],
     ] {
         assert_eq!(found(&pair), None);
