@@ -260,6 +260,11 @@ fn a_fault_may_be_of_several_nodes_of_a_minority_or_of_a_majority() {
     for wrong in ["nodes", "nodes 1,", "nodes 0,1", "nodes 1,65", "nodes 1, 2", "nodes 1,two", "minority 1"] {
         assert!(PlannedFault::parse(&format!("kill {wrong} at 1s")).is_err(), "{wrong}");
     }
+    for wrong in ["cut nodes 2,3 from node 3", "link nodes 2,3 from node 2 delay=5ms", "cut nodes 1,2 in from node 1"] {
+        let (what, _) = PlannedFault::parse(&format!("{wrong} at 1s")).unwrap_err();
+        assert!(what.ends_with(" has no link to itself"), "{wrong}: {what}");
+    }
+    assert!(PlannedFault::parse("cut nodes 1,2 from node 3 at 1s").is_ok());
 }
 
 #[test]

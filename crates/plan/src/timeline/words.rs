@@ -125,7 +125,7 @@ fn other_end<'w>(
             _ => Err(wrong(format!("`{}` is no number of a client host", short(number)))),
         },
         ["node", number, rest @ ..] => match number.parse::<u32>() {
-            Ok(number) if on == NodeChoice::Number(number) => {
+            Ok(number) if on.numbers().contains(&number) => {
                 let help = Some(format!("name two nodes: {verb} node 1 from node 2"));
                 Err((format!("node {number} has no link to itself"), help))
             }
