@@ -65,7 +65,8 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     };
     let promoted =
         chosen.and_then(|()| fail_over(&mut sentinel, waits)).and_then(|()| until_master(recipe, &to, waits));
-    let restored = excluded.iter().map(|one| one.restore(recipe, &asks)).fold(Ok(()), Result::and);
+    // A replica that replies late would stay excluded from all later failovers.
+    let restored = excluded.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
     if let Some(former) = &former {
         // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.
