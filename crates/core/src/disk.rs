@@ -127,6 +127,8 @@ impl NodeChoice {
     pub fn meets(self, other: Self) -> bool {
         match (self, other) {
             (Self::All, _) | (_, Self::All) => true,
+            // The primary is always in the majority.
+            (Self::Majority, Self::Primary) | (Self::Primary, Self::Majority) => true,
             (Self::Numbers(one), Self::Numbers(other)) => one.meets(other),
             (Self::Numbers(all), Self::Number(number)) | (Self::Number(number), Self::Numbers(all)) => {
                 all.has(number as usize - 1)

@@ -16,7 +16,7 @@ type PartBits = [AtomicU64; 2];
 pub(crate) struct PartTicks {
     /// Number of parts.
     of: u8,
-    /// None if ticks are not counted, or the sessions do not know the parts.
+    /// Bits of each tick; empty if ticks are not counted, or the sessions do not know the parts.
     ticks: Vec<PartBits>,
 }
 

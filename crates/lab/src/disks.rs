@@ -193,7 +193,7 @@ impl PowerSwitch {
     /// Starts a fault on the disks of these nodes, and of others on their hosts.
     ///
     /// # Errors
-    /// `Usage` if there is no such node, or it keeps no data; errors of the disks.
+    /// `Usage` if a node is not there, or none of them keeps data; errors of the disks.
     pub fn fault(&self, nodes: Nodes, fault: Fault) -> Result<(), StoreError> {
         let machines = self.machines_of(nodes)?;
         self.disks.of_machines(&machines, |_, disk| disk.control().set(fault).map_err(told)).map(drop)
@@ -257,10 +257,18 @@ impl PowerSwitch {
 
     /// Returns the machines whose disks have the data of these nodes; none means all.
     fn machines_of(&self, nodes: Nodes) -> Result<BTreeSet<usize>, StoreError> {
-        let Nodes::One(number) = nodes else { return Ok(BTreeSet::new()) };
-        let machine = self.cluster()?.machine(number)?;
-        let without = || StoreError::usage(format!("node {} keeps no data", number + 1)).next("name another node");
-        machine.map(|machine| BTreeSet::from([machine])).ok_or_else(without)
+        let (numbers, what) = match nodes {
+            Nodes::All => return Ok(BTreeSet::new()),
+            Nodes::One(number) => (vec![number], format!("node {} keeps no data", number + 1)),
+            Nodes::Several(all) => (all.numbers().collect(), format!("none of the nodes {all} keeps data")),
+        };
+        let cluster = self.cluster()?;
+        let mut machines = BTreeSet::new();
+        for number in numbers {
+            machines.extend(cluster.machine(number)?);
+        }
+        // An empty set would mean all machines.
+        if machines.is_empty() { Err(StoreError::usage(what).next("name another node")) } else { Ok(machines) }
     }
 
     fn cluster(&self) -> Result<&ClusterHandle, StoreError> {

@@ -83,13 +83,16 @@ fn a_repeated_fault_keeps_no_step_and_ends_before_the_next() {
 
 #[test]
 fn a_fault_of_disks_is_of_all_or_of_the_nodes_that_it_names() {
-    use NodeChoice::{All, Number, Primary, Replica};
+    use NodeChoice::{All, Majority, Minority, Number, Numbers, Primary, Replica};
     for (text, wanted) in [
         ("disk full at 1s", All),
         ("disk all full at 1s", All),
         ("disk node 2 full at 1s for 2s", Number(2)),
         ("disk primary full at 1s", Primary),
         ("disk replica full at 1s", Replica),
+        ("disk nodes 1,3 full at 1s", Numbers(NodeSet::of(&[0, 2]).unwrap())),
+        ("disk minority full at 1s", Minority),
+        ("disk majority full at 1s", Majority),
     ] {
         let one = fault(text);
         assert_eq!((&one.what, one.to_string().as_str()), (&FaultAction::Disk(wanted, Fault::Full), text));
@@ -117,6 +120,7 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["disk node 2 full at 1s", "disk full at 19s"],
         ["disk full at 1s", "disk node 2 full at 19s"],
         ["disk node 2 full at 1s", "disk node 2 full at 19s"],
+        ["disk nodes 1,2 full at 1s", "disk node 2 full at 19s"],
         ["pause primary at 0s for 1s every 5s", "kill primary at 19s"],
         ["kill node 2 at 2s for 5s", "restart all rolling at 6s"],
         ["hang node 2 at 2s for 5s", "pause node 2 at 6s"],
@@ -124,6 +128,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["kill nodes 1,2 at 2s", "pause nodes 2,3 at 3s"],
         ["cut node 2 at 2s", "cut nodes 2,3 at 3s"],
         ["pause minority at 2s", "kill minority at 3s"],
+        ["pause majority at 2s", "kill primary at 3s"],
+        ["kill primary at 2s", "pause majority at 3s"],
     ] {
         assert_eq!(found(&pair), Some((pair[0].to_owned(), pair[1].to_owned())));
     }
@@ -142,6 +148,8 @@ fn faults_that_change_the_same_thing_at_once_are_found() {
         ["hang node 1 at 2s for 5s", "reset node 1 at 3s"],
         ["reset node 1 at 2s", "reset all at 2s"],
         ["kill nodes 1,2 at 2s", "pause node 3 at 3s"],
+        ["kill primary at 2s", "pause minority at 3s"],
+        ["kill minority at 2s", "pause majority at 3s"],
         ["cut nodes 1,2 at 2s", "cut nodes 3,4 at 3s"],
     ] {
         assert_eq!(found(&pair), None);
@@ -252,6 +260,11 @@ fn a_fault_may_be_of_several_nodes_of_a_minority_or_of_a_majority() {
     for wrong in ["nodes", "nodes 1,", "nodes 0,1", "nodes 1,65", "nodes 1, 2", "nodes 1,two", "minority 1"] {
         assert!(PlannedFault::parse(&format!("kill {wrong} at 1s")).is_err(), "{wrong}");
     }
+    for wrong in ["cut nodes 2,3 from node 3", "link nodes 2,3 from node 2 delay=5ms", "cut nodes 1,2 in from node 1"] {
+        let (what, _) = PlannedFault::parse(&format!("{wrong} at 1s")).unwrap_err();
+        assert!(what.ends_with(" has no link to itself"), "{wrong}: {what}");
+    }
+    assert!(PlannedFault::parse("cut nodes 1,2 from node 3 at 1s").is_ok());
 }
 
 #[test]

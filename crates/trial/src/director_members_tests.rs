@@ -106,4 +106,9 @@ fn the_link_of_a_node_that_is_replaced_is_healed_once_the_node_is_there() {
     let done = Directing::of(left, &["cut all at 20ms for 100ms"], Some(1_000), 1_000);
     assert_eq!(done.names(), ["cut all", "link 1", "link 2", "start all"], "it has left for good");
     assert!(done.directed.failed.is_none());
+    let lost = Noted { replaced_in: Duration::from_millis(2_500), loses_replaced: true, ..Noted::default() };
+    let faults = ["cut nodes 2,3 at 20ms for 1200ms", "replace node 3 at 300ms"];
+    let done = Directing::of(lost, &faults, Some(4_000), 4_000);
+    let cut = done.spans.iter().find(|span| span.fault.starts_with("cut")).unwrap();
+    assert!(done.names().contains(&"link 2") && cut.error.is_none() && cut.healed_ns.is_some(), "{cut:?}");
 }

@@ -491,10 +491,11 @@ fn a_node_that_died_while_it_was_paused_is_started_and_its_end_is_told() {
 }
 
 #[test]
-fn a_fault_of_one_disk_names_the_node_that_has_the_role() {
+fn a_fault_of_some_disks_names_their_nodes() {
     for (fault, wanted) in [
         ("disk primary full at 100ms", "node 2, the primary"),
         ("disk node 3 full at 100ms", "node 3"),
+        ("disk nodes 1,3 full at 100ms", "nodes 1 and 3"),
         ("disk full at 100ms", "the disk"),
     ] {
         let done = Directing::of(Noted::default(), &[fault], Some(400), 400);

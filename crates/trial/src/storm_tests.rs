@@ -1,5 +1,6 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
 
 use plimsoll_core::Limits;
 
@@ -23,22 +24,26 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 struct Door {
     port: u16,
     kept: Arc<Mutex<Vec<TcpStream>>>,
+    /// Number of connections that were accepted, the closed ones included.
+    accepted: Arc<AtomicUsize>,
 }
 
 impl Door {
     fn of(most: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (port, kept) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<TcpStream>>>::default());
-        let all = Arc::clone(&kept);
+        let accepted = Arc::<AtomicUsize>::default();
+        let (all, count) = (Arc::clone(&kept), Arc::clone(&accepted));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
+                count.fetch_add(1, Ordering::SeqCst);
                 let mut all = all.lock().unwrap();
                 if all.len() < most {
                     all.push(stream);
                 }
             }
         });
-        Self { port, kept }
+        Self { port, kept, accepted }
     }
 
     /// Returns the number of connections that the client has not closed.
@@ -71,12 +76,13 @@ fn connections_that_the_server_closes_are_opened_again_but_not_at_once() {
     let door = Door::of(5);
     let since = Instant::now();
     let mut storm = Storm::begin(&[node(vec![door.port], PathBuf::new())], 8, None).unwrap();
-    std::thread::sleep(Duration::from_millis(400));
+    // All eight, and the three that were closed twice more.
+    wait_for("other connections", || door.accepted.load(Ordering::SeqCst) >= 8 + 2 * 3);
     assert_eq!(door.open(), 5);
     let counts = storm.stop();
     // Three of them, at most every 100 ms.
     let most = 3 * (since.elapsed().as_millis() as u64 / 100 + 1);
-    assert!((3..=most).contains(&counts.closed) && counts.refused == 0, "{most}: {counts:?}");
+    assert!((6..=most).contains(&counts.closed) && counts.refused == 0, "{most}: {counts:?}");
 }
 
 #[test]

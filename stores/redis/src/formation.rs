@@ -16,9 +16,9 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// Longest time of a look.
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 /// Longest time of a Sentinel's reply: another Sentinel knows the same.
-const ASK_BOUND: Duration = Duration::from_millis(500);
-/// Advice for a formation that does not succeed.
-const ADVICE: &str = "Read the nodes' logs";
+pub(crate) const ASK_BOUND: Duration = Duration::from_millis(500);
+/// Advice for a formation or a switchover that does not succeed.
+pub(crate) const ADVICE: &str = "Read the nodes' logs";
 
 /// Shares the slots out among masters that know no other node, introduces all nodes, and gives each master its replicas.
 pub(crate) fn form(recipe: &RedisRecipe, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use plimsoll_core::{Member, Node, Recipe as _, StoreError, StoreErrorKind, Waits
 
 use crate::control::Control;
 use crate::facts;
-use crate::formation::watched_master;
+use crate::formation::{ADVICE, ASK_BOUND, watched_master};
 use crate::server::{MASTER, RedisRecipe, SENTINEL, WATCHED};
 use crate::watched;
 
@@ -15,10 +15,6 @@ use crate::watched;
 const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
 /// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// Longest time of a Sentinel's reply: another Sentinel can be asked.
-const ASK_BOUND: Duration = Duration::from_millis(500);
-/// Advice for a switchover that does not succeed.
-const ADVICE: &str = "Read the nodes' logs";
 /// Setting by which Sentinels choose a replica. Those with 0 are never chosen.
 const PRIORITY: &str = "replica-priority";
 /// Interval, in milliseconds, at which a Sentinel reads the priorities during the preparation, in place of 10 s.
@@ -69,7 +65,8 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     };
     let promoted =
         chosen.and_then(|()| fail_over(&mut sentinel, waits)).and_then(|()| until_master(recipe, &to, waits));
-    let restored = excluded.iter().map(|one| one.restore(recipe, &asks)).fold(Ok(()), Result::and);
+    // A replica that replies late would stay excluded from all later failovers.
+    let restored = excluded.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
     if let Some(former) = &former {
         // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{Fault, RequestKind};
 use plimsoll_core::{
-    CutMoment, Launch, Member, Node, NodeChoice, Nodes, OpenOptions, ParamValue, Params, Recipe, ServerSpec, Store,
-    StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
+    CutMoment, Launch, Member, Node, NodeChoice, NodeSet, Nodes, OpenOptions, ParamValue, Params, Recipe, ServerSpec,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
 };
 use plimsoll_lab::OpenStore;
 
@@ -160,6 +160,12 @@ fn the_disk_of_one_node_has_a_fault_alone_until_it_is_mended() {
     assert_eq!(are_slow("others"), [true, false, true]);
     switch.mend(Nodes::All).unwrap();
     assert_eq!(are_slow("none"), [false; 3]);
+    let [ends, beyond] = [[0, 2], [0, 3]].map(|numbers| Nodes::Several(NodeSet::of(&numbers).unwrap()));
+    switch.fault(ends, slow).unwrap();
+    assert_eq!(are_slow("ends"), [true, false, true]);
+    switch.mend(ends).unwrap();
+    assert_eq!(are_slow("ends mended"), [false; 3]);
+    assert_eq!(switch.fault(beyond, slow).unwrap_err().what, "there is no node 4");
     let absent = switch.fault(Nodes::One(3), slow).unwrap_err();
     assert_eq!((absent.kind, absent.what.as_str()), (StoreErrorKind::Usage, "there is no node 4"));
     store.close().unwrap();

@@ -125,7 +125,7 @@ fn other_end<'w>(
             _ => Err(wrong(format!("`{}` is no number of a client host", short(number)))),
         },
         ["node", number, rest @ ..] => match number.parse::<u32>() {
-            Ok(number) if on == NodeChoice::Number(number) => {
+            Ok(number) if on.numbers().contains(&number) => {
                 let help = Some(format!("name two nodes: {verb} node 1 from node 2"));
                 Err((format!("node {number} has no link to itself"), help))
             }
@@ -176,7 +176,7 @@ fn restart(on: NodeChoice, words: &[&str]) -> Result<FaultAction, Mistake> {
 /// Parses a fault of disks: their nodes, by default all, and its words.
 fn disk(words: &[&str]) -> Result<FaultAction, Mistake> {
     let (on, rest) = match words {
-        ["node" | "primary" | "replica" | "all", ..] => nodes("disk", words)?,
+        ["node" | "nodes" | "primary" | "replica" | "minority" | "majority" | "all", ..] => nodes("disk", words)?,
         _ => (NodeChoice::All, words),
     };
     let words = rest.join(" ");

@@ -254,8 +254,8 @@ impl Director<'_> {
             while self.directed().changing > 0 && !is_there(one.0) {
                 self.timer.sleep(REPLACED_LOOK);
             }
-            // Of all nodes one may have left for good.
-            if nodes != Nodes::All || is_there(one.0) {
+            // Of several nodes one may have left for good.
+            if matches!(nodes, Nodes::One(_)) || is_there(one.0) {
                 done = done.and(set_one(one));
             }
         }
