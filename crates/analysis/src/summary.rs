@@ -357,7 +357,13 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
             name => format!("{name}, {}", point.phase()),
         };
     }
-    Some(with_goals(told(measured, lacked(trials_of(&judged))), run, best, false))
+    let mut summary = told(measured, lacked(trials_of(&judged)));
+    // The place is a phase without faults, which may have had none of them.
+    for part in summary.parts.iter_mut().filter(|part| is_mixed && part.bad && part.name == "errors") {
+        part.name += " in all phases";
+        part.text += " in all phases";
+    }
+    Some(with_goals(summary, run, best, false))
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.

@@ -373,7 +373,7 @@ pub struct FailoverView {
     /// Time until clients had answers again; of a store in which each node serves a part, until throughput was back.
     /// `null` if it is not known.
     pub measured_s: Option<f64>,
-    /// Number of elections until then; `null` if the store does not report its terms.
+    /// Number of elections until then; `null` if it is not known, as in stores that do not report their terms.
     pub elections: Option<u64>,
     /// Place of that time beside the bounds.
     pub state: FormulaState,

@@ -119,7 +119,7 @@ fn points_of_another_phase_durability_or_mix_are_not_compared() {
 #[test]
 fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     let mut run = ticked(20, |_| (10, 0));
-    let faster = ticked(20, |_| (20, 0)).trials.remove(0).phases.remove(0);
+    let faster = ticked(20, |tick| (20, u32::from(tick == 850))).trials.remove(0).phases.remove(0);
     for ordinal in 1..8_u32 {
         let mut phase = faster.clone();
         (phase.header.ordinal, phase.header.name) = (ordinal, format!("fault-{ordinal}"));
@@ -129,6 +129,8 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     }
     let place = |run: &Run| told(run).remove(0).0;
     assert_eq!(place(&run), "fjall, mixed, without faults");
+    let text = told(&run).remove(0).1;
+    assert!(text.contains(" · 7 errors (") && text.contains(" %) in all phases"), "{text}");
     run.trials[0].faults[6].phase = 6;
     run.trials[0].phases.push(faster);
     run.trials[0].phases[8].header.ordinal = 8;
@@ -138,6 +140,7 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     run.trials[0].faults.clear();
     let place = place(&run);
     assert!(place.ends_with(", the most of 8 phases"), "{place}");
+    assert!(!told(&run)[0].1.contains("in all phases"), "{place}");
 }
 
 #[test]
