@@ -194,8 +194,8 @@ pub struct SilentNodeView {
 /// Parts of the keys that had no answer in the effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FaultKeyPartsView {
-    /// Number of parts without an answer for 0.1 s or longer while operations waited. The time is also longer than that of
-    /// any part before the first fault.
+    /// Number of parts without an answer for longer than 0.1 s while operations waited. The time is also longer than that
+    /// of any part before the first fault.
     pub silent: u64,
     /// Number of parts that had answers before the first fault.
     pub of: u64,
