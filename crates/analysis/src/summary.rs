@@ -549,8 +549,11 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         n => parts.push(counted("requests sent again", number::count(n), false)),
     }
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
-        let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));
-        parts.push(part("wrong", value, text, true));
+        let (name, one, many) = match lacked {
+            true => ("wrong or missing", "wrong or missing record", "wrong or missing records"),
+            false => ("wrong", "wrong record", "wrong records"),
+        };
+        parts.push(part(name, number::count(n), number::plural(n, one, many), true));
     }
     match summary.lost {
         Some(0) if lacked => {}
