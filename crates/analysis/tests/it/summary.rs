@@ -144,6 +144,21 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
 }
 
 #[test]
+fn wrong_answers_of_a_trial_are_said_to_be_of_all_its_phases_if_each_has_a_line() {
+    let mut run = ticked(20, |_| (10, 0));
+    let counts = AnswerCounts { answers: 10, wrong: 3, ..AnswerCounts::default() };
+    run.trials[0].answers = vec![AnswerCheck { counts, ..AnswerCheck::default() }];
+    let alone = told(&run).remove(0).1;
+    assert!(alone.contains(" · 3 wrong records") && !alone.contains("in all phases"), "{alone}");
+    let mut phase = run.trials[0].phases[0].clone();
+    (phase.header.name, phase.header.ordinal) = ("again".to_owned(), 1);
+    run.trials[0].phases.push(phase);
+    let each = told(&run);
+    assert_eq!(each.len(), 2);
+    assert!(each.iter().all(|(_, text)| text.contains(" · 3 wrong records in all phases")), "{each:?}");
+}
+
+#[test]
 fn wrong_answers_of_a_trial_count_once_if_several_of_its_phases_are_compared() {
     let mut run = recorded::swept(&[100, 200]);
     for trial in &mut run.trials {
