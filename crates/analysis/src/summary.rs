@@ -35,6 +35,9 @@ pub const PROMISES_MAX: usize = 4;
 /// The percentiles that a summary has.
 const PERCENTILES: [&str; 3] = ["p50", "p95", "p99"];
 
+/// Names of violations that are found for a trial as a whole.
+const OF_TRIAL: [&str; 3] = ["wrong", "wrong or missing", "lost"];
+
 /// Name of the longest time without any answer.
 const NO_ANSWER: &str = "no answer";
 
@@ -240,7 +243,26 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
     let n = point.repeats.len();
     place.extend((n > 1).then(|| format!("median of {n}")));
     let measured = measured(run, point, &point.repeats, place.join(", "));
-    with_goals(told(measured, lacked(trials_of(&point.repeats))), run, point, all.len() == 1)
+    let mut summary = told(measured, lacked(trials_of(&point.repeats)));
+    if share_trials(&[point], all) {
+        of_all_phases(&mut summary, &OF_TRIAL);
+    }
+    with_goals(summary, run, point, all.len() == 1)
+}
+
+/// Returns true if `all` has further phases of the trials of these points.
+fn share_trials(of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> bool {
+    let trial = |point: &Point<'_, '_>| point.trial().map(|trial| trial.header.ordinal);
+    let trials: BTreeSet<Option<u32>> = of.iter().map(|point| trial(point)).collect();
+    all.iter().filter(|point| trials.contains(&trial(point))).count() > of.len()
+}
+
+/// Says of these violations that they are those of all phases, and not of the phase of the line.
+fn of_all_phases(summary: &mut SummaryView, names: &[&str]) {
+    for part in summary.parts.iter_mut().filter(|part| part.bad && names.contains(&part.name.as_str())) {
+        part.name += " in all phases";
+        part.text += " in all phases";
+    }
 }
 
 /// Returns the summary with the goals of figures that `point` missed, and if it is the only point, with the others.
@@ -323,12 +345,12 @@ fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
         }
     }
     let lines = if groups.len() <= LINES_MAX { groups } else { stores.into_values().collect() };
-    lines.iter().filter_map(|of| best(run, of)).collect()
+    lines.iter().filter_map(|of| best(run, of, points)).collect()
 }
 
-/// Summarises the point of `of` with the highest throughput, with the errors and losses of all. If faults were in some
-/// of its phases alone, the point is of another phase.
-fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
+/// Summarises the point of `of`, a part of `all`, with the highest throughput, with the errors and losses of all of `of`.
+/// If faults were in some of its phases alone, the point is of another phase.
+fn best(run: &Run, of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> Option<SummaryView> {
     let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
     let faulty: Vec<&str> = of.iter().filter(|point| point.has_faults()).map(|point| point.phase()).collect();
     let calm: Vec<&Point<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
@@ -357,7 +379,15 @@ fn best(run: &Run, of: &[&Point<'_, '_>]) -> Option<SummaryView> {
             name => format!("{name}, {}", point.phase()),
         };
     }
-    Some(with_goals(told(measured, lacked(trials_of(&judged))), run, best, false))
+    let mut summary = told(measured, lacked(trials_of(&judged)));
+    // The place is a phase without faults, which may have had none of them.
+    if is_mixed {
+        of_all_phases(&mut summary, &["errors"]);
+    }
+    if share_trials(of, all) {
+        of_all_phases(&mut summary, &OF_TRIAL);
+    }
+    Some(with_goals(summary, run, best, false))
 }
 
 /// A trial in which nothing was driven: what was asked, or what was loaded.
@@ -543,8 +573,11 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
         n => parts.push(counted("requests sent again", number::count(n), false)),
     }
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
-        let (value, text) = (number::count(n), number::plural(n, "wrong record", "wrong records"));
-        parts.push(part("wrong", value, text, true));
+        let (name, one, many) = match lacked {
+            true => ("wrong or missing", "wrong or missing record", "wrong or missing records"),
+            false => ("wrong", "wrong record", "wrong records"),
+        };
+        parts.push(part(name, number::count(n), number::plural(n, one, many), true));
     }
     match summary.lost {
         Some(0) if lacked => {}

@@ -1,5 +1,6 @@
 //! Faults of a driven phase, as they are recorded.
 
+use plimsoll_core::link::bits;
 use plimsoll_core::{Link, LinkPeers, LinkWays, quoted};
 use serde::{Deserialize, Serialize};
 
@@ -53,8 +54,8 @@ plimsoll_core::words! {
 pub struct FaultDetail {
     /// Fault without its times: `kill primary`.
     pub name: String,
-    /// Link of a slow or lossy link, or of a cut. Some recordings of earlier versions have its direction and hosts alone:
-    /// other properties are those of a cut, or of the default link.
+    /// Link of a slow or lossy link, or of a cut. Some recordings of earlier versions have its direction, hosts and rate
+    /// alone: other properties are those of a cut, or of the default link.
     pub link: Option<Link>,
     /// Fault of the disk: `eio write once`.
     pub disk: Option<String>,
@@ -90,7 +91,8 @@ impl FaultDetail {
     }
 }
 
-/// Returns `link` with the direction and the other end in the name of a fault: `cut node 2 in from client host 1`.
+/// Returns `link` with the direction, the other end and the rate in the name of a fault:
+/// `cut node 2 in from client host 1`, `link node 2 rate=50Mbit`.
 fn link_of_words(name: &str, link: Link) -> Link {
     let words: Vec<&str> = name.split_whitespace().collect();
     let joint = words.iter().position(|word| matches!(*word, "from" | "to")).unwrap_or(words.len());
@@ -108,7 +110,8 @@ fn link_of_words(name: &str, link: Link) -> Link {
         [_, "node", word, ..] => number(word).map_or(LinkPeers::All, LinkPeers::Node),
         _ => LinkPeers::All,
     };
-    Link { ways, peers, ..link }
+    let rate_bits_per_s = words.iter().find_map(|word| bits(word.strip_prefix("rate=")?));
+    Link { ways, peers, rate_bits_per_s, ..link }
 }
 
 /// A fault during a driven phase. Times are nanoseconds since the run's start.

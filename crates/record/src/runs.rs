@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plimsoll_core::Utc;
 
-use crate::data::{Run, RunState};
+use crate::data::{LedgerCheck, Run, RunState, Trial};
 use crate::error::RecordError;
 use crate::schema::{APPLICATION_ID, FILE_NAME};
 
@@ -31,7 +31,8 @@ pub struct RunSummary {
     pub state: RunState,
     /// True while the program that writes it is alive.
     pub live: bool,
-    /// Acknowledged writes that were not there; `None` if a store could not be read, and no other lost any.
+    /// Acknowledged writes that were not there, by the worst check of each trial; `None` if a store could not be read, and
+    /// no other lost any.
     pub lost: Option<u64>,
     /// Answers' missing and wrong records, and the ledger's disagreements other than loss.
     pub wrong: u64,
@@ -164,25 +165,31 @@ pub fn ids(runs_dir: &Path) -> Result<Vec<String>, RecordError> {
 fn summary<T>(directory: &Path, made_of: impl Fn(&Run) -> T) -> Result<(RunSummary, T), RecordError> {
     let live = is_live(directory);
     let run = Run::load(directory)?;
-    let ledgers = || run.trials.iter().flat_map(|trial| &trial.ledgers);
     let answers = run.trials.iter().flat_map(|trial| &trial.answers);
     let made = made_of(&run);
-    let lost = ledgers().map(|ledger| ledger.lost).fold(0, u64::saturating_add);
+    let lost = worst(&run, |ledger| ledger.lost);
+    let wrong = worst(&run, |ledger| ledger.wrong.values().copied().fold(0, u64::saturating_add));
+    let are_complete = run.trials.iter().flat_map(|trial| &trial.ledgers).all(|ledger| ledger.complete);
     let summary = RunSummary {
         end_ns: run.end_ns,
         stores: run.stores(),
         live,
-        lost: (lost > 0 || ledgers().all(|ledger| ledger.complete)).then_some(lost),
-        wrong: ledgers()
-            .flat_map(|ledger| ledger.wrong.values().copied())
-            .chain(answers.flat_map(|answers| [answers.counts.missing, answers.counts.wrong]))
-            .fold(0, u64::saturating_add),
+        lost: (lost > 0 || are_complete).then_some(lost),
+        wrong: answers
+            .flat_map(|answers| [answers.counts.missing, answers.counts.wrong])
+            .fold(wrong, u64::saturating_add),
         plan_name: run.header.plan_name,
         tag: run.header.tag,
         started_wall_ns: run.header.started_wall_ns,
         state: run.state,
     };
     Ok((summary, made))
+}
+
+/// Returns the sum of a count over the trials. Ledgers of one trial are about the same writes: the worst of them counts.
+fn worst(run: &Run, count: impl Fn(&LedgerCheck) -> u64) -> u64 {
+    let of_trial = |trial: &Trial| trial.ledgers.iter().map(&count).max().unwrap_or(0);
+    run.trials.iter().map(of_trial).fold(0, u64::saturating_add)
 }
 
 /// The run that `wanted` means: a path, `latest`, a name, or the beginning of one name. Gives a path for

@@ -1,6 +1,6 @@
 //! Markdown for pull requests: what fits a comment, with the rest folded away.
 
-use crate::document::{Block, Document, Rank, Text, Tone};
+use crate::document::{Block, Document, Rank, Text, Tone, Verdict};
 
 /// A document as Markdown.
 pub fn document(document: &Document<'_>) -> String {
@@ -21,19 +21,14 @@ pub fn document(document: &Document<'_>) -> String {
         out.push_str(&format!("{mark}{}{mark}\n\n", text(line)));
     }
     out.push_str(&format!("### {word}{}\n\n", escaped(&verdict.title)));
-    for (place, answer) in &verdict.answer {
-        let place = if place.is_empty() { String::new() } else { format!("{}: ", escaped(place)) };
-        let mark = if verdict.answer.len() > 1 { "- " } else { "" };
-        out.push_str(&format!("{mark}{place}{}\n", text(answer)));
+    let mut parts = vec![answers(verdict), reasons(verdict)];
+    if verdict.is_reason_first() {
+        // Without words between them, two lists are one.
+        parts.insert(1, "Results:\n".to_owned());
+        parts.reverse();
     }
-    if !verdict.answer.is_empty() {
-        out.push('\n');
-    }
-    out.push_str(&format!("{}\n", escaped(&verdict.sentence)));
-    if !verdict.reasons.is_empty() {
-        out.push('\n');
-        verdict.reasons.iter().for_each(|reason| out.push_str(&format!("- {}\n", escaped(reason))));
-    }
+    parts.retain(|part| !part.is_empty());
+    out.push_str(&parts.join("\n"));
     if let Some(warning) = &verdict.warning {
         out.push_str(&format!("\n**Warning**: {}\n", escaped(warning)));
     }
@@ -54,6 +49,23 @@ pub fn document(document: &Document<'_>) -> String {
         out.push_str(&format!("\n<sub>{}</sub>\n", escaped(&verdict.about)));
     }
     out
+}
+
+/// Returns the results, a line each.
+fn answers(verdict: &Verdict) -> String {
+    let mark = if verdict.answer.len() > 1 { "- " } else { "" };
+    let line = |(place, answer): &(String, Text)| {
+        let place = if place.is_empty() { String::new() } else { format!("{}: ", escaped(place)) };
+        format!("{mark}{place}{}\n", text(answer))
+    };
+    verdict.answer.iter().map(line).collect()
+}
+
+/// Returns the sentence of the verdict, and its further reasons below it.
+fn reasons(verdict: &Verdict) -> String {
+    let reasons: String = verdict.reasons.iter().map(|reason| format!("- {}\n", escaped(reason))).collect();
+    let between = if reasons.is_empty() { "" } else { "\n" };
+    format!("{}\n{between}{reasons}", escaped(&verdict.sentence))
 }
 
 fn block(out: &mut String, block: &Block<'_>) {

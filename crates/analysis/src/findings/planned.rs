@@ -11,12 +11,12 @@ use crate::stall;
 use crate::view::{FaultedPhaseView, FindingView};
 
 /// Returns the findings, those of the rule `fault` as one in front of the others if they are of several phases. Phases
-/// in which commands for servers were given keep their own.
+/// that are mostly slow, or in which commands for servers were given, keep their own.
 pub fn combined(run: &Run, facts: &[Vec<PhaseFacts<'_>>], findings: Vec<FindingView>) -> Vec<FindingView> {
     let driven: Vec<&PhaseFacts<'_>> = stall::driven(facts).collect();
     let phase_of = |finding: &FindingView| {
         let is_its = |facts: &&PhaseFacts<'_>| name::place(facts) == finding.place && !has_commands(run, facts);
-        driven.iter().copied().filter(|_| finding.rule == "fault").find(is_its)
+        driven.iter().copied().filter(|_| finding.rule == "fault" && !finding.is_of_outages).find(is_its)
     };
     let planned: Vec<(&FindingView, &PhaseFacts<'_>)> =
         findings.iter().filter_map(|one| Some((one, phase_of(one)?))).collect();
@@ -65,6 +65,7 @@ fn together(planned: &[(&FindingView, &PhaseFacts<'_>)], driven: usize) -> Optio
         next,
         command: first.command.clone(),
         chart: None,
+        is_of_outages: false,
     })
 }
 

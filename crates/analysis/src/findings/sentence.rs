@@ -77,6 +77,7 @@ impl Words {
             next: self.next,
             command: self.command,
             chart: None,
+            is_of_outages: false,
         }
     }
 }
@@ -130,6 +131,7 @@ impl Wording<'_, '_, '_> {
             slow_percent: self.slow_percent(at),
             evidence,
             chart,
+            is_of_outages: self.phase.is_mostly_slow,
             ..words.finding(self.phase.facts)
         })
     }

@@ -8,6 +8,7 @@ use crate::view::{AtRate, RungState};
 
 use super::search::STEPS_MAX;
 use super::steps::{StepTable, together};
+use super::through::longest;
 use super::{Beyond, Broken, Ending, LineResult, LineSpec, LineState, LoadStep, Purpose, cost, explain, sentence};
 
 /// Share of the most it did below which a store that is asked for more has collapsed.
@@ -64,8 +65,8 @@ pub(super) fn result(spec: &LineSpec, steps: &[LoadStep], ending: Ending) -> Lin
         took_s: steps.iter().map(|step| step.took_s).sum(),
         n: steps.len() as u64,
         through: spec.faults.clone(),
-        outages: times(held_steps().flat_map(|step| step.outages_s.iter().copied()).collect()),
-        noticed: times(held_steps().flat_map(|step| step.noticed_s.iter().copied()).collect()),
+        outages: times(held_steps().filter_map(|step| longest(&step.outages_s)).collect()),
+        noticed: times(held_steps().filter_map(|step| step.noticed_s).collect()),
         unknown: held_steps().map(|step| step.unknown).reduce(|sum, one| sum + one).filter(|_| has_faults),
         lost: held_steps().map(|step| step.lost).reduce(|sum, one| Some(sum? + one?)).flatten().filter(|_| has_faults),
         held: held.cloned(),

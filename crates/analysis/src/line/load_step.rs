@@ -64,8 +64,8 @@ pub struct LoadStep {
     pub failed: Option<String>,
     /// Longest time without an answer after each of its faults, in seconds.
     pub outages_s: Vec<f64>,
-    /// Time until a client noticed each of its faults that one noticed, in seconds.
-    pub noticed_s: Vec<f64>,
+    /// Time until a client noticed the fault with the longest of these times, in seconds; `None` if none did.
+    pub noticed_s: Option<f64>,
     /// Time until throughput was back after each of its faults, in seconds; infinite if it did not come back.
     pub recoveries_s: Vec<f64>,
     /// Operations whose outcome is unknown.
@@ -145,7 +145,7 @@ impl LoadStep {
             beside_others: spans.is_none(),
             failed,
             outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
-            noticed_s: faults.iter().filter_map(|one| one.noticed_s).collect(),
+            noticed_s: longest_outage(&faults).and_then(|one| one.noticed_s),
             recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
             unknown: facts.unknown().value as u64,
             lost: goal::lost(std::slice::from_ref(facts)).ok().map(|lost| lost.value as u64),
@@ -220,6 +220,14 @@ impl LoadStep {
 fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
     let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
     spec.faults.iter().any(|name| !faults.iter().filter(|one| one.planned == *name).any(is_seen))
+}
+
+/// Returns the fault with the longest time without an answer. A fault that begins in the silence of another one has the
+/// rest of it, and clients notice it at once.
+fn longest_outage(faults: &[FaultView]) -> Option<&FaultView> {
+    let known = faults.iter().filter_map(|one| Some((one, one.whole_outage_s()?)));
+    let longest = known.reduce(|longest, next| if next.1 > longest.1 { next } else { longest });
+    longest.map(|(one, _)| one)
 }
 
 /// Measures a goal on faults.

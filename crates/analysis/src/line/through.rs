@@ -93,7 +93,8 @@ fn has_times(step: &LoadStep) -> bool {
     !step.outages_s.is_empty() && !step.recoveries_s.is_empty() && step.worst_ratio().is_some()
 }
 
-fn longest(seconds: &[f64]) -> Option<f64> {
+/// Returns the longest of these times.
+pub(super) fn longest(seconds: &[f64]) -> Option<f64> {
     seconds.iter().copied().reduce(f64::max)
 }
 

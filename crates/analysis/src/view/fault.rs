@@ -194,8 +194,8 @@ pub struct SilentNodeView {
 /// Parts of the keys that had no answer in the effect of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FaultKeyPartsView {
-    /// Number of parts without an answer for 0.1 s or longer while operations waited. The time is also longer than that of
-    /// any part before the first fault.
+    /// Number of parts without an answer for longer than 0.1 s while operations waited. The time is also longer than that
+    /// of any part before the first fault.
     pub silent: u64,
     /// Number of parts that had answers before the first fault.
     pub of: u64,
@@ -373,7 +373,7 @@ pub struct FailoverView {
     /// Time until clients had answers again; of a store in which each node serves a part, until throughput was back.
     /// `null` if it is not known.
     pub measured_s: Option<f64>,
-    /// Number of elections until then; `null` if the store does not report its terms.
+    /// Number of elections until then; `null` if it is not known, as in stores that do not report their terms.
     pub elections: Option<u64>,
     /// Place of that time beside the bounds.
     pub state: FormulaState,

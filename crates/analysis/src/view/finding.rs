@@ -36,6 +36,9 @@ pub struct FindingView {
     pub command: String,
     /// First series of the evidence over time, with the slow moments, or the value at two levels; `null` without one.
     pub chart: Option<Chart>,
+    /// True if too much of the phase was slow to be moments: those of the finding are outages by faults.
+    #[serde(skip)]
+    pub is_of_outages: bool,
 }
 
 /// Slow moments of a phase in which faults of the plan took effect, repeats together.

@@ -225,9 +225,9 @@ pub struct LineResult {
     pub unequal_words: Option<String>,
     /// Faults of each rung, without their times: `kill primary`.
     pub through: Vec<String>,
-    /// Shortest, median and longest time without an answer after a fault, in seconds, of load steps at `held`.
+    /// Longest times without an answer after a fault of the load steps at `held`, in seconds: shortest, median and longest.
     pub outages: Option<[f64; 3]>,
-    /// Shortest, median and longest time from a fault until a client noticed, likewise; `None` if no client did.
+    /// Times from the faults before these until a client noticed, likewise; `None` if no client did.
     pub noticed: Option<[f64; 3]>,
     /// Operations of these load steps whose outcome is unknown; `None` without faults.
     pub unknown: Option<u64>,

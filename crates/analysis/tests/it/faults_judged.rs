@@ -6,7 +6,7 @@ use plimsoll_analysis::view::{GoalState, RunView, RungState, VerdictState};
 use plimsoll_core::Outcome;
 use plimsoll_record::data::{EventClass, FaultKind, Goal, GoalKind, PhaseResult, ResultName, Run};
 
-use crate::faulted::{PAUSE, at_ns, fault, killed_primary, ticked, without_end};
+use crate::faulted::{KILL, PAUSE, at_ns, fault, killed_primary, ticked, without_end};
 use crate::faults::{near, only};
 use crate::study::{SECOND_NS, event, served, times};
 
@@ -197,6 +197,23 @@ fn a_load_step_is_judged_without_its_faults_and_by_what_they_cost() {
     let mut without = run;
     without.trials[0].faults.clear();
     assert_eq!(judged(&without, 2e9, 3e9).state, RungState::NotMeasured);
+}
+
+#[test]
+fn a_load_step_of_several_faults_was_noticed_when_that_with_the_longest_outage_was() {
+    let mut run = ticked(20, |tick| if (900..1_000).contains(&tick) { (0, 0) } else { (10, 0) });
+    fault(&mut run, KILL, 8_000, None);
+    // The promotion begins in the silence of the kill.
+    fault(&mut run, (FaultKind::Promote, "node 2", "promote node 2 at 49%"), 9_800, Some(9_990));
+    let spec = LineSpec { faults: vec!["kill primary".into(), "promote node 2".into()], ..LineSpec::default() };
+    let trial = &mut run.trials[0];
+    let header = &mut trial.phases[0].header;
+    (header.rung, header.rate_per_s) = (Some(Purpose::Decide), Some(1_000.0));
+    let mut fold = LineFold::new(&spec, &trial.header.store_label);
+    fold.take(trial, &[], &[]);
+    let step = &fold.search().steps()[0];
+    assert_eq!(step.outages_s.len(), 2);
+    near(step.noticed_s, 1.0);
 }
 
 #[test]

@@ -122,14 +122,18 @@ fn a_moment_of_which_pauses_disturbed_most_operations_is_never_explained_by_noth
     assert!(finding.sentence.ends_with(words), "{}", finding.sentence);
 }
 
-#[test]
-fn the_outage_by_a_fault_counts_in_a_phase_that_is_mostly_slow() {
-    let mut run = faulted::ticked(20, |tick| match tick {
+/// Twenty seconds with an outage at 8 s, of which nearly half of the others are slow.
+fn mostly_slow() -> Run {
+    faulted::ticked(20, |tick| match tick {
         800..900 => (0, 0),
-        // Nearly half of the others are slow.
         tick if [1, 3, 5, 7, 11, 13, 15, 17].contains(&(tick / 100)) => (1, 0),
         _ => (10, 0),
-    });
+    })
+}
+
+#[test]
+fn the_outage_by_a_fault_counts_in_a_phase_that_is_mostly_slow() {
+    let mut run = mostly_slow();
     faulted::fault(&mut run, faulted::PAUSE, 8_000, Some(9_000));
     let finding = only(&run, "fault");
     let words = "fjall, phase mixed: the outage at 108.0 s lies in the effect of pause of node 2 at 108.00 s.";
@@ -215,6 +219,18 @@ fn moments_in_the_effects_of_the_plans_faults_are_one_finding_over_all_phases() 
         together.sentence
     );
     assert_eq!((own.place.as_str(), own.phases.len()), ("fjall · repeat=1, phase mixed", 0));
+}
+
+#[test]
+fn a_phase_that_is_mostly_slow_is_not_one_whose_slow_moments_all_lie_in_the_effects_of_faults() {
+    let mut run = repeated();
+    run.trials[2].phases[0].slices = mostly_slow().trials.remove(0).phases.remove(0).slices;
+    let [together, own] = of_rule(&run, "fault").try_into().unwrap();
+    let two = "In 2 of 3 driven phases all 2 slow moments lie";
+    assert!(together.sentence.starts_with(two), "{}", together.sentence);
+    let outage =
+        "fjall · repeat=3, phase mixed: the outage at 108.0 s lies in the effect of kill of node 1, the primary,";
+    assert!(own.sentence.starts_with(outage), "{}", own.sentence);
 }
 
 /// Seconds that are slow, each with a rise of a disk; from 108 s on seven of them, of which the first has one.

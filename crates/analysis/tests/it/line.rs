@@ -472,7 +472,7 @@ fn through_a_kill(held: impl Fn(usize) -> LoadStep, failed: impl Fn() -> LoadSte
 fn a_line_through_faults_tells_when_they_were_noticed_and_the_outcomes_that_are_unknown() {
     let held = |number: usize| {
         let (outage_s, unknown) = [(2.8, 10), (3.0, 0), (3.1, 11), (3.4, 20), (3.6, 0)][number];
-        let (outages_s, noticed_s, recoveries_s) = (vec![outage_s], vec![outage_s - 1.1], vec![outage_s]);
+        let (outages_s, noticed_s, recoveries_s) = (vec![outage_s], Some(outage_s - 1.1), vec![outage_s]);
         LoadStep { outages_s, noticed_s, recoveries_s, unknown, lost: Some(0), ..step(6_200.0, true) }
     };
     let failed = || LoadStep { unrecovered_s: Some(12.0), ..step(6_900.0, true) };
@@ -484,8 +484,14 @@ fn a_line_through_faults_tells_when_they_were_noticed_and_the_outcomes_that_are_
     assert!(result.sentence.starts_with(words), "{}", result.sentence);
     let [least_s, _, most_s] = result.noticed.unwrap();
     assert!((least_s - 1.7).abs() < 1e-9 && (most_s - 2.5).abs() < 1e-9, "{least_s} to {most_s} s");
+    // A promotion that ends the silence of a kill has the rest of it.
+    let with_promotion = |number: usize| {
+        let kill = held(number);
+        LoadStep { outages_s: vec![kill.outages_s[0], 0.3], ..kill }
+    };
+    assert_eq!(through_a_kill(with_promotion, failed).sentence, result.sentence);
     // Nothing is said of writes that one check could not tell of.
-    let some = |number: usize| LoadStep { noticed_s: vec![0.004], lost: None, ..held(number) };
+    let some = |number: usize| LoadStep { noticed_s: Some(0.004), lost: None, ..held(number) };
     let result = through_a_kill(|number| if number == 0 { some(0) } else { held(number) }, failed);
     assert!(result.sentence.contains("; 41 outcomes unknown. It gives way"), "{}", result.sentence);
     assert!(through_a_kill(some, failed).sentence.contains(" s), noticed within 10 ms; 41"), "the first tick");

@@ -53,7 +53,7 @@ fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
         .iter()
         .map(|one| one.parts.iter().filter(|part| part.bad).map(|part| part.text.as_str()).collect())
         .collect();
-    assert_eq!(bad, [vec!["4 wrong records"], vec!["250 errors (0.170 %)"], vec!["312 writes lost"]]);
+    assert_eq!(bad, [vec!["4 wrong or missing records"], vec!["250 errors (0.170 %)"], vec!["312 writes lost"]]);
     // Answers lacked records that had been acknowledged: found again in the end, they had been lost to readers.
     assert!(!broken.summary[0].text.contains("nothing lost"), "{}", broken.summary[0].text);
     assert!(broken.summary[1].text.contains("nothing lost"), "{}", broken.summary[1].text);
@@ -119,7 +119,7 @@ fn points_of_another_phase_durability_or_mix_are_not_compared() {
 #[test]
 fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     let mut run = ticked(20, |_| (10, 0));
-    let faster = ticked(20, |_| (20, 0)).trials.remove(0).phases.remove(0);
+    let faster = ticked(20, |tick| (20, u32::from(tick == 850))).trials.remove(0).phases.remove(0);
     for ordinal in 1..8_u32 {
         let mut phase = faster.clone();
         (phase.header.ordinal, phase.header.name) = (ordinal, format!("fault-{ordinal}"));
@@ -129,6 +129,8 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     }
     let place = |run: &Run| told(run).remove(0).0;
     assert_eq!(place(&run), "fjall, mixed, without faults");
+    let text = told(&run).remove(0).1;
+    assert!(text.contains(" · 7 errors (") && text.contains(" %) in all phases"), "{text}");
     run.trials[0].faults[6].phase = 6;
     run.trials[0].phases.push(faster);
     run.trials[0].phases[8].header.ordinal = 8;
@@ -138,6 +140,22 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     run.trials[0].faults.clear();
     let place = place(&run);
     assert!(place.ends_with(", the most of 8 phases"), "{place}");
+    assert!(!told(&run)[0].1.contains("in all phases"), "{place}");
+}
+
+#[test]
+fn wrong_answers_of_a_trial_are_said_to_be_of_all_its_phases_if_each_has_a_line() {
+    let mut run = ticked(20, |_| (10, 0));
+    let counts = AnswerCounts { answers: 10, wrong: 3, ..AnswerCounts::default() };
+    run.trials[0].answers = vec![AnswerCheck { counts, ..AnswerCheck::default() }];
+    let alone = told(&run).remove(0).1;
+    assert!(alone.contains(" · 3 wrong records") && !alone.contains("in all phases"), "{alone}");
+    let mut phase = run.trials[0].phases[0].clone();
+    (phase.header.name, phase.header.ordinal) = ("again".to_owned(), 1);
+    run.trials[0].phases.push(phase);
+    let each = told(&run);
+    assert_eq!(each.len(), 2);
+    assert!(each.iter().all(|(_, text)| text.contains(" · 3 wrong records in all phases")), "{each:?}");
 }
 
 #[test]

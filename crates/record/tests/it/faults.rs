@@ -88,7 +88,9 @@ fn a_fault_of_an_earlier_version_has_the_parts_of_its_words() {
 fn links_and_objects_of_faults_of_earlier_versions_are_those_in_their_words() {
     let cut = |ways, peers| Some(Link { ways, peers, ..Link::CUT });
     let slow = Some(Link { peers: LinkPeers::ClientHost(1), ..Link::default() });
+    let narrow = Some(Link { rate_bits_per_s: Some(50_000_000), ..Link::default() });
     let all = [
+        (FaultKind::Link, "link node 2 delay=5ms rate=50Mbit at 3s", narrow, None),
         (FaultKind::Cut, "cut all at 3s", cut(LinkWays::Both, LinkPeers::All), None),
         (FaultKind::Cut, "cut node 2 out at 3s", cut(LinkWays::Out, LinkPeers::All), None),
         (FaultKind::Cut, "cut primary in from node 3 at 3s", cut(LinkWays::In, LinkPeers::Node(2)), None),

@@ -32,7 +32,12 @@ fn a_list_shows_the_newest_first_with_what_a_verdict_needs() {
     let answers = AnswerCheck { counts, op: "query".into(), ..AnswerCheck::default() };
     recorder.answer_check(answers).unwrap();
     let wrong = [("alien".into(), 10), ("duplicated".into(), 100)].into();
-    recorder.ledger_check(LedgerCheck { lost: 7, wrong, ..LedgerCheck::default() }).unwrap();
+    // A later check of the trial finds a part of the same again.
+    let again = LedgerCheck { lost: 5, wrong: [("alien".into(), 10)].into(), ..LedgerCheck::default() };
+    let of_other = LedgerCheck { trial: 2, lost: 1, ..LedgerCheck::default() };
+    for check in [LedgerCheck { lost: 7, wrong, ..LedgerCheck::default() }, again, of_other] {
+        recorder.ledger_check(check).unwrap();
+    }
     recorder.finish(RunState::Failed("gone".into()), 5).unwrap();
     let growing = begin(place.path(), NEW);
     growing.flush().unwrap();
@@ -48,7 +53,7 @@ fn a_list_shows_the_newest_first_with_what_a_verdict_needs() {
     let (old, _) = listed[2].summary.as_ref().unwrap();
     assert_eq!((old.live, &old.state, old.end_ns), (false, &RunState::Failed("gone".into()), Some(5)));
     assert_eq!(old.stores, ["sqlite", "fjall"]);
-    assert_eq!((old.plan_name.as_str(), old.lost, old.wrong), ("coupons", Some(7), 115));
+    assert_eq!((old.plan_name.as_str(), old.lost, old.wrong), ("coupons", Some(8), 115));
     drop(growing);
     assert!(!list(place.path(), |run| run.trials.len()).unwrap()[1].summary.as_ref().unwrap().0.live);
 }

@@ -153,7 +153,9 @@ fn a_missing_number_of_one_operation_type_names_the_type() {
 fn a_summary_for_a_pull_request_has_the_verdict_and_no_markup_of_others() {
     let markdown = plimsoll_report::markdown(&view(&study::broken()));
     std::fs::write(place().join("broken.md"), &markdown).unwrap();
-    assert!(markdown.contains("❌ fail") && markdown.contains("lost 312 of"));
+    let (reasons, results) = markdown.split_once("\n\nResults:\n\n- ").unwrap();
+    assert!(reasons.contains("❌ fail") && reasons.contains("lost 312 of"), "{markdown}");
+    assert!(results.lines().nth(1).unwrap().starts_with("- "), "a list of its own: {markdown}");
     assert!(!markdown.contains("<img") && !markdown.contains("</script>"));
     let rows = markdown.lines().filter(|line| line.starts_with('|'));
     let bars = |line: &str| line.replace("\\|", "").matches('|').count();
