@@ -363,8 +363,7 @@ fn best(run: &Run, of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> Option<Summa
     let of_all = match (alike, phases.len()) {
         (2.., _) => format!(", the most of {alike} points{without}"),
         (_, 2..) => format!(", the most of {} phases{without}", phases.len()),
-        _ if without.is_empty() => String::new(),
-        _ => format!(",{without}"),
+        _ => String::new(),
     };
     let place = format!("{}, {}{of_all}", best.name(), best.phase());
     let mut measured = measured(run, best, &judged, place);

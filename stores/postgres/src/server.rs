@@ -63,6 +63,9 @@ const LOOK_BOUND: Duration = Duration::from_secs(10);
 const ASK_BOUND: Duration = Duration::from_millis(500);
 /// Question for the role of a node.
 const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+/// Query for the history of a primary's timeline.
+const HISTORY: &str =
+    "SELECT pg_read_file('pg_wal/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) || '.history')";
 
 /// A private PostgreSQL, or a primary and its replicas.
 #[derive(Debug, Clone)]
@@ -264,9 +267,18 @@ impl Recipe for PostgresRecipe {
     }
 
     fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
-        let mut replica = self.by_socket(&node).open(Arc::default(), "", &[], waits.with_answer(FOLLOW_BOUND))?;
+        let waits = &waits.with_answer(FOLLOW_BOUND);
+        let mut replica = self.by_socket(&node).open(Arc::default(), "", &[], waits)?;
         if replica.value(IN_RECOVERY)? != "t" {
             return Err(StoreError::usage(format!("node {} is no replica", node.number + 1)));
+        }
+        let history = self.by_socket(node.primary_node()).open(Arc::default(), "", &[], waits)?.value(HISTORY)?;
+        let forked_at = forked_at(&history)
+            .ok_or_else(|| StoreError::new(StoreErrorKind::Broken, format!("no timeline was begun: {history:?}")))?;
+        let has_more = "SELECT greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())";
+        if replica.value(&format!("{has_more} > {}::pg_lsn", literal(forked_at)))? == "t" {
+            let what = format!("node {} has received more than the primary had at its promotion", node.number + 1);
+            return Err(StoreError::new(StoreErrorKind::Broken, what).next("rewind it"));
         }
         let primary = literal(&self.conninfo(&node, node.primary_node()));
         replica.simple(&format!("ALTER SYSTEM SET primary_conninfo = {primary}"))?;
@@ -500,5 +512,22 @@ impl Recipe for PostgresRecipe {
             Err(error) if self.patroni.is_some() && error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
             looked => looked,
         })
+    }
+}
+
+/// Returns the position at which the newest timeline of a history began.
+fn forked_at(history: &str) -> Option<&str> {
+    history.lines().rev().find_map(|line| line.split('\t').nth(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timeline_begins_where_the_last_line_of_its_history_says() {
+        let history = "1\t0/24F209B0\tno recovery target specified\n\n2\t0/2A2E3E10\tno recovery target specified\n";
+        assert_eq!(forked_at(history), Some("0/2A2E3E10"));
+        assert_eq!(forked_at(""), None);
     }
 }

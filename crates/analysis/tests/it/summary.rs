@@ -128,7 +128,7 @@ fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
         run.trials[0].faults.last_mut().unwrap().phase = ordinal;
     }
     let place = |run: &Run| told(run).remove(0).0;
-    assert_eq!(place(&run), "fjall, mixed, without faults");
+    assert_eq!(place(&run), "fjall, mixed");
     let text = told(&run).remove(0).1;
     assert!(text.contains(" · 7 errors (") && text.contains(" %) in all phases"), "{text}");
     run.trials[0].faults[6].phase = 6;

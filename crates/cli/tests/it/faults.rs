@@ -485,6 +485,23 @@ fn a_load_that_the_backlog_ends_during_a_fault_is_undecided_with_what_to_change(
     ran.says("UNDECIDED … the load was cut short during a fault: set a larger `backlog` to drive it to its end");
 }
 
+#[test]
+fn a_replica_that_has_more_than_the_promoted_one_is_rewound_and_follows_it() {
+    let place = Place::new();
+    let drive = ["drive", "kv", "--set", "records=200", "--on", "postgres-replicas", "--nodes", "3", "--clients", "4"];
+    // Node 2 does not get the newest writes, and takes over; node 3 has them.
+    let faults_of = ["--fault", "cut primary from node 2 at 1s", "--fault", "promote node 2 at 4s"];
+    let load = ["--think", "5ms", "--for", "8s", "--json", "-q"];
+    let ran = place.run(&[&drive[..], &["--mix", "read=1,update=1"], &load, &faults_of].concat());
+    let report = ran.last_json();
+    // Asynchronous replication loses what only the former primary and node 3 had.
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let (found, _) = faults(&report);
+    assert!(found.len() == 2 && found.iter().all(|fault| fault["error"].is_null()), "{found:?}");
+    let run = Run::load(&place.only_run()).unwrap();
+    assert!(run.trials[0].ledgers[0].read_back > 0, "all records were read back");
+}
+
 mod heavy {
     use super::*;
 
