@@ -329,14 +329,15 @@ impl Running {
         })
     }
 
-    /// Returns the lowest number of a running node that is a replica. Where nodes do not say that, it holds data and is
-    /// not the primary.
+    /// Returns the lowest number of a running node that is a replica, and follows the primary. Where nodes do not say that,
+    /// it holds data and is not the primary.
     fn replica(&self) -> Result<usize, StoreError> {
         let primary = self.primary()?;
         let _guard = self.enter()?;
+        let stale = self.promotion().stale.clone();
         let is_one = |node: &Arc<Node>| {
             let is_other = node.number != primary && self.recipe.keeps_data(node.number);
-            is_other && self.is_replica(node).unwrap_or(true)
+            is_other && !stale.contains(&node.number) && self.is_replica(node).unwrap_or(true)
         };
         let no_replica = || StoreError::usage(format!("no replica of {} runs", self.spec.name));
         let replica = self.running().into_iter().find(is_one).map(|node| node.number);

@@ -287,7 +287,8 @@ pub trait Servers: Send + Sync {
     /// Makes a replica the primary. Kills the former primary before, if it runs and does not become a replica by itself.
     ///
     /// # Errors
-    /// `Usage` if the store cannot; a refusal by the node.
+    /// `Usage` if the store cannot, or the node has not followed the primary since the last promotion; a refusal by the
+    /// node.
     fn promote(&self, _number: usize) -> Result<Span, StoreError> {
         Err(StoreError::usage("these servers have no replica that can be promoted"))
     }

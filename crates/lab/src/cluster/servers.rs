@@ -171,6 +171,12 @@ impl Servers for Running {
         }
         self.on(number, |server| server.check())?;
         let _promoting = self.promoting(&self.waits)?;
+        let stale = self.promotion().stale.clone();
+        if stale.contains(&number) {
+            let what = format!("node {} has not followed the primary since the last promotion", number + 1);
+            let next = "promote another node, or restart this one first, which makes it follow";
+            return Err(StoreError::usage(what).next(next));
+        }
         if switches_over {
             self.recipe.promote(member, &self.waits)?;
             if self.recipe.has_primary() {
@@ -188,6 +194,10 @@ impl Servers for Running {
         // Noted before anything else, so that no other node starts as a second primary.
         *self.promotion() = Promotion { primary: number, stale: others.iter().copied().collect() };
         for other in others {
+            // Such a node may have writes that neither primary has, and is rewound before its next start.
+            if stale.contains(&other) {
+                continue;
+            }
             if self.recipe.follow(self.member(&nodes, other, false)?, &self.waits).is_ok() {
                 self.promotion().stale.remove(&other);
             }

@@ -190,6 +190,20 @@ fn a_former_primary_that_is_started_during_a_promotion_rejoins_first() {
 }
 
 #[test]
+fn a_node_that_does_not_follow_the_primary_is_not_promoted_before_it_has_rejoined() {
+    let base = base();
+    let cluster = start(base.path(), 3, COUNTS).unwrap();
+    let handle = cluster.handle();
+    handle.promote(1).unwrap();
+    let errors = [handle.promote(2).unwrap_err(), handle.chosen(NodeChoice::Replica).unwrap_err()];
+    assert!(errors.iter().all(|error| error.kind == StoreErrorKind::Usage), "{errors:?}");
+    handle.rejoin().unwrap();
+    assert_eq!(handle.chosen(NodeChoice::Replica).unwrap(), Nodes::One(2));
+    handle.promote(2).unwrap();
+    cluster.close().unwrap();
+}
+
+#[test]
 fn a_switchover_ends_no_server_and_the_nodes_name_the_primary() {
     let base = base();
     let recipe = Box::new(SwitchingOver(Shells { nodes: 2, hosts: 0, script: COUNTS }));
