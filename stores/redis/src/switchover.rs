@@ -1,7 +1,7 @@
 //! Planned switchovers: a replica becomes a master by command, and the former master follows it and goes on to run.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{Member, Node, Recipe as _, StoreError, StoreErrorKind, Waits};
 
@@ -15,6 +15,8 @@ use crate::watched;
 const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
 /// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time after which a replica of a cluster is asked again. It gives up after 5 s, for example if its master was busy.
+const ASK_AGAIN: Duration = Duration::from_secs(6);
 /// Setting by which Sentinels choose a replica. Those with 0 are never chosen.
 const PRIORITY: &str = "replica-priority";
 /// Interval, in milliseconds, at which a Sentinel reads the priorities during the preparation, in place of 10 s.
@@ -41,8 +43,26 @@ fn in_cluster(recipe: &RedisRecipe, to: &Node, waits: &Waits) -> Result<(), Stor
         StoreErrorKind::Store => error.next("promote a replica of a master that runs: the cluster replaces a lost one"),
         _ => error,
     };
-    Control::open(&recipe.endpoint(to), waits)?.command(&[b"CLUSTER", b"FAILOVER"]).map_err(refused)?;
-    until_master(recipe, to, waits)
+    take_over(recipe, to, waits).map_err(refused)?;
+    let mut asked = Instant::now();
+    waits.until(LOOK_INTERVAL, ADVICE, || {
+        let found = look(recipe, to, waits)?;
+        if found.is_err() && asked.elapsed() >= ASK_AGAIN {
+            match take_over(recipe, to, waits) {
+                // A replica that has just become a master refuses, too: the next look shows it.
+                Err(error) if !matches!(error.kind, StoreErrorKind::Store | StoreErrorKind::Unreachable) => {
+                    return Err(error);
+                }
+                _ => asked = Instant::now(),
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Asks a replica of a cluster to take the slots of its master.
+fn take_over(recipe: &RedisRecipe, to: &Node, waits: &Waits) -> Result<(), StoreError> {
+    Control::open(&recipe.endpoint(to), waits)?.command(&[b"CLUSTER", b"FAILOVER"]).map(drop)
 }
 
 /// Makes Sentinels replace the master by this replica, although it runs:
@@ -153,13 +173,18 @@ fn fail_over(sentinel: &mut Control, waits: &Waits) -> Result<(), StoreError> {
 
 /// Waits until a node is a master.
 fn until_master(recipe: &RedisRecipe, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-    waits.until(LOOK_INTERVAL, ADVICE, || match recipe.present_role(node, waits) {
+    waits.until(LOOK_INTERVAL, ADVICE, || look(recipe, node, waits))
+}
+
+/// Looks if a node is a master. The inner error describes its present state.
+fn look(recipe: &RedisRecipe, node: &Node, waits: &Waits) -> Result<Result<(), String>, StoreError> {
+    match recipe.present_role(node, waits) {
         Ok(role) if role == MASTER => Ok(Ok(())),
         Ok(_) => Ok(Err(format!("node {} is still a replica", node.number + 1))),
         // Sentinels close the connections to a server that they give another role.
         Err(error) if error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
         Err(error) => Err(error),
-    })
+    }
 }
 
 /// Makes the former master a replica of the new one.
