@@ -78,7 +78,8 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     let involved = [Some(to.number), former.as_ref().map(|former| former.number)];
     let others = servers.iter().filter(|node| !involved.contains(&Some(node.number)));
     // A replica that does not answer is not chosen either.
-    let excluded: Vec<Excluded> = others.filter_map(|node| exclude(recipe, node, &asks)).collect();
+    let asked: Vec<Excluded> = others.filter_map(|node| exclude(recipe, node, &asks)).collect();
+    let excluded: Vec<&Excluded> = asked.iter().filter(|one| one.is_confirmed).collect();
     let chosen = match excluded.as_slice() {
         [] => Ok(()),
         excluded => until_known(&mut sentinel, excluded, waits),
@@ -86,7 +87,7 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     let promoted =
         chosen.and_then(|()| fail_over(&mut sentinel, waits)).and_then(|()| until_master(recipe, &to, waits));
     // A replica that replies late would stay excluded from all later failovers.
-    let restored = excluded.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
+    let restored = asked.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
     if let Some(former) = &former {
         // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.
@@ -101,11 +102,13 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     former.map_or(Ok(()), |former| close_clients(recipe, &former, waits).or_else(unless_away))
 }
 
-/// A replica that Sentinels do not choose meanwhile.
+/// A replica that Sentinels are not to choose meanwhile.
 struct Excluded {
     node: Arc<Node>,
     /// Priority before.
     priority: String,
+    /// True if the replica has confirmed the change. Otherwise it may have made it all the same.
+    is_confirmed: bool,
 }
 
 impl Excluded {
@@ -115,12 +118,12 @@ impl Excluded {
     }
 }
 
-/// Excludes a replica from the choice of Sentinels; `None` if it does not answer.
+/// Excludes a replica from the choice of Sentinels; `None` if it does not tell its priority.
 fn exclude(recipe: &RedisRecipe, node: &Arc<Node>, waits: &Waits) -> Option<Excluded> {
     let mut control = Control::open(&recipe.endpoint(node), waits).ok()?;
     let priority = facts::config(&mut control, PRIORITY).ok()??;
-    set_priority(recipe, node, "0", waits).ok()?;
-    Some(Excluded { node: Arc::clone(node), priority })
+    let is_confirmed = set_priority(recipe, node, "0", waits).is_ok();
+    Some(Excluded { node: Arc::clone(node), priority, is_confirmed })
 }
 
 fn set_priority(recipe: &RedisRecipe, node: &Node, priority: &str, waits: &Waits) -> Result<(), StoreError> {
@@ -129,7 +132,7 @@ fn set_priority(recipe: &RedisRecipe, node: &Node, priority: &str, waits: &Waits
 }
 
 /// Waits until a Sentinel knows that it is not to choose these replicas.
-fn until_known(sentinel: &mut Control, excluded: &[Excluded], waits: &Waits) -> Result<(), StoreError> {
+fn until_known(sentinel: &mut Control, excluded: &[&Excluded], waits: &Waits) -> Result<(), StoreError> {
     // Redis 6 has no such command, and its Sentinels know the priorities after 10 s.
     let says = sentinel.command(&[b"SENTINEL", b"DEBUG"]).map(|says| texts(&says)).unwrap_or_default();
     let period = says.chunks(2).find(|pair| pair[0] == "INFO-PERIOD").and_then(|pair| pair.get(1));
@@ -139,7 +142,7 @@ fn until_known(sentinel: &mut Control, excluded: &[Excluded], waits: &Waits) -> 
     let known = waits.until(LOOK_INTERVAL, ADVICE, || {
         let says = sentinel.command(&[b"SENTINEL", b"REPLICAS", WATCHED.as_bytes()])?;
         let replicas: Vec<Vec<String>> = says.list().iter().map(texts).collect();
-        let is_known = |one: &Excluded| {
+        let is_known = |one: &&Excluded| {
             let at = one.node.listens_at(0);
             let (ip, port) = (at.ip().to_string(), at.port().to_string());
             let mut its = replicas.iter().filter(|words| has(words, "ip", &ip) && has(words, "port", &port));
