@@ -138,7 +138,11 @@ fn mistake(
                 let numbers: Vec<String> = lab.nodes.iter().map(u32::to_string).collect();
                 Some((format!("{label} has no node {absent}"), format!("its nodes are {}", numbers.join(", "))))
             }
-            Some(lab) if nodes == NodeChoice::Minority && nodes.count(lab.nodes.len()) > 0 => None,
+            Some(lab)
+                if nodes == NodeChoice::Minority && nodes.count(lab.nodes.len()) > 0 && recipe.all_nodes_vote() =>
+            {
+                None
+            }
             _ => no_such_node(nodes, label, recipe),
         }
     };

@@ -214,6 +214,10 @@ pub fn power_node(trial: &PlannedTrial, recipe: Option<&dyn Recipe>) -> Result<(
 
 /// Returns the reason that servers of `recipe` have no such node or role, and advice; `None` if they have.
 pub fn no_such_node(choice: NodeChoice, label: &str, recipe: &dyn Recipe) -> Option<(String, String)> {
+    if matches!(choice, NodeChoice::Minority | NodeChoice::Majority) && !recipe.all_nodes_vote() {
+        let what = format!("not all nodes of {label} vote, so a {choice} of them says nothing about the votes");
+        return Some((what, "name the nodes: nodes 1,2".to_owned()));
+    }
     let nodes = recipe.spec().nodes;
     let absent = choice.numbers().into_iter().find(|number| *number as usize > nodes);
     let what = match (choice, absent) {

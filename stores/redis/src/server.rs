@@ -232,6 +232,12 @@ impl Recipe for RedisRecipe {
         self.is_cluster().then(|| self.present_role(node, waits).is_ok_and(|role| role == REPLICA))
     }
 
+    fn all_nodes_vote(&self) -> bool {
+        // Sentinels vote, or the masters of a cluster.
+        let has_replicas = self.is_cluster() && self.shape.replicas > 0;
+        self.shape.sentinels == 0 && !has_replicas
+    }
+
     fn failover_time(&self) -> Option<FailoverTime> {
         match self.shape {
             // Of fewer Sentinels or masters, those that are left are no majority.
@@ -410,5 +416,13 @@ mod tests {
         let can = |shape: Shape| recipe(shape, &[]).promotes().is_ok();
         assert!(can(Shape { sentinels: 1, ..replicas }) && can(Shape { replicas: 1, ..masters }));
         assert!(!can(Shape::ALONE) && !can(replicas) && !can(masters));
+    }
+
+    #[test]
+    fn not_all_nodes_vote_beside_sentinels_and_where_masters_of_a_cluster_have_replicas() {
+        let (replicas, masters) = (Shape { replicas: 2, ..Shape::ALONE }, Shape { masters: 3, ..Shape::ALONE });
+        let all_vote = |shape: Shape| recipe(shape, &[]).all_nodes_vote();
+        assert!(!all_vote(Shape { sentinels: 3, ..replicas }) && !all_vote(Shape { replicas: 1, ..masters }));
+        assert!(all_vote(Shape::ALONE) && all_vote(replicas) && all_vote(masters));
     }
 }

@@ -1,7 +1,7 @@
 //! Planned switchovers: a replica becomes a master by command, and the former master follows it and goes on to run.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_core::{Member, Node, Recipe as _, StoreError, StoreErrorKind, Waits};
 
@@ -15,6 +15,8 @@ use crate::watched;
 const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
 /// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time after which a replica of a cluster is asked again. It gives up after 5 s, for example if its master was busy.
+const ASK_AGAIN: Duration = Duration::from_secs(6);
 /// Setting by which Sentinels choose a replica. Those with 0 are never chosen.
 const PRIORITY: &str = "replica-priority";
 /// Interval, in milliseconds, at which a Sentinel reads the priorities during the preparation, in place of 10 s.
@@ -41,8 +43,26 @@ fn in_cluster(recipe: &RedisRecipe, to: &Node, waits: &Waits) -> Result<(), Stor
         StoreErrorKind::Store => error.next("promote a replica of a master that runs: the cluster replaces a lost one"),
         _ => error,
     };
-    Control::open(&recipe.endpoint(to), waits)?.command(&[b"CLUSTER", b"FAILOVER"]).map_err(refused)?;
-    until_master(recipe, to, waits)
+    take_over(recipe, to, waits).map_err(refused)?;
+    let mut asked = Instant::now();
+    waits.until(LOOK_INTERVAL, ADVICE, || {
+        let found = look(recipe, to, waits)?;
+        if found.is_err() && asked.elapsed() >= ASK_AGAIN {
+            match take_over(recipe, to, waits) {
+                // A replica that has just become a master refuses, too: the next look shows it.
+                Err(error) if !matches!(error.kind, StoreErrorKind::Store | StoreErrorKind::Unreachable) => {
+                    return Err(error);
+                }
+                _ => asked = Instant::now(),
+            }
+        }
+        Ok(found)
+    })
+}
+
+/// Asks a replica of a cluster to take the slots of its master.
+fn take_over(recipe: &RedisRecipe, to: &Node, waits: &Waits) -> Result<(), StoreError> {
+    Control::open(&recipe.endpoint(to), waits)?.command(&[b"CLUSTER", b"FAILOVER"]).map(drop)
 }
 
 /// Makes Sentinels replace the master by this replica, although it runs:
@@ -58,7 +78,8 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     let involved = [Some(to.number), former.as_ref().map(|former| former.number)];
     let others = servers.iter().filter(|node| !involved.contains(&Some(node.number)));
     // A replica that does not answer is not chosen either.
-    let excluded: Vec<Excluded> = others.filter_map(|node| exclude(recipe, node, &asks)).collect();
+    let asked: Vec<Excluded> = others.filter_map(|node| exclude(recipe, node, &asks)).collect();
+    let excluded: Vec<&Excluded> = asked.iter().filter(|one| one.is_confirmed).collect();
     let chosen = match excluded.as_slice() {
         [] => Ok(()),
         excluded => until_known(&mut sentinel, excluded, waits),
@@ -66,7 +87,7 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     let promoted =
         chosen.and_then(|()| fail_over(&mut sentinel, waits)).and_then(|()| until_master(recipe, &to, waits));
     // A replica that replies late would stay excluded from all later failovers.
-    let restored = excluded.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
+    let restored = asked.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
     if let Some(former) = &former {
         // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.
@@ -81,11 +102,13 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     former.map_or(Ok(()), |former| close_clients(recipe, &former, waits).or_else(unless_away))
 }
 
-/// A replica that Sentinels do not choose meanwhile.
+/// A replica that Sentinels are not to choose meanwhile.
 struct Excluded {
     node: Arc<Node>,
     /// Priority before.
     priority: String,
+    /// True if the replica has confirmed the change. Otherwise it may have made it all the same.
+    is_confirmed: bool,
 }
 
 impl Excluded {
@@ -95,12 +118,12 @@ impl Excluded {
     }
 }
 
-/// Excludes a replica from the choice of Sentinels; `None` if it does not answer.
+/// Excludes a replica from the choice of Sentinels; `None` if it does not tell its priority.
 fn exclude(recipe: &RedisRecipe, node: &Arc<Node>, waits: &Waits) -> Option<Excluded> {
     let mut control = Control::open(&recipe.endpoint(node), waits).ok()?;
     let priority = facts::config(&mut control, PRIORITY).ok()??;
-    set_priority(recipe, node, "0", waits).ok()?;
-    Some(Excluded { node: Arc::clone(node), priority })
+    let is_confirmed = set_priority(recipe, node, "0", waits).is_ok();
+    Some(Excluded { node: Arc::clone(node), priority, is_confirmed })
 }
 
 fn set_priority(recipe: &RedisRecipe, node: &Node, priority: &str, waits: &Waits) -> Result<(), StoreError> {
@@ -109,7 +132,7 @@ fn set_priority(recipe: &RedisRecipe, node: &Node, priority: &str, waits: &Waits
 }
 
 /// Waits until a Sentinel knows that it is not to choose these replicas.
-fn until_known(sentinel: &mut Control, excluded: &[Excluded], waits: &Waits) -> Result<(), StoreError> {
+fn until_known(sentinel: &mut Control, excluded: &[&Excluded], waits: &Waits) -> Result<(), StoreError> {
     // Redis 6 has no such command, and its Sentinels know the priorities after 10 s.
     let says = sentinel.command(&[b"SENTINEL", b"DEBUG"]).map(|says| texts(&says)).unwrap_or_default();
     let period = says.chunks(2).find(|pair| pair[0] == "INFO-PERIOD").and_then(|pair| pair.get(1));
@@ -119,7 +142,7 @@ fn until_known(sentinel: &mut Control, excluded: &[Excluded], waits: &Waits) -> 
     let known = waits.until(LOOK_INTERVAL, ADVICE, || {
         let says = sentinel.command(&[b"SENTINEL", b"REPLICAS", WATCHED.as_bytes()])?;
         let replicas: Vec<Vec<String>> = says.list().iter().map(texts).collect();
-        let is_known = |one: &Excluded| {
+        let is_known = |one: &&Excluded| {
             let at = one.node.listens_at(0);
             let (ip, port) = (at.ip().to_string(), at.port().to_string());
             let mut its = replicas.iter().filter(|words| has(words, "ip", &ip) && has(words, "port", &port));
@@ -153,13 +176,18 @@ fn fail_over(sentinel: &mut Control, waits: &Waits) -> Result<(), StoreError> {
 
 /// Waits until a node is a master.
 fn until_master(recipe: &RedisRecipe, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-    waits.until(LOOK_INTERVAL, ADVICE, || match recipe.present_role(node, waits) {
+    waits.until(LOOK_INTERVAL, ADVICE, || look(recipe, node, waits))
+}
+
+/// Looks if a node is a master. The inner error describes its present state.
+fn look(recipe: &RedisRecipe, node: &Node, waits: &Waits) -> Result<Result<(), String>, StoreError> {
+    match recipe.present_role(node, waits) {
         Ok(role) if role == MASTER => Ok(Ok(())),
         Ok(_) => Ok(Err(format!("node {} is still a replica", node.number + 1))),
         // Sentinels close the connections to a server that they give another role.
         Err(error) if error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
         Err(error) => Err(error),
-    })
+    }
 }
 
 /// Makes the former master a replica of the new one.

@@ -67,6 +67,12 @@ pub trait Recipe: Send + Sync {
         None
     }
 
+    /// Returns false if servers choose a primary by vote and only some of the nodes have one. A minority and a majority
+    /// of all nodes say nothing about the votes then.
+    fn all_nodes_vote(&self) -> bool {
+        true
+    }
+
     /// Returns the published formula of failover with the time-outs of these servers; `None` if no node takes the place
     /// of a lost primary by itself.
     fn failover_time(&self) -> Option<FailoverTime> {

@@ -91,6 +91,10 @@ impl Recipe for Cluster {
         if node == 0 { Ok(()) } else { Err(StoreError::usage("a replica cannot hang").next("name the primary")) }
     }
 
+    fn all_nodes_vote(&self) -> bool {
+        self.0 != Sort::Sockets
+    }
+
     fn works(&self, node: usize) -> &'static [&'static str] {
         if node == 0 { &["vacuum"] } else { &[] }
     }
@@ -164,6 +168,21 @@ fn a_hang_needs_a_node_of_which_a_process_can_hang() {
     for on in ["all", "primary", "node 1"] {
         allows("flexible", &[&format!("hang {on} at 1s for 1s")]);
     }
+}
+
+#[test]
+fn a_minority_and_a_majority_need_a_store_of_which_all_nodes_vote() {
+    for choice in ["minority", "majority"] {
+        let fault = format!("kill {choice} at 1s");
+        for store in ["sockets", "lab:fixed"] {
+            let words = format!("vote, so a {choice} of them says nothing about the votes");
+            refuses(store, &[&fault], &words, "name the nodes: nodes 1,2");
+        }
+        allows("flexible", &[&fault]);
+    }
+    allows("sockets", &["kill nodes 1,2 at 1s"]);
+    // Two nodes of a lab have no minority.
+    allows("lab:mine", &["kill majority at 1s"]);
 }
 
 #[test]
