@@ -114,11 +114,11 @@ fn held_recovery(place: &Place, lab: &Lab<'_>) -> Option<Value> {
 }
 
 /// A process that is stopped until this is dropped, also by a test that fails.
-struct Stopped(Pid);
+pub struct Stopped(Pid);
 
 impl Stopped {
     /// Stops a process; `None` if it has ended.
-    fn new(pid: Pid) -> Option<Self> {
+    pub fn new(pid: Pid) -> Option<Self> {
         kill_process(pid, Signal::STOP).is_ok().then_some(Self(pid))
     }
 }

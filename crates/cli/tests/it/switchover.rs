@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde_json::Value;
 
-use crate::bench::{Place, wait_for};
+use crate::bench::{Guarded, Place, wait_for};
 use crate::lab::Lab;
+use crate::lab_progress::Stopped;
 
 /// Longest time until the nodes are one cluster again.
 const SEEN: Duration = Duration::from_secs(200);
@@ -72,6 +74,22 @@ fn a_replica_that_sentinels_did_not_choose_takes_over_and_hands_back() {
 #[test]
 fn a_replica_of_a_redis_cluster_takes_over_and_hands_back() {
     hands_over("redis-cluster", 4);
+}
+
+#[test]
+fn a_switchover_that_a_replica_of_a_redis_cluster_gave_up_succeeds_once_its_master_goes_on() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis-cluster", &[]);
+    let master = Pid::from_raw(each(&lab, "process")[0].as_u64().unwrap() as i32).unwrap();
+    let held = Stopped::new(master).unwrap();
+    let promotion = Guarded(place.command(&["lab", "promote", "redis-cluster", "4"]).spawn().unwrap());
+    // The replica gives up after 5 s. The others take the master for lost 10 s later.
+    let gave_up = || lab.does("logs", "4 -n 500").out.contains("Manual failover timed out");
+    wait_for("the replica to give up", SEEN, gave_up);
+    drop(held);
+    promotion.ended().expect(0);
+    wait_for("the new roles", SEEN, || each(&lab, "role")[3] == "master" && each(&lab, "role")[0] == "replica");
+    lab.down();
 }
 
 #[test]
