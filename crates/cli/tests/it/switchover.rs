@@ -76,41 +76,30 @@ fn a_replica_of_a_redis_cluster_takes_over_and_hands_back() {
     hands_over("redis-cluster", 4);
 }
 
-#[test]
-fn a_switchover_that_a_replica_of_a_redis_cluster_gave_up_succeeds_once_its_master_goes_on() {
+/// Drives a store whose first replica takes over, and whose node of another role is paused then.
+fn go_by_roles(store: &str, subjects: [&str; 2], paused: &str) {
     let place = Place::new();
-    let lab = Lab::up(&place, "redis-cluster", &[]);
-    let master = Pid::from_raw(each(&lab, "process")[0].as_u64().unwrap() as i32).unwrap();
-    let held = Stopped::new(master).unwrap();
-    let promotion = Guarded(place.command(&["lab", "promote", "redis-cluster", "4"]).spawn().unwrap());
-    // The replica gives up after 5 s. The others take the master for lost 10 s later.
-    let gave_up = || lab.does("logs", "4 -n 500").out.contains("Manual failover timed out");
-    wait_for("the replica to give up", SEEN, gave_up);
-    drop(held);
-    promotion.ended().expect(0);
-    wait_for("the new roles", SEEN, || each(&lab, "role")[3] == "master" && each(&lab, "role")[0] == "replica");
-    lab.down();
+    let load = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "4", "--think", "2ms"];
+    let second = format!("pause {paused} at 1s after fault 1 for 100ms");
+    let faulted = ["--for", "12s", "--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
+    let ran = place.run(&[&load[..], &faulted].concat());
+    assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
+    let report = ran.last_json();
+    let found = report["report"]["faults"].as_array().unwrap();
+    let seen: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
+    assert_eq!(seen, subjects, "{store}: {report}");
+    assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
 }
 
 #[test]
-fn faults_go_by_the_roles_after_a_switchover() {
+fn the_primary_is_another_after_a_switchover_by_sentinels() {
+    go_by_roles("redis-sentinel", ["node 2, a replica", "node 2, the primary"], "primary");
+}
+
+#[test]
+fn the_replica_is_another_after_a_switchover_of_a_redis_cluster() {
     // A cluster has several masters, and no primary that a report could name.
-    let cases = [
-        ("redis-sentinel", ["node 2, a replica", "node 2, the primary"], "pause primary at 1s after fault 1 for 100ms"),
-        ("redis-cluster", ["node 4", "node 1"], "pause replica at 1s after fault 1 for 100ms"),
-    ];
-    for (store, subjects, second) in cases {
-        let place = Place::new();
-        let load = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "4", "--think", "2ms"];
-        let faulted = ["--for", "12s", "--json", "-q", "--fault", "promote replica at 1s", "--fault", second];
-        let ran = place.run(&[&load[..], &faulted].concat());
-        assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
-        let report = ran.last_json();
-        let found = report["report"]["faults"].as_array().unwrap();
-        let seen: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
-        assert_eq!(seen, subjects, "{store}: {report}");
-        assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
-    }
+    go_by_roles("redis-cluster", ["node 4", "node 1"], "replica");
 }
 
 #[test]
@@ -124,4 +113,24 @@ fn a_node_that_is_no_replica_is_not_promoted() {
     let alone = ["drive", "kv", "--on", "redis", "--for", "5s", "--set", "redis.replicas=1"];
     let refused = place.run(&[&alone[..], &["--fault", "promote replica at 1s"]].concat()).expect(2);
     refused.says("a replica of redis cannot be promoted by a command");
+}
+
+mod heavy {
+    use super::*;
+
+    #[test]
+    fn a_switchover_that_a_replica_of_a_redis_cluster_gave_up_succeeds_once_its_master_goes_on() {
+        let place = Place::new();
+        let lab = Lab::up(&place, "redis-cluster", &[]);
+        let master = Pid::from_raw(each(&lab, "process")[0].as_u64().unwrap() as i32).unwrap();
+        let held = Stopped::new(master).unwrap();
+        let promotion = Guarded(place.command(&["lab", "promote", "redis-cluster", "4"]).spawn().unwrap());
+        // The replica gives up after 5 s. The others take the master for lost 10 s later.
+        let gave_up = || lab.does("logs", "4 -n 500").out.contains("Manual failover timed out");
+        wait_for("the replica to give up", SEEN, gave_up);
+        drop(held);
+        promotion.ended().expect(0);
+        wait_for("the new roles", SEEN, || each(&lab, "role")[3] == "master" && each(&lab, "role")[0] == "replica");
+        lab.down();
+    }
 }
