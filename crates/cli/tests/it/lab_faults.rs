@@ -104,8 +104,7 @@ fn the_faults_of_a_lab_are_healed_also_after_the_run_was_killed() {
 fn without_added_nodes(place: &Place, lab: &Lab<'_>) {
     for node in lab.status()["nodes"].as_array().unwrap() {
         if node["is_left"] == true {
-            let number = (node["number"].as_u64().unwrap() + 1).to_string();
-            place.run(&["lab", "remove", lab.name, &number]);
+            place.run(&["lab", "remove", lab.name, &node["number"].to_string()]);
         }
     }
 }
