@@ -35,6 +35,7 @@ fn follows(lab: &Lab<'_>, node: usize, of: usize) -> bool {
 fn hands_over(store: &'static str, to: usize) {
     let place = Place::new();
     let lab = Lab::up(&place, store, &[]);
+    wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
     let processes = each(&lab, "process");
     let on = format!("lab:{store}");
     let load = ["drive", "kv", "--set", "records=200", "--on", &on, "--clients", "4", "--think", "2ms", "--for", "10s"];
@@ -59,6 +60,7 @@ fn hands_over(store: &'static str, to: usize) {
     lab.does("restart", "");
     wait_for("the former master to follow again", SEEN, || follows(&lab, 1, to));
     wait_for("the same roles", SEEN, || each(&lab, "role") == roles);
+    wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
     let processes = each(&lab, "process");
     lab.does("promote", "1").says("node 1 is the primary after");
     wait_for("the other to follow", SEEN, || follows(&lab, to, 1));
