@@ -299,8 +299,9 @@ pub fn client(address: Address, ballast: usize) -> WireClient {
 
 /// A session that takes `depth` requests before one must have been answered.
 pub fn client_of_depth(address: Address, ballast: usize, depth: usize) -> WireClient {
-    // On a busy machine a session's first answer may come long after the others': it takes its memory here.
+    // On a busy machine a session's first answer, or refusal, may come long after the others': it takes its memory here.
     let mut answer = Answer::default();
+    answer.fail(Outcome::Rejected, "not now", "is not ready");
     answer.values.push(Value::Int(0));
     answer.clear();
     let session = ToySession {
