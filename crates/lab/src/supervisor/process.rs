@@ -34,8 +34,9 @@ pub(crate) const OWNER: &str = "PLIMSOLL_SUPERVISOR_OF";
 const LEAVE_BOUND: Duration = Duration::from_secs(2);
 /// Longest time for killed processes to end. Only processes that SIGKILL does not end take longer.
 const KILL_BOUND: Duration = Duration::from_secs(10);
-/// Shortest and longest time between two checks whether processes have ended. A check reads all of `/proc`.
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+/// Shortest and longest time between two checks whether processes have ended. A check reads all of `/proc`, and a kill
+/// is recorded at the check that finds no process.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 const LOOK_INTERVAL_MAX: Duration = Duration::from_millis(50);
 /// Share of the time waited so far that passes until the next check.
 const LOOK_SHARE: u32 = 8;
@@ -99,7 +100,7 @@ fn run(owner: OsString) {
         match readable(&control, REAP_INTERVAL) {
             Ok(true) => {}
             Ok(false) => {
-                guard.below(None);
+                guard.below(None, &processes());
                 continue;
             }
             Err(_) => break,
@@ -252,8 +253,8 @@ impl Guard {
         meant.into_iter().rev().map(remove).fold(Ok(()), io::Result::and)
     }
 
-    /// Kills all processes below, one generation a round, because the children of a killed process become children of
-    /// this one. Removes what they left outside of their directories, before a program's id can be another's.
+    /// Kills all processes below, again and again until none is left: one that was killed may have made another before.
+    /// Removes what they left outside of their directories, before a program's id can be another's.
     fn kill(&self, of: Option<&Path>) -> io::Result<()> {
         let meant = self.servers.iter().filter(|server| of.is_none_or(|of| server.root == of));
         let programs = meant.filter_map(|server| server.program);
@@ -269,22 +270,24 @@ impl Guard {
         Ok(())
     }
 
-    /// Calls `each` for the remaining processes until none is left; returns false if one is left after `bound`.
+    /// Calls `each` for the remaining processes and their descendants until none is left. Returns false if one is left
+    /// after `bound`.
     fn wait(&self, of: Option<&Path>, bound: Duration, mut each: impl FnMut(Pid)) -> bool {
         let began = Instant::now();
         loop {
-            let below = self.below(of);
+            let all = processes();
+            let below = self.below(of, &all);
             if below.is_empty() || began.elapsed() > bound {
                 return below.is_empty();
             }
-            below.into_iter().for_each(&mut each);
+            with_descendants(below, &all).into_iter().for_each(&mut each);
             std::thread::sleep((began.elapsed() / LOOK_SHARE).clamp(LOOK_INTERVAL, LOOK_INTERVAL_MAX));
         }
     }
 
     /// Returns the living children of this process that belong to the server at `of`, or all. Ended ones are reaped,
     /// except programs: their number must stay theirs until their owner has asked for their exit status.
-    fn below(&self, of: Option<&Path>) -> Vec<Pid> {
+    fn below(&self, of: Option<&Path>, all: &[Process]) -> Vec<Pid> {
         let has_ended = |pid: Pid| {
             let is_program = self.servers.iter().any(|server| server.is_program(pid));
             let keep = if is_program { WaitIdOptions::NOWAIT } else { WaitIdOptions::empty() };
@@ -297,7 +300,9 @@ impl Guard {
             let is_its = |server: &GuardedServer| server.is_program(pid) || orphans::works_in(pid, &server.root);
             of.is_some_and(|of| self.servers.iter().any(|server| server.root != of && is_its(server)))
         };
-        children().into_iter().filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
+        let own = rustix::process::getpid();
+        let children = all.iter().filter(|process| process.parent == Some(own)).map(|process| process.pid);
+        children.filter(|pid| !has_ended(*pid) && !is_anothers(*pid)).collect()
     }
 }
 
@@ -319,17 +324,34 @@ impl Drop for NetworkGuard {
     }
 }
 
-/// Returns the children of this process. Not every kernel lists them, so this looks at all processes.
-fn children() -> Vec<Pid> {
-    let own = rustix::process::getpid().to_string();
-    let is_ours = |entry: &fs::DirEntry| {
-        let stat = fs::read(entry.path().join("stat")).unwrap_or_default();
+struct Process {
+    pid: Pid,
+    parent: Option<Pid>,
+}
+
+/// Returns all processes that this one sees. Not every kernel lists the children of a process.
+fn processes() -> Vec<Process> {
+    let read = |entry: fs::DirEntry| {
+        let pid = Pid::from_raw(number(entry.file_name().as_bytes())?)?;
+        let stat = fs::read(entry.path().join("stat")).ok()?;
         // The name before the last bracket may hold anything.
-        let stat = String::from_utf8_lossy(&stat);
-        stat.rsplit_once(") ").and_then(|(_, fields)| fields.split(' ').nth(1)).is_some_and(|parent| parent == own)
+        let fields = &stat[stat.iter().rposition(|byte| *byte == b')')?..];
+        let parent = number(fields.split(|byte| *byte == b' ').nth(2)?).and_then(Pid::from_raw);
+        Some(Process { pid, parent })
     };
-    let all = fs::read_dir("/proc").into_iter().flatten().flatten().filter(is_ours);
-    all.filter_map(|entry| Pid::from_raw(number(entry.file_name().as_bytes())?)).collect()
+    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
+}
+
+/// Returns `pids` and the processes that descend from them in `all`, parents first.
+fn with_descendants(mut pids: Vec<Pid>, all: &[Process]) -> Vec<Pid> {
+    let mut next = 0;
+    while let Some(&parent) = pids.get(next) {
+        let is_new = |process: &&Process| process.parent == Some(parent) && !pids.contains(&process.pid);
+        let children: Vec<Pid> = all.iter().filter(is_new).map(|process| process.pid).collect();
+        pids.extend(children);
+        next += 1;
+    }
+    pids
 }
 
 /// Makes `command` the leader of its own session with default signal handlers. It receives `leave` when this
