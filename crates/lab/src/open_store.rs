@@ -38,6 +38,15 @@ pub struct OpenStore {
     disks: Option<OwnDisks>,
 }
 
+/// Private servers that had ended and run again.
+#[derive(Debug, Clone)]
+pub struct Revival {
+    /// Ending of the first of them.
+    pub ended: StoreError,
+    /// Words for what was done: `node 2 was started again`.
+    pub done: String,
+}
+
 /// Location of a store.
 enum Location {
     /// Private servers.
@@ -319,13 +328,16 @@ impl OpenStore {
         self.stop_and_start(|_| Ok(()))
     }
 
-    /// Restarts the private servers if one has ended that should run, and returns its ending. Returns `None` if all
-    /// run, or the store has no private servers. `has_failed` is true if an operation failed, so that a server may be
-    /// about to end.
+    /// Starts the private servers that have ended and should run. The others go on, with their memory and their votes.
+    /// Returns `None` if all run, or the store has no private servers. `has_failed` is true if an operation failed, so
+    /// that a server may be about to end.
+    ///
+    /// All servers are restarted if one that runs does not follow the present primary, or if those that start do not
+    /// become one cluster with the others: Galera nodes cannot join a minority.
     ///
     /// # Errors
     /// The errors of [`OpenStore::restart`].
-    pub fn revive(&mut self, has_failed: bool) -> Result<Option<StoreError>, StoreError> {
+    pub fn revive(&mut self, has_failed: bool) -> Result<Option<Revival>, StoreError> {
         let Location::Cluster { cluster, .. } = &self.location else { return Ok(None) };
         let until = Instant::now() + if has_failed { DYING } else { Duration::ZERO };
         let ended = loop {
@@ -335,8 +347,29 @@ impl OpenStore {
                 Ok(()) => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        self.restart()?;
-        Ok(Some(ended))
+        let (nodes, running) = (cluster.nodes(), cluster.running());
+        let is_away = |node: &&Arc<Node>| !running.iter().any(|other| other.number == node.number);
+        let away: Vec<String> = nodes.iter().filter(is_away).map(|node| (node.number + 1).to_string()).collect();
+        let done = match away.as_slice() {
+            all if all.len() == nodes.len() => "the servers were started again".to_owned(),
+            [one] => format!("node {one} was started again"),
+            several => format!("nodes {} were started again", several.join(", ")),
+        };
+        self.store.disconnect()?;
+        let started = match cluster.handle().has_stale() {
+            true => Err(StoreError::broken("a node that runs does not follow the primary")),
+            false => cluster.handle().start_beside(),
+        };
+        let back = started.and_then(|()| self.store.reconnect()).and_then(|()| cluster.check(Nodes::All));
+        match back {
+            Ok(()) => Ok(Some(Revival { ended, done })),
+            // Nothing else runs that a restart could change.
+            Err(error) if running.is_empty() || error.kind == StoreErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                self.restart()?;
+                Ok(Some(Revival { ended, done: format!("all servers were restarted: {error}") }))
+            }
+        }
     }
 
     /// Restarts the store with its files dropped from the page cache.

@@ -211,11 +211,11 @@ fn with_unit(value: i64, units: &[(&str, i64)]) -> String {
     }
 }
 
-/// Restarts the private servers if one has ended that should run, and records that. Returns how it ended, or `None` if
-/// all run. `has_failed` is true if an operation failed.
+/// Starts the private servers that have ended and should run, and records that. Returns how the first of them ended, or
+/// `None` if all run. `has_failed` is true if an operation failed.
 ///
 /// # Errors
-/// It cannot be started again, or that cannot be recorded.
+/// One cannot be started again, or that cannot be recorded.
 pub fn revived(
     sinks: &Sinks<'_>,
     store: &mut OpenStore,
@@ -223,10 +223,10 @@ pub fn revived(
     label: &str,
     has_failed: bool,
 ) -> Result<Option<TrialError>, TrialError> {
-    let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
-    let text = format!("{ended}; the servers were started again");
+    let Some(revival) = store.revive(has_failed)? else { return Ok(None) };
+    let text = format!("{}; {}", revival.ended, revival.done);
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
-    Ok(Some(ended))
+    Ok(Some(revival.ended))
 }
 
 impl TrialRun<'_, '_> {
@@ -267,7 +267,7 @@ impl TrialRun<'_, '_> {
         director::take_back(self.context, self.trial, self.store, &self.directed)
     }
 
-    /// Restarts the private servers if one has ended, and returns how it ended.
+    /// Starts the private servers that have ended, and returns how the first of them ended.
     fn revive(&mut self, has_failed: bool) -> Result<Option<TrialError>, TrialError> {
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
         let ended = revived(self.context.sinks, self.store, trial, label, has_failed)?;
