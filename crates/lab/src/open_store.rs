@@ -33,7 +33,7 @@ pub struct OpenStore {
     location: Location,
     spec: StoreSpec,
     is_closed: bool,
-    is_dead: bool,
+    is_spent: bool,
     // Dropped last: programs that use the disks have to end first.
     disks: Option<OwnDisks>,
 }
@@ -146,7 +146,7 @@ pub fn open(
         // Only now, because making a server takes many flushes that are not measured.
         disks.0.slow_down()?;
     }
-    Ok(OpenStore { store, location, spec, is_closed: false, is_dead: false, disks })
+    Ok(OpenStore { store, location, spec, is_closed: false, is_spent: false, disks })
 }
 
 /// Stops all servers, calls `between` for the data directory of each, and starts them.
@@ -273,14 +273,14 @@ impl OpenStore {
         self.disks.as_ref().map(|disks| PowerSwitch::new(disks, cluster))
     }
 
-    /// Returns true if the store did not come back after a power cut, or its disk has failed.
-    pub fn is_dead(&self) -> bool {
-        self.is_dead
+    /// Returns true if no other trial can use the store: it did not come back after a power cut, or its disk has failed.
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
     }
 
     /// Marks the store as unusable for other trials, because its disk has failed.
     pub fn spend(&mut self) {
-        self.is_dead = true;
+        self.is_spent = true;
     }
 
     /// Cuts power, unless that was done, and restores it with the un-flushed writes that `survivors` selects. Then
@@ -306,7 +306,7 @@ impl OpenStore {
             // A damaged file system is a result.
             Err((true, error)) => Err(error),
             Err((false, error)) => {
-                self.is_dead = true;
+                self.is_spent = true;
                 return Err(error);
             }
         };
@@ -316,7 +316,7 @@ impl OpenStore {
             _ => Ok(()),
         });
         let came_back = started.and_then(|()| self.store.reconnect());
-        self.is_dead = came_back.is_err();
+        self.is_spent = came_back.is_err();
         Ok(PowerRecovery { cut, at_risk, recovery: back.elapsed(), came_back })
     }
 
