@@ -71,7 +71,7 @@ pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
 pub use limits::limits_must_be_possible;
 pub use neighbour::Neighbour;
-pub use open_store::{OpenStore, open};
+pub use open_store::{OpenStore, Revival, open};
 pub use orphans::{after_killing, sweep_orphans};
 pub use packages::Program;
 pub use page_cache::{PageCache, drop_files};

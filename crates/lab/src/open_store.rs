@@ -33,9 +33,18 @@ pub struct OpenStore {
     location: Location,
     spec: StoreSpec,
     is_closed: bool,
-    is_dead: bool,
+    is_spent: bool,
     // Dropped last: programs that use the disks have to end first.
     disks: Option<OwnDisks>,
+}
+
+/// Private servers that had ended and run again.
+#[derive(Debug, Clone)]
+pub struct Revival {
+    /// Ending of the first of them.
+    pub ended: StoreError,
+    /// Words for what was done: `node 2 was started again`.
+    pub done: String,
 }
 
 /// Location of a store.
@@ -137,7 +146,7 @@ pub fn open(
         // Only now, because making a server takes many flushes that are not measured.
         disks.0.slow_down()?;
     }
-    Ok(OpenStore { store, location, spec, is_closed: false, is_dead: false, disks })
+    Ok(OpenStore { store, location, spec, is_closed: false, is_spent: false, disks })
 }
 
 /// Stops all servers, calls `between` for the data directory of each, and starts them.
@@ -264,14 +273,14 @@ impl OpenStore {
         self.disks.as_ref().map(|disks| PowerSwitch::new(disks, cluster))
     }
 
-    /// Returns true if the store did not come back after a power cut, or its disk has failed.
-    pub fn is_dead(&self) -> bool {
-        self.is_dead
+    /// Returns true if no other trial can use the store: it did not come back after a power cut, or its disk has failed.
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
     }
 
     /// Marks the store as unusable for other trials, because its disk has failed.
     pub fn spend(&mut self) {
-        self.is_dead = true;
+        self.is_spent = true;
     }
 
     /// Cuts power, unless that was done, and restores it with the un-flushed writes that `survivors` selects. Then
@@ -297,7 +306,7 @@ impl OpenStore {
             // A damaged file system is a result.
             Err((true, error)) => Err(error),
             Err((false, error)) => {
-                self.is_dead = true;
+                self.is_spent = true;
                 return Err(error);
             }
         };
@@ -307,7 +316,7 @@ impl OpenStore {
             _ => Ok(()),
         });
         let came_back = started.and_then(|()| self.store.reconnect());
-        self.is_dead = came_back.is_err();
+        self.is_spent = came_back.is_err();
         Ok(PowerRecovery { cut, at_risk, recovery: back.elapsed(), came_back })
     }
 
@@ -319,13 +328,16 @@ impl OpenStore {
         self.stop_and_start(|_| Ok(()))
     }
 
-    /// Restarts the private servers if one has ended that should run, and returns its ending. Returns `None` if all
-    /// run, or the store has no private servers. `has_failed` is true if an operation failed, so that a server may be
-    /// about to end.
+    /// Starts the private servers that have ended and should run. The others go on, with their memory and their votes.
+    /// Returns `None` if all run, or the store has no private servers. `has_failed` is true if an operation failed, so
+    /// that a server may be about to end.
+    ///
+    /// All servers are restarted if one that runs does not follow the present primary, or if those that start do not
+    /// become one cluster with the others: Galera nodes cannot join a minority.
     ///
     /// # Errors
     /// The errors of [`OpenStore::restart`].
-    pub fn revive(&mut self, has_failed: bool) -> Result<Option<StoreError>, StoreError> {
+    pub fn revive(&mut self, has_failed: bool) -> Result<Option<Revival>, StoreError> {
         let Location::Cluster { cluster, .. } = &self.location else { return Ok(None) };
         let until = Instant::now() + if has_failed { DYING } else { Duration::ZERO };
         let ended = loop {
@@ -335,8 +347,29 @@ impl OpenStore {
                 Ok(()) => std::thread::sleep(Duration::from_millis(10)),
             }
         };
-        self.restart()?;
-        Ok(Some(ended))
+        let (nodes, running) = (cluster.nodes(), cluster.running());
+        let is_away = |node: &&Arc<Node>| !running.iter().any(|other| other.number == node.number);
+        let away: Vec<String> = nodes.iter().filter(is_away).map(|node| (node.number + 1).to_string()).collect();
+        let done = match away.as_slice() {
+            all if all.len() == nodes.len() => "the servers were started again".to_owned(),
+            [one] => format!("node {one} was started again"),
+            several => format!("nodes {} were started again", several.join(", ")),
+        };
+        self.store.disconnect()?;
+        let started = match cluster.handle().has_stale() {
+            true => Err(StoreError::broken("a node that runs does not follow the primary")),
+            false => cluster.handle().start_beside(),
+        };
+        let back = started.and_then(|()| self.store.reconnect()).and_then(|()| cluster.check(Nodes::All));
+        match back {
+            Ok(()) => Ok(Some(Revival { ended, done })),
+            // Nothing else runs that a restart could change.
+            Err(error) if running.is_empty() || error.kind == StoreErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                self.restart()?;
+                Ok(Some(Revival { ended, done: format!("all servers were restarted: {error}") }))
+            }
+        }
     }
 
     /// Restarts the store with its files dropped from the page cache.

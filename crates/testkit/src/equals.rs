@@ -108,8 +108,8 @@ impl Suite {
         (note.clone(), error)
     }
 
-    /// Starts three servers, restarts them, and kills the first: they are one cluster, whose sessions are dealt to all of
-    /// them, and whose other servers answer.
+    /// Starts three servers, restarts them, kills the first, and revives it: they are one cluster, whose sessions are
+    /// dealt to all of them, and whose other servers answer and go on.
     ///
     /// # Panics
     /// If anything is otherwise.
@@ -138,6 +138,11 @@ impl Suite {
         assert_eq!(subjects(&mut probes), 3, "after a restart");
         store.servers().expect("private servers").kill(Nodes::One(0)).expect("a kill");
         store.describe().expect("the answer of another server");
+        let others = store.processes();
+        let revival = store.revive(false).expect("it starts again").expect("it did not run");
+        assert_eq!(revival.done, "node 1 was started again");
+        let all = store.processes();
+        assert!(all.len() == 3 && all[1..] == others[..], "the others go on: {others:?} {all:?}");
         store.close().expect("a clean end");
     }
 

@@ -175,8 +175,8 @@ impl<'a> Attendants<'a> {
         let faults = std::mem::take(&mut driven.faults);
         let has_faults = !faults.0.is_empty();
         // What a phase does to its servers or their disks may end them.
-        let is_hurt = power.is_some() || has_faults || directed.has_disk_fault;
-        let watched = store.servers().filter(|_| !is_hurt);
+        let may_end = power.is_some() || has_faults || directed.has_disk_fault;
+        let watched = store.servers().filter(|_| !may_end);
         let director = has_faults.then(|| Director::of(context, trial, driven, store, std::mem::take(directed)));
         director.as_ref().map_or(Ok(()), Director::lease)?;
         let (probes, ledger) = readers;

@@ -15,7 +15,7 @@ impl TrialRun<'_, '_> {
         if !is_of_disk_fault(&self.directed, &error) {
             return Err(error);
         }
-        self.is_hurt = true;
+        self.servers_state.hurt();
         self.said(error.line(), end)
     }
 
@@ -32,13 +32,14 @@ impl TrialRun<'_, '_> {
         if !self.directed.has_disk_fault {
             return Ok(true);
         }
+        let was_hurt = self.servers_state.reopen();
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
-        let back = match revived(self.context.sinks, self.store, trial, label, self.is_hurt) {
+        let back = match revived(self.context.sinks, self.store, trial, label, was_hurt) {
             Ok(Some(ended)) => {
                 self.server_is_new()?;
                 self.said(format!("the server ended: {}", ended.line()), end)
             }
-            Ok(None) if self.is_hurt => {
+            Ok(None) if was_hurt => {
                 // Whatever it says: it may be a connection to a server that was there before.
                 let _ = self.store.disconnect();
                 self.store.reconnect()
@@ -46,7 +47,6 @@ impl TrialRun<'_, '_> {
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
-        self.is_hurt = false;
         match back {
             Err(error) if may_come_of_a_disk(&error) && !self.context.is_stopped() => {
                 // A store whose disk failed may well refuse to run on it: that breaks no promise.

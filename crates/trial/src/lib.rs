@@ -8,7 +8,7 @@
 //! | `cells` | independent trials: several at once, over after a loss |
 //! | `again` | continuation of a run that was killed or stopped |
 //! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
-//! | `phase`, `trial`, `steps`, `check` | state of a trial, its phases in order, the work of each, the check afterwards |
+//! | `phase`, `state`, `trial`, `steps`, `check` | a trial at work, the state of its store, its phases in order, the work of each, the check afterwards |
 //! | `tick_spans` | ticks of what a check found, joined to few spans |
 //! | `drive`, `slices`, `operations` | one driven phase with the threads beside it; its slices; its operations one by one |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
@@ -67,6 +67,7 @@ mod sink;
 mod size;
 mod slices;
 mod sockets;
+mod state;
 mod steps;
 mod storm;
 mod tick_spans;

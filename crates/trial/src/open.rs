@@ -43,7 +43,7 @@ pub struct Open {
 impl Open {
     /// Returns true if it is the store of `store_use`, and usable.
     pub fn is_of(&self, store_use: &StoreUse) -> bool {
-        self.store_use == *store_use && !self.store.is_dead()
+        self.store_use == *store_use && !self.store.is_spent()
     }
 }
 
@@ -156,8 +156,8 @@ pub fn reach<'o>(
     store_use: &StoreUse,
 ) -> Result<&'o mut Open, TrialError> {
     if let Some(before) = open.take_if(|open| !open.is_of(store_use)) {
-        let is_dead = before.store.is_dead();
-        leave(context, before, is_dead)?;
+        let is_spent = before.store.is_spent();
+        leave(context, before, is_spent)?;
     }
     match open {
         Some(open) => Ok(open),
@@ -204,7 +204,7 @@ fn options(store_use: &StoreUse, directory: &Path, run_id: String, spec: &RunSpe
 /// are reported without an error.
 pub fn leave(context: &RunContext<'_>, open: Open, failed: bool) -> Result<(), TrialError> {
     let Open { store_use, store, waits, _directory } = open;
-    let failed = failed || store.is_dead();
+    let failed = failed || store.is_spent();
     waits.leave(failed);
     if failed && store_use.is_private() {
         // One that is not closed but dropped knows that something failed, and keeps its server's log.

@@ -19,6 +19,7 @@ use crate::director::Directed;
 use crate::error::TrialError;
 use crate::run::RunSpec;
 use crate::sink::Sinks;
+use crate::state::{DataState, ServersState};
 
 /// State shared by all trials of a run.
 pub struct RunContext<'a> {
@@ -85,22 +86,18 @@ pub struct TrialRun<'a, 'b> {
     pub(crate) ledger: Option<Ledger>,
     /// State of the store at the trial's start.
     pub(crate) found: crate::trial::TrialStart,
-    /// The store is to be settled before the first operation that counts.
-    pub(crate) to_settle: bool,
+    /// Condition of the store's data.
+    pub(crate) data_state: DataState,
     /// Address of the store, without credentials.
     pub(crate) place: String,
     /// True after the size of its data was looked up.
     pub(crate) is_sized: bool,
     /// Results of faults on its servers and disk.
     pub(crate) directed: Directed,
-    /// Reason that the preceding phase could not make the store cold, if it could not.
-    pub(crate) not_cold: Option<String>,
     /// Start of the phase that was driven last.
     pub(crate) driven_from_ns: u64,
-    /// The store has failed after its disk had, and is to be opened again.
-    pub(crate) is_hurt: bool,
-    /// The store did not start again after a power cut; there is nothing more to ask it.
-    pub(crate) is_dead: bool,
+    /// Condition of the store's servers.
+    pub(crate) servers_state: ServersState,
     /// True after operations that found the store's disk full.
     pub(crate) was_full: bool,
     /// True after a power cut and recovery: the copies of all nodes must be checked.

@@ -104,7 +104,7 @@ pub(crate) fn drained(ledger: &mut Ledger, drain: &impl Fn(&mut Ledger)) {
 }
 
 impl TrialRun<'_, '_> {
-    /// Returns true if the disk has lost power.
+    /// Returns true if the disk has lost power. Asks each time, because a cut comes with any request to the disk.
     pub(crate) fn has_lost_power(&self) -> Result<bool, TrialError> {
         Ok(match self.store.power_switch() {
             Some(switch) => switch.cut()?.is_some(),
@@ -118,7 +118,9 @@ impl TrialRun<'_, '_> {
         let seed = self.trial.seed ^ (u64::from(self.trial.repeat) << 32);
         let cycled = self.store.power_cycle(survivors.with_seed(seed));
         // Without a disk there is nothing to ask.
-        self.is_dead = cycled.is_err();
+        if cycled.is_err() {
+            self.servers_state.die();
+        }
         let on = cycled?;
         // A disk that was without power works again.
         self.directed.on_disk.clear();
@@ -140,7 +142,7 @@ impl TrialRun<'_, '_> {
             Ok(()) => self.server_is_new(),
             Err(_) if self.context.is_stopped() => Ok(()),
             Err(error) if !is_its_own(&error) => {
-                self.is_dead = true;
+                self.servers_state.die();
                 Err(error)
             }
             Err(error) => {
@@ -178,7 +180,7 @@ impl TrialRun<'_, '_> {
         end: &mut PhaseEnd,
         about: About,
     ) -> Result<String, TrialError> {
-        self.is_dead = true;
+        self.servers_state.die();
         let text = format!("it did not start again after {after}: {why}");
         self.event(Level::Error, text.clone())?;
         end.remarks.push((about, text.clone()));

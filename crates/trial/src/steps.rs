@@ -26,6 +26,7 @@ use crate::phase::TrialRun;
 use crate::pin;
 use crate::scenarios;
 use crate::sink::Told;
+use crate::state::DataState;
 pub(crate) use load::{load_depth, load_operations};
 
 impl TrialRun<'_, '_> {
@@ -213,14 +214,17 @@ impl TrialRun<'_, '_> {
             && matches!(result.stop, StopReason::Backlog | StopReason::Hung)
             && let PhaseState::Failed(text) = std::mem::replace(&mut end.state, PhaseState::Complete)
         {
-            self.is_hurt |= self.directed.has_disk_fault;
-            if !self.directed.has_disk_fault && result.stop == StopReason::Backlog {
+            if self.directed.has_disk_fault {
+                self.servers_state.hurt();
+            } else if result.stop == StopReason::Backlog {
                 let what = "the load was cut short during a fault: set a larger `backlog` to drive it to its end";
                 end.remarks.push((About::NotDone, what.to_owned()));
             }
             self.said(text, end)?;
         }
-        self.is_hurt |= result.lost_connections > 0;
+        if result.lost_connections > 0 {
+            self.servers_state.hurt();
+        }
         match self.directed.ended.take().filter(|_| !self.context.is_stopped()) {
             // On a broken disk, and with less memory, that is an answer.
             Some(ended) if self.directed.has_disk_fault || drive.faults.iter().any(PlannedFault::is_of_limit) => {
@@ -254,17 +258,18 @@ impl TrialRun<'_, '_> {
 
     fn cold(&mut self, end: &mut PhaseEnd) -> Result<(), TrialError> {
         let started = Instant::now();
-        match self.store.cold()? {
+        let not_cold = match self.store.cold()? {
             ColdStart::Done { file_bytes, resident_bytes } => {
                 self.server_is_new()?;
                 end.push(ResultName::Seconds, started.elapsed().as_secs_f64());
                 end.push(ResultName::FileBytes, file_bytes as f64);
                 end.push(ResultName::ResidentBytes, resident_bytes as f64);
-                self.not_cold = still_warm(file_bytes, resident_bytes);
+                still_warm(file_bytes, resident_bytes)
             }
-            ColdStart::NotPossible(why) => self.not_cold = Some(why),
-        }
-        end.remarks.extend(self.not_cold.iter().map(|why| (About::NotCold, why.clone())));
+            ColdStart::NotPossible(why) => Some(why),
+        };
+        end.remarks.extend(not_cold.iter().map(|why| (About::NotCold, why.clone())));
+        self.data_state = not_cold.map_or(DataState::Ready, DataState::NotCold);
         Ok(())
     }
 

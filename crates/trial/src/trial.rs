@@ -17,6 +17,7 @@ use crate::lab_acts;
 use crate::phase::{RunContext, TrialRun};
 use crate::pin;
 use crate::sink::{Sinks, Told};
+use crate::state::{BeforePhase, DataState, ServersState};
 
 /// State that a trial starts from.
 #[derive(Debug, Clone, Copy)]
@@ -89,15 +90,13 @@ pub fn run(
         place: description.place,
         is_sized: !keeps_data,
         directed: Directed::default(),
-        not_cold: None,
         driven_from_ns: 0,
-        is_hurt: false,
-        is_dead: false,
+        servers_state: ServersState::Whole,
         was_full: false,
         was_cut: false,
         servers: BTreeMap::new(),
         found,
-        to_settle,
+        data_state: if to_settle { DataState::Unsettled } else { DataState::Ready },
     };
     let phases = run.phases().map_err(|error| run.maybe_of_full_disk(error));
     let mended = run.give_up_disk();
@@ -211,11 +210,11 @@ fn with_unit(value: i64, units: &[(&str, i64)]) -> String {
     }
 }
 
-/// Restarts the private servers if one has ended that should run, and records that. Returns how it ended, or `None` if
-/// all run. `has_failed` is true if an operation failed.
+/// Starts the private servers that have ended and should run, and records that. Returns how the first of them ended, or
+/// `None` if all run. `has_failed` is true if an operation failed.
 ///
 /// # Errors
-/// It cannot be started again, or that cannot be recorded.
+/// One cannot be started again, or that cannot be recorded.
 pub fn revived(
     sinks: &Sinks<'_>,
     store: &mut OpenStore,
@@ -223,10 +222,10 @@ pub fn revived(
     label: &str,
     has_failed: bool,
 ) -> Result<Option<TrialError>, TrialError> {
-    let Some(ended) = store.revive(has_failed)? else { return Ok(None) };
-    let text = format!("{ended}; the servers were started again");
+    let Some(revival) = store.revive(has_failed)? else { return Ok(None) };
+    let text = format!("{}; {}", revival.ended, revival.done);
     sinks.event(trial, Level::Warning, EventClass::Store, label, text)?;
-    Ok(Some(ended))
+    Ok(Some(revival.ended))
 }
 
 impl TrialRun<'_, '_> {
@@ -235,7 +234,7 @@ impl TrialRun<'_, '_> {
     fn phases(&mut self) -> Result<(), TrialError> {
         let mut failed = None;
         for (ordinal, phase) in self.trial.phases.iter().enumerate() {
-            if self.context.is_stopped() || self.is_dead {
+            if self.context.is_stopped() || self.servers_state.is_dead() {
                 break;
             }
             // What a store without power holds is not what it keeps.
@@ -261,13 +260,13 @@ impl TrialRun<'_, '_> {
         if self.directed.added.is_empty() && self.directed.programs.is_empty() {
             return Ok(());
         }
-        if !self.is_dead && !self.store.is_dead() && !self.context.is_stopped() {
+        if !self.servers_state.is_dead() && !self.store.is_spent() && !self.context.is_stopped() {
             self.revive(false)?;
         }
         director::take_back(self.context, self.trial, self.store, &self.directed)
     }
 
-    /// Restarts the private servers if one has ended, and returns how it ended.
+    /// Starts the private servers that have ended, and returns how the first of them ended.
     fn revive(&mut self, has_failed: bool) -> Result<Option<TrialError>, TrialError> {
         let (trial, label) = (Some(self.trial.ordinal), &self.trial.store.label);
         let ended = revived(self.context.sinks, self.store, trial, label, has_failed)?;
@@ -283,17 +282,17 @@ impl TrialRun<'_, '_> {
             PhaseStep::Load { .. } if nothing_to_load(&*self.workload) => {
                 return self.store.create(self.workload.layout());
             }
-            PhaseStep::Settle | PhaseStep::Cold | PhaseStep::Restart | PhaseStep::Power { .. } => {
-                self.to_settle = false
-            }
-            PhaseStep::Ask { .. } | PhaseStep::Drive(_) if self.to_settle => self.settle_first()?,
             _ => {}
         }
-        // A question to a store that was to be cold and is not would be a wrong figure.
-        if let (Some(why), PhaseStep::Ask { .. }) = (self.not_cold.take(), &phase.step) {
-            let text = format!("{} was skipped: {} could not be made cold: {why}", phase.name, self.trial.store.label);
-            self.context.sinks.show(&Told::Notice(text.clone()));
-            return self.event(Level::Info, text);
+        match self.data_state.before(phase.step.kind()) {
+            BeforePhase::Nothing => {}
+            BeforePhase::Settle => self.settle_first()?,
+            BeforePhase::Skip(why) => {
+                let label = &self.trial.store.label;
+                let text = format!("{} was skipped: {label} could not be made cold: {why}", phase.name);
+                self.context.sinks.show(&Told::Notice(text.clone()));
+                return self.event(Level::Info, text);
+            }
         }
         let mut end = PhaseEnd { state: PhaseState::Complete, ..PhaseEnd::default() };
         self.size_first(&phase.step, &mut end)?;
@@ -359,7 +358,6 @@ impl TrialRun<'_, '_> {
 
     /// The store's own tidying before the first operation that counts.
     fn settle_first(&mut self) -> Result<(), TrialError> {
-        self.to_settle = false;
         let sinks = self.context.sinks;
         let from_ns = sinks.clock.now_ns();
         sinks.show(&Told::Note(format!("{} settles", self.trial.store.label)));

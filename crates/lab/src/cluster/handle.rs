@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use plimsoll_core::{ClockChange, LimitChange, Link, Nodes, Servers, StoreError, Waits};
 
 use super::progress::TrackedOperation;
+use super::start::START_BOUND;
 use super::{ClusterHandle, NodeAnswer, ServerState};
 use crate::hosts::{NamespaceGuard, Network};
 
@@ -61,6 +62,15 @@ impl ClusterHandle {
     /// As [`Servers::work`].
     pub(crate) fn work_within(&self, nodes: Nodes, name: &str, waits: &Waits) -> Result<(), StoreError> {
         self.0.work_within(nodes, name, waits)
+    }
+
+    /// Starts the nodes that do not run, beside those that do, and waits until all are one cluster, each for at most the
+    /// time that a start may take.
+    ///
+    /// # Errors
+    /// As [`Servers::start`]; `Broken` if the nodes do not become one cluster.
+    pub(crate) fn start_beside(&self) -> Result<(), StoreError> {
+        self.0.start_within(Nodes::All, START_BOUND).map(drop)
     }
 
     /// Returns true if a node runs that does not follow the present primary.

@@ -47,18 +47,7 @@ impl Servers for Running {
     }
 
     fn start(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        let from = Instant::now();
-        let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
-        let mut starting = self.numbers(nodes)?;
-        starting.retain(|number| !running.contains(number));
-        self.unless_hung("start", &starting, |waits| {
-            self.bring_up(nodes, false, waits, &mut |_| {})?;
-            if nodes == Nodes::All {
-                let _guard = self.enter()?;
-                self.recipe.until_whole(&self.nodes(), waits)?;
-            }
-            Ok(Span { from, until: Instant::now() })
-        })
+        self.start_within(nodes, self.waits.work())
     }
 
     fn restart_with(&self, nodes: Nodes, program: &Path) -> Result<Vec<ProgramChange>, StoreError> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_core::{Launch, Member, Node, Nodes, Servers, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{Launch, Member, Node, Nodes, Servers, Span, StoreError, StoreErrorKind, Waits};
 
 use super::{Running, locked, provisions};
 use crate::private_server::PrivateServer;
@@ -11,7 +11,7 @@ use crate::private_server::PrivateServer;
 /// Longest time for making a data directory, including its sync on a slow disk.
 const SET_UP_BOUND: Duration = Duration::from_secs(180);
 /// Longest time for a start, including recovery after a crash and loading the data.
-const START_BOUND: Duration = Duration::from_secs(600);
+pub(super) const START_BOUND: Duration = Duration::from_secs(600);
 /// Longest time for a program that finds out which data a node has.
 const RECOVER_BOUND: Duration = Duration::from_secs(120);
 /// Time between two checks whether a node is ready.
@@ -20,6 +20,24 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 const LOOK_BOUND: Duration = Duration::from_secs(10);
 
 impl Running {
+    /// Starts stopped nodes, as [`Servers::start`]. Long work of a node, and the wait until all nodes are one cluster, may
+    /// each take `work`.
+    pub(super) fn start_within(&self, nodes: Nodes, work: Duration) -> Result<Span, StoreError> {
+        let from = Instant::now();
+        let running: Vec<usize> = self.running().iter().map(|node| node.number).collect();
+        let mut starting = self.numbers(nodes)?;
+        starting.retain(|number| !running.contains(number));
+        self.unless_hung("start", &starting, |waits| {
+            let waits = &waits.with_work(work);
+            self.bring_up(nodes, false, waits, &mut |_| {})?;
+            if nodes == Nodes::All {
+                let _guard = self.enter()?;
+                self.recipe.until_whole(&self.nodes(), waits)?;
+            }
+            Ok(Span { from, until: Instant::now() })
+        })
+    }
+
     /// Makes the files of a node and runs its set-up program, before its first start.
     fn set_up(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
         let (files, program) = (self.recipe.files(node)?, self.recipe.set_up(node)?);

@@ -11,6 +11,7 @@ mod limits;
 mod page_cache;
 mod power;
 mod private_server;
+mod revival;
 mod standing;
 
 use std::time::{Duration, Instant};
