@@ -73,8 +73,8 @@ pub struct FaultView {
     pub key_parts: Option<FaultKeyPartsView>,
     /// Stale records in answers of that time, by server; empty if answers were not checked.
     pub stale: Vec<StaleReadsView>,
-    /// Lost writes that were acknowledged in the effect of the fault or before it; `null` without a check that knows them
-    /// and their times.
+    /// Lost writes that were acknowledged in the effect of the fault or before it; `null` without a check that knows
+    /// them and their times.
     pub lost: Option<LostWritesView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
@@ -222,8 +222,8 @@ pub struct StaleReadsView {
     pub records: u64,
 }
 
-/// Lost writes beside a fault, counted by record. Faults that were planned for one time, or began in one tick, have theirs
-/// together.
+/// Lost writes beside a fault, counted by record. Faults that were planned for one time, or began in one tick, share
+/// their effects and the writes in them.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct LostWritesView {
     /// Writes that were acknowledged in the effect of the fault.
