@@ -8,6 +8,7 @@ mod backlog;
 mod course;
 mod elections;
 mod key_parts;
+mod lost;
 mod missed;
 mod nodes;
 mod repeats;
@@ -25,6 +26,7 @@ use crate::number;
 use crate::phase::{PhaseFacts, Quantity};
 use crate::view::{FailoverView, FaultView, PhaseView};
 use course::{Course, Recovery};
+pub use lost::losses;
 pub use repeats::repeats;
 
 /// Delay of a fault, in seconds, from which its sentence reports it.
@@ -50,14 +52,21 @@ pub fn faults(run: &Run, facts: &[Vec<PhaseFacts<'_>>]) -> Vec<FaultView> {
             if let Some(failover) = &mut one.failover {
                 failover.elections = elections;
             }
-            one.sentence = sentence(one);
         }
         faults
     };
-    facts.iter().flatten().flat_map(of_phase).collect()
+    let of_trial = |facts: &Vec<PhaseFacts<'_>>| {
+        let mut faults: Vec<FaultView> = facts.iter().flat_map(of_phase).collect();
+        if let Some(one) = facts.first() {
+            lost::add(one.trial, &mut faults);
+        }
+        faults.iter_mut().for_each(|one| one.sentence = sentence(one));
+        faults
+    };
+    facts.iter().flat_map(of_trial).collect()
 }
 
-/// Returns the faults of a phase with their effects, without those on goals and nodes.
+/// Returns the faults of a phase with their effects, without those on goals and nodes, and without lost writes.
 pub fn of_phase(facts: &PhaseFacts<'_>) -> Vec<FaultView> {
     with_goals(facts, &[])
 }
@@ -137,7 +146,7 @@ fn one(
         error: span.error.clone(),
         observed_s: since_s(planned_end_ns),
         noticed_s: course.and_then(|course| course.noticed_ns(span, until_ns, limit_ns)).map(since_s),
-        next_s: next_ns.map(since_s),
+        next_ns,
         outage_s,
         outage_is_timeout: !outage_open && unknown > 0 && outage_s.is_some_and(|time_s| is_op_timeout(facts, time_s)),
         outage_at_s: outage.flatten().map(|(from, _)| from as f64 / 1e9),
@@ -151,6 +160,7 @@ fn one(
         unknown,
         unknown_writes,
         stale: stale::reads(facts, is_its),
+        lost: None,
         nodes: None,
         key_parts: course.and_then(|course| course.silent_parts(span, limit_ns)),
         affected: affected::clients(facts, span.begun_ns, until_ns, (first_ns, next_ns)),
@@ -292,7 +302,7 @@ pub fn sentence(view: &FaultView) -> String {
     }));
     match view.recovered_s {
         _ if view.recovery_after_next_s().is_some() => {
-            let next = number::seconds(view.next_s.unwrap_or_default());
+            let next = number::seconds(view.next_s().unwrap_or_default());
             effects.push(format!("throughput not back when the next fault began after {next}"));
         }
         Some(0.0) if view.noticed_s.is_some() => effects.push("throughput did not fall".to_owned()),
@@ -321,6 +331,7 @@ pub fn sentence(view: &FaultView) -> String {
     counts.extend(view.nodes.as_ref().and_then(nodes::words));
     counts.extend(view.key_parts.and_then(key_parts::words));
     counts.extend(stale::words(view));
+    counts.extend(view.lost.and_then(lost::words));
     let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
     let formula = view.failover.as_ref().map_or(String::new(), |one| format!("; {}", failover::words(one)));
     format!("{head}: {}{formula}{counts}{error}", effects.join(", "))

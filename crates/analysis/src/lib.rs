@@ -185,6 +185,7 @@ pub fn view(run: &data::Run) -> RunView {
         broken_with,
         disk_faults,
         fault_repeats: faults::repeats(run, &faults),
+        fault_losses: faults::losses(run, &faults),
         faults,
         formulas,
         ab,

@@ -76,6 +76,8 @@ pub struct RunView {
     pub faults: Vec<FaultView>,
     /// Spread of the effects of faults that were repeated.
     pub fault_repeats: Vec<FaultRepeatsView>,
+    /// Lost writes of trials with faults, by the time of their acknowledgement; empty if nothing was lost.
+    pub fault_losses: Vec<FaultLossView>,
     /// Published formulas of failover, with the failovers beside them; empty without faults of a primary.
     pub formulas: Vec<FormulaView>,
     /// Two sides in turn; `null` for runs that compared none.

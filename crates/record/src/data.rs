@@ -274,6 +274,10 @@ pub struct LedgerCheck {
     pub read_then_lost: u64,
     /// Times of the first and the last acknowledgement of a lost write.
     pub lost_window_ns: Option<(u64, u64)>,
+    /// Lost writes by the time of their acknowledgement, in its order, without those whose time is not known; not in
+    /// earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_writes: Vec<LostWrites>,
     /// Fates of the writes of unknown outcome, in the order of the times at which they were given up; not in earlier
     /// recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -303,6 +307,15 @@ pub struct UnknownWrites {
     /// Writes of which neither is known: overwritten, repeated, of a record that could not be read, or after the first
     /// million of the trial.
     pub not_known: u64,
+}
+
+/// Lost writes that were acknowledged within one span, as [`UnknownWrites`] have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LostWrites {
+    /// Start of the span on the run's clock.
+    pub at_ns: u64,
+    /// Number of writes, counted by record.
+    pub writes: u64,
 }
 
 /// State at the end of a run.

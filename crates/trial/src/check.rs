@@ -183,6 +183,7 @@ pub(crate) fn verdict(
         lost: verdict.lost,
         read_then_lost: verdict.read_then_lost,
         lost_window_ns: verdict.lost_window_ns,
+        lost_writes: spans.lost_writes(&verdict.lost_writes),
         unknown_writes: spans.unknown_writes(&ledger.unknown_writes(&found)),
         wrong: verdict.wrong(),
         loss_upper_bound: verdict.loss_upper_bound,

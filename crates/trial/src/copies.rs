@@ -25,7 +25,9 @@ pub(crate) fn add(check: &mut LedgerCheck, name: &str, mut copy: LedgerCheck) ->
         check.sentence.push_str(&format!(" {}: {}.", capitalised(name), number::list(&all)));
         check.examples.extend(copy.examples.into_iter().map(|example| format!("{name}: {example}")));
     }
-    check.lost = check.lost.max(copy.lost);
+    if copy.lost > check.lost {
+        (check.lost, check.lost_writes) = (copy.lost, copy.lost_writes);
+    }
     check.read_back = check.read_back.min(copy.read_back);
     check.complete &= copy.complete;
     check.unread = check.unread.max(copy.unread);

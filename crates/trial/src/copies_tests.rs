@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use plimsoll_record::data::LostWrites;
+
 use super::*;
 
 fn check(lost: u64, wrong: &[(&str, u64)]) -> LedgerCheck {
@@ -9,6 +11,7 @@ fn check(lost: u64, wrong: &[(&str, u64)]) -> LedgerCheck {
         read_back: 100 - lost,
         lost,
         lost_window_ns: (lost > 0).then_some((5, 9)),
+        lost_writes: (lost > 0).then_some(LostWrites { at_ns: 0, writes: lost }).into_iter().collect(),
         wrong: wrong.iter().map(|(what, count)| ((*what).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
         loss_upper_bound: (lost == 0).then_some(0.03),
         complete: true,
@@ -30,6 +33,7 @@ fn what_is_amiss_on_one_node_is_said_of_that_node() {
     assert_eq!(all.sentence, wanted);
     assert_eq!((all.lost, all.wrong["contents"], all.loss_upper_bound), (3, 2, None));
     assert_eq!((all.lost_window_ns, all.read_back), (Some((5, 9)), 97));
+    assert_eq!(all.lost_writes, [LostWrites { at_ns: 0, writes: 3 }]);
     // Gone for clients too, that is no difference of a node; what they still read, and a node lacks, is one.
     let read = |n| LedgerCheck { read_then_lost: n, ..check(0, &[]) };
     let mut all = read(1);

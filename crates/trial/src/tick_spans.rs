@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_core::TICK_NS;
-use plimsoll_record::data::{StaleReads, Trial, UnknownWrites};
+use plimsoll_record::data::{LostWrites, StaleReads, Trial, UnknownWrites};
 
 /// Least ratio of the time since the last beginning or end of a fault to the length of a span.
 const FINENESS: u64 = 64;
@@ -46,6 +46,15 @@ impl TickSpans {
             sum.not_known += one.not_known;
         }
         spans.into_values().collect()
+    }
+
+    /// Returns lost writes by span. `by_tick` has their numbers by the start of a tick.
+    pub fn lost_writes(&self, by_tick: &BTreeMap<u64, u64>) -> Vec<LostWrites> {
+        let mut spans: BTreeMap<u64, u64> = BTreeMap::new();
+        for (at_ns, writes) in by_tick {
+            *spans.entry(self.start_ns(*at_ns)).or_default() += writes;
+        }
+        spans.into_iter().map(|(at_ns, writes)| LostWrites { at_ns, writes }).collect()
     }
 
     /// Returns the stale records by span and server. `name` returns the name of the server with a number.
@@ -131,6 +140,16 @@ mod tests {
         let sums = [sum(|one| one.written), sum(|one| one.not_written), sum(|one| one.not_known)];
         assert_eq!(sums, [TEN_MINUTES, 2 * TEN_MINUTES, TEN_MINUTES / 2]);
         assert!(found.is_sorted_by_key(|one| one.at_ns) && found[0].at_ns == 1_000 * TICK_NS);
+    }
+
+    #[test]
+    fn lost_writes_of_ten_minutes_are_few_entries_with_all_of_them() {
+        let by_tick: BTreeMap<u64, u64> = (1_000..1_000 + TEN_MINUTES).map(|tick| (tick * TICK_NS, tick % 3)).collect();
+        let found = TickSpans::of(Some(&trial())).lost_writes(&by_tick);
+        assert!(found.len() < 1_000, "{}", found.len());
+        assert_eq!(found.iter().map(|one| one.writes).sum::<u64>(), TEN_MINUTES);
+        assert!(found.is_sorted_by_key(|one| one.at_ns));
+        assert_eq!(found[..2], [1_000, 1_001].map(|tick| LostWrites { at_ns: tick * TICK_NS, writes: tick % 3 }));
     }
 
     #[test]

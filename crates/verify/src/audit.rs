@@ -7,6 +7,7 @@ use crate::ledger::Ledger;
 use crate::log::{ALIEN, Effect, Interval, NO_STAMP, Row, is_absent};
 use crate::readback::{IndexAnswer, ReadBack};
 use crate::records::Records;
+use crate::unknown::start_of_tick;
 use crate::verdict::LedgerVerdict;
 use crate::words::{Examples, Words, claim, claimed};
 
@@ -238,8 +239,10 @@ impl Audit<'_> {
 
     /// Counts the acknowledged writes after the effect at `position` as lost.
     fn lost_after(&mut self, effects: &[Effect], position: usize) {
-        let acknowledged = later(effects, position).filter(|effect| effect.is_acknowledged);
-        acknowledged.for_each(|effect| self.lost_at(1, effect.done_ns));
+        for effect in later(effects, position).filter(|effect| effect.is_acknowledged) {
+            self.lost_at(1, effect.done_ns);
+            *self.verdict.lost_writes.entry(start_of_tick(effect.done_ns)).or_default() += 1;
+        }
     }
 
     /// Counts writes as lost that were acknowledged from `at_ns` on.

@@ -115,6 +115,7 @@ fn what_was_loaded_by_nobodys_operation_is_looked_for_too() {
     assert!(verdict.is_kept(), "{verdict:#?}");
     let verdict = ledger.verdict(&ReadBack::new(workload));
     assert_eq!((verdict.lost, verdict.lost_window_ns), (1_000, Some((5_000_000, 5_000_000))));
+    assert_eq!(verdict.lost_writes.into_iter().collect::<Vec<_>>(), [(0, 1_000)]);
 }
 
 #[test]

@@ -172,7 +172,7 @@ impl RecordEnding {
 }
 
 /// Returns the start of the tick of a time.
-fn start_of_tick(at_ns: u64) -> u64 {
+pub(crate) fn start_of_tick(at_ns: u64) -> u64 {
     at_ns / TICK_NS * TICK_NS
 }
 

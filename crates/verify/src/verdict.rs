@@ -93,6 +93,9 @@ pub struct LedgerVerdict {
     pub lost: u64,
     /// Times of the first and the last acknowledgement of a lost write, in nanoseconds on the run's clock.
     pub lost_window_ns: Option<(u64, u64)>,
+    /// Numbers of lost writes by the start of the tick in which they were acknowledged, a multiple of
+    /// [`plimsoll_core::TICK_NS`] on the run's clock. Writes that are remembered by their number alone are left out.
+    pub lost_writes: BTreeMap<u64, u64>,
     /// Records that show what had been overwritten or deleted, although the later state had been seen. Acknowledged
     /// writes of later states are in `lost` too.
     pub resurrected: u64,

@@ -12,8 +12,7 @@ use crate::view::{FaultNodesView, FaultView, SilentNodeView};
 /// it; `None` if operations went to one server.
 pub(super) fn silent(run: &Run, facts: &PhaseFacts<'_>, fault: &FaultView) -> Option<FaultNodesView> {
     let (from_ns, effect_ns) = fault.effect_ns;
-    let next_ns = fault.next_s.map_or(u64::MAX, |next_s| from_ns.saturating_add((next_s * 1e9) as u64));
-    let until_ns = effect_ns.min(next_ns);
+    let until_ns = fault.next_ns.map_or(effect_ns, |next_ns| effect_ns.min(next_ns));
     let prefix = format!("{} ", facts.trial.header.store_label);
     let series = run.series.iter().enumerate().filter(|(_, one)| one.source == ANSWERS && one.name == "rate");
     let series = series.filter_map(|(position, one)| Some((position as u32, one.subject.strip_prefix(&prefix)?)));

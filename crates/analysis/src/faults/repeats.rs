@@ -24,6 +24,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             |of: fn(&FaultView) -> Option<Time>| spread(&group.iter().filter_map(|one| of(one)).collect::<Vec<_>>());
         let affected = group.iter().filter_map(|one| one.affected).map(|all| all.clients as f64);
         let silent = group.iter().filter_map(|one| one.key_parts).map(|parts| parts.silent as f64);
+        let lost = group.iter().filter_map(|one| one.lost).map(|lost| lost.all() as f64);
         let outage = times(|one| Some(Time { seconds: one.outage_s?, is_open: one.outage_open }));
         let timeouts = group.iter().filter(|one| one.outage_is_timeout).count() as u64;
         let (inside, decided) = failover::counts(group.iter().filter_map(|one| one.failover.as_ref()));
@@ -39,6 +40,7 @@ pub fn repeats(run: &Run, faults: &[FaultView]) -> Vec<FaultRepeatsView> {
             affected: counts(&affected.collect::<Vec<_>>()),
             silent_parts: counts(&silent.collect::<Vec<_>>()),
             part_silence: times(|one| one.key_parts.map(silence)),
+            lost: counts(&lost.collect::<Vec<_>>()).filter(|lost| lost.most > 0.0),
             inside,
             decided,
             sentence: String::new(),

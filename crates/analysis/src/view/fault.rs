@@ -73,6 +73,9 @@ pub struct FaultView {
     pub key_parts: Option<FaultKeyPartsView>,
     /// Stale records in answers of that time, by server; empty if answers were not checked.
     pub stale: Vec<StaleReadsView>,
+    /// Lost writes that were acknowledged in the effect of the fault or before it; `null` without a check that knows
+    /// them and their times.
+    pub lost: Option<LostWritesView>,
     /// Effects in a sentence, without a full stop.
     pub sentence: String,
     /// Fault as planned, without its times: `kill primary`.
@@ -87,9 +90,9 @@ pub struct FaultView {
     /// End of the fault on the run's clock, in nanoseconds.
     #[serde(skip)]
     pub ended_ns: Option<u64>,
-    /// Time until the next fault of the phase began.
+    /// Beginning of the next fault of the phase on the run's clock, in nanoseconds.
     #[serde(skip)]
-    pub next_s: Option<f64>,
+    pub next_ns: Option<u64>,
     /// The effect lasted until the planned end of the phase, and the store had no time to come back.
     #[serde(skip)]
     pub is_to_end: bool,
@@ -132,9 +135,14 @@ impl FaultView {
         if self.recovered_open { Some(self.observed_s) } else { self.recovered_s }
     }
 
+    /// Returns the time until the next fault of the phase began.
+    pub fn next_s(&self) -> Option<f64> {
+        self.next_ns.map(|next_ns| next_ns.saturating_sub(self.effect_ns.0) as f64 / 1e9)
+    }
+
     /// Returns the time until the next fault began if throughput was back only after that, or not at all.
     pub fn recovery_after_next_s(&self) -> Option<f64> {
-        self.next_s.filter(|next_s| self.least_recovery_s().is_some_and(|recovered_s| recovered_s > *next_s))
+        self.next_s().filter(|next_s| self.least_recovery_s().is_some_and(|recovered_s| recovered_s > *next_s))
     }
 }
 
@@ -214,6 +222,44 @@ pub struct StaleReadsView {
     pub records: u64,
 }
 
+/// Lost writes beside a fault, counted by record. Faults that were planned for one time, or began in one tick, share
+/// their effects and the writes in them.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct LostWritesView {
+    /// Writes that were acknowledged in the effect of the fault.
+    pub in_effect: u64,
+    /// Writes that were acknowledged before the fault, outside of the effects of all others.
+    pub before: u64,
+    /// Longest time in seconds from the acknowledgement of these to the beginning of the fault; 0 without any.
+    pub before_s: f64,
+}
+
+impl LostWritesView {
+    /// Returns the number of all of them.
+    pub fn all(&self) -> u64 {
+        self.in_effect + self.before
+    }
+}
+
+/// Lost writes of a trial with faults, by the time of their acknowledgement: `lost` is the sum of the other numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct FaultLossView {
+    /// Name of the trial.
+    pub trial: String,
+    /// Lost writes of the trial, by the check that found most.
+    pub lost: u64,
+    /// Writes that were acknowledged in the effect of a fault.
+    pub in_effect: u64,
+    /// Writes that were acknowledged outside of all effects, before a fault.
+    pub before: u64,
+    /// Writes that were acknowledged outside of all effects, after the beginning of the last fault.
+    pub after: u64,
+    /// Writes of which the time is not known, as in earlier recordings.
+    pub not_known: u64,
+    /// All in a sentence, without a full stop.
+    pub sentence: String,
+}
+
 /// Fates of writes of unknown outcome, counted by record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct UnknownWritesView {
@@ -261,6 +307,8 @@ pub struct FaultRepeatsView {
     /// Longest times without an answer of one part, 0 for a fault without a silent part; `null` if fewer than two are
     /// known.
     pub part_silence: Option<FaultSpread>,
+    /// Numbers of lost writes; `null` if fewer than two are known, or nothing was lost.
+    pub lost: Option<CountSpread>,
     /// Number of failovers inside the formula of the store.
     pub inside: u64,
     /// Number of failovers that were inside or outside of it.

@@ -29,6 +29,7 @@ mod late;
 mod line;
 mod line_statements;
 mod live;
+mod lost_writes;
 mod nodes;
 mod noisy;
 mod outage;

@@ -90,7 +90,7 @@ pub fn answer(wanted: &str, question: &Question) -> Result<Value, TrialError> {
         Question::Series(args) => series(&mut view, &args.names)?,
         Question::Events => taken(&mut view, &["events"]),
         Question::Findings => taken(&mut view, &["findings"]),
-        Question::Faults => taken(&mut view, &["faults", "fault_repeats", "formulas", "disk_faults"]),
+        Question::Faults => taken(&mut view, &["faults", "fault_repeats", "fault_losses", "formulas", "disk_faults"]),
         _ => description(&mut view),
     };
     answer.insert("id".to_owned(), json!(run.header.id));

@@ -5,8 +5,9 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, Operation, Operations, PhaseEnd,
-    PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads, UnknownWrites,
+    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, LostWrites, Operation, Operations,
+    PhaseEnd, PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads,
+    UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 use rusqlite::Connection;
@@ -76,6 +77,7 @@ fn ledger() -> LedgerCheck {
         lost: 3,
         read_then_lost: 3,
         lost_window_ns: Some((17, 19)),
+        lost_writes: vec![LostWrites { at_ns: 0, writes: 2 }],
         unknown_writes: vec![UnknownWrites { at_ns: 10_000_000, written: 1, not_written: 1, not_known: 0 }],
         wrong: BTreeMap::from([("duplicated".into(), 1), ("alien".into(), 2)]),
         loss_upper_bound: Some(3e-5),

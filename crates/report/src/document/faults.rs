@@ -30,7 +30,7 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         let error = one.error.as_ref().map(|error| format!("failed: {error}"));
         Cell::from(&one.name).with(std::iter::once(one.fault.clone()).chain(error))
     };
-    let columns: [ColumnOf<'_, FaultView>; 18] = [
+    let columns: [ColumnOf<'_, FaultView>; 19] = [
         (words("trial").when(places.len() > 1), &|one| format!("{}, {}", one.trial, one.phase).into()),
         (words("fault"), &named),
         (numbers("at"), &|one| format!("{:.2} s", one.at_s).into()),
@@ -73,6 +73,7 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
             or_none(one.unknown_writes.map(|writes| writes.words())).into()
         }),
         (numbers("stale reads").when(view.faults.iter().any(|one| !one.stale.is_empty())), &stale),
+        (numbers("lost writes").when(view.faults.iter().any(|one| one.lost.is_some_and(|lost| lost.all() > 0))), &lost),
         (numbers("healed").spare(1), &|one| seconds(one.healed_s)),
     ];
     let (each, repeated) = (Table::of("Faults", &view.faults, &columns), repeats(view));
@@ -86,6 +87,7 @@ pub fn faults(view: &RunView, full: bool) -> Body<'_> {
         (true, false) => body.first_rows(each, false),
         (false, _) => body.table(each),
     }
+    body.list(Tone::Bad, view.fault_losses.iter().map(|one| &one.sentence));
     body.list(Tone::Plain, view.formulas.iter().map(|one| &one.sentence));
     body.list(Tone::Bad, view.faults.iter().filter(|one| one.error.is_some()).map(|one| &one.sentence));
     body
@@ -157,6 +159,7 @@ fn effects(of: &FaultRepeatsView) -> Vec<EffectSpread<'_>> {
         .chain(of.affected.as_ref().map(|spread| count("clients affected", spread)))
         .chain(of.silent_parts.as_ref().map(|spread| count("silent parts of the keys", spread)))
         .chain(of.part_silence.as_ref().map(|spread| time("no answer for a part", spread, number::seconds)))
+        .chain(of.lost.as_ref().map(|spread| count("lost writes", spread)))
         .collect()
 }
 
@@ -188,6 +191,17 @@ fn stale(one: &FaultView) -> Cell {
     match one.stale_records() {
         0 => Tone::Good.text("0").into(),
         records => Tone::Bad.text(number::count(records)).into(),
+    }
+}
+
+/// Returns the number of lost writes that were acknowledged in the effect of the fault, and of those before it.
+fn lost(one: &FaultView) -> Cell {
+    let Some(lost) = one.lost else { return NONE.into() };
+    let in_effect = number::count(lost.in_effect);
+    match (lost.all(), lost.before) {
+        (0, _) => Tone::Good.text(in_effect).into(),
+        (_, 0) => Tone::Bad.text(in_effect).into(),
+        (_, before) => Tone::Bad.text(format!("{in_effect}, {} before", number::count(before))).into(),
     }
 }
 

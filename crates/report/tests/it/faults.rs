@@ -3,7 +3,7 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{CountSpread, FaultKeyPartsView, FaultSpread, SpreadBounds};
 use plimsoll_core::ClientSet;
-use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, StaleReads, UnknownWrites};
+use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, LostWrites, StaleReads, UnknownWrites};
 use serde_json::{Value, json};
 
 use crate::pages::place;
@@ -99,6 +99,27 @@ fn faults_have_a_table_in_every_form_and_those_of_the_same_words_another() {
 }
 
 #[test]
+fn lost_writes_have_a_column_beside_their_faults_and_their_sum_below_in_every_form() {
+    let mut run = faulted::killed_primary();
+    assert!(!plimsoll_report::markdown(&view(&run)).contains("lost writes"));
+    let lost = [(7_990, 3), (8_020, 12)].map(|(at_ms, writes)| LostWrites { at_ns: faulted::at_ns(at_ms), writes });
+    let check = LedgerCheck { complete: true, lost: 16, lost_writes: lost.to_vec(), ..LedgerCheck::default() };
+    run.trials[0].ledgers.push(check);
+    let view = view(&run);
+    let (terminal, markdown) = (plimsoll_report::terminal(&view, false, 200), plimsoll_report::markdown(&view));
+    assert!(markdown.contains("| 0 | 8 | 12, 3 before | 1.30 s |"), "{markdown}");
+    let sum = "16 acknowledged writes lost, by the time of their acknowledgement: 12 in the effect of a fault, 3 \
+               before a fault, 1 not known";
+    for text in [terminal, markdown, plimsoll_report::html(&view)] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("lost writes") && text.contains(sum), "{text}");
+    }
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    assert_eq!(json["faults"][0]["lost"], json!({"in_effect": 12, "before": 3, "before_s": 0.01}));
+    assert_eq!((&json["fault_losses"][0]["lost"], &json["fault_losses"][0]["not_known"]), (&16.into(), &1.into()));
+}
+
+#[test]
 fn the_spread_of_repeated_faults_is_before_each_of_them_and_of_many_the_page_folds_these() {
     let mut run = faulted::killed_primary();
     for repeat in 1..26_u32 {
@@ -191,9 +212,12 @@ fn repeated_faults_have_rows_of_the_silent_parts_of_the_keys_if_a_store_divides_
         open: 1,
         timeouts: 0,
     });
-    for (effect, values) in
-        [("silent parts of the keys", ["0", "10.5", "21"]), ("no answer for a part", ["0 s", "1.05 s", "> 2.10 s"])]
-    {
+    repeats.lost = Some(CountSpread { n: 2, least: 0.0, median: 2.0, most: 4.0, interval: None });
+    for (effect, values) in [
+        ("silent parts of the keys", ["0", "10.5", "21"]),
+        ("no answer for a part", ["0 s", "1.05 s", "> 2.10 s"]),
+        ("lost writes", ["0", "2", "4"]),
+    ] {
         let cells = ["kill primary at 40%", effect, "2", values[0], values[1], values[2], "none below n = 6"];
         let has_cells = |line: &str| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells);
         assert!(text(&view).lines().any(has_cells), "{cells:?}\n{}", text(&view));

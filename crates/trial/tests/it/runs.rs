@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view::{GoalState, GoalView, RunView};
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{StoreError, StoreErrorKind, TICK_NS};
 use plimsoll_drive::StopReason;
-use plimsoll_record::data::{PhaseState, Run, RunState};
+use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, PhaseState, Run, RunState};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
 
-use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast, of_timed};
+use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast, of_timed, phase};
 
 /// Plan of trials with so many clients on the toy, with these lines in each drive and behind the phases.
 fn plan(clients: &str, drive: &str, rest: &str) -> String {
@@ -141,12 +141,39 @@ fn a_write_that_the_store_forgets_is_lost() {
         fast()
     });
     let planned = simulation.plan(&plan("2", "rate = \"50/s\"\nfor = \"2s\"", "[goals]\nlost = 0"));
-    let (error, run) = simulation.run(&planned, &Sort::default(), &heard, &driver);
+    let (error, mut run) = simulation.run(&planned, &Sort::default(), &heard, &driver);
     assert_eq!((error, &run.state), (None, &RunState::Complete));
     let [ledger] = &run.trials[0].ledgers[..] else { panic!("{:?}", run.trials[0].ledgers) };
-    assert!(ledger.lost > 0 && ledger.complete, "{ledger:?}");
-    assert!(heard.lines("").contains(&format!("{} lost", ledger.lost)));
+    let lost = ledger.lost;
+    assert!(lost > 0 && ledger.complete, "{ledger:?}");
+    assert!(heard.lines("").contains(&format!("{lost} lost")));
     assert_eq!(Goals::of(&run).goal("lost").state, GoalState::Missed);
+
+    // Writes have the times at which they were acknowledged.
+    let drive = phase(&run, "drive");
+    let (ordinal, start_ns, end_ns) = (drive.header.ordinal, drive.header.start_ns, drive.end.end_ns);
+    let is_inside = |at_ns: u64| at_ns + TICK_NS > start_ns && at_ns < end_ns;
+    assert!(ledger.lost_writes.iter().all(|one| is_inside(one.at_ns)), "{ledger:?}");
+    assert_eq!(ledger.lost_writes.iter().map(|one| one.writes).sum::<u64>(), lost);
+    let (begun_ns, healed_ns) = (start_ns + 1_000_000_000, Some(start_ns + 1_500_000_000));
+    run.trials[0].faults.push(FaultSpan {
+        trial: 0,
+        phase: ordinal,
+        ordinal: 0,
+        kind: FaultKind::Pause,
+        subject: "the server".to_owned(),
+        fault: "pause all at 1s for 500ms".to_owned(),
+        detail: FaultDetail::default(),
+        planned_ns: begun_ns,
+        begun_ns,
+        taken_ns: Some(begun_ns),
+        healing_ns: healed_ns,
+        healed_ns,
+        error: None,
+    });
+    let told = plimsoll_analysis::view(&run).fault_losses.remove(0);
+    assert!([told.in_effect, told.before, told.after].iter().all(|n| *n > 0), "{told:?}");
+    assert_eq!((told.lost, told.not_known), (told.in_effect + told.before + told.after, 0), "{told:?}");
 }
 
 #[test]

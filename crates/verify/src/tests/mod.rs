@@ -260,6 +260,7 @@ fn what_was_only_read_before_a_cut_is_no_acknowledged_write_that_is_lost() {
     let lost = seen(Some(60_000_000), Outcome::Ok);
     assert_eq!((lost.read_then_lost, lost.resurrected, lost.lost), (0, 1, 1), "{lost:?}");
     assert_eq!((lost.lost_window_ns, lost.loss_upper_bound), (Some((50_000_000, 50_000_000)), None), "{lost:?}");
+    assert_eq!(lost.lost_writes.into_iter().collect::<Vec<_>>(), [(50_000_000, 1)]);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use plimsoll_core::{Answer, Observer, Op, Outcome, OwnedValue, Ticket, Truth, ValueBuf, Values, Version, Workload};
+use plimsoll_core::{
+    Answer, Observer, Op, Outcome, OwnedValue, TICK_NS, Ticket, Truth, ValueBuf, Values, Version, Workload,
+};
 
 use super::twins::Watcher;
 use crate::log::{CLOCK_SKEW_NS, NEVER, Watch};
@@ -504,6 +506,7 @@ impl History {
         verdict.resurrected += u64::from(lost.is_empty());
         for at_ns in lost {
             verdict.lost += 1;
+            *verdict.lost_writes.entry(at_ns / TICK_NS * TICK_NS).or_default() += 1;
             let (first, last) = verdict.lost_window_ns.unwrap_or((at_ns, at_ns));
             verdict.lost_window_ns = Some((first.min(at_ns), last.max(at_ns)));
         }

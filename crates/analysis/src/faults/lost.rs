@@ -1,0 +1,110 @@
+//! Lost writes of a trial beside its faults, by the time of their acknowledgement.
+
+use plimsoll_core::TICK_NS;
+use plimsoll_record::data::{LedgerCheck, Run, Trial};
+
+use super::is_in_effect;
+use crate::view::{FaultLossView, FaultView, LostWritesView};
+use crate::{known, name, number};
+
+/// Place of an acknowledgement beside the faults of its trial.
+enum Place {
+    InEffect,
+    /// Outside of all effects, before the fault that began at this time.
+    Before(u64),
+    /// Outside of all effects, after the beginning of the last fault.
+    After,
+}
+
+/// Returns the place of the span that starts at `at_ns`.
+fn place(faults: &[FaultView], at_ns: u64) -> Place {
+    if faults.iter().any(|one| has_effect(one, at_ns)) {
+        return Place::InEffect;
+    }
+    let later = faults.iter().map(|one| one.effect_ns.0).filter(|begun_ns| *begun_ns > at_ns);
+    later.min().map_or(Place::After, Place::Before)
+}
+
+fn has_effect(fault: &FaultView, at_ns: u64) -> bool {
+    let (from_ns, until_ns) = fault.effect_ns;
+    is_in_effect(at_ns, from_ns, until_ns, fault.next_ns)
+}
+
+/// Returns the check of a trial that found most lost writes: goals are on that one.
+fn worst(trial: &Trial) -> Option<&LedgerCheck> {
+    trial.ledgers.iter().max_by_key(|check| check.lost)
+}
+
+/// Adds the lost writes of a trial to its faults. Nothing is added without a check that knows them and their times.
+pub(super) fn add(trial: &Trial, faults: &mut [FaultView]) {
+    let is_known = |check: &&LedgerCheck| known::lost(check) == Some(0) || !check.lost_writes.is_empty();
+    let Some(check) = worst(trial).filter(is_known) else { return };
+    faults.iter_mut().for_each(|one| one.lost = Some(LostWritesView::default()));
+    for span in &check.lost_writes {
+        match place(faults, span.at_ns) {
+            Place::InEffect => {
+                for one in faults.iter_mut().filter(|one| has_effect(one, span.at_ns)) {
+                    one.lost.get_or_insert_default().in_effect += span.writes;
+                }
+            }
+            Place::Before(begun_ns) => {
+                // Faults that began in one tick have all in common.
+                for one in faults.iter_mut().filter(|one| one.effect_ns.0 / TICK_NS == begun_ns / TICK_NS) {
+                    let since_s = one.effect_ns.0.saturating_sub(span.at_ns) as f64 / 1e9;
+                    let lost = one.lost.get_or_insert_default();
+                    lost.before += span.writes;
+                    lost.before_s = lost.before_s.max(since_s);
+                }
+            }
+            Place::After => {}
+        }
+    }
+}
+
+/// Returns the lost writes of each trial with faults that lost some. `faults` are those of all trials, trial by trial.
+pub fn losses(run: &Run, faults: &[FaultView]) -> Vec<FaultLossView> {
+    let of_trial = |faults: &[FaultView]| {
+        let ordinal = faults.first()?.place.0;
+        let trial = run.trials.iter().find(|trial| trial.header.ordinal == ordinal)?;
+        let check = worst(trial).filter(|check| check.lost > 0)?;
+        let mut view =
+            FaultLossView { trial: name::trial(&trial.header), lost: check.lost, ..FaultLossView::default() };
+        for span in &check.lost_writes {
+            match place(faults, span.at_ns) {
+                Place::InEffect => view.in_effect += span.writes,
+                Place::Before(_) => view.before += span.writes,
+                Place::After => view.after += span.writes,
+            }
+        }
+        view.not_known = check.lost.saturating_sub(view.in_effect + view.before + view.after);
+        view.sentence = of_losses(&view);
+        Some(view)
+    };
+    faults.chunk_by(|one, other| one.place.0 == other.place.0).filter_map(of_trial).collect()
+}
+
+/// Returns `fjall: 15 acknowledged writes lost, by the time of their acknowledgement: 12 in the effect of a fault, 3
+/// before a fault`.
+fn of_losses(view: &FaultLossView) -> String {
+    let parts = [
+        (view.in_effect, "in the effect of a fault"),
+        (view.before, "before a fault"),
+        (view.after, "after all faults"),
+        (view.not_known, "not known"),
+    ];
+    let parts = parts.iter().filter(|(n, _)| *n > 0).map(|(n, place)| format!("{} {place}", number::count(*n)));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    let lost = number::plural(view.lost, "acknowledged write lost", "acknowledged writes lost");
+    format!("{}: {lost}, by the time of their acknowledgement: {parts}", view.trial)
+}
+
+/// Returns `15 acknowledged writes lost (3 of them acknowledged up to 20.0 ms before it)`; `None` without any.
+pub(super) fn words(lost: LostWritesView) -> Option<String> {
+    let of_them = if lost.in_effect > 0 { format!("{} of them ", number::count(lost.before)) } else { String::new() };
+    let before = match lost.before {
+        0 => String::new(),
+        _ => format!(" ({of_them}acknowledged up to {} before it)", number::seconds(lost.before_s)),
+    };
+    let words = number::plural(lost.all(), "acknowledged write lost", "acknowledged writes lost");
+    (lost.all() > 0).then(|| words + &before)
+}
