@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Pid;
 use serde_json::Value;
 
@@ -147,6 +148,39 @@ fn a_node_that_is_no_replica_is_not_promoted() {
 
 mod heavy {
     use super::*;
+
+    /// Returns true if Sentinels may choose each of the three servers.
+    fn all_are_candidates(lab: &Lab<'_>) -> bool {
+        (1..=3).all(|node| {
+            let address = each(lab, "address")[node - 1].as_str().unwrap().to_owned();
+            let question = ["redis-cli", "-h", &address, "CONFIG", "GET", "replica-priority"];
+            lab.exec(&node.to_string(), &question).out.lines().nth(1) == Some("100")
+        })
+    }
+
+    #[test]
+    fn a_run_that_is_killed_at_a_drawn_moment_of_a_switchover_leaves_no_replica_excluded() {
+        let (place, mut draw) = (Place::new(), Draw::new("switchovers of Sentinels"));
+        let lab = Lab::up(&place, "redis-sentinel", &[]);
+        let load = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-sentinel", "--clients", "4", "-q"];
+        let faulted = ["--think", "2ms", "--for", "600s", "--fault", "promote replica at 1200ms"];
+        for _ in 0..repeats(5, 20) {
+            // After the first slice, so that a kill may come before the switchover.
+            let mut run = place.started(&[&load[..], &faulted].concat(), 1);
+            let after = Duration::from_millis(draw.below(3_000));
+            println!("killed {after:?} after the first slice");
+            std::thread::sleep(after);
+            run.kill();
+            // A switchover by command begins when that of the run has ended.
+            wait_for("another switchover", SEEN, || {
+                let replica = each(&lab, "role").iter().position(|role| role == "replica");
+                let line = replica.map(|at| format!("lab promote redis-sentinel {}", at + 1));
+                line.is_some_and(|line| place.line(&line).code == Some(0))
+            });
+            assert!(all_are_candidates(&lab), "killed {after:?} after the first slice");
+        }
+        lab.down();
+    }
 
     #[test]
     fn a_replica_under_patroni_takes_over_and_is_the_primary_then() {
