@@ -85,7 +85,7 @@ fn promoted_and_paused(on: &[&str], paused: &str) -> Vec<String> {
     let place = Place::new();
     let load = ["drive", "kv", "--set", "records=200", "--clients", "4", "--think", "2ms", "--on"];
     let second = format!("pause {paused} at 1s after fault 1 for 100ms");
-    let faulted = ["--for", "12s", "--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
+    let faulted = ["--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
     let ran = place.run(&[&load[..], on, &faulted].concat());
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let report = ran.last_json();
@@ -104,18 +104,21 @@ fn leads_once_promoted(on: &[&str]) {
 
 #[test]
 fn the_primary_is_another_after_a_switchover_by_sentinels() {
-    assert_eq!(promoted_and_paused(&["redis-sentinel"], "primary"), ["node 2, a replica", "node 2, the primary"]);
+    assert_eq!(
+        promoted_and_paused(&["redis-sentinel", "--for", "12s"], "primary"),
+        ["node 2, a replica", "node 2, the primary"]
+    );
 }
 
 #[test]
 fn the_replica_is_another_after_a_switchover_of_a_redis_cluster() {
     // A cluster has several masters, and no primary that a report could name.
-    assert_eq!(promoted_and_paused(&["redis-cluster"], "replica"), ["node 4", "node 1"]);
+    assert_eq!(promoted_and_paused(&["redis-cluster", "--for", "12s"], "replica"), ["node 4", "node 1"]);
 }
 
 #[test]
 fn a_member_of_etcd_leads_after_a_switchover() {
-    leads_once_promoted(&["etcd", "--nodes", "3"]);
+    leads_once_promoted(&["etcd", "--nodes", "3", "--for", "12s"]);
 }
 
 #[test]
@@ -184,7 +187,7 @@ mod heavy {
 
     #[test]
     fn a_replica_under_patroni_takes_over_and_is_the_primary_then() {
-        leads_once_promoted(&["postgres-patroni"]);
+        leads_once_promoted(&["postgres-patroni", "--for", "30s"]);
     }
 
     #[test]
