@@ -75,10 +75,10 @@ mod tests {
         let of = |work: &str, lost: &str| format!("baseline {work}{lasting} restarts node_lost primary_lost{lost}");
         let kv = plan(&catalogue, "adversity", None);
         let wanted = [
-            ("etcd", of(work, " majority_lost")),
+            ("etcd", of(work, " majority_lost promotion")),
             ("nats", of("", " majority_lost")),
-            ("redis-sentinel", of(work, "")),
-            ("redis-cluster", of(work, "")),
+            ("redis-sentinel", of(work, " promotion")),
+            ("redis-cluster", of(work, " promotion")),
             ("postgres-replicas", of(work, " promotion")),
         ];
         assert_eq!(drives(&kv), wanted);

@@ -29,6 +29,7 @@ pub(crate) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 pub(crate) const HASH: &str = "/etcdserverpb.Maintenance/Hash";
 pub(crate) const DEFRAGMENT: &str = "/etcdserverpb.Maintenance/Defragment";
+pub(crate) const MOVE_LEADER: &str = "/etcdserverpb.Maintenance/MoveLeader";
 pub(crate) const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
 /// Cause of a failed call.

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{FailoverTime, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits};
+use plimsoll_core::{
+    FailoverTime, Launch, Member, Node, Recipe, ServerSpec, StoreError, StoreErrorKind, Waits, no_promotion,
+};
 use plimsoll_endpoint::equals::{Addresses, ClusterSpec, Login};
 use plimsoll_endpoint::usage;
 use plimsoll_lab::Program;
@@ -21,6 +23,13 @@ const ETCDCTL: Program = Program { name: "etcdctl", directories: &[], package: "
 pub(crate) const REQUEST_BYTES_MAX: u32 = 8 << 20;
 /// Interval of checks that a member has caught up.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Advice for members that do not get into the state that is waited for.
+const ADVICE: &str = "Read the nodes' logs";
+/// Longest time of a switchover.
+const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
+/// Longest wait for a reply during a switchover. The leader gives up a transfer after an election time-out, and sends no
+/// reply then.
+const TRANSFER_BOUND: Duration = Duration::from_secs(3);
 /// Planned work during a load: a database file without gaps, and a copy of it.
 const DEFRAGMENT: &str = "defragment";
 const SNAPSHOT: &str = "snapshot";
@@ -115,12 +124,18 @@ pub(crate) fn until_caught_up(nodes: &[Arc<Node>], waits: &Waits) -> Result<(), 
     let most = nodes.iter().map(|node| Ok(status(node)?.revision)).collect::<Result<Vec<_>, StoreError>>()?;
     let most = most.into_iter().max().unwrap_or(0);
     nodes.iter().try_for_each(|node| {
-        waits.until(LOOK_INTERVAL, "Read the nodes' logs", || {
+        waits.until(LOOK_INTERVAL, ADVICE, || {
             let revision = status(node)?.revision;
             let what = || format!("node {} is at revision {revision} of {most}", node.number + 1);
             Ok(if revision >= most { Ok(()) } else { Err(what()) })
         })
     })
+}
+
+/// Returns true for the error of a transfer that was given up, or during an election: another attempt may succeed.
+fn is_of_leader(error: &StoreError) -> bool {
+    let of_leader = |words: &str| words.contains("leader");
+    error.kind == StoreErrorKind::Unreachable || error.detail.as_deref().is_some_and(of_leader)
 }
 
 impl Recipe for EtcdRecipe {
@@ -140,9 +155,11 @@ impl Recipe for EtcdRecipe {
 
     fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
         for node in nodes {
-            let status = control(node, waits)?.status()?;
-            if status.member == status.leader {
-                return Ok(node.number);
+            match control(node, waits).and_then(|mut control| control.status()) {
+                Ok(status) if status.member == status.leader => return Ok(node.number),
+                Err(error) if error.kind != StoreErrorKind::Unreachable => return Err(error),
+                // One of the others may lead while this member is away.
+                _ => {}
             }
         }
         Err(StoreError::new(StoreErrorKind::Unreachable, "no member of the private etcd leads just now"))
@@ -150,6 +167,42 @@ impl Recipe for EtcdRecipe {
 
     fn failover_time(&self) -> Option<FailoverTime> {
         (self.nodes >= MEMBERS_MIN).then(|| failover_time(HEARTBEAT_MS, ELECTION_MS))
+    }
+
+    fn promotes(&self) -> Result<(), StoreError> {
+        if self.nodes > 1 { Ok(()) } else { Err(no_promotion(self.spec().name)) }
+    }
+
+    fn switches_over(&self) -> bool {
+        true
+    }
+
+    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        let (number, waits) = (to.number + 1, &waits.with_work(SWITCHOVER_BOUND).with_answer(TRANSFER_BOUND));
+        let status = control(&to, waits)?.status()?;
+        if status.member == status.leader {
+            return Err(StoreError::usage(format!("node {number} is the leader already"))
+                .next("name another member: promote replica, plimsoll lab status"));
+        }
+        let moved = || -> Result<bool, StoreError> {
+            let leader = self.primary(to.nodes, waits)?;
+            if leader == to.number {
+                return Ok(true);
+            }
+            // The leader replies when the other member leads.
+            for node in to.nodes.iter().filter(|node| node.number == leader) {
+                control(node, waits)?.call(channel::MOVE_LEADER, |message| {
+                    message.number(1, status.member);
+                })?;
+            }
+            Ok(false)
+        };
+        waits.until(LOOK_INTERVAL, ADVICE, || match moved() {
+            Ok(true) => Ok(Ok(())),
+            Ok(false) => Ok(Err(format!("node {number} does not lead"))),
+            Err(error) if is_of_leader(&error) => Ok(Err(format!("node {number} does not lead: {error}"))),
+            Err(error) => Err(error),
+        })
     }
 
     fn until_whole(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
@@ -226,6 +279,7 @@ mod tests {
             |nodes| EtcdRecipe { program: PathBuf::from("/usr/bin/etcd"), nodes, quota_bytes: 0, unsynced: false };
         assert_eq!(recipe(3).failover_time(), Some(failover_time(HEARTBEAT_MS, ELECTION_MS)));
         assert_eq!((recipe(1).failover_time(), recipe(2).failover_time()), (None, None));
+        assert!(recipe(1).promotes().is_err() && recipe(2).promotes().is_ok() && recipe(3).switches_over());
         let node = Node {
             number: 0,
             data_dir: PathBuf::from("/data"),

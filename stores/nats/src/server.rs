@@ -245,6 +245,12 @@ impl Recipe for NatsRecipe {
         led.map(|node| node.number).ok_or_else(none)
     }
 
+    fn promotes(&self) -> Result<(), StoreError> {
+        let what =
+            "the copies of a NATS bucket choose their leader: before version 2.11 a command cannot name the next";
+        Err(StoreError::usage(what).next("kill, pause or cut the primary: the other copies elect a leader"))
+    }
+
     fn client_environment(&self, node: &Node) -> Vec<(&'static str, String)> {
         vec![
             ("NATS_URL", format!("nats://{}", node.listens_at(0))),
@@ -299,6 +305,14 @@ mod tests {
         assert!(former.ends_with("of the stream KV_b: node1, node2, node2"), "{former}");
         let silent = of([Some("node2"), Some("node2"), None]).unwrap_err();
         assert!(silent.ends_with(": node2, node2, none"), "{silent}");
+    }
+
+    #[test]
+    fn a_leader_is_not_named_by_a_command() {
+        let (program, sync_interval) = (PathBuf::new(), SYNC_INTERVAL.to_owned());
+        let refused = NatsRecipe { program, nodes: 3, copies: 3, sync_interval }.promotes().unwrap_err();
+        assert!(refused.what.contains("choose their leader"), "{refused:?}");
+        assert!(refused.next.is_some_and(|next| next.contains("kill, pause or cut")));
     }
 
     #[test]

@@ -10,7 +10,9 @@ mod status;
 use std::path::Path;
 use std::time::Duration;
 
-use plimsoll_core::{FailoverTime, Launch, Member, Node, ParamSpec, Params, StoreError, StoreErrorKind};
+use plimsoll_core::{
+    FailoverTime, Launch, Member, Node, ParamSpec, Params, Recipe as _, StoreError, StoreErrorKind, Waits,
+};
 use plimsoll_lab::Program;
 use serde_json::{Value, json};
 
@@ -31,6 +33,8 @@ const MEMBERS_AT: usize = 3;
 pub(crate) const MEMORY_BYTES: u64 = 130 << 20;
 /// Between two requests for the nodes' states. Patroni asks PostgreSQL for each.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Longest time of a switchover, of which Patroni reports the end: the former primary writes a checkpoint.
+const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
 /// Files of a node.
 const PROGRAM_FILE: &str = "patroni_node.py";
 const CONFIG_FILE: &str = "patroni.yml";
@@ -148,7 +152,7 @@ impl Patroni {
         let copied: Vec<Value> = [json!({ "checkpoint": "fast" })].into_iter().chain(common.iter().cloned()).collect();
         let mut config = json!({
             "scope": "plimsoll",
-            "name": format!("node-{}", node.number + 1),
+            "name": patroni_name(node.number),
             "restapi": { "listen": at(PATRONI_AT), "connect_address": at(PATRONI_AT) },
             "etcd3": { "hosts": members },
             "watchdog": { "mode": "off" },
@@ -214,12 +218,37 @@ fn is_installed() -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Returns the name of a node in Patroni.
+fn patroni_name(number: usize) -> String {
+    format!("node-{}", number + 1)
+}
+
+/// Returns the name of a node in etcd.
 fn member(node: &Node) -> String {
     format!("node{}", node.number)
 }
 
 fn url(node: &Node, position: usize) -> String {
     format!("http://{}", node.listens_at(position))
+}
+
+/// Makes Patroni replace the primary by a replica. The former primary stops its PostgreSQL, which follows then.
+pub(crate) fn promote(recipe: &PostgresRecipe, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+    let (number, primary) = (to.number + 1, recipe.primary(to.nodes, waits)?);
+    if primary == to.number {
+        return Err(StoreError::usage(format!("node {number} is the primary already"))
+            .next("name a replica: promote replica, plimsoll lab status"));
+    }
+    let waits = waits.with_work(SWITCHOVER_BOUND);
+    let from = Member { primary, ..to };
+    status::switch_over(from.primary_node(), to.node, &waits.with_answer(SWITCHOVER_BOUND))?;
+    // It holds the key of the primary, and its PostgreSQL becomes the primary next.
+    waits.until(LOOK_INTERVAL, "Read the nodes' logs", || match recipe.present_role(&to, &waits) {
+        Ok("primary") => Ok(Ok(())),
+        Ok(_) => Ok(Err(format!("node {number} is still a replica"))),
+        Err(error) if error.kind == StoreErrorKind::Unreachable => Ok(Err(error.what)),
+        Err(error) => Err(error),
+    })
 }
 
 /// Returns the launch of a node's etcd and Patroni.

@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use plimsoll_core::{
     FailoverTime, Launch, Member, Node, Progress, Recipe, ServerSpec, StopSignal, StoreError, StoreErrorKind, Waits,
-    no_promotion,
 };
 use plimsoll_lab::Program;
 use plimsoll_lab::proxy::{Door, Proxied};
@@ -242,9 +241,6 @@ impl Recipe for PostgresRecipe {
     }
 
     fn promotes(&self) -> Result<(), StoreError> {
-        if self.patroni.is_some() {
-            return Err(no_promotion("PostgreSQL under Patroni"));
-        }
         if self.moves_primary() {
             return Ok(());
         }
@@ -252,7 +248,14 @@ impl Recipe for PostgresRecipe {
         Err(StoreError::usage(what).next("use replicas without a proxy or pooler: --on postgres-replicas"))
     }
 
+    fn switches_over(&self) -> bool {
+        self.patroni.is_some()
+    }
+
     fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
+        if self.patroni.is_some() {
+            return patroni::promote(self, to, waits);
+        }
         let mut replica = self.by_socket(&to).open(Arc::default(), "", &[], waits.with_answer(PROMOTION_BOUND))?;
         if replica.value("SELECT current_setting('server_version_num')::int >= 140000")? != "t" {
             return Err(StoreError::usage("before version 14, a replica does not tell sessions that it is one")
@@ -469,7 +472,7 @@ impl Recipe for PostgresRecipe {
 
     fn form(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<(), StoreError> {
         // pg_rewind recovers a killed server without the settings of its command line.
-        let rewound = nodes.iter().filter(|_| self.promotes().is_ok());
+        let rewound = nodes.iter().filter(|_| self.promotes().is_ok() && !self.switches_over());
         rewound.map(|node| self.by_socket(node)).try_for_each(|endpoint| {
             let mut connection = endpoint.open(Arc::default(), "", &[], waits)?;
             let mut all = REWOUND.iter();

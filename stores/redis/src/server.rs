@@ -220,6 +220,10 @@ impl Recipe for RedisRecipe {
     }
 
     fn primary(&self, nodes: &[Arc<Node>], waits: &Waits) -> Result<usize, StoreError> {
+        // Sentinels also name a master that only clients cannot reach.
+        if let Some(master) = formation::watched_master(self, nodes, waits) {
+            return Ok(master.number);
+        }
         for node in nodes.iter().take(self.shape.servers()) {
             if self.present_role(node, waits)? == MASTER {
                 return Ok(node.number);

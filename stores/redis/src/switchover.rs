@@ -17,6 +17,8 @@ const SWITCHOVER_BOUND: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time after which a replica of a cluster is asked again. It gives up after 5 s, for example if its master was busy.
 const ASK_AGAIN: Duration = Duration::from_secs(6);
+/// Longest wait for the reply of the former master, which clients may be cut off from.
+const FOLLOW_BOUND: Duration = Duration::from_secs(2);
 /// Setting by which Sentinels choose a replica. Those with 0 are never chosen.
 const PRIORITY: &str = "replica-priority";
 /// Interval, in milliseconds, at which a Sentinel reads the priorities during the preparation, in place of 10 s.
@@ -89,17 +91,20 @@ fn by_sentinels(recipe: &RedisRecipe, to: Member<'_>, waits: &Waits) -> Result<(
     // A replica that replies late would stay excluded from all later failovers.
     let restored = asked.iter().map(|one| one.restore(recipe, waits)).fold(Ok(()), Result::and);
     promoted.and(restored)?;
-    if let Some(former) = &former {
-        // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.
-        follow(recipe, former, &to, waits).or_else(unless_away)?;
-    }
+    let brief = waits.with_answer(FOLLOW_BOUND);
+    // Sentinels would do that 8 s later, and the former master would take writes until then that are lost.
+    let follows = |former: Arc<Node>| follow(recipe, &former, &to, &brief).map(|()| former);
+    let former = match former.map(follows) {
+        Some(Err(error)) => unless_away(error).map(|()| None)?,
+        followed => followed.transpose()?,
+    };
     waits.until(LOOK_INTERVAL, ADVICE, || {
         let is_known = watched_master(recipe, to.nodes, waits).is_some_and(|master| master.number == to.number);
         Ok(if is_known { Ok(()) } else { Err("the Sentinels do not name the new master".to_owned()) })
     })?;
     // Sessions would connect to the former master again before they have asked the Sentinels.
     waits.pause(2 * watched::LOOK_INTERVAL)?;
-    former.map_or(Ok(()), |former| close_clients(recipe, &former, waits).or_else(unless_away))
+    former.map_or(Ok(()), |former| close_clients(recipe, &former, &brief).or_else(unless_away))
 }
 
 /// A replica that Sentinels are not to choose meanwhile.

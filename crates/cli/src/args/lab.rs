@@ -86,7 +86,7 @@ pub enum LabAction {
     Resume(LabNode),
     /// Reset the TCP connections to nodes.
     Reset(LabNode),
-    /// Make a replica the primary; the others follow it, and a former primary rejoins when it is started.
+    /// Make a replica the primary; the others follow it, and the former primary does when it is started, or at once.
     Promote(LabNode),
     /// Delay, drop, damage or limit packets between a node's host and all others; without options, show the links.
     Link {

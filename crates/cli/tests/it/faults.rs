@@ -242,7 +242,6 @@ fn a_fault_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres", "kill node 2 at 1s", "postgres has no node 2");
     drive("postgres", "kill replica at 1s", "postgres has no replica: it has one node");
     drive("galera", "promote replica at 1s", "cannot be promoted by a command");
-    drive("postgres-patroni", "promote replica at 1s", "cannot be promoted by a command");
     drive("postgres-replicas", "cut nodes 2,4 at 1s", "postgres-replicas has no node 4 … the number of a node: 1 to 3");
     drive("postgres-replicas", "promote nodes 2,3 at 1s", "one node becomes the primary");
     drive("postgres", "kill minority at 1s", "postgres has no minority: it has 1 node");

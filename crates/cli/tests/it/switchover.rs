@@ -1,7 +1,8 @@
-//! Planned switchovers of Redis: a replica becomes a master by command, and the former master follows it.
+//! Planned switchovers: a replica becomes the primary by command, and the former primary follows it and runs on.
 
 use std::time::Duration;
 
+use plimsoll_testkit::draw::{Draw, repeats};
 use rustix::process::Pid;
 use serde_json::Value;
 
@@ -78,30 +79,61 @@ fn a_replica_of_a_redis_cluster_takes_over_and_hands_back() {
     hands_over("redis-cluster", 4);
 }
 
-/// Drives a store whose first replica takes over, and whose node of another role is paused then.
-fn go_by_roles(store: &str, subjects: [&str; 2], paused: &str) {
+/// Drives a store whose first replica takes over, and whose node of another role is paused then. Returns the nodes of both
+/// faults.
+fn promoted_and_paused(on: &[&str], paused: &str) -> Vec<String> {
     let place = Place::new();
-    let load = ["drive", "kv", "--set", "records=200", "--on", store, "--clients", "4", "--think", "2ms"];
+    let load = ["drive", "kv", "--set", "records=200", "--clients", "4", "--think", "2ms", "--on"];
     let second = format!("pause {paused} at 1s after fault 1 for 100ms");
-    let faulted = ["--for", "12s", "--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
-    let ran = place.run(&[&load[..], &faulted].concat());
+    let faulted = ["--json", "-q", "--fault", "promote replica at 1s", "--fault", &second];
+    let ran = place.run(&[&load[..], on, &faulted].concat());
     assert!(matches!(ran.code, Some(0 | 1)), "{ran:?}");
     let report = ran.last_json();
     let found = report["report"]["faults"].as_array().unwrap();
-    let seen: Vec<&str> = found.iter().map(|fault| fault["subject"].as_str().unwrap()).collect();
-    assert_eq!(seen, subjects, "{store}: {report}");
     assert!(found.iter().all(|fault| fault["error"].is_null() && fault["healed_s"].is_number()), "{found:?}");
+    found.iter().map(|fault| fault["subject"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Drives a cluster whose first replica takes over, and is the primary then.
+fn leads_once_promoted(on: &[&str]) {
+    let seen = promoted_and_paused(on, "primary");
+    let [promoted, paused] = &seen[..] else { panic!("{seen:?}") };
+    let promoted = promoted.strip_suffix(", a replica").unwrap_or_else(|| panic!("{seen:?}"));
+    assert_eq!(*paused, format!("{promoted}, the primary"));
 }
 
 #[test]
 fn the_primary_is_another_after_a_switchover_by_sentinels() {
-    go_by_roles("redis-sentinel", ["node 2, a replica", "node 2, the primary"], "primary");
+    assert_eq!(
+        promoted_and_paused(&["redis-sentinel", "--for", "12s"], "primary"),
+        ["node 2, a replica", "node 2, the primary"]
+    );
 }
 
 #[test]
 fn the_replica_is_another_after_a_switchover_of_a_redis_cluster() {
     // A cluster has several masters, and no primary that a report could name.
-    go_by_roles("redis-cluster", ["node 4", "node 1"], "replica");
+    assert_eq!(promoted_and_paused(&["redis-cluster", "--for", "12s"], "replica"), ["node 4", "node 1"]);
+}
+
+#[test]
+fn a_member_of_etcd_leads_after_a_switchover() {
+    leads_once_promoted(&["etcd", "--nodes", "3", "--for", "12s"]);
+}
+
+#[test]
+fn the_leader_of_etcd_hands_over_to_the_member_of_a_command_and_runs_on() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "etcd", &["--nodes", "3"]);
+    wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
+    let processes = each(&lab, "process");
+    // Any member may lead at first.
+    assert!(matches!(place.run(&["lab", "promote", "etcd", "1"]).code, Some(0 | 2)));
+    place.refuses(&[("lab promote etcd 1", "node 1 is the leader already … promote replica")]);
+    lab.does("promote", "2").says("node 2 is the primary after");
+    place.refuses(&[("lab promote etcd 2", "node 2 is the leader already")]);
+    assert_eq!(each(&lab, "process"), processes, "no server was ended");
+    lab.down();
 }
 
 #[test]
@@ -119,6 +151,60 @@ fn a_node_that_is_no_replica_is_not_promoted() {
 
 mod heavy {
     use super::*;
+
+    /// Returns true if Sentinels may choose each of the three servers.
+    fn all_are_candidates(lab: &Lab<'_>) -> bool {
+        (1..=3).all(|node| {
+            let address = each(lab, "address")[node - 1].as_str().unwrap().to_owned();
+            let question = ["redis-cli", "-h", &address, "CONFIG", "GET", "replica-priority"];
+            lab.exec(&node.to_string(), &question).out.lines().nth(1) == Some("100")
+        })
+    }
+
+    #[test]
+    fn a_run_that_is_killed_at_a_drawn_moment_of_a_switchover_leaves_no_replica_excluded() {
+        let (place, mut draw) = (Place::new(), Draw::new("switchovers of Sentinels"));
+        let lab = Lab::up(&place, "redis-sentinel", &[]);
+        let load = ["drive", "kv", "--set", "records=200", "--on", "lab:redis-sentinel", "--clients", "4", "-q"];
+        let faulted = ["--think", "2ms", "--for", "600s", "--fault", "promote replica at 1200ms"];
+        for _ in 0..repeats(5, 20) {
+            // After the first slice, so that a kill may come before the switchover.
+            let mut run = place.started(&[&load[..], &faulted].concat(), 1);
+            let after = Duration::from_millis(draw.below(3_000));
+            println!("killed {after:?} after the first slice");
+            std::thread::sleep(after);
+            run.kill();
+            // A switchover by command begins when that of the run has ended.
+            wait_for("another switchover", SEEN, || {
+                let replica = each(&lab, "role").iter().position(|role| role == "replica");
+                let line = replica.map(|at| format!("lab promote redis-sentinel {}", at + 1));
+                line.is_some_and(|line| place.line(&line).code == Some(0))
+            });
+            assert!(all_are_candidates(&lab), "killed {after:?} after the first slice");
+        }
+        lab.down();
+    }
+
+    #[test]
+    fn a_replica_under_patroni_takes_over_and_is_the_primary_then() {
+        leads_once_promoted(&["postgres-patroni", "--for", "30s"]);
+    }
+
+    #[test]
+    fn patroni_hands_over_to_the_replica_of_a_command_and_hands_back() {
+        let place = Place::new();
+        let lab = Lab::up(&place, "postgres-patroni", &[]);
+        wait_for("the processes of all nodes", SEEN, || each(&lab, "process").iter().all(Value::is_u64));
+        let processes = each(&lab, "process");
+        place.refuses(&[("lab promote postgres-patroni 1", "node 1 is the primary already … promote replica")]);
+        lab.does("promote", "3").says("node 3 is the primary after");
+        wait_for("the former primary to follow", SEEN, || each(&lab, "role") == ["replica", "replica", "primary"]);
+        assert_eq!(each(&lab, "process"), processes, "no node was ended");
+        // A replica is a candidate once it follows.
+        wait_for("the primary to hand back", SEEN, || place.line("lab promote postgres-patroni 1").code == Some(0));
+        wait_for("the other to follow", SEEN, || each(&lab, "role") == ["primary", "replica", "replica"]);
+        lab.down();
+    }
 
     #[test]
     fn a_switchover_that_a_replica_of_a_redis_cluster_gave_up_succeeds_once_its_master_goes_on() {

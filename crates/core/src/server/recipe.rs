@@ -79,7 +79,7 @@ pub trait Recipe: Send + Sync {
         None
     }
 
-    /// Fails if no replica can be made the primary, because the store does that itself or has none.
+    /// Fails if a command cannot make a replica the primary, because the store takes none or has no replica.
     ///
     /// # Errors
     /// `Usage`.

@@ -3,17 +3,17 @@
 //! A primary that was suspended takes itself for the primary until its Patroni has asked etcd, and the connections of
 //! its replicas may still be open. Patroni replies to `GET /primary` with 200 if the node holds the primary's key, which
 //! has not expired, and with 503 otherwise; the body is the node's status either way:
-//! <https://patroni.readthedocs.io/en/latest/rest_api.html>.
+//! <https://patroni.readthedocs.io/en/latest/rest_api.html>. The primary's Patroni takes the request for a switchover.
 
 use std::sync::Arc;
 
-use plimsoll_core::{Address, Node, StoreError, Waits};
+use plimsoll_core::{Address, Node, StoreError, StoreErrorKind, Waits};
 use plimsoll_endpoint::Channel;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::PATRONI_AT;
+use super::{PATRONI_AT, patroni_name};
 
-/// The request; Patroni closes the connection after the reply.
+/// The request for a node's status; Patroni closes the connection after the reply.
 const REQUEST: &[u8] = b"GET /primary HTTP/1.0\r\n\r\n";
 /// Longest reply, in bytes.
 const REPLY_BYTES_MAX: usize = 1 << 20;
@@ -65,24 +65,64 @@ impl Status {
 /// `Unreachable` if a Patroni does not reply; `Interrupted`.
 pub(crate) fn look(nodes: &[Arc<Node>], waits: &Waits) -> Result<Result<(), String>, StoreError> {
     let status = |node: &Arc<Node>| {
-        let (at, number) = (node.listens_at(PATRONI_AT), node.number + 1);
-        let place = format!("Patroni of node {number}");
-        ask(&Address::Tcp(at.ip().to_string(), at.port()), &place, waits).map(|status| (number, status))
+        let (at, place) = rest(node);
+        ask(&at, &place, REQUEST, waits, Status::parse).map(|status| (node.number + 1, status))
     };
     Ok(agreed(&nodes.iter().map(status).collect::<Result<Vec<_>, StoreError>>()?))
 }
 
-fn ask(at: &Address, place: &str, waits: &Waits) -> Result<Status, StoreError> {
+/// Makes `primary` hand over to `to`, and returns when the other node holds the primary's key.
+///
+/// # Errors
+/// `Store` if Patroni refuses, with its words as detail; `Unreachable` if it does not reply; `Interrupted`.
+pub(crate) fn switch_over(primary: &Node, to: &Node, waits: &Waits) -> Result<(), StoreError> {
+    let body = json!({ "leader": patroni_name(primary.number), "candidate": patroni_name(to.number) }).to_string();
+    let head = "POST /switchover HTTP/1.0\r\nContent-Type: application/json";
+    let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let (at, place) = rest(primary);
+    let (code, words) = ask(&at, &place, request.as_bytes(), waits, outcome)?;
+    // Patroni also accepts the request if another node takes over in the end.
+    if code == "200" && !words.contains("instead of") {
+        return Ok(());
+    }
+    let what = format!("{place} did not hand over to node {}", to.number + 1);
+    Err(StoreError::new(StoreErrorKind::Store, what)
+        .detail(words)
+        .next("promote a replica that follows the primary, of a synchronous cluster a synchronous one"))
+}
+
+/// Returns the address of a node's Patroni, and its name in messages.
+fn rest(node: &Node) -> (Address, String) {
+    let at = node.listens_at(PATRONI_AT);
+    (Address::Tcp(at.ip().to_string(), at.port()), format!("Patroni of node {}", node.number + 1))
+}
+
+/// Reads the reply to a request for a switchover: its code and its words; `None` if it is incomplete. Patroni sends the
+/// words, a single sentence, in one piece.
+fn outcome(reply: &[u8]) -> Option<(String, String)> {
+    let (head, words) = std::str::from_utf8(reply).ok()?.split_once("\r\n\r\n")?;
+    let code = head.split(' ').nth(1)?;
+    (!words.is_empty()).then(|| (code.to_owned(), words.to_owned()))
+}
+
+/// Sends a request, and returns the reply as `parse` reads it; `parse` returns `None` if it is incomplete.
+fn ask<T>(
+    at: &Address,
+    place: &str,
+    request: &[u8],
+    waits: &Waits,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<T, StoreError> {
     let mut channel = Channel::connect(at, place, waits)?;
-    channel.write(|out| out.extend_from_slice(REQUEST));
+    channel.write(|out| out.extend_from_slice(request));
     let mut reply = Vec::new();
     while reply.len() <= REPLY_BYTES_MAX {
         channel.turn(&mut |bytes, _| {
             reply.extend_from_slice(bytes);
             bytes.len()
         })?;
-        if let Some(status) = Status::parse(&reply) {
-            return Ok(status);
+        if let Some(parsed) = parse(&reply) {
+            return Ok(parsed);
         }
     }
     let what = format!("{place} sent more than {REPLY_BYTES_MAX} bytes");
@@ -109,10 +149,11 @@ fn agreed(all: &[(usize, Status)]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::TcpListener;
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::path::PathBuf;
     use std::time::Duration;
 
-    use plimsoll_core::StoreErrorKind;
+    use plimsoll_core::Limits;
 
     use super::*;
 
@@ -188,12 +229,61 @@ mod tests {
             }
         });
         let waits = Waits::from(Duration::from_secs(60));
-        assert_eq!(ask(&address, "Patroni of node 1", &waits), Ok(replica(1, 5).1));
-        let error = ask(&address, "Patroni of node 1", &waits).unwrap_err();
+        let asked = || ask(&address, "Patroni of node 1", REQUEST, &waits, Status::parse);
+        assert_eq!(asked(), Ok(replica(1, 5).1));
+        let error = asked().unwrap_err();
         assert_eq!(
             (error.kind, &*error.what),
             (StoreErrorKind::Unreachable, "Patroni of node 1 closed the connection")
         );
         server.join().unwrap();
+    }
+
+    /// Asks a node that replies with `code` and `words` to hand over to the third node. Returns the request, too.
+    fn switched_over(code: u16, words: &str) -> (Result<(), StoreError>, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let node = |number: usize| Node {
+            number,
+            data_dir: PathBuf::new(),
+            socket_dir: PathBuf::new(),
+            log_dir: None,
+            address: Ipv4Addr::LOCALHOST,
+            ports: vec![0, port],
+            secret: String::new(),
+            limits: Limits::default(),
+        };
+        let reply = format!("HTTP/1.0 {code} Words\r\nContent-Type: text/html\r\n\r\n{words}");
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                let mut byte = [0];
+                peer.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            peer.write_all(reply.as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        let done = switch_over(&node(0), &node(2), &Waits::from(Duration::from_secs(60)));
+        (done, server.join().unwrap())
+    }
+
+    #[test]
+    fn a_switchover_names_both_nodes_and_ends_with_the_words_of_a_refusal() {
+        let (done, request) = switched_over(200, "Successfully switched over to \"node-3\"");
+        assert_eq!(done, Ok(()));
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /switchover ") && head.ends_with(&format!("Length: {}", body.len())), "{head}");
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body, serde_json::json!({ "leader": "node-1", "candidate": "node-3" }));
+        for (code, words) in [
+            (412, "candidate name does not match with sync_standby"),
+            (200, "Switched over to \"node-2\" instead of \"node-3\""),
+        ] {
+            let error = switched_over(code, words).0.unwrap_err();
+            assert_eq!((error.kind, error.detail.as_deref()), (StoreErrorKind::Store, Some(words)));
+            assert_eq!(error.what, "Patroni of node 1 did not hand over to node 3");
+        }
     }
 }
