@@ -96,6 +96,7 @@ impl Directing {
                 silence.or_else(|| (clock.now_ns() >= since_ns).then(level))
             }),
             servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
+            in_use: Arc::default(),
             disk: None,
             processes: &processes,
             server_pin: &[],

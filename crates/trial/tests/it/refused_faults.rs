@@ -112,9 +112,11 @@ fn catalogue() -> Catalogue {
         params: Params::default(),
         nodes: nodes.to_vec(),
     };
+    let spec = StoreSpec { name: "far", schemes: &["far"], ..Pairs::honest().spec().clone() };
+    let attached: Box<dyn StoreKind> = Box::new(Described(spec, Sort::Flexible));
     Catalogue {
         labs: vec![lab("mine", "flexible", &[1, 3]), lab("fixed", "sockets", &[1, 2, 3])],
-        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().collect(),
+        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().chain([attached]).collect(),
         workloads: plimsoll_workload::all(),
         samplers: plimsoll_sample::specs(),
     }
@@ -122,9 +124,14 @@ fn catalogue() -> Catalogue {
 
 /// Looks if a plan with these faults on a store, or a lab, is possible.
 fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
+    checked_if(true, store, faults)
+}
+
+/// Looks if a plan with these faults is possible, as [`checked`], if the plan allows faults or not.
+fn checked_if(allow_fault: bool, store: &str, faults: &[&str]) -> Result<(), TrialError> {
     let (catalogue, place) = (catalogue(), tempfile::tempdir().unwrap());
     let text = format!(
-        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = true\n[workload]\nname = \"kv\"\n\
+        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = {allow_fault}\n[workload]\nname = \"kv\"\n\
          records = 40\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\n\
          fault = {faults:?}\n"
     );
@@ -156,6 +163,31 @@ fn connections_are_reset_and_stormed_only_where_servers_take_as_many_by_tcp() {
     refuses("flexible", &[&storm("all", 4_000)], words, "write connections=3333, or less");
     allows("flexible", &[&storm("all", 20)]);
     allows("sockets", &[&storm("node 2", 20)]);
+}
+
+#[test]
+fn attached_servers_have_faults_on_the_clients_side_alone_and_only_if_the_plan_allows_them() {
+    let far = "far://one,two/db";
+    let storm = "storm all connections=20 at 1s for 1s";
+    for (fault, words) in [("reset all at 1s", "this resets connections"), (storm, "this opens many connections")] {
+        allows(far, &[fault]);
+        let error = checked_if(false, far, &[fault]).unwrap_err();
+        let words = format!("{fault}: {words} to a server that Plimsoll has not started");
+        assert!(error.kind == StoreErrorKind::Usage && error.what.contains(&words), "{error:?}");
+        assert!(error.next.unwrap().starts_with("allow it with --allow-fault"));
+    }
+    // Private servers need no permission.
+    assert_eq!(checked_if(false, "flexible", &["reset all at 1s", storm]), Ok(()));
+    for on in ["primary", "node 2", "minority"] {
+        let words = "is attached, and Plimsoll does not know its nodes";
+        refuses(far, &[&format!("reset {on} at 1s")], words, "write reset all, for all servers");
+    }
+    let next = "a fault on the clients' side: reset all at 10s, storm all connections=100 at 10s for 3s";
+    for fault in ["cut all at 1s for 1s", "kill primary at 1s for 1s"] {
+        refuses(far, &[fault], "has no private servers", next);
+    }
+    let words = "a storm has at most 10000 connections, and this one has 12000 to 2 nodes";
+    refuses(far, &["storm all connections=6000 at 1s for 1s"], words, "write connections=5000, or less");
 }
 
 #[test]
