@@ -3,14 +3,18 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use plimsoll_core::{Address, Sessions, StoreErrorKind};
+use plimsoll_core::{Address, Sessions, StoreErrorKind, StoreSpec, Workload};
 use plimsoll_lab::hosts::{own_peers, reset_own_connections};
-use plimsoll_plan::model::{Plan, StoreUse};
+use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
 
 use crate::error::TrialError;
 use crate::fault_check::{ALLOW, too_many_connections};
+use crate::needs::is_blocking;
 use crate::storm::StormTarget;
+
+/// Advice to a fault on the side of clients that do not tell their servers.
+const OTHER_CLIENTS: &str = "leave `reset` and `storm` out, or use operations by key: kv";
 
 /// Servers of a drive on an attached store, by the addresses to which its clients connect.
 #[derive(Default)]
@@ -36,7 +40,7 @@ impl ServersInUse {
         }
         if first.is_empty() {
             let what = format!("clients of {label} do not tell to which servers they connect");
-            return Err(TrialError::usage(what).next("leave `reset` and `storm` out, or use operations by key: kv"));
+            return Err(TrialError::usage(what).next(OTHER_CLIENTS));
         }
         Ok(Self { first, others: Mutex::default() })
     }
@@ -145,6 +149,22 @@ pub(crate) fn refused(fault: &PlannedFault, plan: &Plan, store: &StoreUse, url: 
         return Some((what.to_owned(), ALLOW.to_owned()));
     }
     too_many_connections(fault, hosts_in(url))
+}
+
+/// Refuses a trial on an attached store with faults on the side of clients that do not tell their servers.
+///
+/// # Errors
+/// `Usage` with the phase, the fault and a remedy.
+pub(crate) fn possible(trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
+    if trial.store.is_ours() || !is_blocking(workload, store) {
+        return Ok(());
+    }
+    let mut faults = trial.drives().flat_map(|(phase, drive)| drive.faults.iter().map(move |fault| (phase, fault)));
+    let Some((phase, fault)) = faults.find(|(_, fault)| is_of_clients(&fault.what)) else { return Ok(()) };
+    let label = &trial.store.label;
+    let what =
+        format!("phase {phase}: {fault}: clients of {label} block, and do not tell to which servers they connect");
+    Err(TrialError::usage(what).next(OTHER_CLIENTS))
 }
 
 /// Returns the number of hosts that a URL names, or more.

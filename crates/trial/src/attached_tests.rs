@@ -30,6 +30,14 @@ impl WireSession for Idle {
     fn close(&mut self, _: &mut Vec<u8>) {}
 }
 
+impl ServersInUse {
+    /// Returns the only server of clients.
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        let name = Address::Tcp(address.ip().to_string(), address.port());
+        Self { first: vec![(name, vec![address])], others: Mutex::default() }
+    }
+}
+
 /// Returns the servers of sessions to these addresses.
 fn in_use(addresses: &[Address]) -> Result<ServersInUse, TrialError> {
     let client = |address: &Address| WireClient { address: address.clone(), session: Box::new(Idle(WireState::Ready)) };
@@ -97,6 +105,6 @@ fn sessions_that_do_not_tell_their_servers_have_no_faults_on_their_side() {
 
 #[test]
 fn hosts_are_counted_behind_the_login() {
-    let hosts = ["redis://a", "postgres://u:p,q@a,b:5433/db", "etcd://a,b,c", "postgres://u@/db?host=/run/sockets"];
+    let hosts = ["far://a", "far://u:p,q@a,b:5433/db", "far://a,b,c", "far://u@/db?host=/run/sockets"];
     assert_eq!(hosts.map(hosts_in), [1, 2, 3, 1]);
 }

@@ -48,7 +48,7 @@ pub(crate) fn reset_connections(address: Ipv4Addr, ports: &[u16]) -> Result<u64,
 /// their number. Connections of other processes are never touched.
 ///
 /// # Errors
-/// As [`reset_connections`].
+/// `Permission` without CAP_NET_ADMIN there; `Missing` if the kernel cannot reset connections.
 pub fn reset_own_connections(servers: &[SocketAddr]) -> Result<u64, StoreError> {
     let sockets = own_sockets().map_err(|error| StoreError::io(OWN_FILES, &error))?;
     let is_meant = |one: &Established| servers.contains(&one.peer) && sockets.contains(&one.inode);

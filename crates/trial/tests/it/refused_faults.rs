@@ -2,8 +2,8 @@
 
 use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
-    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Waits,
+    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, SessionShape, SessionSpec,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits,
 };
 use plimsoll_testkit::lying_kv::Pairs;
 use plimsoll_trial::{TrialError, possible};
@@ -112,11 +112,14 @@ fn catalogue() -> Catalogue {
         params: Params::default(),
         nodes: nodes.to_vec(),
     };
-    let spec = StoreSpec { name: "far", schemes: &["far"], ..Pairs::honest().spec().clone() };
-    let attached: Box<dyn StoreKind> = Box::new(Described(spec, Sort::Flexible));
+    let attached = |name: &'static str, schemes: &'static [&'static str], shape| -> Box<dyn StoreKind> {
+        let sessions = SessionSpec::new(shape, 1 << 10);
+        Box::new(Described(StoreSpec { name, schemes, sessions, ..Pairs::honest().spec().clone() }, Sort::Flexible))
+    };
+    let far = [attached("far", &["far"], SessionShape::Wire), attached("slow", &["slow"], SessionShape::Blocking)];
     Catalogue {
         labs: vec![lab("mine", "flexible", &[1, 3]), lab("fixed", "sockets", &[1, 2, 3])],
-        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().chain([attached]).collect(),
+        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().chain(far).collect(),
         workloads: plimsoll_workload::all(),
         samplers: plimsoll_sample::specs(),
     }
@@ -188,6 +191,8 @@ fn attached_servers_have_faults_on_the_clients_side_alone_and_only_if_the_plan_a
     }
     let words = "a storm has at most 10000 connections, and this one has 12000 to 2 nodes";
     refuses(far, &["storm all connections=6000 at 1s for 1s"], words, "write connections=5000, or less");
+    let words = "block, and do not tell to which servers they connect";
+    refuses("slow://there/db", &["reset all at 1s"], words, "use operations by key: kv");
 }
 
 #[test]
