@@ -139,7 +139,10 @@ impl Director<'_> {
             }
             FaultAction::Storm(_, connections) => {
                 let targets = match &self.servers {
-                    Some(_) => self.meant(nodes)?.iter().map(|node| StormTarget::of(node)).collect::<Result<_, _>>()?,
+                    Some(_) => {
+                        let meant = self.meant(nodes)?;
+                        meant.iter().map(|node| StormTarget::of(node)).collect::<Result<Vec<_>, _>>()?
+                    }
                     None => self.in_use.storm_targets()?,
                 };
                 self.disturbances.storm(ordinal, targets, *connections)?;
