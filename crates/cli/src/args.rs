@@ -267,7 +267,7 @@ pub struct PlannedArgs {
     /// Permit operations to change existing data of an attached store.
     #[arg(long)]
     pub allow_writes: bool,
-    /// Permit faults to run the plan's commands on this machine.
+    /// Permit faults to run the plan's commands on this machine, and to disturb attached servers.
     #[arg(long)]
     pub allow_fault: bool,
     /// Directory for the data of stores that are started here [default: as the plan says, or beside the recording].

@@ -151,9 +151,8 @@ impl StoreError {
             K::PermissionDenied | K::ReadOnlyFilesystem => StoreErrorKind::Permission,
             K::StorageFull | K::QuotaExceeded | K::FileTooLarge => StoreErrorKind::DiskFull,
             K::AddrInUse => StoreErrorKind::AddressTaken,
-            K::ConnectionRefused | K::ConnectionReset | K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => {
-                StoreErrorKind::Unreachable
-            }
+            K::ConnectionRefused | K::ConnectionReset | K::ConnectionAborted => StoreErrorKind::Unreachable,
+            K::TimedOut | K::HostUnreachable | K::NetworkUnreachable => StoreErrorKind::Unreachable,
             _ => StoreErrorKind::Broken,
         };
         Self::new(kind, format!("{place}: {error}"))

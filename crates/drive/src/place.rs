@@ -62,7 +62,8 @@ impl ResolvedAddress {
     /// An error of the operating system at this place.
     pub fn error(&self, errno: Errno) -> StoreError {
         let mut error = StoreError::io(&self.name, &errno.into());
-        if matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::CONNRESET) {
+        let is_away = matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT);
+        if is_away || matches!(errno, Errno::CONNRESET | Errno::CONNABORTED) {
             error.kind = StoreErrorKind::Unreachable;
         }
         match errno {

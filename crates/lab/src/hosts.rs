@@ -31,6 +31,7 @@ use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::{Cable, Peer, PeerLink};
 pub(crate) use connections::reset_connections;
+pub use connections::{own_peers, reset_own_connections};
 use namespace::Namespace;
 pub use namespace::{NamespaceGuard, ThreadNetwork};
 pub(crate) use namespace::{at_home, go_into};

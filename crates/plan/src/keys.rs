@@ -229,7 +229,7 @@ keys! {
         server_pin: Processors, NOWHERE, "Processors of private servers, to keep them off the generator's", option_as = "server-pin";
         dir: Text, Else("the run's own directory"), "Directory for the data of private stores", option, see = "private-servers.md#location";
         allow_writes: Flag, Is("false"), "Allow operations to change existing data of an attached store", option_as = "allow-writes", see = "attaching.md#existing-data";
-        allow_fault: Flag, Is("false"), "Allow faults to run the plan's commands on this machine", option_as = "allow-fault", see = "faults.md#commands";
+        allow_fault: Flag, Is("false"), "Allow faults to run the plan's commands on this machine, and to disturb attached servers", option_as = "allow-fault", see = "faults.md#commands";
         answer_max: Size, Else("`\"16MiB\"` and 8 times a record; 8 times all records where an operation reads many"),
             "Most bytes that are kept of one answer, 1 KiB to 4 GiB", option_as = "answer-max", see = "#resources-of-a-run";
         sweep: Tables(SWEEP), Else("every combination"), "Combination of lists", see = "#order-repeats-and-start";

@@ -20,6 +20,7 @@ use plimsoll_plan::without_secrets;
 use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
+use crate::attached::ServersInUse;
 use crate::disturbance::Disturbances;
 use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
@@ -159,6 +160,8 @@ pub struct Director<'a> {
     newest: NewestOf<'a>,
     /// Servers with faults, of a store that has some.
     servers: Option<Arc<dyn Servers>>,
+    /// Servers of clients, for faults of an attached store.
+    in_use: Arc<ServersInUse>,
     /// Simulated disk of the store, if it has one.
     disk: Option<PowerSwitch>,
     /// The processes that the server sampler reads.
@@ -200,6 +203,7 @@ impl<'a> Director<'a> {
                 silence.or_else(|| sinks.readings.of(condition, &trial.store.label, since_ns))
             }),
             servers: store.servers(),
+            in_use: Arc::clone(&driven.in_use),
             disk: store.power_switch(),
             processes: context.server,
             server_pin: &context.plan.server_pin,
@@ -263,7 +267,8 @@ impl<'a> Director<'a> {
             self.timer.enter();
         });
         let has_begun = self.directed().begun > begun;
-        if has_begun && faults.iter().any(|fault| fault.what.nodes().is_some()) {
+        let has_servers = self.servers.is_some();
+        if has_begun && has_servers && faults.iter().any(|fault| fault.what.nodes().is_some()) {
             self.make_whole().unwrap_or_else(|error| self.directed().fail(error));
         }
         let directed = self.directed.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -482,6 +487,7 @@ impl<'a> Director<'a> {
             (FaultAction::Disk(..), None) => "the disk".to_owned(),
             (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
             (FaultAction::Command { begin, .. }, _) => beginning(begin),
+            (FaultAction::Reset(_) | FaultAction::Storm(..), None) => self.in_use.words().to_owned(),
             (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
             (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
                 format!("node {}, the primary", number + 1)

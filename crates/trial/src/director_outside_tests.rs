@@ -1,10 +1,13 @@
 //! Faults from outside of servers: commands of the user, storms and neighbours.
 
+use std::sync::Arc;
+
 use plimsoll_core::StoreErrorKind;
 use plimsoll_record::data::{FaultKind, FaultSpan};
 
 use super::super::Directed;
 use super::{Directing, Noted};
+use crate::attached::ServersInUse;
 use crate::error::TrialError;
 
 #[test]
@@ -71,6 +74,27 @@ fn storms_and_neighbours_are_in_effect_together_and_end_with_their_faults() {
     assert!(done.events.len() == 1 && done.events[0].contains("at most 12 of 12 connections"), "{:?}", done.events);
     listener.set_nonblocking(true).unwrap();
     assert_eq!(std::iter::from_fn(|| listener.accept().ok()).count(), 12);
+}
+
+#[test]
+fn a_storm_and_a_reset_of_an_attached_server_concern_it_and_no_nodes() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = std::net::TcpStream::connect(address).unwrap();
+    client.set_nonblocking(true).unwrap();
+    let attached = Some(Arc::new(ServersInUse::at(address)));
+    let faults = ["storm all connections=4 at 50ms for 200ms", "reset all at 500ms", "reset all at 700ms"];
+    let done = Directing::of(Noted { attached, ..Noted::default() }, &faults, Some(2_000), 1_500);
+    let of_span = |span: &FaultSpan| (span.kind, span.subject.clone(), span.healed_ns.is_some(), span.error.is_some());
+    let wanted = [(FaultKind::Storm, true), (FaultKind::Reset, true), (FaultKind::Reset, false)];
+    let wanted = wanted.map(|(kind, is_done)| (kind, "the server".to_owned(), is_done, !is_done));
+    assert_eq!(done.spans.iter().map(of_span).collect::<Vec<_>>(), wanted);
+    assert!(done.events.len() == 1 && done.events[0].contains("at most 4 of 4 connections"), "{:?}", done.events);
+    assert_eq!(client.peek(&mut [0]).unwrap_err().kind(), std::io::ErrorKind::ConnectionAborted);
+    // Nothing is left to be reset, and no server is started in the end.
+    let failed = done.directed.failed.as_ref().unwrap();
+    assert!(failed.what.ends_with("to the server was open: nothing was reset"), "{failed}");
+    assert!(done.names().is_empty(), "{:?}", done.calls);
 }
 
 #[test]

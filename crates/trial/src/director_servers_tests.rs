@@ -10,7 +10,7 @@ use plimsoll_core::{
     StoreError, StoreErrorKind,
 };
 
-use super::{SimulatedTimer, Timer};
+use super::{ServersInUse, SimulatedTimer, Timer};
 
 /// Time that planned work takes.
 pub(super) const WORK_TIME: Duration = Duration::from_millis(700);
@@ -47,6 +47,8 @@ pub(super) struct Noted {
     pub(super) away: Mutex<Option<usize>>,
     /// Number of the node that was promoted last.
     pub(super) promoted: Mutex<Option<usize>>,
+    /// Servers of clients, if the store is attached and these are not used.
+    pub(super) attached: Option<Arc<ServersInUse>>,
 }
 
 impl Noted {

@@ -95,7 +95,8 @@ impl Directing {
                 let silence = answers.silence(condition, since_ns, clock.now_ns());
                 silence.or_else(|| (clock.now_ns() >= since_ns).then(level))
             }),
-            servers: Some(Arc::clone(&servers) as Arc<dyn Servers>),
+            servers: servers.attached.is_none().then(|| Arc::clone(&servers) as Arc<dyn Servers>),
+            in_use: servers.attached.clone().unwrap_or_default(),
             disk: None,
             processes: &processes,
             server_pin: &[],

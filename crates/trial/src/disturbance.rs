@@ -13,7 +13,7 @@ use plimsoll_plan::timeline::NeighbourUse;
 use plimsoll_plan::without_secrets;
 
 use crate::error::TrialError;
-use crate::storm::Storm;
+use crate::storm::{Storm, StormTarget};
 
 /// Time between two looks whether servers answer.
 const ANSWER_LOOK: Duration = Duration::from_millis(100);
@@ -38,12 +38,12 @@ impl Disturbances {
         Self { network: ThreadNetwork::of_this_thread().ok().map(Arc::new), ..Self::default() }
     }
 
-    /// Begins a storm of `connections` on each of `nodes`.
+    /// Begins a storm of `connections` on each of `targets`.
     ///
     /// # Errors
     /// As [`Storm::begin`].
-    pub(crate) fn storm(&self, fault: u32, nodes: &[Arc<Node>], connections: u32) -> Result<(), TrialError> {
-        let storm = Storm::begin(nodes, connections, self.network.clone())?;
+    pub(crate) fn storm(&self, fault: u32, targets: Vec<StormTarget>, connections: u32) -> Result<(), TrialError> {
+        let storm = Storm::begin(targets, connections, self.network.clone())?;
         self.present().insert(fault, Disturbance::Storm(storm));
         Ok(())
     }

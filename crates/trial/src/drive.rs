@@ -19,6 +19,7 @@ use plimsoll_sample::STORE;
 use plimsoll_verify::Ledger;
 
 use crate::alive::Alive;
+use crate::attached::{ServersInUse, is_of_clients};
 use crate::director::{Directed, Director};
 use crate::ended_ops::{self, NewestAnswers};
 use crate::error::{TrialError, io_error};
@@ -52,6 +53,8 @@ pub struct Driven {
     pub ended_ops: Arc<AtomicU64>,
     /// Times of the newest answers, noted if a fault waits for silent clients.
     pub answers: Arc<NewestAnswers>,
+    /// Servers of the clients, looked up if an attached store has faults on their side.
+    pub in_use: Arc<ServersInUse>,
     /// Receiver of the answers, of drives that are not measured; with one client only.
     pub listen: Option<Listener>,
     /// Moment at which disks lose power, and the nodes.
@@ -84,6 +87,7 @@ impl Driven {
             faults,
             ended_ops: Arc::default(),
             answers: Arc::default(),
+            in_use: Arc::default(),
             listen: None,
             power_cut: None,
         }
@@ -256,6 +260,9 @@ impl TrialRun<'_, '_> {
     pub(crate) fn driven(&mut self, mut driven: Driven) -> Result<DriveResult, TrialError> {
         let (clients, durability) = (driven.clients, driven.durability);
         let sessions = self.reached(|trial| trial.store.sessions(clients, durability))?;
+        if self.store.servers().is_none() && driven.faults.0.iter().any(|fault| is_of_clients(&fault.what)) {
+            driven.in_use = Arc::new(ServersInUse::of(&sessions, &self.trial.store.label)?);
+        }
         driven.spec.answer_max = self.answer_max();
         driven.spec.ticks = !driven.faults.0.is_empty();
         driven.spec.started = Arc::default();
@@ -272,6 +279,7 @@ impl TrialRun<'_, '_> {
         let attendants = Attendants::of(context, store, trial, readers, directed, &mut driven)?;
         let loads = driven.spec.limit == Limit::Exhausted;
         let mut slices = SliceRecorder::new(context, (trial, driven.ordinal), store, driven.measured, loads);
+        slices.in_use = Arc::clone(&driven.in_use);
         let drive = Drive {
             clock: &context.sinks.clock,
             spec: &driven.spec,

@@ -9,6 +9,7 @@ use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::secret_ranges;
 use plimsoll_plan::timeline::{FaultAction, FaultCondition, NeighbourUse, PlannedFault, STORM_CONNECTIONS_MAX};
 
+use crate::attached;
 use crate::error::TrialError;
 use crate::precheck::no_such_node;
 
@@ -16,6 +17,8 @@ use crate::precheck::no_such_node;
 const TIMES: &str = "ns";
 /// Most readings in a line of a list.
 const LISTED: usize = 8;
+/// Advice to a fault that a plan has to allow.
+pub(crate) const ALLOW: &str = "allow it with --allow-fault (in a plan: allow_fault = true)";
 /// Advice to a `replace` of other nodes.
 const REPLACE: &str = "write replace node 2";
 
@@ -65,6 +68,10 @@ pub(crate) fn possible(plan: &Plan, catalogue: &Catalogue) -> Result<(), TrialEr
                 (Some(recipe), _) => {
                     mistake(fault, trial, &**recipe, catalogue).map_or(Ok(()), |found| Err(refused(found)))?;
                 }
+                (None, _) if !trial.store.is_ours() => {
+                    let url = trial.store.url.as_deref().unwrap_or_default();
+                    attached::refused(fault, plan, &trial.store, url).map_or(Ok(()), |found| Err(refused(found)))?;
+                }
                 (None, _) => {
                     let what = format!("{} has no private servers", trial.store.label);
                     let next = "leave `fault` out, name a store whose servers Plimsoll starts (plimsoll list stores), or \
@@ -83,8 +90,7 @@ fn commands_are_allowed(plan: &Plan, trial: &PlannedTrial) -> Result<(), TrialEr
     for (phase, fault) in faults {
         let FaultAction::Command { begin, heal } = &fault.what else { continue };
         let (what, next) = if !plan.allow_fault {
-            let next = "allow it with --allow-fault (in a plan: allow_fault = true)";
-            ("this runs a command on this machine, with your rights", next)
+            ("this runs a command on this machine, with your rights", ALLOW)
         } else if is_masked(begin) || heal.as_deref().is_some_and(is_masked) {
             // A recorded command line has no passwords.
             ("the password in this command is masked", "leave --resume out, or keep the password in a file")
@@ -201,15 +207,7 @@ fn mistake(
             let what = format!("a storm needs a port, and the URL of {label} has no {{port}}");
             Some((what, "write {port} in the server's URL (`store`), or leave the storm out".to_owned()))
         }
-        FaultAction::Storm(..) => {
-            let nodes = lab.map_or(recipe.spec().nodes, |lab| lab.nodes.len());
-            let connections = storm_connections(fault, nodes);
-            let most = STORM_CONNECTIONS_MAX;
-            let what =
-                format!("a storm has at most {most} connections, and this one has {connections} to {nodes} nodes");
-            let next = format!("write connections={}, or less", most / nodes.max(1) as u64);
-            (connections > most).then_some((what, next))
-        }
+        FaultAction::Storm(..) => too_many_connections(fault, lab.map_or(recipe.spec().nodes, |lab| lab.nodes.len())),
         FaultAction::Hang(on) => {
             let refused = numbers(*on, recipe).map(|number| recipe.hangs(number)).reduce(Result::or)?.err()?;
             Some((refused.what, refused.next.unwrap_or_default()))
@@ -466,6 +464,14 @@ fn example(unit: &str) -> &'static str {
     }
 }
 
+/// Returns the reason that a storm on a store of so many nodes cannot have its connections, and advice.
+pub(crate) fn too_many_connections(fault: &PlannedFault, nodes: usize) -> Option<(String, String)> {
+    let (connections, most) = (storm_connections(fault, nodes), STORM_CONNECTIONS_MAX);
+    let what = format!("a storm has at most {most} connections, and this one has {connections} to {nodes} nodes");
+    let next = format!("write connections={}, or less", most / nodes.max(1) as u64);
+    (connections > most).then_some((what, next))
+}
+
 /// Returns the connections of a fault's storm on a store of so many nodes; 0 for another fault.
 fn storm_connections(fault: &PlannedFault, nodes: usize) -> u64 {
     match fault.what {
@@ -486,7 +492,10 @@ pub(crate) fn all_storms(faults: &[PlannedFault], store: &StoreUse, catalogue: &
     let lab = store.url.as_deref().and_then(|url| catalogue.lab(url));
     let nodes = match lab {
         Some(lab) => lab.nodes.len(),
-        None => recipe(store, catalogue)?.map_or(1, |recipe| recipe.spec().nodes),
+        None => match (recipe(store, catalogue)?, &store.url) {
+            (Some(recipe), _) => recipe.spec().nodes,
+            (None, url) => url.as_deref().map_or(1, attached::hosts_in),
+        },
     };
     // Drawn storms come one after the other.
     let (drawn, fixed): (Vec<_>, Vec<_>) = faults.iter().partition(|fault| fault.drawn.is_some());

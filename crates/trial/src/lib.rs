@@ -28,6 +28,7 @@ mod ab;
 mod again;
 mod alive;
 mod at_once;
+mod attached;
 mod cells;
 mod check;
 mod client_hosts;

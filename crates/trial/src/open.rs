@@ -13,6 +13,7 @@ use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_record::data::{EventClass, Level};
 
 use crate::ab;
+use crate::attached;
 use crate::client_hosts;
 use crate::data::StoreDir;
 use crate::drive_spec;
@@ -74,6 +75,7 @@ pub fn announce(
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
         client_hosts::possible(trial, &*workload, kind)?;
+        attached::possible(trial, &*workload, kind.spec())?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.lab().is_some() {
             continue;

@@ -1,5 +1,6 @@
 //! Slices of a drive, as they are handed to the receivers of events.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
@@ -9,6 +10,7 @@ use plimsoll_plan::model;
 use plimsoll_record::data::Sample;
 use plimsoll_record::{Distribution, RecordError};
 
+use crate::attached::ServersInUse;
 use crate::error::TrialError;
 use crate::lab_acts;
 use crate::phase::RunContext;
@@ -27,6 +29,8 @@ pub(crate) struct SliceRecorder<'a> {
     pub(crate) failed: Option<TrialError>,
     /// Names of the servers that answered, by their numbers; none if all operations went to one.
     pub(crate) servers: Vec<String>,
+    /// Receiver of the addresses of these servers.
+    pub(crate) in_use: Arc<ServersInUse>,
 }
 
 impl<'a> SliceRecorder<'a> {
@@ -38,12 +42,23 @@ impl<'a> SliceRecorder<'a> {
         is_measured: bool,
         is_load: bool,
     ) -> Self {
-        Self { context, store, trial, phase, is_measured, is_load, failed: None, servers: Vec::new() }
+        Self {
+            context,
+            store,
+            trial,
+            phase,
+            is_measured,
+            is_load,
+            failed: None,
+            servers: Vec::new(),
+            in_use: Arc::default(),
+        }
     }
 
     /// Hands a slice on. What is not recorded was not measured: then the phase ends at once.
     pub(crate) fn take(&mut self, slice: Slice) {
         let new = slice.servers.iter().skip(self.servers.len());
+        self.in_use.add(new.clone().map(|server| &server.by));
         self.servers.extend(new.map(|server| self.store.server_name(&server.by)));
         if let Err(error) = self.hand_on(slice) {
             self.failed.get_or_insert(error);

@@ -3,8 +3,9 @@
 //! A single thread opens and holds them all. A connection that the server refuses or closes is opened again after a while.
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -61,8 +62,9 @@ pub(crate) struct StormCounts {
 }
 
 /// Address at which a server takes connections.
-struct StormTarget {
-    name: String,
+pub(crate) struct StormTarget {
+    /// Name in messages.
+    pub(crate) name: String,
     address: SocketAddrAny,
 }
 
@@ -89,17 +91,16 @@ struct Connections<'a> {
 }
 
 impl Storm {
-    /// Opens `connections` to each of `nodes` from `network`. Returns when servers have answered all of them, and after
-    /// 2 s at most.
+    /// Opens `connections` to each of `targets` from `network`. Returns when servers have answered all of them, and
+    /// after 2 s at most.
     ///
     /// # Errors
-    /// `Unreachable` if none could be opened; `Usage` if a node has no address; errors of the operating system.
+    /// `Unreachable` if none could be opened; errors of the operating system.
     pub(crate) fn begin(
-        nodes: &[Arc<Node>],
+        targets: Vec<StormTarget>,
         connections: u32,
         network: Option<Arc<ThreadNetwork>>,
     ) -> Result<Self, TrialError> {
-        let targets = nodes.iter().map(|node| StormTarget::of(node)).collect::<Result<Vec<_>, _>>()?;
         let mut names: Vec<String> = targets.iter().take(NAMED_MAX).map(|target| target.name.clone()).collect();
         let more = targets.len().saturating_sub(NAMED_MAX) as u64;
         names.extend((more > 0).then(|| number::plural(more, "other", "others")));
@@ -166,17 +167,32 @@ impl Drop for Storm {
 
 impl StormTarget {
     /// Returns the first port of a node, or its Unix socket if it has no port.
-    fn of(node: &Node) -> Result<Self, TrialError> {
+    ///
+    /// # Errors
+    /// `Usage` if it has neither; those of [`StormTarget::at_socket`].
+    pub(crate) fn of(node: &Node) -> Result<Self, TrialError> {
         if !node.ports.is_empty() {
-            let address = node.listens_at(0);
-            return Ok(Self { name: address.to_string(), address: address.into() });
+            return Ok(Self::at_port(node.listens_at(0).into()));
         }
         let path = socket_in(node).ok_or_else(|| {
             let what = format!("node {} has neither a port nor a Unix socket", node.number + 1);
             TrialError::usage(what).next("choose a time at which the server runs, or leave the storm out")
         })?;
+        Self::at_socket(&path)
+    }
+
+    /// Returns the server at an address and port.
+    pub(crate) fn at_port(address: SocketAddr) -> Self {
+        Self { name: address.to_string(), address: address.into() }
+    }
+
+    /// Returns the server at a Unix socket.
+    ///
+    /// # Errors
+    /// A path that no socket can have.
+    pub(crate) fn at_socket(path: &Path) -> Result<Self, TrialError> {
         let name = path.display().to_string();
-        let address = SocketAddrUnix::new(path.as_path()).map_err(|errno| io_error(&name, &errno.into()))?;
+        let address = SocketAddrUnix::new(path).map_err(|errno| io_error(&name, &errno.into()))?;
         Ok(Self { name, address: address.into() })
     }
 

@@ -6,10 +6,15 @@ use plimsoll_core::Limits;
 
 use super::*;
 
-fn node(ports: Vec<u16>, socket_dir: PathBuf) -> Arc<Node> {
+fn node(ports: Vec<u16>, socket_dir: PathBuf) -> Node {
     let (address, limits) = (Ipv4Addr::LOCALHOST, Limits::default());
     let (data_dir, secret) = (PathBuf::new(), String::new());
-    Arc::new(Node { number: 0, data_dir, socket_dir, log_dir: None, address, ports, secret, limits })
+    Node { number: 0, data_dir, socket_dir, log_dir: None, address, ports, secret, limits }
+}
+
+/// Begins a storm on a node.
+fn begun(node: &Node, connections: u32) -> Result<Storm, TrialError> {
+    Storm::begin(vec![StormTarget::of(node)?], connections, None)
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -59,7 +64,7 @@ impl Door {
 #[test]
 fn a_storm_holds_its_connections_until_it_ends() {
     let door = Door::of(usize::MAX);
-    let storm = Storm::begin(&[node(vec![door.port], PathBuf::new())], 100, None).unwrap();
+    let storm = begun(&node(vec![door.port], PathBuf::new()), 100).unwrap();
     wait_for("all connections", || door.open() == 100);
     let (sentence, is_whole) = storm.end();
     let wanted = format!(
@@ -75,7 +80,7 @@ fn a_storm_holds_its_connections_until_it_ends() {
 fn connections_that_the_server_closes_are_opened_again_but_not_at_once() {
     let door = Door::of(5);
     let since = Instant::now();
-    let mut storm = Storm::begin(&[node(vec![door.port], PathBuf::new())], 8, None).unwrap();
+    let mut storm = begun(&node(vec![door.port], PathBuf::new()), 8).unwrap();
     // All eight, and the three that were closed twice more.
     wait_for("other connections", || door.accepted.load(Ordering::SeqCst) >= 8 + 2 * 3);
     assert_eq!(door.open(), 5);
@@ -90,7 +95,7 @@ fn a_node_without_a_port_is_reached_by_its_socket() {
     let directory = tempfile::tempdir().unwrap();
     let listener = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
     std::fs::write(directory.path().join("lock"), "").unwrap();
-    let storm = Storm::begin(&[node(Vec::new(), directory.path().to_owned())], 20, None).unwrap();
+    let storm = begun(&node(Vec::new(), directory.path().to_owned()), 20).unwrap();
     let taken: Vec<_> = (0..20).map(|_| listener.accept().unwrap()).collect();
     assert_eq!((taken.len(), storm.end().1), (20, true));
 }
@@ -100,16 +105,16 @@ fn a_storm_that_no_server_takes_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let error = Storm::begin(&[node(vec![port], PathBuf::new())], 3, None).err().unwrap();
+    let error = begun(&node(vec![port], PathBuf::new()), 3).err().unwrap();
     assert_eq!(error.what, format!("no connection to 127.0.0.1:{port} could be opened"));
     assert!(error.detail.unwrap().contains("refused"));
     // The socket of a server that was killed stays.
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-    let error = Storm::begin(&[node(Vec::new(), directory.path().to_owned())], 3, None).err().unwrap();
+    let error = begun(&node(Vec::new(), directory.path().to_owned()), 3).err().unwrap();
     assert_eq!(error.what, format!("no connection to {} could be opened", socket.display()));
     assert!(error.detail.unwrap().contains("refused"));
-    let error = Storm::begin(&[node(Vec::new(), PathBuf::from("/nonexistent"))], 3, None).err().unwrap();
+    let error = begun(&node(Vec::new(), PathBuf::from("/nonexistent")), 3).err().unwrap();
     assert!(error.what.starts_with("node 1 has neither a port nor a Unix socket"), "{}", error.what);
 }

@@ -184,7 +184,7 @@ fn a_hang_or_reset_that_cannot_be_is_refused_with_the_remedy() {
     drive("postgres-pgbouncer", "hang node 2 at 1s", "PgBouncer serves all clients with one thread");
     drive("postgres", "hang replica at 1s", "postgres has no replica: it has one node");
     drive("sqlite", "hang all at 1s", "sqlite has no private servers");
-    drive("postgres://127.0.0.1:1/db", "reset all at 1s", "name a store whose servers Plimsoll starts");
+    drive("postgres://127.0.0.1:1/db", "reset all at 1s", "that Plimsoll has not started … --allow-fault");
     drive("postgres", "reset all at 1s", "over a Unix socket … use a store that clients reach over TCP");
     drive("redis-cluster", "reset all at 1s", "over a Unix socket");
     drive("postgres-replicas", "reset node 9 at 1s", "has no node 9");

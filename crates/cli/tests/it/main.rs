@@ -8,6 +8,7 @@ mod action;
 mod answer;
 mod ask;
 mod attached;
+mod attached_faults;
 mod bench;
 mod capture;
 mod clock;

@@ -10,6 +10,7 @@ use plimsoll_plan::timeline::{FaultAction, FaultMoment, PlannedFault};
 use plimsoll_record::data::Level;
 
 use super::{Changing, CommandInEffect, Director};
+use crate::attached::is_of_clients;
 use crate::error::TrialError;
 use crate::readings;
 
@@ -143,9 +144,10 @@ impl Director<'_> {
         }
     }
 
-    /// Looks up the nodes that a fault names.
+    /// Looks up the nodes that a fault names. Those of attached servers are not known.
     fn choose(&self, what: &FaultAction) -> Chosen {
-        let Some(choice) = what.nodes() else { return Ok(None) };
+        let is_known = self.servers.is_some() || !is_of_clients(what);
+        let Some(choice) = what.nodes().filter(|_| is_known) else { return Ok(None) };
         let servers = self.servers()?;
         Ok(Some(ChosenNodes { choice, nodes: servers.chosen(choice)?, present: servers.present()? }))
     }

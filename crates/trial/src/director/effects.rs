@@ -14,6 +14,7 @@ use crate::error::TrialError;
 use crate::join_progress;
 use crate::pin;
 use crate::sink::Told;
+use crate::storm::StormTarget;
 
 /// Interval of looks whether a node that is being replaced is there.
 const REPLACED_LOOK: Duration = Duration::from_millis(10);
@@ -73,7 +74,10 @@ impl Director<'_> {
             FaultAction::Hang(_) => self.servers()?.hang(nodes).map(drop)?,
             FaultAction::Reset(_) => {
                 self.directed().reset_ns = Some(self.clock.now_ns());
-                self.servers()?.reset(nodes)?;
+                match &self.servers {
+                    Some(servers) => servers.reset(nodes).map(drop)?,
+                    None => self.in_use.reset()?,
+                }
             }
             FaultAction::Restart(_, program) => {
                 let restart = || self.restart(nodes, program.as_deref());
@@ -134,7 +138,14 @@ impl Director<'_> {
                 self.servers_are_new()?;
             }
             FaultAction::Storm(_, connections) => {
-                self.disturbances.storm(ordinal, &self.meant(nodes)?, *connections)?;
+                let targets = match &self.servers {
+                    Some(_) => {
+                        let meant = self.meant(nodes)?;
+                        meant.iter().map(|node| StormTarget::of(node)).collect::<Result<Vec<_>, _>>()?
+                    }
+                    None => self.in_use.storm_targets()?,
+                };
+                self.disturbances.storm(ordinal, targets, *connections)?;
             }
             FaultAction::Command { begin, heal } => {
                 self.disturbances.command(ordinal, begin, heal.as_deref(), &self.stop)?;

@@ -2,8 +2,8 @@
 
 use plimsoll_core::catalogue::LabEntry;
 use plimsoll_core::{
-    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, Store, StoreError,
-    StoreErrorKind, StoreKind, StoreSpec, Waits,
+    Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, SessionShape, SessionSpec,
+    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits,
 };
 use plimsoll_testkit::lying_kv::Pairs;
 use plimsoll_trial::{TrialError, possible};
@@ -112,9 +112,14 @@ fn catalogue() -> Catalogue {
         params: Params::default(),
         nodes: nodes.to_vec(),
     };
+    let attached = |name: &'static str, schemes: &'static [&'static str], shape| -> Box<dyn StoreKind> {
+        let sessions = SessionSpec::new(shape, 1 << 10);
+        Box::new(Described(StoreSpec { name, schemes, sessions, ..Pairs::honest().spec().clone() }, Sort::Flexible))
+    };
+    let far = [attached("far", &["far"], SessionShape::Wire), attached("slow", &["slow"], SessionShape::Blocking)];
     Catalogue {
         labs: vec![lab("mine", "flexible", &[1, 3]), lab("fixed", "sockets", &[1, 2, 3])],
-        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().collect(),
+        stores: [Sort::Networked, Sort::Sockets, Sort::Flexible].map(kind).into_iter().chain(far).collect(),
         workloads: plimsoll_workload::all(),
         samplers: plimsoll_sample::specs(),
     }
@@ -122,9 +127,14 @@ fn catalogue() -> Catalogue {
 
 /// Looks if a plan with these faults on a store, or a lab, is possible.
 fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
+    checked_if(true, store, faults)
+}
+
+/// Looks if a plan with these faults is possible, as [`checked`], if the plan allows faults or not.
+fn checked_if(allow_fault: bool, store: &str, faults: &[&str]) -> Result<(), TrialError> {
     let (catalogue, place) = (catalogue(), tempfile::tempdir().unwrap());
     let text = format!(
-        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = true\n[workload]\nname = \"kv\"\n\
+        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = {allow_fault}\n[workload]\nname = \"kv\"\n\
          records = 40\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\n\
          fault = {faults:?}\n"
     );
@@ -156,6 +166,33 @@ fn connections_are_reset_and_stormed_only_where_servers_take_as_many_by_tcp() {
     refuses("flexible", &[&storm("all", 4_000)], words, "write connections=3333, or less");
     allows("flexible", &[&storm("all", 20)]);
     allows("sockets", &[&storm("node 2", 20)]);
+}
+
+#[test]
+fn attached_servers_have_faults_on_the_clients_side_alone_and_only_if_the_plan_allows_them() {
+    let far = "far://one,two/db";
+    let storm = "storm all connections=20 at 1s for 1s";
+    for (fault, words) in [("reset all at 1s", "this resets connections"), (storm, "this opens many connections")] {
+        allows(far, &[fault]);
+        let error = checked_if(false, far, &[fault]).unwrap_err();
+        let words = format!("{fault}: {words} to a server that Plimsoll has not started");
+        assert!(error.kind == StoreErrorKind::Usage && error.what.contains(&words), "{error:?}");
+        assert!(error.next.unwrap().starts_with("allow it with --allow-fault"));
+    }
+    // Private servers need no permission.
+    assert_eq!(checked_if(false, "flexible", &["reset all at 1s", storm]), Ok(()));
+    for on in ["primary", "node 2", "minority"] {
+        let words = "is attached, and Plimsoll does not know its nodes";
+        refuses(far, &[&format!("reset {on} at 1s")], words, "write reset all, for all servers");
+    }
+    let next = "a fault on the clients' side: reset all at 10s, storm all connections=100 at 10s for 3s";
+    for fault in ["cut all at 1s for 1s", "kill primary at 1s for 1s"] {
+        refuses(far, &[fault], "has no private servers", next);
+    }
+    let words = "a storm has at most 10000 connections, and this one has 12000 to 2 nodes";
+    refuses(far, &["storm all connections=6000 at 1s for 1s"], words, "write connections=5000, or less");
+    let words = "block, and do not tell to which servers they connect";
+    refuses("slow://there/db", &["reset all at 1s"], words, "use operations by key: kv");
 }
 
 #[test]
