@@ -16,7 +16,7 @@ use crate::process::{building, line_of, pass_on_interrupts, run, target};
 use crate::pypi::{Library, Tool};
 use crate::templates::{self, Templates};
 use crate::times::{self, Long, Ran, Times};
-use crate::{Result, alone, changed, memory_disk, setup};
+use crate::{Result, alone, changed, memory, memory_disk, setup};
 
 /// Scheduler of the tests.
 const NEXTEST: Tool = Tool {
@@ -142,7 +142,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
         show_seed();
     }
     pass_on_interrupts()?;
-    let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
+    let mut wrong: Vec<String> = memory::watched(|| run(&mut command)).err().into_iter().collect();
     ran.passed = wrong.is_empty();
     if !ran.passed {
         leftovers::sweep(&target);
