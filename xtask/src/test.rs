@@ -49,8 +49,8 @@ const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test
 /// Help of `cargo xtask test`.
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
-  --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
-                    without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
+  --changed [REV]   only tests of the crates that changed since REV and of those that use them, without long
+                    tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left the main branch, or else HEAD
   --heavy           run tests in modules named `heavy` too, and repeat what is drawn at random many times, with a new
                     seed
