@@ -1,4 +1,5 @@
-//! Tests that a change can reach: those of the changed crates, and the short ones of the crates that use them.
+//! Tests that a change can reach: those of the changed crates, and the short ones of the crates that use them, directly
+//! or through others. A crate that only the tests of another one use reaches these tests, and not the users of the other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -22,13 +23,13 @@ const TIDY: &str = "xtask";
 /// Crates that a change can reach.
 pub struct Reached {
     changed: BTreeSet<String>,
-    /// Crates that use a changed one directly.
+    /// Crates that use a changed one, directly or through others.
     users: BTreeSet<String>,
     /// Test programs of the workspace. The scheduler refuses to name another one.
     programs: BTreeSet<String>,
 }
 
-/// Returns the crates with files changed since `wanted`, or since [`base`], and those that use them directly.
+/// Returns the crates with files changed since `wanted`, or since [`base`], and those that use them.
 pub fn reached(root: &Path, wanted: Option<&str>) -> Result<Reached> {
     let base = base(root, wanted)?;
     let files = changed_files(root, &base)?;
@@ -74,9 +75,24 @@ fn of_files(files: &BTreeSet<String>, crates: &BTreeMap<String, Package>, reader
         let by_folder = |folder: &String| crates.iter().find(|(_, package)| package.folder == *folder);
         changed.extend(readers.filter_map(by_folder).map(|(name, _)| name.clone()));
     }
-    let users = crates.iter().filter(|(_, package)| package.uses.intersection(&changed).next().is_some());
+    let built = with_dependents(&changed, crates);
+    let users = crates.iter().filter(|(_, package)| !package.uses.is_disjoint(&built));
     let users = users.map(|(name, _)| name.clone()).filter(|user| !changed.contains(user)).collect();
     Reached { changed, users, programs }
+}
+
+/// Returns `changed`, and the crates that are built of them, directly or through others.
+fn with_dependents(changed: &BTreeSet<String>, crates: &BTreeMap<String, Package>) -> BTreeSet<String> {
+    let mut all = changed.clone();
+    loop {
+        let is_new = |name: &String, package: &Package| !all.contains(name) && !package.links.is_disjoint(&all);
+        let new = crates.iter().filter(|(name, package)| is_new(name, package)).map(|(name, _)| name.clone());
+        let new: Vec<String> = new.collect();
+        if new.is_empty() {
+            return all;
+        }
+        all.extend(new);
+    }
 }
 
 fn is_below(file: &str, folder: &str) -> bool {
@@ -152,7 +168,10 @@ impl Reached {
 #[derive(Default)]
 struct Package {
     folder: String,
+    /// Crates that it or its tests are built of.
     uses: BTreeSet<String>,
+    /// Crates that it is built of, without those that only its tests use.
+    links: BTreeSet<String>,
     /// Test programs of it, by the names that the scheduler gives them.
     programs: BTreeSet<String>,
 }
@@ -170,7 +189,10 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Package>> {
         let (name, manifest) = name.zip(manifest).ok_or("cargo metadata: a package without a name")?;
         let folder = Path::new(&manifest).parent().and_then(|folder| folder.strip_prefix(root).ok());
         let folder = folder.map(|folder| folder.display().to_string()).unwrap_or_default();
-        let uses = list(&package, "dependencies").iter().filter_map(|used| text_of(used, "name")).collect();
+        let dependencies = list(&package, "dependencies");
+        let links = dependencies.iter().filter(|used| text_of(used, "kind").as_deref() != Some("dev"));
+        let links = links.filter_map(|used| text_of(used, "name")).collect();
+        let uses = dependencies.iter().filter_map(|used| text_of(used, "name")).collect();
         let targets = list(&package, "targets");
         let programs = targets.iter().filter_map(|target| {
             let kind = list(target, "kind").first().and_then(|kind| kind.as_str().map(str::to_owned))?;
@@ -182,7 +204,7 @@ fn crates(root: &Path) -> Result<BTreeMap<String, Package>> {
             }
         });
         let programs = programs.collect();
-        crates.insert(name, Package { folder, uses, programs });
+        crates.insert(name, Package { folder, uses, links, programs });
     }
     Ok(crates)
 }
@@ -250,13 +272,20 @@ mod tests {
             ("crates/b/tests/it/page.rs", "concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../../docs/src/b.md\")"),
             ("stores/d/tests/it/main.rs", "root.join(\"docs/src/d.md\")"),
         ]);
-        let package =
-            |folder: &str, uses: &[&str]| Package { folder: folder.to_owned(), uses: set(uses), ..Package::default() };
+        let package = |folder: &str, links: &[&str]| Package {
+            folder: folder.to_owned(),
+            uses: set(links),
+            links: set(links),
+            ..Package::default()
+        };
         let crates = BTreeMap::from([
             ("a".to_owned(), package("crates/a", &[])),
             ("b".to_owned(), package("crates/b", &[])),
             ("c".to_owned(), package("crates/c", &[])),
             ("d".to_owned(), package("stores/d", &["a"])),
+            ("e".to_owned(), package("crates/e", &["d"])),
+            ("f".to_owned(), Package { uses: set(&["b"]), ..package("crates/f", &[]) }),
+            ("g".to_owned(), package("crates/g", &["f"])),
             (TIDY.to_owned(), package("xtask", &[])),
         ]);
         let readers = readers(root.path()).unwrap();
@@ -264,13 +293,13 @@ mod tests {
             let Reached { changed, users, .. } = of_files(&set(files), &crates, &readers);
             [changed, users].map(|names| names.into_iter().collect::<Vec<_>>().join(" "))
         };
-        assert_eq!(reached(&["docs/src/a.md"]), ["a xtask", "d"]);
-        assert_eq!(reached(&["docs/src/b.md"]), ["b xtask", ""]);
-        assert_eq!(reached(&["docs/src/d.md"]), ["d xtask", ""]);
-        assert_eq!(reached(&["crates/c/src/shared.rs"]), ["b c", ""]);
+        assert_eq!(reached(&["docs/src/a.md"]), ["a xtask", "d e"]);
+        assert_eq!(reached(&["docs/src/b.md"]), ["b xtask", "f"], "only the tests of f use b");
+        assert_eq!(reached(&["docs/src/d.md"]), ["d xtask", "e"]);
+        assert_eq!(reached(&["crates/c/src/shared.rs"]), ["b c", "f"]);
         assert_eq!(reached(&["crates/c/src/other.rs"]), ["c", ""]);
         assert_eq!(reached(&["README.md"]), ["xtask", ""]);
-        assert_eq!(reached(&[".cargo/config.toml"]), ["a b c d xtask", ""]);
+        assert_eq!(reached(&[".cargo/config.toml"]), ["a b c d e f g xtask", ""]);
         assert_eq!(reached(&[]), ["", ""]);
     }
 }

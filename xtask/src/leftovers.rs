@@ -1,5 +1,5 @@
-//! Leftovers of tests: processes, mounts, loop devices, networks and files. Each test process is watched by `test_program`; a
-//! `Snapshot` before and after a run finds the rest.
+//! Leftovers of tests: processes, mounts, loop devices, networks, control groups, shared memory and files. Each test
+//! process is watched by `test_program`; a `Snapshot` before and after a run finds the rest.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,6 +28,10 @@ const ENDING: Duration = Duration::from_secs(6);
 const SCHEDULER_ENDING: Duration = Duration::from_secs(30);
 /// Directories that tests make files in, besides `tmp` in the target directory.
 const SHARED: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
+/// Place of the hierarchies of control groups.
+const CONTROL_GROUPS: &str = "/sys/fs/cgroup";
+/// System V segments of this machine (proc_sysvipc(5)).
+const SEGMENTS: &str = "/proc/sysvipc/shm";
 /// Exit code of a test that left something behind.
 const LEFT: u8 = 99;
 
@@ -263,7 +267,28 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// Mounts, loop devices, networks, files and processes of this machine that tests may leave.
+/// Returns the control groups below `directory` that limit servers: each has the name of its server's directory.
+fn control_groups(directory: &Path) -> Vec<PathBuf> {
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let groups = fs::read_dir(directory).into_iter().flatten().flatten().filter(is_directory);
+    let with_those_below = |group: PathBuf| {
+        let mut found = control_groups(&group);
+        found.extend(Some(group).filter(|group| is_tests(group)));
+        found
+    };
+    groups.map(|entry| entry.path()).flat_map(with_those_below).collect()
+}
+
+/// Returns the System V segments in `table` that no process is attached to.
+fn unattached(table: &str) -> Vec<String> {
+    let segment = |line: &str| match line.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [_, id, _, _, maker, _, "0", ..] => Some(format!("System V segment {id} of process {maker}")),
+        _ => None,
+    };
+    table.lines().filter_map(segment).collect()
+}
+
+/// Mounts, loop devices, networks, control groups, shared memory, files and processes of this machine that tests may leave.
 pub struct Snapshot {
     target: PathBuf,
     all: BTreeSet<String>,
@@ -284,6 +309,9 @@ impl Snapshot {
         let unowned = unowned.into_iter().filter(|process| is_near(*process)).map(shown);
         let all = mounts().into_iter().map(|mount| format!("mount {mount}")).chain(loops).chain(unowned);
         let all = all.chain(networks.map(|path| format!("network {}", path.display())));
+        let groups = control_groups(Path::new(CONTROL_GROUPS)).into_iter();
+        let all = all.chain(groups.map(|path| format!("control group {}", path.display())));
+        let all = all.chain(unattached(&fs::read_to_string(SEGMENTS).unwrap_or_default()));
         let all = all.chain(files.map(|path| format!("file {}", path.display()))).collect();
         Self { target: target.to_owned(), all }
     }
@@ -298,8 +326,8 @@ impl Snapshot {
     }
 }
 
-/// True for files that tests or the program make; other programs of the machine make files there too. Shared memory of
-/// PostgreSQL does not count: a server that is killed leaves it, and nothing tells whose it was.
+/// True for files that tests or the program make; other programs of the machine make files there too. Files of
+/// PostgreSQL's shared memory do not count: a server that is killed leaves them, and their names tell nothing of it.
 fn is_tests(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.starts_with("plimsoll") || owner(&name).is_some()
@@ -396,6 +424,34 @@ mod tests {
         assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
         let still: BTreeSet<String> = expected.into_iter().filter(|left| *left != files[1]).collect();
         assert_eq!(deleted.into_iter().collect::<BTreeSet<_>>(), still, "also of a directory that was removed");
+    }
+
+    #[test]
+    fn control_groups_of_servers_are_found_by_their_names() {
+        let hierarchies = tempfile::tempdir().unwrap();
+        let of_server =
+            ["cpu/plimsoll-1a2b3c4d", "memory/api/17/plimsoll-1a2b3c4d"].map(|end| hierarchies.path().join(end));
+        for group in of_server.iter().chain([&hierarchies.path().join("memory/system.slice")]) {
+            fs::create_dir_all(group).unwrap();
+        }
+        fs::write(hierarchies.path().join("cpu/plimsoll.procs"), "").unwrap();
+        let found: BTreeSet<PathBuf> = control_groups(hierarchies.path()).into_iter().collect();
+        assert_eq!(found, BTreeSet::from(of_server));
+    }
+
+    #[test]
+    fn shared_memory_is_left_as_long_as_no_process_is_attached_to_it() {
+        let table =
+            "key shmid perms size cpid lpid nattch uid\n 16 491568 600 56 19910 32257 0 101\n 17 9 600 56 5 6 1 101\n";
+        assert_eq!(unattached(table), ["System V segment 491568 of process 19910"]);
+        let made = Command::new("ipcmk").args(["--shmem", "64"]).output().unwrap();
+        let made = String::from_utf8(made.stdout).unwrap();
+        let id = made.trim().rsplit(' ').next().unwrap();
+        let beginning = format!("System V segment {id} of process ");
+        let is_seen = || Snapshot::take(Path::new("/nowhere")).all.iter().any(|left| left.starts_with(&beginning));
+        let seen = is_seen();
+        assert!(Command::new("ipcrm").args(["--shmem-id", id]).status().unwrap().success());
+        assert!(seen && !is_seen(), "{made}");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | `times` | keeps the tests' times, shows and judges them |
 //! | `changed` | finds the crates that a change can reach |
 //! | `alone` | lets one run of tests at a time be on a machine |
+//! | `memory` | watches the memory that is available |
 //! | `memory_disk` | gives tests a disk in memory |
 //! | `gate` | `gate`: whether HEAD was proved |
 //! | `git` | asks git about the repository |
@@ -41,6 +42,7 @@ mod git;
 mod labs;
 mod leftovers;
 mod lines;
+mod memory;
 mod memory_disk;
 mod pictures;
 mod process;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::Result;
+use crate::memory::available_kib;
 use crate::process::line_of;
 use crate::setup::free_gb;
 
@@ -36,7 +37,7 @@ pub fn enter(kept: &[&Path]) -> Result<Option<String>> {
         Some(_) => return Ok(None),
         None => {}
     }
-    let available_gb = available_gb(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
+    let available_gb = available_kib() >> 20;
     if available_gb < MEMORY_GB {
         return Ok(Some(format!("{available_gb} GB of memory are available, and {MEMORY_GB} GB are needed")));
     }
@@ -56,11 +57,6 @@ pub fn enter(kept: &[&Path]) -> Result<Option<String>> {
     Err(format!("unshare: {}", command.env(INSIDE, here).exec()))
 }
 
-fn available_gb(meminfo: &str) -> u64 {
-    let kilobytes = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.split_whitespace().next());
-    kilobytes.and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) >> 20
-}
-
 /// Mounts the file system over [`PLACES`], in the mount namespace of this run.
 pub fn mount() -> Result {
     let mut script = format!(
@@ -74,14 +70,4 @@ pub fn mount() -> Result {
     }
     script += &format!("; umount {MOUNTED}; rmdir {MOUNTED}");
     line_of(Command::new("sh").args(["-c", &script])).map(drop)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn available_memory_is_read_and_none_where_the_kernel_does_not_say() {
-        let meminfo = "MemTotal:       24689152 kB\nMemFree:  1 kB\nMemAvailable:   23068672 kB\n";
-        assert_eq!(super::available_gb(meminfo), 22);
-        assert_eq!(super::available_gb("MemFree: 1 kB\n"), 0);
-    }
 }

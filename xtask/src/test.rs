@@ -16,7 +16,7 @@ use crate::process::{building, line_of, pass_on_interrupts, run, target};
 use crate::pypi::{Library, Tool};
 use crate::templates::{self, Templates};
 use crate::times::{self, Long, Ran, Times};
-use crate::{Result, alone, changed, memory_disk, setup};
+use crate::{Result, alone, changed, memory, memory_disk, setup};
 
 /// Scheduler of the tests.
 const NEXTEST: Tool = Tool {
@@ -39,6 +39,8 @@ pub const TIMES: &str = "PLIMSOLL_TEST_TIMES";
 const HEAVY: &str = "PLIMSOLL_HEAVY";
 /// Environment variable with the seed of what tests draw at random.
 const SEED: &str = "PLIMSOLL_TEST_SEED";
+/// Profile of `.config/nextest.toml` in which a test has the time that its repetitions take.
+const HEAVY_PROFILE: &str = "heavy";
 
 /// Explains the scheduler's count of the tests that are left out.
 const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test --heavy`; their number below: skipped \
@@ -47,8 +49,8 @@ const LEFT: &str = "tests in modules named `heavy` are left to `cargo xtask test
 /// Help of `cargo xtask test`.
 pub const USAGE: &str = "\
 cargo xtask test [--changed [REV]] [--heavy] [--repeat N] [--anyway] [ARGUMENTS]
-  --changed [REV]   only tests of the crates that changed since REV and of those that use them directly,
-                    without long tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
+  --changed [REV]   only tests of the crates that changed since REV and of those that use them, without long
+                    tests, so that it takes three minutes; REV is the commit that `cargo xtask gate` proved last,
                     or else where the branch left the main branch, or else HEAD
   --heavy           run tests in modules named `heavy` too, and repeat what is drawn at random many times, with a new
                     seed
@@ -114,6 +116,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     }
     let command_of = |arguments: &[String], record: &Path| -> Result<Command> {
         let mut command = tests(&nextest, root)?;
+        command.args(wanted.heavy.then_some(["--profile", HEAVY_PROFILE]).into_iter().flatten());
         command.args(with_heavy_tests.then_some("--ignore-default-filter")).args(arguments);
         command.env(TIMES, record).env(SEED, &seed);
         command.envs(python.iter().map(|place| (PYTHON, place))).envs(nats.iter().map(|path| (NEWER_NATS, path)));
@@ -133,8 +136,13 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     if !with_heavy_tests {
         println!("{LEFT}");
     }
+    // At the beginning too, since a run that is killed has no end.
+    let show_seed = || println!("seed of this run: {SEED}={seed}");
+    if wanted.heavy {
+        show_seed();
+    }
     pass_on_interrupts()?;
-    let mut wrong: Vec<String> = run(&mut command).err().into_iter().collect();
+    let mut wrong: Vec<String> = memory::watched(|| run(&mut command)).err().into_iter().collect();
     ran.passed = wrong.is_empty();
     if !ran.passed {
         leftovers::sweep(&target);
@@ -153,7 +161,7 @@ pub fn test(root: &Path, arguments: &[String]) -> Result {
     }
     wrong.extend(before.left_since());
     if wanted.heavy {
-        println!("seed of this run: {SEED}={seed}");
+        show_seed();
     }
     wrong.extend(unproved);
     done(&wrong)
@@ -289,6 +297,14 @@ mod tests {
         assert!(wanted("reads_apart").with_heavy_tests() && wanted("--repeat 6 x").with_heavy_tests());
         assert!(!Wanted::parse(&[]).unwrap().with_heavy_tests() && !wanted("--repeat 6").with_heavy_tests());
         assert!(!wanted("--changed").with_heavy_tests() && !wanted("--changed -p a").with_heavy_tests());
+    }
+
+    #[test]
+    fn tests_of_a_heavy_run_may_take_an_hour() {
+        let config = include_str!("../../.config/nextest.toml");
+        let profile = config.split_once(&format!("[[profile.{HEAVY_PROFILE}.overrides]]\n")).unwrap().1;
+        let expected = "filter = 'all()'\nslow-timeout = { period = \"300s\", terminate-after = 12,";
+        assert!(profile.starts_with(expected), "{profile}");
     }
 
     #[test]

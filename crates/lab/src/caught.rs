@@ -7,7 +7,7 @@ use plimsoll_core::{
 };
 
 /// A store that returns a panic as an error of the call. Its sessions are not covered: `drive` catches their panics.
-pub(crate) struct Caught {
+pub(crate) struct GuardedStore {
     name: &'static str,
     /// `None` after the store was dropped.
     store: Option<Box<dyn Store>>,
@@ -24,14 +24,14 @@ pub(crate) fn open(
 ) -> Result<Box<dyn Store>, StoreError> {
     let name = kind.spec().name;
     let store = caught(name, "its opening", || kind.open(options, progress))?;
-    Ok(Box::new(Caught { name, store: Some(store) }))
+    Ok(Box::new(GuardedStore { name, store: Some(store) }))
 }
 
 fn caught<T>(name: &str, activity: &str, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     panics::caught(work).unwrap_or_else(|panic| Err(panic.error(name, activity)))
 }
 
-impl Caught {
+impl GuardedStore {
     fn call<T>(
         &mut self,
         activity: &str,
@@ -47,14 +47,14 @@ impl Caught {
     }
 }
 
-impl Drop for Caught {
+impl Drop for GuardedStore {
     fn drop(&mut self) {
         let store = self.store.take();
         let _: Result<(), Panic> = panics::caught(|| drop(store));
     }
 }
 
-impl Store for Caught {
+impl Store for GuardedStore {
     fn describe(&mut self) -> Result<StoreDescription, StoreError> {
         self.call("its description", |store| store.describe())
     }

@@ -41,7 +41,7 @@ use crate::supervisor::{Supervisor, readable};
 pub use hold::{LabDescription, Restart, hold};
 use log::LOG;
 pub use log::{LabAct, LabLog};
-pub use publish::{Published, publish};
+pub use publish::{PublishedNode, publish};
 pub use request::{HostStatus, LabStatus, NodeState, NodeStatus, OperationStatus};
 use request::{LabAction, LabReply, LabRequest, Sent};
 

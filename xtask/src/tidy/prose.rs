@@ -138,8 +138,9 @@ fn places(root: &Path, files: &[PathBuf]) -> Result<Vec<Found>> {
     for file in files {
         let Some(area) = area(file) else { continue };
         let extension = file.extension().unwrap_or_default();
+        let is_plan = extension == "toml" && area == "studies";
         // The rule names what it refuses.
-        if file.ends_with("tidy/prose.rs") || !(extension == "rs" || extension == "md") {
+        if file.ends_with("tidy/prose.rs") || !(extension == "rs" || extension == "md" || is_plan) {
             continue;
         }
         let text = read(root, file)?;
@@ -157,6 +158,8 @@ fn places(root: &Path, files: &[PathBuf]) -> Result<Vec<Found>> {
                     }
                 }
             }
+        } else if is_plan {
+            plan(&text, &mut |line, words| found.push((area.clone(), file.clone(), line, words)));
         } else {
             page(&text, &mut |line, words| found.push((area.clone(), file.clone(), line, words)));
         }
@@ -176,7 +179,7 @@ fn area(file: &Path) -> Option<String> {
     match &*first {
         "crates" => folders.next().map(|name| name.into_owned()),
         "stores" => folders.next().map(|name| format!("stores/{name}")),
-        "xtask" | "bench" | "fuzz" => Some(first.into_owned()),
+        "xtask" | "bench" | "fuzz" | "studies" => Some(first.into_owned()),
         "docs" => (folders.next()? == "src").then(|| "docs".to_owned()),
         "README.md" | "ARCHITECTURE.md" | "CONTRIBUTING.md" => Some("docs".to_owned()),
         _ => None,
@@ -197,6 +200,13 @@ fn comments(text: &str, add: &mut impl FnMut(usize, String)) {
         if let Some(comment) = text.strip_prefix("//") {
             phrases(comment).for_each(|words| add(line + 1, words));
         }
+    }
+}
+
+/// Phrases in the comments and texts of a built-in plan: the program prints both.
+fn plan(text: &str, add: &mut impl FnMut(usize, String)) {
+    for (line, text) in text.lines().enumerate() {
+        phrases(text).for_each(|words| add(line + 1, words));
     }
 }
 
@@ -288,6 +298,8 @@ mod tests {
             found(&[
                 ("docs/src/a.md", &long),
                 ("docs/journal/a.md", "Nobody\n"),
+                ("studies/a.toml", "title = \"Nobody\"\n\n# The power goes.\n"),
+                ("crates/a/b.toml", "# Nobody\n"),
                 ("stores/b/README.md", "Who has it\n")
             ]),
             [
@@ -295,6 +307,8 @@ mod tests {
                 "docs:5 begins with `who`",
                 "docs:17 has more than 120 columns",
                 "docs:19 has more than 120 columns",
+                "studies:1 says `nobody`",
+                "studies:3 says `power goes`",
                 "stores/b:1 begins with `who`"
             ]
         );

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use plimsoll_core::{Catalogue, LimitChange, Nodes, Params, ProgramChange, Servers, Span, StoreError};
-use plimsoll_lab::standing::{self, Lab, NodeStatus, Published, TRUE_CLOCK};
+use plimsoll_lab::standing::{self, Lab, NodeStatus, PublishedNode, TRUE_CLOCK};
 use plimsoll_plan::timeline::{parse_clock, parse_limit, parse_link};
 use plimsoll_trial::{TrialError, io_error};
 
@@ -107,7 +107,7 @@ pub fn run(catalogue: &Catalogue, action: &LabAction) -> Result<u8, TrialError> 
                 numbers = lab.nodes().iter().map(|node| node.number).collect();
             }
             standing::publish(&lab, &numbers, *port, &interrupt::of_command(), |published| {
-                for Published { node, inside, outside } in published {
+                for PublishedNode { node, inside, outside } in published {
                     crate::say(&format!("{outside} is node {} of lab {} ({inside})", node + 1, lab.name()));
                 }
             })?;

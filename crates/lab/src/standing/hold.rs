@@ -16,7 +16,7 @@ use plimsoll_core::{Launch, Node, NodeChoice, Nodes, ParamValue, ProgramChange, 
 
 use super::lease::{self, Leases};
 use super::log::LogWriter;
-use super::long::{Long, Said};
+use super::long::{Long, NodeAnswers};
 use super::request::{LabAction, LabReply, LabRequest, LabStatus, NodeState, Sent};
 use super::{ANSWER_BOUND, LabDirectory, TRUE_CLOCK};
 use crate::cluster::{Cluster, ClusterHandle, ServerState};
@@ -329,7 +329,7 @@ impl Holder {
     fn must_run(&self, but: Option<usize>, why: &str) -> Result<(), StoreError> {
         let mut down = Vec::new();
         for node in self.cluster.nodes() {
-            let state = self.node(&node, Some(&Said::new()))?.state;
+            let state = self.node(&node, Some(&NodeAnswers::new()))?.state;
             if !matches!(state, NodeState::Running | NodeState::Starting | NodeState::NotReady) {
                 down.push((node.number, state));
             }

@@ -18,7 +18,7 @@ use crate::cluster::{ClusterHandle, NodeAnswer};
 pub(super) const ASK_BOUND: Duration = Duration::from_secs(3);
 
 /// Answers of ready nodes, and the reasons of those that are not ready, by their numbers.
-pub(super) type Said = BTreeMap<usize, Result<NodeAnswer, String>>;
+pub(super) type NodeAnswers = BTreeMap<usize, Result<NodeAnswer, String>>;
 
 /// Shared state of the thread that looks, and of the requests.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Long {
 #[derive(Default)]
 struct State {
     known: Vec<TrackedOperation>,
-    said: Said,
+    said: NodeAnswers,
     /// Number of requests, and the number of them that the last look answered.
     asked: u64,
     looked: u64,
@@ -57,7 +57,7 @@ impl Long {
     }
 
     /// Returns the operations that run now, and what nodes said of themselves; `None` if not all have answered in time.
-    pub(super) fn now(&self) -> (Vec<OperationStatus>, Option<Said>) {
+    pub(super) fn now(&self) -> (Vec<OperationStatus>, Option<NodeAnswers>) {
         let mut state = self.state();
         state.asked += 1;
         let mine = state.asked;
@@ -110,7 +110,7 @@ impl Long {
 }
 
 /// Asks all nodes together if they are ready. Returns their answers, or why they are not ready.
-fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> Said {
+fn said(cluster: &ClusterHandle, is_asked: impl Fn(usize) -> bool) -> NodeAnswers {
     let starting = cluster.starting();
     let nodes = cluster.nodes().into_iter().map(|node| node.number);
     let nodes = nodes.filter(|number| is_asked(*number) && !starting.contains_key(number));

@@ -17,7 +17,7 @@ const CONNECT_BOUND: Duration = Duration::from_secs(5);
 
 /// A node with its own address and its published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedNode {
     /// Number of the node, from 0.
     pub node: usize,
     /// Address of the node.
@@ -37,7 +37,7 @@ pub fn publish(
     numbers: &[usize],
     first: Option<u16>,
     stop: &AtomicBool,
-    stands: impl FnOnce(&[Published]),
+    stands: impl FnOnce(&[PublishedNode]),
 ) -> Result<(), StoreError> {
     let status = lab.status()?;
     let mut all = Vec::new();
@@ -59,13 +59,13 @@ pub fn publish(
         listener.set_nonblocking(true).map_err(failed)?;
         let port_outside = listener.local_addr().map_err(failed)?.port();
         let outside = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port_outside);
-        all.push((listener, Published { node: *number, inside: SocketAddrV4::new(node.address, port), outside }));
+        all.push((listener, PublishedNode { node: *number, inside: SocketAddrV4::new(node.address, port), outside }));
     }
     // Sockets that listen already stay in this machine's network; later connections are made in the lab's.
     let _guard = status.load.map(|load| enter(&load.namespace)).transpose()?;
     stands(&all.iter().map(|(_, published)| *published).collect::<Vec<_>>());
     while !stop.load(Ordering::SeqCst) {
-        for (listener, Published { inside, .. }) in &all {
+        for (listener, PublishedNode { inside, .. }) in &all {
             match listener.accept() {
                 Ok((client, _)) => pass_on(client, *inside),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

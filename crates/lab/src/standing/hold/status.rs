@@ -11,7 +11,7 @@ use rustix::process::Pid;
 use super::{Holder, NodeSupervision};
 use crate::limits::LimitUsage;
 use crate::orphans::works_in;
-use crate::standing::long::{ASK_BOUND, Said};
+use crate::standing::long::{ASK_BOUND, NodeAnswers};
 use crate::standing::request::{HostStatus, LabStatus, NodeState, NodeStatus};
 use crate::supervisor::readable;
 
@@ -38,7 +38,7 @@ impl Holder {
     }
 
     /// Returns the status of a node. `said` has the nodes' own answers; `None` if not all have answered in time.
-    pub(super) fn node(&self, node: &Node, said: Option<&Said>) -> Result<NodeStatus, StoreError> {
+    pub(super) fn node(&self, node: &Node, said: Option<&NodeAnswers>) -> Result<NodeStatus, StoreError> {
         let number = node.number;
         let own = said.and_then(|said| said.get(&number));
         let not_ready = own.and_then(|own| own.as_ref().err());
