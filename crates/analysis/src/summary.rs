@@ -1,32 +1,34 @@
 //! Results of a run, in the units of the job: a line for each driven phase, or for a combination of many.
 //!
 //! What is driven is what a run is about: a load before it is told only where nothing is driven, and so are questions that are asked
-//! one by one. Repeats are one line with their medians; a sweep of many points is, of each store and phase, the point with the
-//! highest throughput; a search is its load line; a comparison in turn is its two sides.
+//! one by one. Repeats are one line with their medians; a sweep of many points is, of those that may be
+//! compared, the point with the highest throughput; a search is its load line; a comparison in turn is its two sides.
+
+mod points;
 
 use std::collections::BTreeSet;
 
-use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
-use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
+use plimsoll_record::data::{GoalKind, PhaseKind, ResultName, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
 use crate::goal;
 use crate::latency::SHOWN;
-use crate::name::{self, REPEAT};
+use crate::name;
 use crate::number;
 use crate::outage;
 use crate::outcomes;
 use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
+use crate::summary::points::Point;
 use crate::view::{
     AbView, DiskFaultView, GoalSeen, GoalState, LineView, OutageView, PercentileView, PromiseState, PromiseView,
     RungState, RungView, SummaryPart, SummaryView,
 };
 
-/// Most lines with a driven phase each; of more there is one for each store and its like phases.
+/// Most lines with a driven phase each; of more there is one for like points, conditions or stores.
 const LINES_MAX: usize = 6;
 
 /// Most promises that have a line each; of more, a matrix has each at a glance.
@@ -64,13 +66,13 @@ pub fn summary(
     if !lines.is_empty() {
         return lines.iter().filter_map(|line| of_line(run, line, lines.len() > 1)).collect();
     }
-    let points = points(facts);
+    let points = points::points(facts);
     match points.len() {
         // Too many loads for a line each: figures report them.
         0 if facts.len() > LINES_MAX => Vec::new(),
         0 => facts.iter().filter_map(|trial| undriven(run, trial, facts.len() > 1)).collect(),
         1..=LINES_MAX => points.iter().map(|point| of_point(run, point, &points)).collect(),
-        _ => best_of_stores(run, &points),
+        _ => points::lines(&points, LINES_MAX).iter().filter_map(|of| best(run, of, &points)).collect(),
     }
 }
 
@@ -159,69 +161,6 @@ fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
     ];
     let text = joined(&parts);
     SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
-}
-
-/// All repeats of one driven phase at one point of the sweep.
-struct Point<'p, 'a> {
-    repeats: Vec<&'p PhaseFacts<'a>>,
-}
-
-impl Point<'_, '_> {
-    fn trial(&self) -> Option<&Trial> {
-        self.repeats.first().map(|facts| facts.trial)
-    }
-
-    fn name(&self) -> String {
-        self.trial().map_or(String::new(), |trial| name::trial_without(&trial.header, &[REPEAT]))
-    }
-
-    fn phase(&self) -> &str {
-        self.repeats.first().map_or("", |facts| &facts.phase.header.name)
-    }
-
-    fn store(&self) -> &str {
-        self.trial().map_or("", |trial| trial.header.store_label.as_str())
-    }
-
-    /// Returns true if a fault began in the phase.
-    fn has_faults(&self) -> bool {
-        self.repeats.iter().any(|facts| {
-            let phase = facts.phase.header.ordinal;
-            facts.trial.faults.iter().any(|fault| fault.phase == phase)
-        })
-    }
-
-    /// Returns true if the throughputs may be compared: the phase, its durability and its mix are the same.
-    fn is_like(&self, other: &Point<'_, '_>) -> bool {
-        let durability = |point: &Point<'_, '_>| point.repeats.first().and_then(|facts| facts.phase.header.durability);
-        let is_mix = |label: &str| label == "mix" || label.ends_with(".mix");
-        let mixes = |point: &Point<'_, '_>| -> Vec<(String, String)> {
-            let labels = point.trial().into_iter().flat_map(|trial| &trial.header.labels);
-            labels.filter(|(label, _)| is_mix(label)).map(|(label, mix)| (label.clone(), mix.clone())).collect()
-        };
-        self.phase() == other.phase() && durability(self) == durability(other) && mixes(self) == mixes(other)
-    }
-
-    fn rate_per_s(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.repeats.iter().filter_map(|facts| facts.rate(None)).map(|rate| rate.value).collect();
-        stat::median(&rates)
-    }
-}
-
-/// The driven phases in which something ended or was due, repeats together.
-fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<Point<'p, 'a>> {
-    let mut points: IndexMap<(String, &str), Point<'p, 'a>> = IndexMap::new();
-    for facts in facts.iter().flatten() {
-        let header = &facts.phase.header;
-        let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
-        let is_seen = facts.counted_s > 0.0 && facts.count(None, |_| true) + facts.unfinished_count() > 0;
-        if header.kind == PhaseKind::Drive && is_seen && !is_void {
-            let name = name::trial_without(&facts.trial.header, &[REPEAT]);
-            let point = points.entry((name, &header.name)).or_insert_with(|| Point { repeats: Vec::new() });
-            point.repeats.push(facts);
-        }
-    }
-    points.into_values().collect()
 }
 
 /// Returns the unit of the trial's operations when they are counted by the second.
@@ -326,36 +265,16 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     }
 }
 
-/// Returns the point with the highest throughput of each group of [`like`](Point::is_like) points of a store, with the
-/// errors and losses of the group. If these are more than [`LINES_MAX`], there is one point for each store, with the
-/// errors and losses of all.
-fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
-    let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
-    for point in points {
-        stores.entry(point.store()).or_default().push(point);
-    }
-    let mut groups: Vec<Vec<&Point<'_, '_>>> = Vec::new();
-    for point in stores.values().flatten().copied() {
-        let is_of = |group: &&mut Vec<&Point<'_, '_>>| {
-            group.first().is_some_and(|first| first.store() == point.store() && first.is_like(point))
-        };
-        match groups.iter_mut().find(is_of) {
-            Some(group) => group.push(point),
-            None => groups.push(vec![point]),
-        }
-    }
-    let lines = if groups.len() <= LINES_MAX { groups } else { stores.into_values().collect() };
-    lines.iter().filter_map(|of| best(run, of, points)).collect()
-}
-
 /// Summarises the point of `of`, a part of `all`, with the highest throughput, with the errors and losses of all of `of`.
-/// If faults were in some of its phases alone, the point is of another phase.
+/// If faults were in some of its phases alone, the point is of another phase. Only points that are
+/// [comparable](points::comparable) compete.
 fn best(run: &Run, of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> Option<SummaryView> {
     let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
     let faulty: Vec<&str> = of.iter().filter(|point| point.has_faults()).map(|point| point.phase()).collect();
     let calm: Vec<&Point<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
     let is_mixed = !calm.is_empty() && calm.len() < of.len();
-    let (compared, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
+    let (candidates, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
+    let compared = points::comparable(candidates);
     let best = compared.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
     let alike = compared.iter().filter(|point| point.is_like(best)).count();

@@ -117,6 +117,64 @@ fn points_of_another_phase_durability_or_mix_are_not_compared() {
 }
 
 #[test]
+fn points_on_a_device_that_ignores_flushes_or_is_faster_are_not_compared_with_others() {
+    let swept = recorded::swept(&[100, 200]);
+    for (name, [fast, slow]) in [("disk_speed", ["ssd", "hdd"]), ("disk_flushes", ["ignored", "honoured"])] {
+        let mut run = swept.clone();
+        for trial in &mut run.trials {
+            let value = if trial.header.labels["ops"] == "100" { fast } else { slow };
+            trial.header.labels.insert(name.to_owned(), value.to_owned());
+        }
+        let lines = told(&run);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for ((place, _), value) in lines.iter().zip([fast, slow]) {
+            let is_of = place.contains(&format!("{name}={value}"));
+            assert!(is_of && place.ends_with(", mixed, the most of 7 points"), "{place}");
+        }
+    }
+    let mut run = swept;
+    for trial in &mut run.trials {
+        trial.header.breaks = trial.header.labels["ops"] == "100";
+    }
+    assert_eq!(told(&run).len(), 2, "a trial that sets out to break promises is no match for one that keeps them");
+}
+
+#[test]
+fn of_too_many_lines_the_best_is_still_one_of_like_points() {
+    let mut run = recorded::swept(&[100, 200]);
+    for trial in &mut run.trials {
+        let is_ignored = trial.header.labels["ops"] == "100";
+        trial.header.breaks = is_ignored;
+        let flushes = if is_ignored { "ignored" } else { "honoured" };
+        trial.header.labels.insert("disk_flushes".to_owned(), flushes.to_owned());
+    }
+    let mut phases = run.clone();
+    for trial in &mut phases.trials {
+        for ordinal in 1..4_u32 {
+            let mut phase = trial.phases[0].clone();
+            (phase.header.name, phase.header.ordinal) = (format!("again-{ordinal}"), ordinal);
+            trial.phases.push(phase);
+        }
+    }
+    let lines = told(&phases);
+    assert_eq!(lines.len(), 2, "four phases of two sorts of devices: {lines:?}");
+    for ((place, _), flushes) in lines.iter().zip(["ignored", "honoured"]) {
+        assert!(place.contains(flushes) && place.ends_with(", the most of 7 points"), "{place}");
+    }
+    // Twelve sorts of points, of which the fastest ignore flushes.
+    for trial in &mut run.trials {
+        let mix = match trial.header.labels["clients"].as_str() {
+            "32" | "64" => "update=1".to_owned(),
+            clients => format!("read={clients}"),
+        };
+        trial.header.labels.insert("mix".to_owned(), mix);
+    }
+    let lines = told(&run);
+    let [(place, _)] = &lines[..] else { panic!("one line for the store: {lines:?}") };
+    assert!(place.contains("disk_flushes=honoured") && place.ends_with(", mixed, the most of 2 points"), "{place}");
+}
+
+#[test]
 fn of_phases_with_faults_and_without_the_line_is_of_one_without() {
     let mut run = ticked(20, |_| (10, 0));
     let faster = ticked(20, |tick| (20, u32::from(tick == 850))).trials.remove(0).phases.remove(0);
