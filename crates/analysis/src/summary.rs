@@ -244,6 +244,9 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     // Points are phases, so a trial may come several times.
     trials.sort_by_key(|trial| trial.header.ordinal);
     trials.dedup_by_key(|trial| trial.header.ordinal);
+    let sum = |name: ResultName| -> u64 {
+        judged.iter().filter_map(|facts| facts.result(name)).map(|one| one.value as u64).sum()
+    };
     SummaryView {
         place,
         rate_per_s: point.rate_per_s(),
@@ -251,11 +254,9 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
         percentiles: PERCENTILES.map(percentile).to_vec(),
         outage: longest(judged.iter().filter_map(|facts| outage::outage(run, facts))),
         retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
-        asked_again: judged
-            .iter()
-            .filter_map(|facts| facts.result(ResultName::AskedAgain))
-            .map(|one| one.value as u64)
-            .sum(),
+        asked_again: sum(ResultName::AskedAgain),
+        retries: sum(ResultName::Retries),
+        breaker_rejected: sum(ResultName::BreakerRejected),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
@@ -485,11 +486,13 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     if summary.retried > 0 {
         parts.push(counted("tried again", number::count(summary.retried), false));
     }
-    match summary.asked_again {
-        0 => {}
-        1 => parts.push(counted("request sent again", "1".to_string(), false)),
-        n => parts.push(counted("requests sent again", number::count(n), false)),
-    }
+    let beside = [
+        (summary.asked_again, "request sent again", "requests sent again"),
+        (summary.retries, "client retry", "client retries"),
+        (summary.breaker_rejected, "rejected by a circuit breaker", "rejected by circuit breakers"),
+    ];
+    let beside = beside.into_iter().filter(|(n, ..)| *n > 0);
+    parts.extend(beside.map(|(n, one, many)| counted(if n == 1 { one } else { many }, number::count(n), false)));
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
         let (name, one, many) = match lacked {
             true => ("wrong or missing", "wrong or missing record", "wrong or missing records"),

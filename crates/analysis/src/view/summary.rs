@@ -23,6 +23,10 @@ pub struct SummaryView {
     pub retried: u64,
     /// Requests that the server refused to begin, and that were sent again within the operation's time.
     pub asked_again: u64,
+    /// Tries of operations after the first, with `retry`.
+    pub retries: u64,
+    /// Operations that were not sent because the circuit of their client was open, with `breaker`; also errors.
+    pub breaker_rejected: u64,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
     /// Errors as a share of all operations, in per cent.

@@ -43,6 +43,17 @@ fn requests_that_were_sent_again_stand_beside_no_errors() {
 }
 
 #[test]
+fn retries_of_clients_and_operations_that_a_breaker_rejected_stand_beside_the_errors() {
+    let mut run = driven(&[2_000; 6]);
+    let end = &mut run.trials[0].phases[0].end;
+    end.push(ResultName::Retries, 12.0);
+    end.push(ResultName::BreakerRejected, 1.0);
+    let one = view(&run).summary.remove(0);
+    assert!(one.text.ends_with(" · 0 errors · 12 client retries · 1 rejected by a circuit breaker"), "{}", one.text);
+    assert_eq!((one.retries, one.breaker_rejected), (12, 1));
+}
+
+#[test]
 fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
     let complete = told(&study::complete());
     assert_eq!(complete.len(), 3);
