@@ -419,11 +419,9 @@ fn lacked<'t>(mut trials: impl Iterator<Item = &'t Trial>) -> bool {
     trials.any(|trial| trial.answers.iter().any(|answer| answer.counts.missing > 0))
 }
 
-/// Wrong and missing records in answers, where any was checked; without stale ones if a goal judges these.
+/// Returns the wrong and missing records of these trials, as the goal counts them, if any were checked.
 fn wrong<'t>(run: &Run, trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
-    let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts);
-    let counts = counts.map(|counts| goal::wrong_in(run, &counts) + counts.missing);
-    counts.reduce(|all, one| all + one)
+    trials.filter_map(|trial| goal::wrong_of(run, trial)).reduce(|all, one| all + one)
 }
 
 /// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like

@@ -33,7 +33,7 @@ pub struct SummaryView {
     pub error_percent: Option<f64>,
     /// Acknowledged writes that are not there; `None` where no ledger was held against the store.
     pub lost: Option<u64>,
-    /// Wrong and missing records in answers; `None` where none was checked.
+    /// Wrong and missing records in answers, and records that the ledger found wrong; `None` where none was checked.
     pub wrong: Option<u64>,
     /// A late generator may have moved rate and times.
     pub late: bool,
