@@ -3,14 +3,14 @@
 //! A *point* is a store and the part of the sweep that figures leave open. Each sentence is said of the points for which
 //! its condition holds. A point with a worthless number has no answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use indexmap::{IndexMap, IndexSet};
 use plimsoll_core::study::{PlacedFindings, places_in};
 use plimsoll_core::{Bounds, Condition, Formula, Term};
 use plimsoll_record::data::{Agreement, AnswerSentence, Run};
 
-use crate::figure::{named_store, shown};
+use crate::figure::{named_store, shown, stores_named};
 use crate::name;
 use crate::number;
 use crate::view::{AnswerState, FigureCell, FigureRow, FigureView, PublishedView, SaidSentence, StudyAnswer};
@@ -98,9 +98,15 @@ impl<'f> Reasons<'f> {
         points.insert(point);
     }
 
-    /// Returns true if a reason covers `point`.
-    fn cover(&self, point: &Point<'_>) -> bool {
-        self.0.values().flat_map(|(_, points)| points).any(|one| one.meets(point.store, point.labels))
+    /// Returns true if a reason covers `point` of figures whose formulas name `stores`: a reason of its store, of one of
+    /// these, or of all.
+    fn cover(&self, point: &Point<'_>, stores: &BTreeSet<String>) -> bool {
+        let is_of = |store: &str| match point.store {
+            _ if store.is_empty() || stores.contains(store) => true,
+            "" => stores.is_empty(),
+            own => own == store,
+        };
+        self.0.values().flat_map(|(_, points)| points).any(|one| is_of(one.store) && one.meets("", point.labels))
     }
 
     fn sentences(&self, word: &str) -> Vec<String> {
@@ -149,6 +155,12 @@ fn cells<'f>(figure: &'f FigureView, point: &Point<'_>) -> impl Iterator<Item = 
 /// Returns the store that a figure is of, if its formula names it.
 fn named(figure: &FigureView) -> Option<String> {
     Formula::parse(&figure.formula).ok().and_then(|formula| named_store(&formula).map(str::to_owned))
+}
+
+/// Returns the stores that the formulas of `figures` name.
+fn stores_of(figures: &[&FigureView]) -> BTreeSet<String> {
+    let formulas: Vec<Formula> = figures.iter().filter_map(|figure| Formula::parse(&figure.formula).ok()).collect();
+    formulas.iter().flat_map(stores_named).map(str::to_owned).collect()
 }
 
 /// The points of `figures`: those of the figure that leaves most of the sweep open.
@@ -205,7 +217,8 @@ impl<'f> Figures<'f> {
         let mut held: Vec<Point<'f>> = Vec::new();
         let mut missing: IndexMap<String, (Vec<Point<'f>>, bool)> = IndexMap::new();
         let mut decided = 0;
-        for point in points(&used).into_iter().filter(|point| !worthless.cover(point)) {
+        let stores = stores_of(&used);
+        for point in points(&used).into_iter().filter(|point| !worthless.cover(point, &stores)) {
             match state(one, condition.as_ref(), (&placed, &asked), &point) {
                 State::Holds => held.push(point),
                 State::DoesNotHold => decided += 1,

@@ -153,6 +153,11 @@ fn store_of(term: &Term) -> Option<&str> {
     term.labels.iter().find(|(name, _)| name == STORE).map(|(_, value)| value.as_str())
 }
 
+/// Returns the stores that terms of `formula` name.
+pub fn stores_named(formula: &Formula) -> impl Iterator<Item = &str> {
+    formula.terms().filter_map(|(term, _)| store_of(term))
+}
+
 /// Returns the store that a figure is of: the first one, if every term of its formula names one.
 pub fn named_store(formula: &Formula) -> Option<&str> {
     let stores: Option<Vec<&str>> = formula.terms().map(|(term, _)| store_of(term)).collect();

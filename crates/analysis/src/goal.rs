@@ -143,19 +143,25 @@ pub fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
 /// Returns the wrong and missing records; without the stale ones in answers if the run has a goal on these.
 fn wrong(run: &Run, phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
-    let answers: u64 = trial.answers.iter().map(|answer| wrong_in(run, &answer.counts) + answer.counts.missing).sum();
-    let ledger = trial.ledgers.iter().map(|ledger| known::wrong(ledger).unwrap_or(0)).max();
     let n = trial.answers.iter().map(|answer| answer.counts.answers).sum::<u64>()
         + trial.ledgers.iter().map(|ledger| ledger.read_back).max().unwrap_or(0);
-    let value = answers + ledger.unwrap_or(0);
-    if value > 0 {
+    if let Some(value) = wrong_of(run, trial).filter(|value| *value > 0) {
         return Ok(Quantity { value: value as f64, n });
     }
-    match (ledger, known::not_known(trial)) {
-        (None, _) if trial.answers.is_empty() => Err(unchecked(phases)),
-        (_, Some(why)) => Err(why),
-        _ => unheard(phases, trial).map_or(Ok(Quantity { value: 0.0, n }), Err),
+    match known::not_known(trial) {
+        _ if trial.answers.is_empty() && trial.ledgers.is_empty() => Err(unchecked(phases)),
+        Some(why) => Err(why),
+        None => unheard(phases, trial).map_or(Ok(Quantity { value: 0.0, n }), Err),
     }
+}
+
+/// Returns the wrong and missing records in answers, and those that the worst of the ledgers found wrong, which are about
+/// the same records; `None` if nothing was checked, or could be. Stale records in answers are left out if the run has a
+/// goal on these.
+pub fn wrong_of(run: &Run, trial: &Trial) -> Option<u64> {
+    let answers = trial.answers.iter().map(|answer| wrong_in(run, &answer.counts) + answer.counts.missing);
+    let ledger = trial.ledgers.iter().filter_map(known::wrong).max();
+    answers.chain(ledger).reduce(|all, one| all + one)
 }
 
 /// Returns the wrong records in answers; without the stale ones if the run has a goal on these.

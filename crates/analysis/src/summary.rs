@@ -1,32 +1,34 @@
 //! Results of a run, in the units of the job: a line for each driven phase, or for a combination of many.
 //!
 //! What is driven is what a run is about: a load before it is told only where nothing is driven, and so are questions that are asked
-//! one by one. Repeats are one line with their medians; a sweep of many points is, of each store and phase, the point with the
-//! highest throughput; a search is its load line; a comparison in turn is its two sides.
+//! one by one. Repeats are one line with their medians; a sweep of many points is, of those that may be
+//! compared, the point with the highest throughput; a search is its load line; a comparison in turn is its two sides.
+
+mod points;
 
 use std::collections::BTreeSet;
 
-use indexmap::IndexMap;
 use plimsoll_core::{Call, OpKind};
-use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run, Trial};
+use plimsoll_record::data::{GoalKind, PhaseKind, ResultName, Run, Trial};
 
 use crate::ab::SIDES;
 use crate::broken_with::named;
 use crate::goal;
 use crate::latency::SHOWN;
-use crate::name::{self, REPEAT};
+use crate::name;
 use crate::number;
 use crate::outage;
 use crate::outcomes;
 use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
+use crate::summary::points::Point;
 use crate::view::{
     AbView, DiskFaultView, GoalSeen, GoalState, LineView, OutageView, PercentileView, PromiseState, PromiseView,
     RungState, RungView, SummaryPart, SummaryView,
 };
 
-/// Most lines with a driven phase each; of more there is one for each store and its like phases.
+/// Most lines with a driven phase each; of more there is one for like points, conditions or stores.
 const LINES_MAX: usize = 6;
 
 /// Most promises that have a line each; of more, a matrix has each at a glance.
@@ -64,13 +66,13 @@ pub fn summary(
     if !lines.is_empty() {
         return lines.iter().filter_map(|line| of_line(run, line, lines.len() > 1)).collect();
     }
-    let points = points(facts);
+    let points = points::points(facts);
     match points.len() {
         // Too many loads for a line each: figures report them.
         0 if facts.len() > LINES_MAX => Vec::new(),
         0 => facts.iter().filter_map(|trial| undriven(run, trial, facts.len() > 1)).collect(),
         1..=LINES_MAX => points.iter().map(|point| of_point(run, point, &points)).collect(),
-        _ => best_of_stores(run, &points),
+        _ => points::lines(&points, LINES_MAX).iter().filter_map(|of| best(run, of, &points)).collect(),
     }
 }
 
@@ -161,69 +163,6 @@ fn of_disk_fault(one: &DiskFaultView) -> SummaryView {
     SummaryView { place: one.name.clone(), lost: one.lost, parts, text, ..SummaryView::default() }
 }
 
-/// All repeats of one driven phase at one point of the sweep.
-struct Point<'p, 'a> {
-    repeats: Vec<&'p PhaseFacts<'a>>,
-}
-
-impl Point<'_, '_> {
-    fn trial(&self) -> Option<&Trial> {
-        self.repeats.first().map(|facts| facts.trial)
-    }
-
-    fn name(&self) -> String {
-        self.trial().map_or(String::new(), |trial| name::trial_without(&trial.header, &[REPEAT]))
-    }
-
-    fn phase(&self) -> &str {
-        self.repeats.first().map_or("", |facts| &facts.phase.header.name)
-    }
-
-    fn store(&self) -> &str {
-        self.trial().map_or("", |trial| trial.header.store_label.as_str())
-    }
-
-    /// Returns true if a fault began in the phase.
-    fn has_faults(&self) -> bool {
-        self.repeats.iter().any(|facts| {
-            let phase = facts.phase.header.ordinal;
-            facts.trial.faults.iter().any(|fault| fault.phase == phase)
-        })
-    }
-
-    /// Returns true if the throughputs may be compared: the phase, its durability and its mix are the same.
-    fn is_like(&self, other: &Point<'_, '_>) -> bool {
-        let durability = |point: &Point<'_, '_>| point.repeats.first().and_then(|facts| facts.phase.header.durability);
-        let is_mix = |label: &str| label == "mix" || label.ends_with(".mix");
-        let mixes = |point: &Point<'_, '_>| -> Vec<(String, String)> {
-            let labels = point.trial().into_iter().flat_map(|trial| &trial.header.labels);
-            labels.filter(|(label, _)| is_mix(label)).map(|(label, mix)| (label.clone(), mix.clone())).collect()
-        };
-        self.phase() == other.phase() && durability(self) == durability(other) && mixes(self) == mixes(other)
-    }
-
-    fn rate_per_s(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.repeats.iter().filter_map(|facts| facts.rate(None)).map(|rate| rate.value).collect();
-        stat::median(&rates)
-    }
-}
-
-/// The driven phases in which something ended or was due, repeats together.
-fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<Point<'p, 'a>> {
-    let mut points: IndexMap<(String, &str), Point<'p, 'a>> = IndexMap::new();
-    for facts in facts.iter().flatten() {
-        let header = &facts.phase.header;
-        let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
-        let is_seen = facts.counted_s > 0.0 && facts.count(None, |_| true) + facts.unfinished_count() > 0;
-        if header.kind == PhaseKind::Drive && is_seen && !is_void {
-            let name = name::trial_without(&facts.trial.header, &[REPEAT]);
-            let point = points.entry((name, &header.name)).or_insert_with(|| Point { repeats: Vec::new() });
-            point.repeats.push(facts);
-        }
-    }
-    points.into_values().collect()
-}
-
 /// Returns the unit of the trial's operations when they are counted by the second.
 fn unit(kinds: &[OpKind]) -> &'static str {
     let any = |of: fn(&Call) -> bool| kinds.iter().any(|kind| of(&kind.call));
@@ -305,6 +244,9 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     // Points are phases, so a trial may come several times.
     trials.sort_by_key(|trial| trial.header.ordinal);
     trials.dedup_by_key(|trial| trial.header.ordinal);
+    let sum = |name: ResultName| -> u64 {
+        judged.iter().filter_map(|facts| facts.result(name)).map(|one| one.value as u64).sum()
+    };
     SummaryView {
         place,
         rate_per_s: point.rate_per_s(),
@@ -312,11 +254,9 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
         percentiles: PERCENTILES.map(percentile).to_vec(),
         outage: longest(judged.iter().filter_map(|facts| outage::outage(run, facts))),
         retried: judged.iter().flat_map(|facts| outcomes::retried(facts)).map(|one| one.succeeded + one.failed).sum(),
-        asked_again: judged
-            .iter()
-            .filter_map(|facts| facts.result(ResultName::AskedAgain))
-            .map(|one| one.value as u64)
-            .sum(),
+        asked_again: sum(ResultName::AskedAgain),
+        retries: sum(ResultName::Retries),
+        breaker_rejected: sum(ResultName::BreakerRejected),
         errors: Some(errors),
         error_percent: (n > 0).then(|| errors as f64 * 100.0 / n as f64),
         late: point.repeats.iter().any(|facts| facts.late().is_some()),
@@ -326,36 +266,16 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
     }
 }
 
-/// Returns the point with the highest throughput of each group of [`like`](Point::is_like) points of a store, with the
-/// errors and losses of the group. If these are more than [`LINES_MAX`], there is one point for each store, with the
-/// errors and losses of all.
-fn best_of_stores(run: &Run, points: &[Point<'_, '_>]) -> Vec<SummaryView> {
-    let mut stores: IndexMap<&str, Vec<&Point<'_, '_>>> = IndexMap::new();
-    for point in points {
-        stores.entry(point.store()).or_default().push(point);
-    }
-    let mut groups: Vec<Vec<&Point<'_, '_>>> = Vec::new();
-    for point in stores.values().flatten().copied() {
-        let is_of = |group: &&mut Vec<&Point<'_, '_>>| {
-            group.first().is_some_and(|first| first.store() == point.store() && first.is_like(point))
-        };
-        match groups.iter_mut().find(is_of) {
-            Some(group) => group.push(point),
-            None => groups.push(vec![point]),
-        }
-    }
-    let lines = if groups.len() <= LINES_MAX { groups } else { stores.into_values().collect() };
-    lines.iter().filter_map(|of| best(run, of, points)).collect()
-}
-
 /// Summarises the point of `of`, a part of `all`, with the highest throughput, with the errors and losses of all of `of`.
-/// If faults were in some of its phases alone, the point is of another phase.
+/// If faults were in some of its phases alone, the point is of another phase. Only points that are
+/// [comparable](points::comparable) compete.
 fn best(run: &Run, of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> Option<SummaryView> {
     let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
     let faulty: Vec<&str> = of.iter().filter(|point| point.has_faults()).map(|point| point.phase()).collect();
     let calm: Vec<&Point<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
     let is_mixed = !calm.is_empty() && calm.len() < of.len();
-    let (compared, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
+    let (candidates, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
+    let compared = points::comparable(candidates);
     let best = compared.iter().copied().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let judged: Vec<&PhaseFacts<'_>> = of.iter().flat_map(|point| point.repeats.iter().copied()).collect();
     let alike = compared.iter().filter(|point| point.is_like(best)).count();
@@ -499,11 +419,9 @@ fn lacked<'t>(mut trials: impl Iterator<Item = &'t Trial>) -> bool {
     trials.any(|trial| trial.answers.iter().any(|answer| answer.counts.missing > 0))
 }
 
-/// Wrong and missing records in answers, where any was checked; without stale ones if a goal judges these.
+/// Returns the wrong and missing records of these trials, as the goal counts them, if any were checked.
 fn wrong<'t>(run: &Run, trials: impl Iterator<Item = &'t Trial>) -> Option<u64> {
-    let counts = trials.flat_map(|trial| &trial.answers).map(|answer| answer.counts);
-    let counts = counts.map(|counts| goal::wrong_in(run, &counts) + counts.missing);
-    counts.reduce(|all, one| all + one)
+    trials.filter_map(|trial| goal::wrong_of(run, trial)).reduce(|all, one| all + one)
 }
 
 /// Returns names and values of percentiles. If all are equal, they are one number, `p50 = p95 = p99`: apart they look like
@@ -566,11 +484,13 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     if summary.retried > 0 {
         parts.push(counted("tried again", number::count(summary.retried), false));
     }
-    match summary.asked_again {
-        0 => {}
-        1 => parts.push(counted("request sent again", "1".to_string(), false)),
-        n => parts.push(counted("requests sent again", number::count(n), false)),
-    }
+    let beside = [
+        (summary.asked_again, "request sent again", "requests sent again"),
+        (summary.retries, "client retry", "client retries"),
+        (summary.breaker_rejected, "rejected by a circuit breaker", "rejected by circuit breakers"),
+    ];
+    let beside = beside.into_iter().filter(|(n, ..)| *n > 0);
+    parts.extend(beside.map(|(n, one, many)| counted(if n == 1 { one } else { many }, number::count(n), false)));
     if let Some(n) = summary.wrong.filter(|n| *n > 0) {
         let (name, one, many) = match lacked {
             true => ("wrong or missing", "wrong or missing record", "wrong or missing records"),

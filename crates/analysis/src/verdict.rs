@@ -203,7 +203,7 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
     worst.sort_by_key(|one| std::cmp::Reverse(one.state));
     let mut broken: Vec<String> = worst.into_iter().map(said).collect();
     for trial in trials.iter().filter(|trial| !promise::judges(run, trial.ordinal)) {
-        let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
+        let worst = trial.most_lost();
         if let Some((ledger, lost)) = worst.and_then(|ledger| Some((ledger, ledger.lost.filter(|lost| *lost > 0)?))) {
             broken.push(format!(
                 "{} lost {} of {} acknowledged writes",
@@ -225,7 +225,7 @@ fn violations(run: &Run, trials: &[&TrialView], promises: &[PromiseView], expect
                 .collect();
             broken.push(format!("{} gave answers with {}", trial.name, number::list(&what)));
         }
-        if let Some(ledger) = trial.ledgers.iter().max_by_key(|ledger| ledger.wrong_total)
+        if let Some(ledger) = trial.most_wrong()
             && ledger.wrong_total > 0
             && !promise::judges(run, trial.ordinal)
         {

@@ -101,6 +101,27 @@ mod tests {
     }
 
     #[test]
+    fn a_study_of_throughputs_has_no_answer_if_its_operations_fail() {
+        let catalogue = catalogue::assemble();
+        let of_clients = ["clusters", "instances", "instances-sql", "oltp", "pgbench", "searchrate"];
+        for name in of_clients.into_iter().chain(["pools", "storage", "weather-station"]) {
+            let worthless = plan(&catalogue, name, None).worthless;
+            assert!(worthless.iter().any(|one| one.condition.starts_with("{failed")), "{name}: {worthless:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_published_of_other_clusters_stands_at_no_point_of_another_study() {
+        let catalogue = catalogue::assemble();
+        for (name, elsewhere) in [("coupons", "4 nodes"), ("oltp", "NDB"), ("clusters", "NDB")] {
+            let figures = plan(&catalogue, name, None).figures;
+            let published: Vec<&str> =
+                figures.iter().flat_map(|one| &one.published).map(|one| one.of.as_str()).collect();
+            assert!(!published.iter().any(|of| of.contains(elsewhere)), "{name}: {published:?}");
+        }
+    }
+
+    #[test]
     fn every_study_has_a_title_a_question_and_sentences_that_answer_it() {
         for study in ALL {
             assert!(!study.title().is_empty(), "{} has no line `title = \"…\"`", study.name);

@@ -14,7 +14,7 @@ pub const MOVED_MIN: f64 = 0.1;
 /// Names among which the right one is searched.
 const FIRST_NAMES: usize = 3;
 /// Words of the sentence of moments that nothing explains, as against those that are undecided.
-const NOTHING: &str = "explained by nothing that was watched";
+const NOTHING: &str = "explained by no rise of any watched series";
 /// Percentiles of a slice, best first: the first is taken that most slices have.
 const PERCENTILES: [&str; 3] = ["p99_ns", "p95_ns", "p90_ns"];
 /// Fewest slices beside the episodes.
@@ -29,7 +29,7 @@ pub enum Judgement {
     FirstThree,
     /// No name, and slow moments that are too few to tell.
     Undecided,
-    /// No name: explained by nothing that was watched.
+    /// No name: explained by no rise of any watched series.
     Nothing,
     /// No finding about the episodes.
     Silent,
@@ -157,8 +157,9 @@ mod tests {
 
     #[test]
     fn nothing_and_undecided_are_different_answers() {
-        let nothing =
-            unexplained("pg, phase mixed: 3 of 3 slow moments are explained by nothing that was watched (80 series).");
+        let nothing = unexplained(
+            "pg, phase mixed: 3 of 3 slow moments are explained by no rise of any watched series (80 series).",
+        );
         let undecided = unexplained("pg, phase mixed: 3 of 3 slow moments are undecided: 40 slices are too few.");
         let judge = |findings: &[Value]| super::judge(findings, Cause::Trigger, &SPANS);
         assert_eq!(judge(std::slice::from_ref(&nothing)), Judgement::Nothing);

@@ -341,8 +341,9 @@ impl Wording<'_, '_, '_> {
             let watched = number::plural(search.watched().len() as u64, "series", "series");
             return Words {
                 rule: "unexplained",
-                sentence: format!("{are} explained by nothing that was watched ({watched}){at_times}{idle}"),
-                opposite: "A series that was not watched rises when they begin.".to_owned(),
+                // Falls are not searched.
+                sentence: format!("{are} explained by no rise of any watched series ({watched}){at_times}{idle}"),
+                opposite: "A series that was not watched rises when they begin, or a watched one falls.".to_owned(),
                 next: after_idle("Watch more (samplers, tracing), or look at the servers' logs of these times."),
                 command: again(self.run, false),
             };

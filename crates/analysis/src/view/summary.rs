@@ -23,13 +23,17 @@ pub struct SummaryView {
     pub retried: u64,
     /// Requests that the server refused to begin, and that were sent again within the operation's time.
     pub asked_again: u64,
+    /// Tries of operations after the first, with `retry`.
+    pub retries: u64,
+    /// Operations that were not sent because the circuit of their client was open, with `breaker`; also errors.
+    pub breaker_rejected: u64,
     /// Operations that were rejected, unknown or never sent; `None` where that is not known.
     pub errors: Option<u64>,
     /// Errors as a share of all operations, in per cent.
     pub error_percent: Option<f64>,
     /// Acknowledged writes that are not there; `None` where no ledger was held against the store.
     pub lost: Option<u64>,
-    /// Wrong and missing records in answers; `None` where none was checked.
+    /// Wrong and missing records in answers, and records that the ledger found wrong; `None` where none was checked.
     pub wrong: Option<u64>,
     /// A late generator may have moved rate and times.
     pub late: bool,

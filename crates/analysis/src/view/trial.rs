@@ -63,6 +63,19 @@ pub struct TrialView {
     pub phases: Vec<PhaseView>,
 }
 
+impl TrialView {
+    /// Returns the ledger of the check that found most lost, or does not know it, or else of the last. Ledgers of one trial
+    /// are about the same writes.
+    pub fn most_lost(&self) -> Option<&LedgerView> {
+        self.ledgers.iter().max_by_key(|ledger| (ledger.lost.unwrap_or(0), ledger.lost.is_none()))
+    }
+
+    /// Returns the ledger of the check that found most records wrong.
+    pub fn most_wrong(&self) -> Option<&LedgerView> {
+        self.ledgers.iter().max_by_key(|ledger| ledger.wrong_total)
+    }
+}
+
 /// Bytes that a store's data takes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FootprintView {

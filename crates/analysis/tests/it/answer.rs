@@ -239,6 +239,25 @@ fn what_the_plan_calls_worthless_is_a_warning_and_no_answer() {
 }
 
 #[test]
+fn a_worthless_store_withholds_the_sentences_that_measure_it_or_by_it_and_no_others() {
+    let ratio = |store: &str| {
+        let of = |index: &str| format!("load.seconds[store={store},index={index}]");
+        figure(store, "×", &format!("{} / {}", of("keyindex"), of("none")))
+    };
+    let beside = figure("beside fjall", "×", "load.seconds[index=keyindex] / load.seconds[store=fjall,index=keyindex]");
+    let mut run = loaded(LONG, &[say("One: {sqlite}."), say("The other: {fjall}."), say("Beside: {beside fjall}.")]);
+    let seconds = figure("seconds", "s", "load.seconds[index=keyindex]");
+    run.header.figures = vec![ratio("sqlite"), ratio("fjall"), beside, seconds];
+    let mut said = |condition: &str| -> Vec<String> {
+        run.header.worthless = vec![Worthless { say: "a load took {seconds}".into(), condition: condition.into() }];
+        answered(&run).said.into_iter().map(|one| one.text).collect()
+    };
+    assert_eq!(said("{seconds} > 100").len(), 3);
+    assert_eq!(said("{seconds} > 18"), ["The other: 1.50 ×."], "sqlite is worthless");
+    assert_eq!(said("{seconds} < 18"), ["One: 2.00 ×."], "fjall is worthless, and so is what is measured by it");
+}
+
+#[test]
 fn a_published_value_stands_at_its_point_of_the_sweep() {
     let mut run = loaded(LONG, &[only_if("{load} > 15", "{load}, published: {published load}.")]);
     let values = vec![published(358.0, &[("index", "none")]), published(692.0, &[("index", "keyindex")])];

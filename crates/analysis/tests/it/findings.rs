@@ -201,7 +201,7 @@ fn a_server_without_work_is_told_as_seen_and_never_as_a_cause() {
     assert!(!finding.sentence.contains("hardly") && !finding.next.contains("SIGSTOP"), "{finding:?}");
     let mut run = waited_for(run);
     let finding = only(&run, "unexplained");
-    assert!(finding.sentence.contains("explained by nothing that was watched"), "{}", finding.sentence);
+    assert!(finding.sentence.contains("explained by no rise of any watched series"), "{}", finding.sentence);
     assert!(finding.sentence.ends_with(seen) && finding.evidence.is_empty(), "{finding:?}");
     assert!(finding.next.contains("SIGSTOP") && finding.next.contains("clients that were told to wait"), "{finding:?}");
     // It waited for a disk.
@@ -255,7 +255,7 @@ fn two_causes_are_named_one_after_the_other_and_the_rest_is_explained_by_nothing
     assert!(findings[1].sentence.contains(": 4 others of 9 slow moments begin within"), "{}", findings[1].sentence);
     assert_eq!(
         findings[2].sentence,
-        "fjall, phase mixed: 1 of 9 slow moments is explained by nothing that was watched (2 series): at 193.0 s."
+        "fjall, phase mixed: 1 of 9 slow moments is explained by no rise of any watched series (2 series): at 193.0 s."
     );
 }
 

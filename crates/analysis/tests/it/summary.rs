@@ -43,6 +43,17 @@ fn requests_that_were_sent_again_stand_beside_no_errors() {
 }
 
 #[test]
+fn retries_of_clients_and_operations_that_a_breaker_rejected_stand_beside_the_errors() {
+    let mut run = driven(&[2_000; 6]);
+    let end = &mut run.trials[0].phases[0].end;
+    end.push(ResultName::Retries, 12.0);
+    end.push(ResultName::BreakerRejected, 1.0);
+    let one = view(&run).summary.remove(0);
+    assert!(one.text.ends_with(" · 0 errors · 12 client retries · 1 rejected by a circuit breaker"), "{}", one.text);
+    assert_eq!((one.retries, one.breaker_rejected), (12, 1));
+}
+
+#[test]
 fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
     let complete = told(&study::complete());
     assert_eq!(complete.len(), 3);
@@ -53,7 +64,8 @@ fn what_was_lost_wrong_or_failed_stands_in_the_line_of_its_trial() {
         .iter()
         .map(|one| one.parts.iter().filter(|part| part.bad).map(|part| part.text.as_str()).collect())
         .collect();
-    assert_eq!(bad, [vec!["4 wrong or missing records"], vec!["250 errors (0.170 %)"], vec!["312 writes lost"]]);
+    let of_ledger = vec!["7 wrong records", "312 writes lost"];
+    assert_eq!(bad, [vec!["4 wrong or missing records"], vec!["250 errors (0.170 %)"], of_ledger]);
     // Answers lacked records that had been acknowledged: found again in the end, they had been lost to readers.
     assert!(!broken.summary[0].text.contains("nothing lost"), "{}", broken.summary[0].text);
     assert!(broken.summary[1].text.contains("nothing lost"), "{}", broken.summary[1].text);
@@ -114,6 +126,64 @@ fn points_of_another_phase_durability_or_mix_are_not_compared() {
         trial.header.labels.insert("mix".to_owned(), mix.to_owned());
     }
     assert_eq!(told(&run).len(), 6);
+}
+
+#[test]
+fn points_on_a_device_that_ignores_flushes_or_is_faster_are_not_compared_with_others() {
+    let swept = recorded::swept(&[100, 200]);
+    for (name, [fast, slow]) in [("disk_speed", ["ssd", "hdd"]), ("disk_flushes", ["ignored", "honoured"])] {
+        let mut run = swept.clone();
+        for trial in &mut run.trials {
+            let value = if trial.header.labels["ops"] == "100" { fast } else { slow };
+            trial.header.labels.insert(name.to_owned(), value.to_owned());
+        }
+        let lines = told(&run);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        for ((place, _), value) in lines.iter().zip([fast, slow]) {
+            let is_of = place.contains(&format!("{name}={value}"));
+            assert!(is_of && place.ends_with(", mixed, the most of 7 points"), "{place}");
+        }
+    }
+    let mut run = swept;
+    for trial in &mut run.trials {
+        trial.header.breaks = trial.header.labels["ops"] == "100";
+    }
+    assert_eq!(told(&run).len(), 2, "a trial that sets out to break promises is no match for one that keeps them");
+}
+
+#[test]
+fn of_too_many_lines_the_best_is_still_one_of_like_points() {
+    let mut run = recorded::swept(&[100, 200]);
+    for trial in &mut run.trials {
+        let is_ignored = trial.header.labels["ops"] == "100";
+        trial.header.breaks = is_ignored;
+        let flushes = if is_ignored { "ignored" } else { "honoured" };
+        trial.header.labels.insert("disk_flushes".to_owned(), flushes.to_owned());
+    }
+    let mut phases = run.clone();
+    for trial in &mut phases.trials {
+        for ordinal in 1..4_u32 {
+            let mut phase = trial.phases[0].clone();
+            (phase.header.name, phase.header.ordinal) = (format!("again-{ordinal}"), ordinal);
+            trial.phases.push(phase);
+        }
+    }
+    let lines = told(&phases);
+    assert_eq!(lines.len(), 2, "four phases of two sorts of devices: {lines:?}");
+    for ((place, _), flushes) in lines.iter().zip(["ignored", "honoured"]) {
+        assert!(place.contains(flushes) && place.ends_with(", the most of 7 points"), "{place}");
+    }
+    // Twelve sorts of points, of which the fastest ignore flushes.
+    for trial in &mut run.trials {
+        let mix = match trial.header.labels["clients"].as_str() {
+            "32" | "64" => "update=1".to_owned(),
+            clients => format!("read={clients}"),
+        };
+        trial.header.labels.insert("mix".to_owned(), mix);
+    }
+    let lines = told(&run);
+    let [(place, _)] = &lines[..] else { panic!("one line for the store: {lines:?}") };
+    assert!(place.contains("disk_flushes=honoured") && place.ends_with(", mixed, the most of 2 points"), "{place}");
 }
 
 #[test]

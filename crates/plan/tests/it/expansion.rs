@@ -7,6 +7,11 @@ use crate::catalogue::{catalogue, with_labs};
 
 const COUPONS: &str = include_str!("../../../../studies/coupons.toml");
 
+/// Returns the coupon study with each point once.
+fn coupons_once() -> String {
+    COUPONS.replace("repeats = { least = 3, most = 12, until = \"10%\" }", "repeats = 1")
+}
+
 fn plan(text: &str) -> Plan {
     plan_on(text, None)
 }
@@ -28,8 +33,10 @@ fn all_labels(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn the_coupon_study_comes_to_five_trials() {
-    let plan = plan(COUPONS);
+fn the_coupon_study_comes_to_five_trials_and_repeats_them() {
+    let repeated = plan(COUPONS);
+    assert_eq!((repeated.certain().count(), repeated.trials.len()), (15, 60));
+    let plan = plan(&coupons_once());
     assert_eq!(
         all_labels(&plan),
         [
@@ -42,7 +49,7 @@ fn the_coupon_study_comes_to_five_trials() {
     );
     assert_eq!(plan.left_out, ["fjall has no native index"]);
     assert_eq!(plan.trials.iter().map(|trial| trial.ordinal).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
-    assert_eq!(plan.timed_s, 30.0);
+    assert_eq!((plan.timed_s, repeated.timed_s), (15.0, 180.0));
     assert_eq!(plan.samplers, ["cpu", "disk"]);
     assert_eq!(plan.slice_ns, 1_000_000_000);
     let seconds = 1_000_000_000;
@@ -66,7 +73,7 @@ fn the_coupon_study_comes_to_five_trials() {
         panic!("{:?}", plan.trials[1].phases[5]);
     };
     assert_eq!(drive.clients, 8);
-    assert_eq!(drive.limit, DriveLimit::DurationNs(10_000_000_000));
+    assert_eq!(drive.limit, DriveLimit::DurationNs(5_000_000_000));
     assert_eq!(drive.durability, Durability::Durable);
     assert_eq!(drive.pace, Pace::Closed);
     assert_eq!(drive.mix, [("read".to_owned(), 70), ("update".to_owned(), 28), ("query".to_owned(), 2)]);
@@ -79,18 +86,19 @@ fn the_coupon_study_comes_to_five_trials() {
 #[test]
 fn trials_that_set_out_to_break_promises_are_named_by_their_labels() {
     let of = |breaks: &str| -> Vec<bool> {
-        let text = format!("breaks = {breaks}\n{COUPONS}");
+        let text = format!("breaks = {breaks}\n{}", coupons_once());
         plan(&text).trials.iter().map(|trial| trial.breaks).collect()
     };
     assert_eq!(of("{ index = \"own\" }"), [false, true, false, false, false]);
     assert_eq!(of("{ store = \"sqlite\", index = [\"none\", \"own\"] }"), [true, true, false, false, false]);
     assert_eq!(of("{}"), [true; 5]);
-    assert_eq!(plan(COUPONS).trials.iter().map(|trial| trial.breaks).collect::<Vec<_>>(), [false; 5]);
+    assert_eq!(plan(&coupons_once()).trials.iter().map(|trial| trial.breaks).collect::<Vec<_>>(), [false; 5]);
 }
 
 #[test]
 fn other_stores_may_be_named_instead() {
-    let plan = plan_on(COUPONS, Some(&["postgres", "postgres://me@db.example:5433/test"]));
+    let text = coupons_once();
+    let plan = plan_on(&text, Some(&["postgres", "postgres://me@db.example:5433/test"]));
     assert_eq!(
         all_labels(&plan),
         [
@@ -106,13 +114,13 @@ fn other_stores_may_be_named_instead() {
         "test@db.example has no key-value interface to keep index keys in",
     ];
     assert_eq!(plan.left_out, reasons);
-    let password = plan_on(COUPONS, Some(&["postgres://me:secret@h/"]));
+    let password = plan_on(&text, Some(&["postgres://me:secret@h/"]));
     assert_eq!(password.trials[0].store.url.as_deref(), Some("postgres://me@h/"));
 }
 
 #[test]
 fn a_seed_may_be_given_instead() {
-    let text = COUPONS.replace("seed = 1", "seed = [1, 2]");
+    let text = coupons_once().replace("seed = 1", "seed = [1, 2]");
     assert_eq!(plan(&text).trials.len(), 10);
     let plan = parse("test", &text, &catalogue(), &Overrides { on: None, seed: Some(7) }).unwrap();
     assert_eq!((plan.trials.len(), plan.trials[0].seed), (5, 7));

@@ -12,12 +12,18 @@ fn a_plan_is_told_in_plain_lines() {
 Coupons: what an index costs, and what it brings
 Which of the coupons were redeemed fewer than 50 times: what does an index bring to this query, and cost the load?
 
-5 trials with the workload coupons on sqlite, fjall
-at least 30s of driven load; the stores' own work comes on top
-not known before the run: 5 loads of 500,000 records in all; 50 questions
+15 to 60 trials with the workload coupons on sqlite, fjall
+each point 3 to 12 times, until times and rates of the answer vary by at most 10 %; trials start fresh
+at least 45s of driven load; the stores' own work comes on top
+not known before the run: 15 loads of 1,500,000 records in all; 150 questions
+and up to 45 trials more, as results decide
 
-trial 1: sqlite index=none
-trial 4: fjall index=none
+trial 1: sqlite index=none repeat=1
+trial 2: sqlite index=none repeat=2
+trial 3: sqlite index=none repeat=3
+trial 10: fjall index=none repeat=1
+trial 11: fjall index=none repeat=2
+trial 12: fjall index=none repeat=3
     load: 1000 records to an operation, 1 client, at-end
     settle
     warm (ask): `query`, 9 times
@@ -25,15 +31,21 @@ trial 4: fjall index=none
     cold_query (ask): `query`, once
     check
 
-trial 2: sqlite index=own
-trial 3: sqlite index=keyindex
-trial 5: fjall index=keyindex
+trial 4: sqlite index=own repeat=1
+trial 5: sqlite index=own repeat=2
+trial 6: sqlite index=own repeat=3
+trial 7: sqlite index=keyindex repeat=1
+trial 8: sqlite index=keyindex repeat=2
+trial 9: sqlite index=keyindex repeat=3
+trial 13: fjall index=keyindex repeat=1
+trial 14: fjall index=keyindex repeat=2
+trial 15: fjall index=keyindex repeat=3
     load: 1000 records to an operation, 1 client, at-end
     settle
     warm (ask): `query`, 9 times
     cold
     cold_query (ask): `query`, once
-    mixed (drive): 8 clients, closed loop, for 10s, durable; read 70 %, update 28 %, query 2 %
+    mixed (drive): 8 clients, closed loop, for 5s, durable; read 70 %, update 28 %, query 2 %
     check
 
 left out: fjall has no native index

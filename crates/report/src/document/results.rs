@@ -142,9 +142,9 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
             Some(total) => cells.extend(cells![number::count(total.answers), bad(total.missing), bad(total.wrong)]),
             None => cells.extend([NONE; 3].map(Cell::from)),
         }
-        // A trial with several ledgers shows the last: it is about all its writes.
-        match trial.ledgers.last() {
-            Some(ledger) => cells.extend(ledger_cells(ledger)),
+        // Several ledgers are about the same writes: the worst counts, as in the verdict.
+        match trial.most_lost().zip(trial.most_wrong()) {
+            Some((lost, wrong)) => cells.extend(ledger_cells(lost, wrong)),
             None => cells.extend([NONE; 7].map(Cell::from)),
         }
         if trial.answers_total.is_some() || !trial.ledgers.is_empty() {
@@ -168,10 +168,11 @@ pub fn truth<'a>(view: &RunView, full: bool) -> Body<'a> {
     body
 }
 
-fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
+/// Returns the cells of a ledger, with the wrong records of another one.
+fn ledger_cells(ledger: &LedgerView, wrong: &LedgerView) -> Vec<Cell> {
     let window = ledger.lost_window_s.map(|(from_s, to_s)| format!("acknowledged from {from_s:.2} s to {to_s:.2} s"));
     let read = (ledger.read_then_lost > 0).then(|| format!("{} read, then lost", number::count(ledger.read_then_lost)));
-    let kinds = ledger.wrong.iter().filter(|(_, n)| **n > 0);
+    let kinds = wrong.wrong.iter().filter(|(_, n)| **n > 0);
     let kinds = kinds.map(|(name, n)| format!("{} {}", number::count(*n), name.replace('_', " ")));
     let at_most = match ledger.loss_upper_bound {
         _ if !ledger.complete => Tone::Bad.text(NOT_KNOWN),
@@ -181,7 +182,7 @@ fn ledger_cells(ledger: &LedgerView) -> Vec<Cell> {
         number::count(ledger.acknowledged),
         number::count(ledger.read_back),
         known(ledger.lost).with(window).with(read),
-        bad(ledger.wrong_total).with(kinds),
+        bad(wrong.wrong_total).with(kinds),
         number::count(ledger.rejected),
         number::count(ledger.unknown),
         at_most,

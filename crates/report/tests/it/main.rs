@@ -25,6 +25,7 @@ mod exports;
 mod faults;
 mod figures;
 mod forms;
+mod one_value;
 mod page;
 mod page_compared;
 mod pages;

@@ -249,7 +249,10 @@ fn text_of_unhappy_runs_says_what_broke_and_where_it_ended() {
     let answer = broken.lines().find(|line| line.trim_start().starts_with("fjall · index=keyindex ")).unwrap();
     assert!(answer.contains(" ops/s · p50 "), "{broken}");
     let words = broken.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("0 errors · 312 writes lost") && broken.contains("\n      sqlite · index=own"), "{broken}");
+    assert!(
+        words.contains("0 errors · 7 wrong records · 312 writes lost") && broken.contains("\n      sqlite · index=own"),
+        "{broken}"
+    );
     assert!(broken.contains("acknowledged writes lost") && broken.contains("MISSED"));
     assert!(words.contains("; 2 more promises were broken, and the run is incomplete for 1 reason."), "{words}");
     let verdict = broken.split_once("\n\n").unwrap().0;
