@@ -37,12 +37,12 @@ mod tests {
     fn a_server_that_is_met_once_in_four_connections_is_refused_and_one_alone_is_not() {
         let asked = |names: [&str; 3]| {
             let mut names = names.into_iter().map(str::to_owned);
-            must_be_one_server("redis://front", "keys", "a", || Ok(names.next().expect("a fourth look")))
+            must_be_one_server("kv://front", "keys", "a", || Ok(names.next().expect("a fourth look")))
         };
         assert_eq!(asked(["a"; 3]), Ok(()));
         let error = asked(["a", "a", "b"]).expect_err("another server");
         assert_eq!(error.kind, StoreErrorKind::Usage);
-        assert_eq!(error.what, "redis://front leads to several servers, and keys would stay on some");
+        assert_eq!(error.what, "kv://front leads to several servers, and keys would stay on some");
         assert_eq!(error.detail.as_deref(), Some("one connection leads to a, and another one to b"));
         let lost = must_be_one_server("p", "keys", "a", || Err(StoreError::broken("lost")));
         assert_eq!(lost, Err(StoreError::broken("lost")));
