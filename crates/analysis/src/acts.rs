@@ -6,6 +6,9 @@ use crate::name;
 use crate::number;
 use crate::view::ActMark;
 
+/// Time after a command for a lab in which its effect may begin.
+const AFTER_NS: u64 = 5_000_000_000;
+
 /// An action.
 struct Act {
     trial: Option<u32>,
@@ -55,6 +58,16 @@ pub fn during(run: &Run, trial: u32, spans: &[(u64, u64)], max: usize) -> Vec<St
 /// Describes the actions of a trial that began in this time, each with its time; of many, the first `max`.
 pub fn begun(run: &Run, trial: u32, (from, to): (u64, u64), max: usize) -> Vec<String> {
     named(run, trial, max, |act| (from..=to).contains(&act.from_ns))
+}
+
+/// Returns true if a command for the lab of a trial was carried out in this time, or shortly before. A node that ended by
+/// itself, and its automatic restart, are no commands.
+pub fn is_commanded(run: &Run, trial: u32, (from_ns, to_ns): (u64, u64)) -> bool {
+    run.events.iter().any(|event| {
+        let is_command = event.class == EventClass::Servers && event.text.starts_with("lab ");
+        let is_then = event.from_ns <= to_ns && event.until_ns + AFTER_NS >= from_ns;
+        is_command && event.trial == Some(trial) && is_then
+    })
 }
 
 fn named(run: &Run, trial: u32, max: usize, is_in: impl Fn(&Act) -> bool) -> Vec<String> {

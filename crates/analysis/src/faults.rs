@@ -371,6 +371,12 @@ pub fn has_outage(faults: &[&FaultView], place: (u32, u32), at_s: f64) -> bool {
     faults.iter().any(|one| one.place == place && is_there(one))
 }
 
+/// Returns true if a fault of the trial was in effect in this time, or ended shortly before it.
+pub fn is_near(facts: &PhaseFacts<'_>, (from_ns, to_ns): (u64, u64)) -> bool {
+    let is_over = |span: &FaultSpan| ended_ns(span).is_some_and(|ended_ns| ended_ns + HEALED_NS < from_ns);
+    facts.trial.faults.iter().any(|span| span.begun_ns <= to_ns && !is_over(span))
+}
+
 /// Effects of faults for which a driven phase is not judged. Goals judge them all the same.
 #[derive(Debug, Default)]
 pub struct Allowance {

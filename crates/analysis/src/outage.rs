@@ -6,9 +6,10 @@
 
 use plimsoll_core::Slice;
 use plimsoll_record::Distribution;
-use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run};
+use plimsoll_record::data::{GoalKind, PhaseKind, PhaseState, ResultName, Run};
 
 use crate::acts;
+use crate::faults;
 use crate::number;
 use crate::phase::PhaseFacts;
 use crate::stat;
@@ -23,20 +24,53 @@ const ANSWERS_MIN: f64 = 20.0;
 const BEFORE_S: f64 = 1.0;
 /// Most actions that are named with an outage: it is told in one line.
 const ACTS_MAX: usize = 2;
+/// Share of a closed loop's time in which nothing may be answered for no known reason. At least [`LEAST_S`] may pass: a
+/// store may flush, or collect garbage, and a busy machine may stand still.
+const ABSENT_SHARE: f64 = 0.05;
 
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
 /// While a run only watches, silence may be a lack of clients.
 pub fn outage(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
+    longest(judged(run, facts).into_iter()).map(|one| shown(run, facts, &one))
+}
+
+/// Returns the longest outage of a closed loop, up to the planned end, that is longer than passes without a reason. Reasons
+/// are faults of the plan, commands for a lab, and a goal on outages. `None` for an open loop: in that, response times hold
+/// the wait. The time before the first answer does not count: a store may have to read its files first.
+pub fn unexplained(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
+    let has_goal = run.header.goals.iter().any(|goal| goal.what == GoalKind::Outage);
+    if facts.open_loop || has_goal {
+        return None;
+    }
+    let end_s = facts.counted().last()?.end_ns as f64 / 1e9;
+    let least_s = LEAST_S.max(ABSENT_SHARE * facts.counted_s);
+    let is_unexplained = |one: &Silence| {
+        let span_ns = one.span_ns(0.0);
+        let has_begun =
+            facts.phase.slices.iter().any(|slice| slice.start_ns <= span_ns.0 && answers(facts, slice).0 > 0);
+        let trial = facts.trial.header.ordinal;
+        has_begun && !faults::is_near(facts, span_ns) && !acts::is_commanded(run, trial, span_ns)
+    };
+    let within =
+        judged(run, facts).into_iter().map(|one| Silence { seconds: one.seconds.min(end_s - one.at_s), ..one });
+    longest(within.filter(|one| one.seconds > least_s && is_unexplained(one))).map(|one| shown(run, facts, &one))
+}
+
+/// Returns the silences of a phase of which outages are told.
+fn judged(run: &Run, facts: &PhaseFacts<'_>) -> Vec<Silence> {
     let header = &facts.phase.header;
     let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
     let is_driven = header.kind == PhaseKind::Drive && !run.header.outline.watched;
-    if !is_driven || header.rung.is_some() || has_cut(facts) || is_void {
-        return None;
+    match is_driven && header.rung.is_none() && !has_cut(facts) && !is_void {
+        true => told(facts).collect(),
+        false => Vec::new(),
     }
-    let Silence { at_s, seconds, .. } = longest(told(facts))?;
-    let [from, to] = [at_s - BEFORE_S, at_s + seconds].map(|at_s| (at_s.max(0.0) * 1e9) as u64);
-    let with = acts::begun(run, facts.trial.header.ordinal, (from, to), ACTS_MAX);
-    Some(OutageView { at_s, seconds, with, place: String::new() })
+}
+
+/// Returns the outage as reports show it, with the actions around it.
+fn shown(run: &Run, facts: &PhaseFacts<'_>, silence: &Silence) -> OutageView {
+    let with = acts::begun(run, facts.trial.header.ordinal, silence.span_ns(BEFORE_S), ACTS_MAX);
+    OutageView { at_s: silence.at_s, seconds: silence.seconds, with, place: String::new() }
 }
 
 /// Returns the silences of a driven phase that are no chance.
@@ -70,6 +104,14 @@ struct Silence {
     least_s: f64,
     /// True if the outage had not ended when observation ended.
     is_open: bool,
+}
+
+impl Silence {
+    /// Returns the time from `before_s` before the silence to its end, in nanoseconds.
+    fn span_ns(&self, before_s: f64) -> (u64, u64) {
+        let ns = |at_s: f64| (at_s.max(0.0) * 1e9).round() as u64;
+        (ns(self.at_s - before_s), ns(self.at_s + self.seconds))
+    }
 }
 
 fn longest(silences: impl Iterator<Item = Silence>) -> Option<Silence> {

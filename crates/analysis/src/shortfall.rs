@@ -1,13 +1,16 @@
-//! Phases that did far fewer operations than their own load requires, although they had connections.
+//! Phases that did far fewer operations than their own load requires, or in which nothing was answered for a time.
 //!
 //! A client of a closed loop spends its time in operations and in think times: in T seconds N clients do
 //! N × T / (think time + mean response time) operations (Little's law). In an open loop the schedule has the number.
 //! A phase with far fewer measured something else than was asked, and its other figures do not show it.
+//!
+//! Clients without a connection do not count for that. If nothing at all is answered meanwhile, the absence counts itself.
 
 use plimsoll_core::Outcome;
-use plimsoll_record::data::{PhaseKind, PhaseState, ResultName};
+use plimsoll_record::data::{PhaseKind, PhaseState, ResultName, Run};
 
 use crate::number;
+use crate::outage;
 use crate::phase::PhaseFacts;
 
 /// Share of the required operations that is far too small. Response times, think times and times without connection are
@@ -28,14 +31,27 @@ struct Required {
     why: String,
 }
 
-/// Returns a sentence about a complete timed phase that did far too few operations, to be continued; `None` for any other.
-/// A search judges its load steps itself.
-pub fn shortfall(facts: &PhaseFacts<'_>) -> Option<String> {
+/// Returns a sentence about a complete timed phase that did far too few operations, or answered none for a time that has no
+/// known reason, to be continued; `None` for any other. A search judges its load steps itself.
+pub fn shortfall(run: &Run, facts: &PhaseFacts<'_>) -> Option<String> {
     let (header, end) = (&facts.phase.header, &facts.phase.end);
     if header.kind != PhaseKind::Drive || header.rung.is_some() || end.state != PhaseState::Complete {
         return None;
     }
     let planned_s = facts.result(ResultName::PlannedSeconds)?.value;
+    too_few(facts, planned_s).or_else(|| absent(run, facts))
+}
+
+/// Returns a sentence about a phase with an outage that nothing explains.
+fn absent(run: &Run, facts: &PhaseFacts<'_>) -> Option<String> {
+    let words = outage::words(&outage::unexplained(run, facts)?);
+    Some(format!(
+        "nothing was answered for {words}, and no fault of the plan, command for a lab or goal on `outage` allows that"
+    ))
+}
+
+/// Returns a sentence about a phase that did far too few operations.
+fn too_few(facts: &PhaseFacts<'_>, planned_s: f64) -> Option<String> {
     // A warm-up that was found does not count.
     let share = (facts.counted_s / planned_s).min(1.0);
     let required = open(facts, share).or_else(|| closed(facts, share))?;

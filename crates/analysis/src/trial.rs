@@ -260,7 +260,7 @@ fn phase(run: &Run, facts: &PhaseFacts<'_>) -> PhaseView {
         reason,
         is_overloaded: is_overload(end),
         late: facts.late().map(str::to_string),
-        shortfall: shortfall(facts),
+        shortfall: shortfall(run, facts),
         outage: outage(run, facts),
         lost_connections_s: lost_connections_s(facts),
         results: end

@@ -16,6 +16,7 @@
 //! | `branched` | [`Branched`]: a session over several servers, such as reads and writes apart |
 //! | `instances` | [`Instances`]: several servers that share nothing, as one store |
 //! | `equals` | [`equals::Equals`]: a cluster whose servers all take every request, and sessions that move among them |
+//! | `several` | [`must_be_one_server()`]: refusal of an address that leads to several servers |
 //! | `link` | [`Link`]: a connection that is made again when it has ended, and the probe of a store's counters over another one |
 
 mod branched;
@@ -28,6 +29,7 @@ mod instances;
 mod link;
 mod name;
 mod reader;
+mod several;
 mod socket;
 pub mod tls;
 mod url;
@@ -42,6 +44,7 @@ pub use link::{Connected, Link};
 pub use name::unknown;
 pub use plimsoll_core::Password;
 pub use reader::Reader;
+pub use several::must_be_one_server;
 pub use socket::{Cause, Encrypted, SessionSocket, Socket};
 pub use tls::{Endpoint, TlsFiles};
 pub use url::{Url, decode, each_host, host_and_port, one_host, port, shown_host};

@@ -1,5 +1,5 @@
 //! A proxy in front of a real server that fails after so many bytes of what the server says: it goes silent, closes, or
-//! resets its connections.
+//! resets its connections; and one in front of several servers.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -54,6 +54,24 @@ enum Stream {
     Unix(UnixStream),
 }
 
+/// Starts a proxy at a port of the loopback interface whose connections lead to `servers` in turn, as those of an HAProxy
+/// do. Returns the port. The proxy ends with the process.
+///
+/// # Panics
+/// If no port is free.
+pub fn in_turn(servers: impl IntoIterator<Item = Address>) -> u16 {
+    let servers = servers.into_iter().map(|server| Arc::new(Shared::new(server, Fault::Close, u64::MAX)));
+    let servers: Vec<Arc<Shared>> = servers.collect();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("it is bound").port();
+    std::thread::spawn(move || {
+        for (client, server) in listener.incoming().map_while(Result::ok).zip(servers.iter().cycle()) {
+            server.serve(Stream::Tcp(client));
+        }
+    });
+    port
+}
+
 impl Proxy {
     /// Starts a proxy in front of `server`, at a port of the loopback interface.
     pub fn tcp(server: Address, fault: Fault, after_bytes: u64) -> Proxy {
@@ -71,14 +89,7 @@ impl Proxy {
     }
 
     fn start(listener: Listener, address: Address, server: Address, fault: Fault, after_bytes: u64) -> Proxy {
-        let shared = Arc::new(Shared {
-            server,
-            fault,
-            left: Mutex::new(after_bytes),
-            passed: AtomicU64::new(0),
-            has_failed: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
-        });
+        let shared = Arc::new(Shared::new(server, fault, after_bytes));
         let for_thread = Arc::clone(&shared);
         std::thread::spawn(move || {
             while !for_thread.is_over.load(SeqCst) {
@@ -177,6 +188,17 @@ impl Stream {
 }
 
 impl Shared {
+    fn new(server: Address, fault: Fault, after_bytes: u64) -> Self {
+        Self {
+            server,
+            fault,
+            left: Mutex::new(after_bytes),
+            passed: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
     fn serve(self: &Arc<Self>, client: Stream) {
         let ends = self.has_failed.load(SeqCst) && matches!(self.fault, Fault::Close | Fault::Reset);
         if ends {

@@ -187,6 +187,15 @@ pub(crate) fn is_blocking(workload: &dyn Workload, store: &StoreSpec) -> bool {
     shape == SessionShape::Blocking || is_kept || workload.layout().index == IndexMode::Keyindex
 }
 
+/// Returns the number of threads that drive so many clients with so many workers.
+pub(crate) fn driving_threads(workload: &dyn Workload, store: &StoreSpec, (clients, workers): (u64, u64)) -> u64 {
+    match store.sessions.shape {
+        _ if is_blocking(workload, store) => clients,
+        SessionShape::Wire | SessionShape::Async => workers,
+        _ => clients.min((INSTANT_WORKERS as u64).max(workers)),
+    }
+}
+
 /// Memory, addresses, threads and file descriptors that so many clients with so many operations in flight each take, those
 /// of a drive or of another phase.
 fn amounts(
@@ -207,12 +216,7 @@ fn amounts(
     let times: u64 = session.times.iter().map(times_of).product();
     let is_blocking = is_blocking(workload, store);
     let depth = if is_blocking { 1 } else { depth };
-    let workers = drive.map_or(1, |drive| u64::from(drive.workers));
-    let workers = match session.shape {
-        _ if is_blocking => clients,
-        SessionShape::Wire | SessionShape::Async => workers,
-        _ => clients.min((INSTANT_WORKERS as u64).max(workers)),
-    };
+    let workers = driving_threads(workload, store, (clients, drive.map_or(1, |drive| u64::from(drive.workers))));
     let mut each = session.bytes * times + depth * (PLACE_BYTES + workload.record_bytes());
     each += if is_blocking { THREAD_BYTES } else { CLIENT_BYTES };
     if drive.is_some_and(|drive| has_steps(drive, workload)) {

@@ -1,14 +1,17 @@
 //! Errors that can be detected before anything is started or filled.
 
+use std::collections::BTreeSet;
+
 use plimsoll_analysis::number;
 use plimsoll_core::fault::DELAY_MAX;
 use plimsoll_core::{DiskSpec, NodeChoice, Recipe, SessionShape, StoreSpec, Workload};
-use plimsoll_plan::model::{DriveLimit, PhaseStep, Plan, PlannedPhase, PlannedTrial, Start};
+use plimsoll_plan::model::{Drive, DriveLimit, PhaseStep, Plan, PlannedPhase, PlannedTrial, Start, WakeMode};
 use plimsoll_plan::timeline::{FaultTime, overlap};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::drive_spec::has_steps;
 use crate::error::{TrialError, io_error};
+use crate::needs::{driving_threads, is_blocking};
 
 /// Refuses what `plan` asks of the machine and cannot be had from it.
 ///
@@ -35,7 +38,8 @@ pub fn plan(plan: &Plan) -> Result<(), TrialError> {
     Ok(())
 }
 
-/// Refuses a trial of `plan` that needs data of no load, or a pipeline if there can be none.
+/// Refuses a trial of `plan` that needs data of no load, a pipeline if there can be none, or more processors than there
+/// are.
 ///
 /// # Errors
 /// Which it is, and what to write instead.
@@ -50,6 +54,7 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     }
     power(trial, store)?;
     faults(trial)?;
+    spinning(plan, trial, workload, store)?;
     for (name, _) in trial.drives().filter(|(_, drive)| drive.reconnect.is_some()) {
         if store.sessions.shape != SessionShape::Wire {
             let what = format!("phase {name}: {} has no connections to reopen", store.name);
@@ -58,8 +63,7 @@ pub fn trial(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: 
     }
     for (name, drive) in trial.drives() {
         let keys = [("connect_timeout", drive.connect_timeout_ns.is_some()), ("backoff", drive.backoff.is_some())];
-        let has_connections = matches!(store.sessions.shape, SessionShape::Wire | SessionShape::Async);
-        if let Some((key, _)) = keys.into_iter().find(|(_, is_given)| *is_given && !has_connections) {
+        if let Some((key, _)) = keys.into_iter().find(|(_, is_given)| *is_given && !has_sockets(store)) {
             let what = format!("phase {name}: {} has no connections to lose", store.name);
             return Err(TrialError::usage(what).next(format!("leave out `{key}`")));
         }
@@ -240,15 +244,65 @@ fn processors(key: &str, wanted: &[u32]) -> Result<(), TrialError> {
     if wanted.is_empty() {
         return Ok(());
     }
-    let ours =
-        sched_getaffinity(None).map_err(|errno| io_error("reading the processors of this process", &errno.into()))?;
-    let there: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect();
+    let there = own_processors()?;
     match wanted.iter().find(|processor| !there.contains(&(**processor as usize))) {
         None => Ok(()),
         Some(missing) => Err(TrialError::usage(format!("`{key}`: there is no processor {missing} here")).next(
             format!("this program may use: {}", there.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")),
         )),
     }
+}
+
+/// Returns the processors that this process may use.
+fn own_processors() -> Result<Vec<usize>, TrialError> {
+    let ours =
+        sched_getaffinity(None).map_err(|errno| io_error("reading the processors of this process", &errno.into()))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor)).collect())
+}
+
+/// Refuses more threads that watch the clock than processors that are free for them. Two on one processor are late by
+/// whole turns of the scheduler, and so is a server beside them.
+fn spinning(plan: &Plan, trial: &PlannedTrial, workload: &dyn Workload, store: &StoreSpec) -> Result<(), TrialError> {
+    for (name, drive) in trial.drives().filter(|(_, drive)| drive.wake == WakeMode::Spin) {
+        let groups: Vec<_> = match drive.scenarios.as_slice() {
+            [] => vec![(&drive.pace, drive.think, drive.clients, drive.workers)],
+            scenarios => scenarios.iter().map(|one| (&one.pace, one.think, one.clients, one.workers)).collect(),
+        };
+        // Without rates and think times no operation has a time to wake up for.
+        let waiting = groups.into_iter().filter(|(pace, think, ..)| pace.is_open() || think.is_some());
+        let threads = |clients: u32, workers: u32| driving_threads(workload, store, (clients.into(), workers.into()));
+        let spinning: u64 = waiting.map(|(.., clients, workers)| threads(clients, workers)).sum();
+        let free = free_processors(plan, trial, drive, store)?;
+        if spinning > free {
+            let what = format!(
+                "phase {name}: {} the clock (`wake = \"spin\"`), and {} free for them",
+                number::plural(spinning, "thread watches", "threads watch"),
+                number::plural(free, "processor is", "processors are")
+            );
+            let has_workers = has_sockets(store) && !is_blocking(workload, store);
+            let fewer = if has_workers { "workers" } else { "clients" };
+            return Err(TrialError::usage(what).next(format!("set `{fewer}` to at most {free}, or wake = \"precise\"")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the number of processors that threads of `drive` may have for themselves: those of `pin`, or all without those
+/// of a server on this machine, which has at least one.
+fn free_processors(plan: &Plan, trial: &PlannedTrial, drive: &Drive, store: &StoreSpec) -> Result<u64, TrialError> {
+    if !drive.pin.is_empty() {
+        return Ok(drive.pin.iter().collect::<BTreeSet<_>>().len() as u64);
+    }
+    let own = own_processors()?;
+    let has_server = (trial.store.is_private() || trial.store.lab().is_some()) && has_sockets(store);
+    let is_of_server = |processor: &&usize| plan.server_pin.iter().any(|pinned| *pinned as usize == **processor);
+    let of_server = own.iter().filter(is_of_server).count().max(usize::from(has_server));
+    Ok(own.len().saturating_sub(of_server).max(1) as u64)
+}
+
+/// Returns true if sessions of the store are connections.
+fn has_sockets(store: &StoreSpec) -> bool {
+    matches!(store.sessions.shape, SessionShape::Wire | SessionShape::Async)
 }
 
 #[cfg(test)]

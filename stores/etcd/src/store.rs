@@ -10,8 +10,8 @@ use plimsoll_core::{
     Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id,
 };
 use plimsoll_endpoint::equals::{Addresses, Equals, Scope, ServerAddresses, sessions};
-use plimsoll_endpoint::shown_host;
 use plimsoll_endpoint::tls::{Roots, TlsOptions, Verify};
+use plimsoll_endpoint::{must_be_one_server, shown_host};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 use tokio::sync::Mutex;
@@ -124,10 +124,16 @@ impl EtcdStore {
         Ok(store)
     }
 
-    /// Refuses servers of several clusters: a key that is written to one cluster would be missing in another.
+    /// Refuses servers of several clusters: a key that is written to one cluster would be missing in another. One host may
+    /// be that of a proxy, which may lead to any member of one cluster.
     fn must_be_one_cluster(&mut self) -> Result<(), StoreError> {
         if self.cluster.count() < 2 {
-            return Ok(());
+            let name = |control: &mut Control| -> Result<String, StoreError> {
+                Ok(format!("cluster {:x}", control.status()?.cluster))
+            };
+            let (own, waits) = (self.cluster.first(name)?, &self.waits);
+            let addresses = &self.cluster.addresses;
+            return must_be_one_server(&addresses.place, "keys", &own, || name(&mut Control::open(addresses, waits)?));
         }
         let (mut ids, _) = self.cluster.each(|control, _| Ok(control.status()?.cluster))?;
         ids.sort_unstable();

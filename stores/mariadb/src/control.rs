@@ -9,6 +9,22 @@ use crate::sql::{Flavor, literal, quoted};
 /// The one setting that decides what a commit survives.
 pub(crate) const FLUSH_LOG: &str = "innodb_flush_log_at_trx_commit";
 
+/// Returns the name of a server, or of the Galera cluster that it is a node of: a database is on all nodes of that.
+pub(crate) fn server_name(connection: &mut Connection, flavor: Flavor) -> Result<String, StoreError> {
+    let answer = connection.simple("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'")?;
+    let cluster = answer.row_iter().next().map(|row| text(row, 1).to_owned()).unwrap_or_default();
+    // Without a cluster it is empty, or all zeros.
+    if cluster.contains(|c: char| c.is_ascii_hexdigit() && c != '0') {
+        return Ok(format!("the cluster {cluster}"));
+    }
+    connection.value(match flavor {
+        Flavor::MariaDb => {
+            "SELECT CONCAT_WS(' ', 'host', @@hostname, 'port', @@port, 'server_id', @@server_id, 'datadir', @@datadir)"
+        }
+        Flavor::MySql | Flavor::MySqlBefore8 => "SELECT CONCAT('server_uuid ', @@server_uuid)",
+    })
+}
+
 /// All settings that differ from the defaults; `ours` are the names of those that Plimsoll has set.
 pub(crate) fn settings(connection: &mut Connection, flavor: Flavor, ours: &[&str]) -> Result<Vec<Setting>, StoreError> {
     if flavor == Flavor::MySqlBefore8 {

@@ -11,10 +11,10 @@ use plimsoll_core::{
     Address, CacheSize, Cycle, Dialect, Durability, Footprint, Layout, Node, Nodes, Op, OpKind, Probe, Removal,
     Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values, Waits, is_run_id, tables,
 };
-use plimsoll_endpoint::{Link, Reads, text};
+use plimsoll_endpoint::{Link, Reads, must_be_one_server, text};
 use plimsoll_lab::tree_bytes;
 
-use crate::connection::{Connection, connect};
+use crate::connection::{Connection, attach, connect};
 use crate::control::{self, FLUSH_LOG};
 use crate::counters::{self, RedoLog};
 use crate::galera;
@@ -144,6 +144,16 @@ impl MariadbStore {
         let drop = format!("DROP DATABASE {database}");
         words.extend(["-e", &drop]);
         Removal::new(&words, server, database)
+    }
+
+    /// Refuses an address that leads to several servers, as one of a proxy: the database would stay on one of them.
+    fn must_be_one(&mut self) -> Result<(), StoreError> {
+        let (address, flavor) = (self.address().clone(), self.flavor);
+        let name = control::server_name(self.control.get()?, flavor)?;
+        let (login, waits) = (&self.login, &self.connecting);
+        must_be_one_server(&login.place, "databases", &name, || {
+            control::server_name(&mut attach(&address, Arc::clone(login), &[], waits)?, flavor)
+        })
     }
 
     fn make_database(&mut self) -> Result<(), StoreError> {
@@ -378,6 +388,9 @@ impl Store for MariadbStore {
 
     fn create(&mut self, layout: &Layout) -> Result<(), StoreError> {
         let statements = sql::create(layout, self.flavor)?;
+        if self.server.is_none() {
+            self.must_be_one()?;
+        }
         self.drop_database()?;
         self.make_database()?;
         let own = statements.iter().map(String::as_str);

@@ -9,7 +9,7 @@ use plimsoll_core::{
     OpKind, Probe, Removal, Servers, Sessions, Setting, Store, StoreDescription, StoreError, StoreErrorKind, Values,
     Waits, tables, waits,
 };
-use plimsoll_endpoint::{Link, text};
+use plimsoll_endpoint::{Link, must_be_one_server, text};
 use plimsoll_keyindex::records::Records;
 use plimsoll_lab::tree_bytes;
 
@@ -27,6 +27,10 @@ const MADE_BY: &str = "Made by Plimsoll for run ";
 
 /// The setting that says what a commit waits for.
 const COMMIT: &str = "synchronous_commit";
+
+/// Name of a server: no two start in one microsecond.
+const STARTED: &str = "SELECT 'the one that started at ' \
+                       || to_char(pg_postmaster_start_time() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')";
 
 /// Settings that commits need to survive power loss, and the consequence without each.
 const NEEDED: [(&str, &str); 2] = [
@@ -197,6 +201,15 @@ impl PostgresStore {
         let drop = format!("DROP SCHEMA {} CASCADE", quoted(schema));
         let words = ["psql", "-h", &host, "-p", &port, "-U", &login.user, "-d", &login.database, "-c", &drop];
         Removal::new(&words, &host, schema)
+    }
+
+    /// Refuses an address that leads to several servers, as one of a proxy: the schema would stay on one of them.
+    fn must_be_one(&mut self) -> Result<(), StoreError> {
+        let name = self.control.get()?.value(STARTED)?;
+        let (endpoint, waits) = (&self.endpoint, &self.connecting);
+        must_be_one_server(&endpoint.login.place, "schemas", &name, || {
+            endpoint.open(Arc::default(), "", &[], waits)?.value(STARTED)
+        })
     }
 
     fn make_schema(&mut self) -> Result<(), StoreError> {
@@ -376,6 +389,9 @@ impl Store for PostgresStore {
             statements.push(kv::CREATE.to_owned());
         } else {
             statements = tables::create(&Postgres, layout)?;
+        }
+        if self.server.is_none() {
+            self.must_be_one()?;
         }
         self.drop_schema()?;
         self.make_schema()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Address, Nodes, Probe, Servers, StoreError, StoreErrorKind, Waits};
-use plimsoll_endpoint::Link;
+use plimsoll_endpoint::{Link, must_be_one_server};
 
 use crate::background::{Background, Rules};
 use crate::control::Control;
@@ -19,8 +19,6 @@ use crate::slow_log::SlowLog;
 /// Keys looked at by one SCAN, and removed by one UNLINK at most: each keeps the server from others for a moment only.
 const SCAN_KEYS: &[u8] = b"1000";
 
-/// Further connections that are asked which server they lead to.
-const LOOKS: usize = 3;
 /// Looks at memory until it stays as it is, at most, and the time between two: a server has background work ten times a
 /// second.
 const SETTLING_LOOKS: usize = 12;
@@ -98,19 +96,12 @@ impl Member {
     /// Refuses an address that leads to several servers, as one of a proxy: keys are removed from one of them only.
     pub fn must_be_one(&mut self) -> Result<(), StoreError> {
         let control = self.control.get()?;
-        let (waits, server) = (control.waits().clone(), Info::read(control)?);
-        for _ in 0..LOOKS {
-            let other = Info::read(&mut Control::open(&self.endpoint, &waits)?)?;
-            let run_ids = [server.text("run_id"), other.text("run_id")];
-            if run_ids[0] != run_ids[1] {
-                let what =
-                    format!("{} leads to several servers, and keys would stay on some", self.endpoint.login.place);
-                return Err(StoreError::usage(what)
-                    .detail(format!("INFO says run_id {}, and {} on another connection", run_ids[0], run_ids[1]))
-                    .next("Name one of them in the URL, or all of a cluster."));
-            }
-        }
-        Ok(())
+        let waits = control.waits().clone();
+        let name = |control: &mut Control| -> Result<String, StoreError> {
+            Ok(format!("run_id {}", Info::read(control)?.text("run_id")))
+        };
+        let (own, endpoint) = (name(control)?, &self.endpoint);
+        must_be_one_server(&endpoint.login.place, "keys", &own, || name(&mut Control::open(endpoint, &waits)?))
     }
 
     /// Returns a probe of its counters under the name `node`.

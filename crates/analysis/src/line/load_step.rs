@@ -14,7 +14,7 @@ use crate::view::{FaultView, RungState};
 use crate::warning::worst_lag_ns;
 
 use super::taken::taken;
-use super::{GoalSeen, LineSpec, Rung};
+use super::{GoalSeen, LineSpec, Rung, through};
 
 /// Operations that were due and may be left unsent when the time is up, as a share of all that were due, and as seconds
 /// of the rate: more of both means that the store does not keep up, however long it is given.
@@ -121,8 +121,8 @@ impl LoadStep {
         // A closed loop has no faults.
         let of_faults = !spec.faults.is_empty() && facts.phase.header.rate_per_s.is_some();
         let measured = |goal: &Goal| match goal.what {
-            GoalKind::Outage | GoalKind::Recovery => of_faults.then(|| after_faults(&faults, goal)),
-            GoalKind::Lost | GoalKind::Stale | GoalKind::Unknown => of_faults.then(|| through_faults(facts, goal)),
+            GoalKind::Outage | GoalKind::Recovery => of_faults.then(|| through::after_faults(&faults, goal)),
+            GoalKind::Lost | GoalKind::Stale | GoalKind::Unknown => of_faults.then(|| through::counted(facts, goal)),
             what => what.is_searchable().then(|| seen(facts, &judged, goal)),
         };
         let goals: Vec<GoalSeen> = spec.goals.iter().filter_map(measured).collect();
@@ -145,11 +145,11 @@ impl LoadStep {
             beside_others: spans.is_none(),
             failed,
             outages_s: faults.iter().filter_map(FaultView::whole_outage_s).collect(),
-            noticed_s: longest_outage(&faults).and_then(|one| one.noticed_s),
+            noticed_s: through::longest_outage(&faults).and_then(|one| one.noticed_s),
             recoveries_s: faults.iter().filter_map(FaultView::whole_recovery_s).collect(),
             unknown: facts.unknown().value as u64,
             lost: goal::lost(std::slice::from_ref(facts)).ok().map(|lost| lost.value as u64),
-            lacks_faults: of_faults && lacks_faults(spec, &faults),
+            lacks_faults: of_faults && through::lacks_faults(spec, &faults),
             unrecovered_s: faults::unrecovered_s(&faults),
             resources: super::explain::resources(facts, samples, series),
             cycles: cycles.map(|result| (result.subject.clone(), result.value)).collect(),
@@ -214,41 +214,6 @@ impl LoadStep {
     pub(super) fn unmeasured(&self) -> Option<&GoalSeen> {
         self.goals.iter().find(|goal| goal.value.is_none() && !goal.what.is_of_ledger())
     }
-}
-
-/// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
-fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
-    let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
-    spec.faults.iter().any(|name| !faults.iter().filter(|one| one.planned == *name).any(is_seen))
-}
-
-/// Returns the fault with the longest time without an answer. A fault that begins in the silence of another one has the
-/// rest of it, and clients notice it at once.
-fn longest_outage(faults: &[FaultView]) -> Option<&FaultView> {
-    let known = faults.iter().filter_map(|one| Some((one, one.whole_outage_s()?)));
-    let longest = known.reduce(|longest, next| if next.1 > longest.1 { next } else { longest });
-    longest.map(|(one, _)| one)
-}
-
-/// Measures a goal on faults.
-fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
-    // A time that did not end was at least that long.
-    let time_s = |one: &FaultView| if goal.what == GoalKind::Outage { one.outage_s } else { one.least_recovery_s() };
-    let times_s = faults.iter().map(time_s).collect::<Option<Vec<f64>>>();
-    let times_s = times_s.ok_or("what the faults cost was not counted");
-    let longest_s = times_s.and_then(|all| all.into_iter().max_by(f64::total_cmp).ok_or("no fault took effect"));
-    GoalSeen::new(goal, longest_s.map(|longest_s| longest_s * 1e9).map_err(str::to_owned), faults.len() as u64)
-}
-
-/// Counts the lost writes, stale records or unknown outcomes that a goal limits.
-fn through_faults(facts: &PhaseFacts<'_>, goal: &Goal) -> GoalSeen {
-    let measured = match goal.what {
-        GoalKind::Lost => goal::lost(std::slice::from_ref(facts)),
-        GoalKind::Stale => goal::stale(goal, std::slice::from_ref(facts)),
-        _ => Ok(facts.unknown()),
-    };
-    let n = measured.as_ref().map_or(0, |quantity| quantity.n);
-    GoalSeen::new(goal, measured.map(|quantity| quantity.value), n)
 }
 
 /// Groups slices: each whole one with what follows it and is none, the remainder and answers after the planned end.

@@ -1,12 +1,10 @@
 //! The result in words.
 
-use plimsoll_core::TICK_NS;
-
 use crate::latency;
 use crate::number;
 use crate::view::{AtRate, LineView};
 
-use super::{Beyond, Broken, Ending, LineResult, LineState};
+use super::{Beyond, Broken, Ending, LineResult, LineState, through};
 
 /// The sentences of all searches, each with its store.
 pub(crate) fn of_all(lines: &[LineView]) -> String {
@@ -75,51 +73,8 @@ fn stated(one: &AtRate, carried: bool, result: &LineResult) -> String {
     let is_most = result.ending == Ending::NoFailure;
     let (least, most) = if is_most { ("at least ", ", the most that was tried") } else { ("", "") };
     let through = if result.through.is_empty() { "" } else { " through " };
-    let (faults, costs) = (number::list(&result.through), costs(result));
+    let (faults, costs) = (number::list(&result.through), through::costs(result));
     format!("carries {least}{rate}{through}{faults}{most}: held in {steps}{costs}")
-}
-
-/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed; 41 outcomes unknown, none lost`; nothing
-/// without faults.
-fn costs(result: &LineResult) -> String {
-    let unknown = result.unknown.map(|n| match n {
-        0 => "no outcome unknown".to_owned(),
-        n => number::plural(n, "outcome unknown", "outcomes unknown"),
-    });
-    let lost = result.lost.map(|n| match n {
-        0 => "none lost".to_owned(),
-        n => number::plural(n, "acknowledged write lost", "acknowledged writes lost"),
-    });
-    let counts: Vec<String> = unknown.into_iter().chain(lost).collect();
-    let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
-    format!("{}{counts}", outages(result))
-}
-
-/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed`; nothing without faults.
-fn outages(result: &LineResult) -> String {
-    match result.outages.filter(|_| !result.through.is_empty()) {
-        None => String::new(),
-        Some([_, _, 0.0]) => ", no outage".to_owned(),
-        Some([least, _, most]) if most.is_infinite() => {
-            format!(", no answer for {} to more than was observed", number::seconds(least))
-        }
-        Some([least, median, most]) => {
-            let noticed = noticed(result, median);
-            let [least, median, most] = [least, median, most].map(number::seconds);
-            format!(", no answer for {median} ({least} to {most}){noticed}")
-        }
-    }
-}
-
-/// `, 2.00 s of it until it was noticed`, beside a time without an answer; nothing if no client noticed a fault.
-fn noticed(result: &LineResult, outage_s: f64) -> String {
-    let Some([_, noticed_s, _]) = result.noticed else { return String::new() };
-    let noticed = number::seconds(noticed_s);
-    match noticed_s {
-        noticed_s if noticed_s * 1e9 < TICK_NS as f64 => ", noticed within 10 ms".to_owned(),
-        noticed_s if noticed_s > outage_s => format!(", noticed after {noticed}"),
-        _ => format!(", {noticed} of it until it was noticed"),
-    }
 }
 
 /// `p99 passes 20.0 ms (48.0 ms). What changed with it: …. Asked for more, …`.
@@ -190,17 +145,9 @@ fn breaks(result: &LineResult) -> String {
             let (got, limit) = (number::significant(*got), number::significant(*limit));
             format!("it does not keep up: {got} of {limit} a second finish")
         }
-        "recovers" => format!("throughput does not come back within {shown} after the fault"),
-        "outage" => format!("no operation is answered for {got_shown}, longer than {shown}"),
-        "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
-        "lost" if *limit == 0.0 => format!("acknowledged writes are lost ({got_shown})"),
-        "lost" => format!("lost writes pass {shown} ({got_shown})"),
-        "stale" if *limit == 0.0 => format!("answers have stale records ({got_shown})"),
-        "stale" => format!("stale records in answers pass {shown} ({got_shown})"),
-        "unknown" if *limit == 0.0 => format!("outcomes of operations are unknown ({got_shown})"),
-        "unknown" => format!("unknown outcomes pass {shown} ({got_shown})"),
         "errors" if *limit == 0.0 => format!("operations fail ({got_shown})"),
         "errors" => format!("errors pass {shown} ({got_shown})"),
-        what => format!("{} passes {shown} ({got_shown})", latency::written(what)),
+        what => through::breaks(what, *limit, [&shown, &got_shown])
+            .unwrap_or_else(|| format!("{} passes {shown} ({got_shown})", latency::written(what))),
     }
 }

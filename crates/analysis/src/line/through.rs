@@ -1,11 +1,17 @@
-//! Costs of faults at shares of the line: a store that is less loaded may be back sooner.
+//! Faults during a search: goals on them, what they cost at the line, and at shares of it, as a store that is less loaded
+//! may be back sooner.
 
+use plimsoll_core::TICK_NS;
+use plimsoll_record::data::{Goal, GoalKind};
+
+use crate::goal;
 use crate::number;
+use crate::phase::PhaseFacts;
 use crate::stat;
-use crate::view::{Chart, Line, Mark, RungState};
+use crate::view::{Chart, FaultView, Line, Mark, RungState};
 
 use super::estimate::times;
-use super::{LineSpec, LoadStep};
+use super::{GoalSeen, LineResult, LineSpec, LoadStep};
 
 /// Shares of the rate that is carried, at which a search through faults drives one load step each.
 const SHARES: [f64; 4] = [0.3, 0.5, 0.7, 0.9];
@@ -107,6 +113,101 @@ fn unrecovered_per_s(steps: &[LoadStep]) -> Option<f64> {
 /// Returns the load steps at about this rate.
 fn near(steps: &[LoadStep], rate: f64) -> impl Iterator<Item = &LoadStep> {
     steps.iter().filter(move |step| step.rung.rate_per_s.is_some_and(|asked| (asked / rate - 1.0).abs() <= NEAR))
+}
+
+/// Returns true if a fault of the search did not take effect, or its effect on throughput is not known.
+pub(super) fn lacks_faults(spec: &LineSpec, faults: &[FaultView]) -> bool {
+    let is_seen = |one: &FaultView| one.taken_s.is_some() && one.whole_recovery_s().is_some();
+    spec.faults.iter().any(|name| !faults.iter().filter(|one| one.planned == *name).any(is_seen))
+}
+
+/// Returns the fault with the longest time without an answer. A fault that begins in the silence of another one has the
+/// rest of it, and clients notice it at once.
+pub(super) fn longest_outage(faults: &[FaultView]) -> Option<&FaultView> {
+    let known = faults.iter().filter_map(|one| Some((one, one.whole_outage_s()?)));
+    let longest = known.reduce(|longest, next| if next.1 > longest.1 { next } else { longest });
+    longest.map(|(one, _)| one)
+}
+
+/// Measures a goal on faults.
+pub(super) fn after_faults(faults: &[FaultView], goal: &Goal) -> GoalSeen {
+    // A time that did not end was at least that long.
+    let time_s = |one: &FaultView| if goal.what == GoalKind::Outage { one.outage_s } else { one.least_recovery_s() };
+    let times_s = faults.iter().map(time_s).collect::<Option<Vec<f64>>>();
+    let times_s = times_s.ok_or("what the faults cost was not counted");
+    let longest_s = times_s.and_then(|all| all.into_iter().max_by(f64::total_cmp).ok_or("no fault took effect"));
+    GoalSeen::new(goal, longest_s.map(|longest_s| longest_s * 1e9).map_err(str::to_owned), faults.len() as u64)
+}
+
+/// Counts the lost writes, stale records or unknown outcomes that a goal limits.
+pub(super) fn counted(facts: &PhaseFacts<'_>, goal: &Goal) -> GoalSeen {
+    let measured = match goal.what {
+        GoalKind::Lost => goal::lost(std::slice::from_ref(facts)),
+        GoalKind::Stale => goal::stale(goal, std::slice::from_ref(facts)),
+        _ => Ok(facts.unknown()),
+    };
+    let n = measured.as_ref().map_or(0, |quantity| quantity.n);
+    GoalSeen::new(goal, measured.map(|quantity| quantity.value), n)
+}
+
+/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed; 41 outcomes unknown, none lost`; nothing
+/// without faults.
+pub(super) fn costs(result: &LineResult) -> String {
+    let unknown = result.unknown.map(|n| match n {
+        0 => "no outcome unknown".to_owned(),
+        n => number::plural(n, "outcome unknown", "outcomes unknown"),
+    });
+    let lost = result.lost.map(|n| match n {
+        0 => "none lost".to_owned(),
+        n => number::plural(n, "acknowledged write lost", "acknowledged writes lost"),
+    });
+    let counts: Vec<String> = unknown.into_iter().chain(lost).collect();
+    let counts = if counts.is_empty() { String::new() } else { format!("; {}", counts.join(", ")) };
+    format!("{}{counts}", outages(result))
+}
+
+/// `, no answer for 3.10 s (2.80 s to 3.60 s), 2.00 s of it until it was noticed`; nothing without faults.
+fn outages(result: &LineResult) -> String {
+    match result.outages.filter(|_| !result.through.is_empty()) {
+        None => String::new(),
+        Some([_, _, 0.0]) => ", no outage".to_owned(),
+        Some([least, _, most]) if most.is_infinite() => {
+            format!(", no answer for {} to more than was observed", number::seconds(least))
+        }
+        Some([least, median, most]) => {
+            let noticed = noticed(result, median);
+            let [least, median, most] = [least, median, most].map(number::seconds);
+            format!(", no answer for {median} ({least} to {most}){noticed}")
+        }
+    }
+}
+
+/// `, 2.00 s of it until it was noticed`, beside a time without an answer; nothing if no client noticed a fault.
+fn noticed(result: &LineResult, outage_s: f64) -> String {
+    let Some([_, noticed_s, _]) = result.noticed else { return String::new() };
+    let noticed = number::seconds(noticed_s);
+    match noticed_s {
+        noticed_s if noticed_s * 1e9 < TICK_NS as f64 => ", noticed within 10 ms".to_owned(),
+        noticed_s if noticed_s > outage_s => format!(", noticed after {noticed}"),
+        _ => format!(", {noticed} of it until it was noticed"),
+    }
+}
+
+/// Describes a broken goal on faults, or that throughput did not come back: `lost writes pass 5 (9)`. `shown` are its
+/// limit and its value. `None` for other goals.
+pub(super) fn breaks(what: &str, limit: f64, [shown, got_shown]: [&str; 2]) -> Option<String> {
+    Some(match what {
+        "recovers" => format!("throughput does not come back within {shown} after the fault"),
+        "outage" => format!("no operation is answered for {got_shown}, longer than {shown}"),
+        "recovery" => format!("throughput comes back only after {got_shown}, later than {shown}"),
+        "lost" if limit == 0.0 => format!("acknowledged writes are lost ({got_shown})"),
+        "lost" => format!("lost writes pass {shown} ({got_shown})"),
+        "stale" if limit == 0.0 => format!("answers have stale records ({got_shown})"),
+        "stale" => format!("stale records in answers pass {shown} ({got_shown})"),
+        "unknown" if limit == 0.0 => format!("outcomes of operations are unknown ({got_shown})"),
+        "unknown" => format!("unknown outcomes pass {shown} ({got_shown})"),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -199,7 +199,8 @@ pub struct PhaseView {
     /// Delay of the generator and its cause, if it may have changed response times, rates and the number of operations
     /// never sent.
     pub late: Option<String>,
-    /// Statement that the phase did far fewer operations than its load requires, although it had connections.
+    /// Statement that the phase did far fewer operations than its load requires although it had connections, or that a
+    /// closed loop had an outage without a known reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shortfall: Option<String>,
     /// Longest time without any answer.

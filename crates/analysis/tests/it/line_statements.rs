@@ -10,7 +10,7 @@ use crate::study::Dice;
 /// Holds the statements of a result against its load steps: a rate is carried, or is not, only if steps at that very rate
 /// show it, by 18 to 1, and no steps on its wrong side show the contrary.
 #[track_caller]
-fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) {
+pub fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) {
     let told = || format!("{}\n{steps:?}", result.sentence);
     let counts = |rate: f64| {
         let at = || steps.iter().filter(|(of, _)| *of == rate);
@@ -45,6 +45,49 @@ fn not_contradicted(result: &LineResult, steps: &[(f64, bool)], precision: f64) 
         carries.zip(gives_way).is_some_and(|(a, b)| b.rate_per_s <= a.rate_per_s * (1.0 + precision) * (1.0 + 1e-9));
     assert_eq!(result.state == LineState::Decided, near, "{}", told());
     assert!(!said(" 0 load steps"), "{}", told());
+}
+
+/// Returns the rates of load steps that say something, and if the goals held: those of a broken goal, and those of which
+/// every goal was measured.
+pub fn judged(steps: &[LoadStep]) -> Vec<(f64, bool)> {
+    let judged = |step: &LoadStep| {
+        let unsent = step.unsent_share / 0.005f64.max(0.1 / step.rung.seconds.max(0.1));
+        let holds = step.goals.iter().filter_map(|goal| goal.ratio()).fold(unsent, f64::max) <= 1.0;
+        let is_told = !holds || step.goals.iter().all(|goal| goal.value.is_some());
+        let is_void = step.failed.is_some() || step.void.is_some() && !holds;
+        step.rung.rate_per_s.filter(|_| is_told && !is_void).map(|rate| (rate, holds))
+    };
+    steps.iter().filter_map(judged).collect()
+}
+
+/// Replays the searches of real servers whose load steps stand in the journal, step by step.
+#[test]
+fn no_statement_about_a_real_server_is_one_that_the_load_steps_so_far_contradict() {
+    let mut searches = 0;
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/journal/data")).unwrap() {
+        let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+        let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+        let header = rows.next().unwrap();
+        let place = |name: &str| header.iter().position(|column| *column == name);
+        let places = [place("seed"), place("step"), place("rate_per_s"), place("state")];
+        // Other tables may stand there, too.
+        let [Some(seed), Some(step_at), Some(rate_at), Some(state)] = places else { continue };
+        // A load step has a row for each goal.
+        let mut rows: Vec<_> = rows.collect();
+        rows.dedup_by(|a, b| [a[seed], a[step_at]] == [b[seed], b[step_at]]);
+        for driven in rows.chunk_by(|a, b| a[seed] == b[seed]) {
+            let spec = spec(Vec::new());
+            let (mut search, mut steps) = (LineSearch::new(spec.clone()), Vec::new());
+            for row in driven.iter().filter(|row| ["held", "failed"].contains(&row[state])) {
+                let (rate, holds) = (row[rate_at].parse().unwrap(), row[state] == "held");
+                steps.push((rate, holds));
+                search.take(step(rate, holds));
+                not_contradicted(&search.result(Ending::TimeUp), &steps, spec.precision);
+            }
+            searches += 1;
+        }
+    }
+    assert!(searches >= 50, "{searches}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use plimsoll_analysis::line::{LineSpec, LoadStep};
 use plimsoll_analysis::view::{AtRate, GoalSeen, LineResult, LineState, Rung};
 use plimsoll_record::data::Goal;
 
+use crate::line_statements::{judged, not_contradicted};
 use crate::simulated::{p99, searched, worst};
 use crate::study::Dice;
 
@@ -151,7 +152,9 @@ impl Seen {
 
 fn search(store: &Store, spec: &LineSpec, seed: u64) -> LineResult {
     let mut dice = Dice(seed.wrapping_mul(0x9876_5432_1abc_def1));
-    searched(spec, |rung| store.answer(spec, rung, &mut dice)).0
+    let (result, search) = searched(spec, |rung| store.answer(spec, rung, &mut dice));
+    not_contradicted(&result, &judged(search.steps()), spec.precision);
+    result
 }
 
 #[test]

@@ -1,11 +1,13 @@
-//! A phase that did far less than its own load requires does not pass.
+//! A phase that did far less than its own load requires, or answered nothing for a time, does not pass.
 
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::VerdictState;
 use plimsoll_core::Measure;
-use plimsoll_record::data::{PhaseResult, ResultName, Run};
+use plimsoll_record::data::{Goal, GoalKind, PhaseResult, ResultName, Run};
 
 use crate::driven::driven;
+use crate::faulted::{KILL, fault};
+use crate::stall::act;
 
 /// A closed loop of one slice a second, whose clients think for `think_s` and had connections for the whole time.
 fn closed(rates: &[u64], clients: u32, think_s: f64, distribution: &str) -> Run {
@@ -66,6 +68,60 @@ fn a_closed_loop_that_did_what_it_could_is_measured() {
     let results = &mut away.trials[0].phases[0].end.results;
     results.iter_mut().find(|result| result.name == ResultName::ClientSeconds).unwrap().value = 22.0;
     is_measured(&away, "half of the operations in half of the time with a connection");
+}
+
+/// Returns a closed loop of 1,000 answers in each of `seconds` seconds, and none in the `silent` ones.
+fn silent(seconds: u64, silent: std::ops::Range<u64>) -> Run {
+    let rates: Vec<u64> = (0..seconds).map(|second| if silent.contains(&second) { 0 } else { 1_000 }).collect();
+    closed(&rates, 8, 0.0, "")
+}
+
+#[test]
+fn a_closed_loop_without_an_answer_for_longer_than_a_second_and_a_twentieth_of_its_time_is_undecided() {
+    let verdict = view(&silent(20, 7..10)).verdict;
+    assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
+    for words in
+        ["nothing was answered for 3.00 s at 107 s", "no fault of the plan, command for a lab or goal on `outage`"]
+    {
+        assert!(verdict.sentence.contains(words), "{}", verdict.sentence);
+    }
+    assert_eq!(view(&silent(20, 15..20)).verdict.state, VerdictState::Undecided, "up to the end");
+    assert_eq!(view(&silent(60, 7..11)).verdict.state, VerdictState::Undecided, "four seconds of sixty");
+    is_measured(&silent(20, 7..8), "one second");
+    is_measured(&silent(60, 7..10), "a twentieth");
+    is_measured(&silent(20, 0..3), "before the first answer");
+    // Response times of an open loop hold the wait.
+    let mut open = silent(20, 7..10);
+    for histogram in open.trials[0].phases[0].slices.iter_mut().flat_map(|slice| &mut slice.histograms) {
+        histogram.measure = Measure::Response;
+    }
+    is_measured(&open, "an open loop");
+}
+
+#[test]
+fn an_outage_passes_if_a_fault_of_the_plan_a_command_for_the_lab_or_a_goal_allows_it() {
+    let mut faulted = silent(20, 7..10);
+    fault(&mut faulted, KILL, 6_900, Some(9_500));
+    is_measured(&faulted, "a fault in it");
+    let mut healed = silent(20, 7..10);
+    fault(&mut healed, KILL, 1_000, Some(1_500));
+    assert_eq!(view(&healed).verdict.state, VerdictState::Undecided, "a fault that was over for longer than 5 s");
+
+    let mut ordered = silent(20, 7..10);
+    act(&mut ordered, "lab pause a 1", 6_900, 6_950);
+    is_measured(&ordered, "a command");
+    let mut died = silent(20, 7..10);
+    act(&mut died, "node 1 of lab a was ended by signal 9 (SIGKILL)", 6_900, 6_900);
+    let verdict = view(&died).verdict;
+    assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
+    assert!(verdict.sentence.contains("around then: node 1 of lab a was ended"), "{}", verdict.sentence);
+    act(&mut ordered, "lab resume a 1", 9_990, 9_990);
+    ordered.events.iter_mut().for_each(|event| event.trial = Some(1));
+    assert_eq!(view(&ordered).verdict.state, VerdictState::Undecided, "commands for another trial");
+
+    let mut allowed = silent(20, 7..10);
+    allowed.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: 5e9, unit: "ns".into() }];
+    assert_eq!(view(&allowed).verdict.state, VerdictState::Pass);
 }
 
 #[test]

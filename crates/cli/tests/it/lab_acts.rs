@@ -7,6 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::bench::{Place, wait_for};
 use crate::lab::Lab;
+use crate::lab_progress::Stopped;
 
 /// Returns the actions on servers in the newest recording.
 pub fn acts(place: &Place) -> Vec<Event> {
@@ -52,6 +53,24 @@ fn a_pause_of_a_driven_lab_is_told_at_its_time_and_named_first_in_the_stall() {
     assert!(text.contains("no answer for ") && text.contains(&format!(", around then: {pause}")), "{text}");
     assert_eq!(report["plots"]["acts"][0]["name"], "lab pause redis 1");
     place.line("report latest --format text").expect(0).says("Events … lab pause redis 1 … lab resume redis 1");
+    lab.down();
+}
+
+#[test]
+fn a_server_that_hangs_by_itself_leaves_a_run_undecided_unless_a_goal_allows_that() {
+    let place = Place::new();
+    let lab = Lab::up(&place, "redis", &[]);
+    let process = Pid::from_raw(lab.status()["nodes"][0]["process"].as_u64().unwrap() as i32).unwrap();
+    let undecided = "did not do what its load requires … nothing was answered for … no fault of the plan";
+    for (goal, code, words) in [("", 11, undecided), (" --goal outage=20s", 0, "PASS … no answer for")] {
+        let driving = lab.driving(&format!("kv --mix read=1 --set records=500 --clients 4 --for 16s{goal}"));
+        std::thread::sleep(Duration::from_millis(1_500));
+        let stopped = Stopped::new(process).unwrap();
+        // Longer than a second, and several slices without an answer.
+        std::thread::sleep(Duration::from_millis(2_500));
+        drop(stopped);
+        driving.ended().expect(code).says(words);
+    }
     lab.down();
 }
 

@@ -159,6 +159,33 @@ fn what_a_machine_has_not_is_refused() {
 }
 
 #[test]
+fn more_threads_that_watch_the_clock_than_free_processors_are_refused() {
+    let here = processor();
+    let spin = |more: &str| format!("wake = \"spin\"\npin = [{here}]\n{more}");
+    let open = spin("rate = \"100/s\"\nclients = 4");
+    allows("", "\"wire\"", &open, "");
+    let two = "phase drive: 2 threads watch the clock (`wake = \"spin\"`), and 1 processor is free for them";
+    let fewer = "set `workers` to at most 1, or wake = \"precise\"";
+    refuses("", "\"wire\"", &format!("{open}\nworkers = 2"), "", two, fewer);
+    allows("", "\"wire\"", &spin("clients = 4\nworkers = 2"), "");
+    refuses("", "\"wire\"", &spin("clients = 4\nworkers = 2\nthink = \"1ms\""), "", two, fewer);
+    // A blocking session has a thread of its own.
+    let four = "phase drive: 4 threads watch the clock (`wake = \"spin\"`), and 1 processor is free for them";
+    refuses("", "\"spread-blocking\"", &open, "", four, "set `clients` to at most 1");
+    let scenario = |name: &str, rate: &str| {
+        format!("[[phase.scenario]]\nname = \"{name}\"\nclients = 2\nmix = {{ read = 1 }}\n{rate}\n")
+    };
+    let two_open = [scenario("a", "rate = \"10/s\""), scenario("b", "rate = \"10/s\"")].concat();
+    refuses("", "\"wire\"", &spin(&two_open), "", two, fewer);
+    let one_open = [scenario("a", "rate = \"10/s\""), scenario("b", "")].concat();
+    allows("", "\"wire\"", &spin(&one_open), "");
+    // More than any machine has.
+    let unpinned = "wake = \"spin\"\nrate = \"100/s\"\nclients = 1000";
+    let words = "phase drive: 1,000 threads watch the clock";
+    refuses("", "\"spread-blocking\"", unpinned, "", words, "or wake = \"precise\"");
+}
+
+#[test]
 fn drives_that_a_store_or_its_operations_cannot_have_are_refused() {
     let as_is = "start = \"as-is\"";
     refuses(as_is, "\"toy\"", "", "", "nothing is loaded, and a new toy starts empty", "add a phase with do = ");

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use plimsoll_core::{
-    Answer, AsyncSession, Call, Durability, KvCall, Layout, Op, OpKind, Outcome, Sessions, StoreErrorKind as K,
-    ValueBuf, ValueType,
+    Address, Answer, AsyncSession, Call, Durability, KvCall, Layout, Op, OpKind, Outcome, Sessions,
+    StoreErrorKind as K, ValueBuf, ValueType,
 };
 use plimsoll_store_etcd::kind;
 use plimsoll_testkit::advice::follow;
 use plimsoll_testkit::certificates::{Authority, Mutual};
 use plimsoll_testkit::equals::{KILLED, Server, Suite};
+use plimsoll_testkit::proxy::in_turn;
 
 const SUITE: Suite = Suite { kind, server };
 
@@ -139,6 +140,14 @@ fn servers_of_several_clusters_are_refused() {
     let error = SUITE.error_at(&format!("{},{}", one.url, other.url.trim_start_matches("etcd://")));
     assert_eq!(error.kind, K::Usage, "{error:?}");
     assert!(error.what.contains("belong to several clusters"), "{error:?}");
+    // Behind one address, as that of a proxy.
+    let addresses = [&one, &other].map(|server| {
+        let (host, port) = server.url.strip_prefix("etcd://").unwrap().split_once(':').unwrap();
+        Address::Tcp(host.to_owned(), port.parse().unwrap())
+    });
+    let error = SUITE.error_at(&format!("etcd://127.0.0.1:{}", in_turn(addresses)));
+    assert_eq!(error.kind, K::Usage, "{error:?}");
+    assert!(error.what.contains("leads to several servers, and keys would stay on some"), "{error:?}");
 }
 
 #[test]

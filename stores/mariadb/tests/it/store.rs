@@ -6,14 +6,15 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{
-    Durability, IndexMode, Layout, LayoutStatement, Outcome, SeriesKind, Sessions, Store, StoreErrorKind, Value, Waits,
+    Address, Durability, IndexMode, Layout, LayoutStatement, Outcome, SeriesKind, Sessions, Store, StoreErrorKind,
+    Value, Waits,
 };
 use plimsoll_lab::OpenStore;
 use plimsoll_store_mariadb::kind;
 use plimsoll_testkit::advice::of_error;
 use plimsoll_testkit::ask::until_waiting;
 use plimsoll_testkit::opening::Opening;
-use plimsoll_testkit::proxy::{Fault, Proxy};
+use plimsoll_testkit::proxy::{Fault, Proxy, in_turn};
 use plimsoll_testkit::records::{INSERT, kinds, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
@@ -81,9 +82,31 @@ fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
         "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'plimsoll_20260102_030405_ab12'";
     assert_eq!(server.control().value(databases).expect("a count"), "0");
 
-    let address = plimsoll_core::Address::Unix(server.socket());
+    let address = Address::Unix(server.socket());
     let proxy = Proxy::tcp(address, Fault::Close, u64::MAX);
     at(proxy.port()).open().expect("a proxy passes connections on").close().expect("closed");
+}
+
+#[test]
+fn an_address_of_several_servers_is_refused_before_a_database_is_made() {
+    let servers = [Server::start(), Server::alone()];
+    let databases = "SELECT GROUP_CONCAT(SCHEMA_NAME) FROM information_schema.SCHEMATA \
+                     WHERE SCHEMA_NAME = 'plimsoll_20260102_030405_ab12'";
+    let left = || servers.each_ref().map(|server| server.control().value(databases).expect("a list"));
+    let at = |addresses: &[Address]| {
+        let url = format!("mysql://root@127.0.0.1:{}/mysql", in_turn(addresses.to_vec()));
+        Opening::attached(kind, &url, None).open().expect("attached")
+    };
+    let addresses = servers.each_ref().map(|server| Address::Unix(server.socket()));
+    let error = at(&addresses).create(&layout(IndexMode::Own)).expect_err("two servers");
+    assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+    assert!(error.what.ends_with(" leads to several servers, and databases would stay on some"), "{error:?}");
+    assert!(error.detail.is_some_and(|detail| detail.matches(" server_id ").count() == 2));
+    assert_eq!(left(), ["", ""]);
+    let mut alone = at(&addresses[1..]);
+    alone.create(&layout(IndexMode::Own)).expect("one server behind a proxy");
+    alone.close().expect("closed");
+    assert_eq!(left(), ["", ""]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use plimsoll_store_postgres::wire::Login;
 use plimsoll_testkit::ask::until_waiting;
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::process::{ServerProcess, free_port};
-use plimsoll_testkit::proxy::{Fault, Proxy};
+use plimsoll_testkit::proxy::{Fault, Proxy, in_turn};
 use plimsoll_testkit::records::{ALL, FIND, GET, INSERT, batch, blocking, execute, kinds, layout, record};
 use plimsoll_testkit::sql::{data_outlives_cold_and_restart, wire};
 
@@ -38,6 +38,7 @@ fn in_an_attached_server() {
         what_a_session_gave_up_is_cancelled_and_nothing_else,
         sessions_that_wait_for_a_lock_are_counted_by_row_and_statement_of_the_holder,
         a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not,
+        an_address_of_several_servers_is_refused_before_a_schema_is_made,
     );
 }
 
@@ -84,6 +85,26 @@ fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
 
     let proxy = Proxy::tcp(server.tcp(), Fault::Close, u64::MAX);
     at(proxy.port(), &server.database).open().expect("a proxy passes connections on").close().expect("closed");
+}
+
+fn an_address_of_several_servers_is_refused_before_a_schema_is_made() {
+    let servers = [Server::alone(), Server::alone()];
+    let inventories = || servers.each_ref().map(|one| one.control().value(Server::DIALECT.inventory).expect("a list"));
+    let before = inventories();
+    let at = |addresses: &[Address]| {
+        let url = format!("postgres://postgres@127.0.0.1:{}/postgres", in_turn(addresses.to_vec()));
+        Opening::attached(Server::DIALECT.kind, &url, None).open().expect("attached")
+    };
+    let addresses = servers.each_ref().map(Server::address);
+    let error = at(&addresses).create(&layout(IndexMode::Own)).expect_err("two servers");
+    assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
+    assert!(error.what.ends_with(" leads to several servers, and schemas would stay on some"), "{error:?}");
+    assert!(error.detail.is_some_and(|detail| detail.matches("the one that started at 20").count() == 2));
+    assert_eq!(inventories(), before);
+    let mut alone = at(&addresses[1..]);
+    alone.create(&layout(IndexMode::Own)).expect("one server behind a proxy");
+    alone.close().expect("closed");
+    assert_eq!(inventories(), before);
 }
 
 /// A statement that fails inside a transaction must not leave the control plane in it.

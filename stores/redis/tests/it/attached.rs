@@ -1,21 +1,21 @@
 //! Attached servers: keys made there, leftovers, and refusals.
 
 use std::io::{Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_core::{
-    CacheSize, Durability, Layout, OpenOptions, Outcome, Probe, Reading, SeriesKind, Store, StoreErrorKind, Target,
-    Value, Waits, read_probes,
+    Address, CacheSize, Durability, Layout, OpenOptions, Outcome, Probe, Reading, SeriesKind, Store, StoreErrorKind,
+    Target, Value, Waits, read_probes,
 };
 use plimsoll_store_redis::{Node, kind};
 use plimsoll_testkit::advice::{command, follow, of_error};
 use plimsoll_testkit::ask::{Script, ask, counters};
 use plimsoll_testkit::opening::Opening;
 use plimsoll_testkit::params::defaults;
+use plimsoll_testkit::proxy::in_turn;
 
 use crate::cluster::until;
 use crate::fixture::{DELETE, GET, PUT, Server, kinds, open};
@@ -69,39 +69,18 @@ fn a_store_that_is_dropped_leaves_nothing_either() {
     assert_eq!(server.ask(&["DBSIZE"]), Node::Int(0));
 }
 
-/// A socket at `path` whose connections lead to these servers in turn, as those of an HAProxy do.
-fn front(path: &Path, servers: &[&Server]) {
-    let listener = UnixListener::bind(path).unwrap();
-    let sockets: Vec<_> = servers.iter().map(|server| server.socket()).collect();
-    std::thread::spawn(move || {
-        for (client, socket) in listener.incoming().zip(sockets.iter().cycle()) {
-            let (client, server) = (client.unwrap(), UnixStream::connect(socket).unwrap());
-            for (mut from, mut to) in [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))]
-                .map(|(from, to)| (from.unwrap(), to.unwrap()))
-            {
-                std::thread::spawn(move || {
-                    let _ = std::io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(Shutdown::Both);
-                });
-            }
-        }
-    });
-}
-
 #[test]
 fn keys_are_made_behind_a_proxy_with_one_server_only() {
     let (one, other) = (Server::start(&[]), Server::start(&[]));
-    let dir = tempfile::tempdir().unwrap();
-    let [alone, both] = ["alone", "both"].map(|name| dir.path().join(name));
-    front(&alone, &[&one]);
-    front(&both, &[&one, &other]);
-    let at = |path: &Path| open(&format!("redis+unix://{}", path.display()), &[], None).unwrap();
-    at(&alone).create(&Layout::default()).unwrap();
-    let error = at(&both).create(&Layout::default()).unwrap_err();
+    let sockets = [&one, &other].map(|server| Address::Unix(server.socket()));
+    let [alone, both] = [in_turn(sockets[..1].to_vec()), in_turn(sockets)];
+    let at = |port: u16| open(&format!("redis://127.0.0.1:{port}"), &[], None).unwrap();
+    at(alone).create(&Layout::default()).unwrap();
+    let error = at(both).create(&Layout::default()).unwrap_err();
     assert_eq!(error.kind, StoreErrorKind::Usage, "{error:?}");
     assert!(error.what.contains("leads to several servers") && error.next.is_some(), "{error:?}");
     // What makes no keys may go to all of them.
-    at(&both).create(&Layout { names_keys: true, ..Layout::default() }).unwrap();
+    at(both).create(&Layout { names_keys: true, ..Layout::default() }).unwrap();
     assert_eq!([one, other].map(|server| server.ask(&["DBSIZE"])), [Node::Int(0), Node::Int(0)]);
 }
 
