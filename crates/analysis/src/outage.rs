@@ -24,9 +24,10 @@ const ANSWERS_MIN: f64 = 20.0;
 const BEFORE_S: f64 = 1.0;
 /// Most actions that are named with an outage: it is told in one line.
 const ACTS_MAX: usize = 2;
-/// Share of a closed loop's time in which nothing may be answered for no known reason. At least [`LEAST_S`] may pass: a
-/// store may flush, or collect garbage, and a busy machine may stand still.
+/// Share of a closed loop's time, and seconds in any case, in which nothing may be answered for no known reason: a store
+/// may flush, or collect garbage, and a busy machine may stand still.
 const ABSENT_SHARE: f64 = 0.05;
+const ABSENT_MIN_S: f64 = 2.0;
 
 /// Returns the longest outage of a driven phase. Load steps have their own judgement, and without power none answers.
 /// While a run only watches, silence may be a lack of clients.
@@ -43,7 +44,7 @@ pub fn unexplained(run: &Run, facts: &PhaseFacts<'_>) -> Option<OutageView> {
         return None;
     }
     let end_s = facts.counted().last()?.end_ns as f64 / 1e9;
-    let least_s = LEAST_S.max(ABSENT_SHARE * facts.counted_s);
+    let least_s = ABSENT_MIN_S.max(ABSENT_SHARE * facts.counted_s);
     let is_unexplained = |one: &Silence| {
         let span_ns = one.span_ns(0.0);
         let has_begun =

@@ -77,7 +77,7 @@ fn silent(seconds: u64, silent: std::ops::Range<u64>) -> Run {
 }
 
 #[test]
-fn a_closed_loop_without_an_answer_for_longer_than_a_second_and_a_twentieth_of_its_time_is_undecided() {
+fn a_closed_loop_without_an_answer_for_longer_than_two_seconds_and_a_twentieth_of_its_time_is_undecided() {
     let verdict = view(&silent(20, 7..10)).verdict;
     assert_eq!(verdict.state, VerdictState::Undecided, "{verdict:?}");
     for words in

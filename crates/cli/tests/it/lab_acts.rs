@@ -66,7 +66,7 @@ fn a_server_that_hangs_by_itself_leaves_a_run_undecided_unless_a_goal_allows_tha
         let driving = lab.driving(&format!("kv --mix read=1 --set records=500 --clients 4 --for 16s{goal}"));
         std::thread::sleep(Duration::from_millis(1_500));
         let stopped = Stopped::new(process).unwrap();
-        // Longer than a second, and several slices without an answer.
+        // Longer than two seconds, and several slices without an answer.
         std::thread::sleep(Duration::from_millis(2_500));
         drop(stopped);
         driving.ended().expect(code).says(words);
