@@ -24,6 +24,8 @@ const NOT_OF_SIDES: &[&str] = &["--seed", "--for", "--ops", "--goal", "--repeats
 /// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
 const TURN_S: (f64, f64) = (5.0, 300.0);
 const PAIRS: f64 = 16.0;
+/// Length of a drive without an option for it. A comparison, which takes none, checks times of faults against it.
+const DRIVE_NS: u64 = 30_000_000_000;
 /// Limits of private servers, and their values without a limit. That of processors is the number of all.
 const CPUS: &str = "cpus";
 const OF_DISK: &[(&str, &str)] = &[("read_bps", "0B"), ("write_bps", "0B"), ("read_iops", "0"), ("write_iops", "0")];
@@ -119,13 +121,21 @@ pub fn without(run: &Run, phase: &SlowPhase<'_, '_>, series: (&str, &str), turn_
 }
 
 /// Returns the command that compares the run with its only fault, on side A, and without it; `None` if there are others,
-/// the fault has lasting effects or is no option, or a turn cannot be as long as the phase.
+/// the fault is drawn, has lasting effects or is no option, or a turn cannot have it at the same time.
 pub fn without_fault(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
     let drive = of_drive(run, phase)?;
     let faults = &phase.facts.trial.faults;
     let is_healed = !faults.is_empty() && faults.iter().all(|fault| HEALED.contains(&fault.kind));
+    let start_ns = phase.facts.phase.header.start_ns;
+    let is_early = faults.iter().all(|fault| fault.planned_ns.saturating_sub(start_ns) < DRIVE_NS);
     let turn_s = length_s(phase).round();
-    let fault = only_fault(run).filter(|_| is_healed && (TURN_S.0..=TURN_S.1).contains(&turn_s))?;
+    let fits = |fault: &str| {
+        let mut words = fault.split_whitespace();
+        let is_drawn = words.clone().any(|word| word == "drawn");
+        let is_share = words.any(|word| word == "at") && words.next().is_some_and(|time| time.ends_with('%'));
+        !is_drawn && (is_share || is_early) && (TURN_S.0..=TURN_S.1).contains(&turn_s)
+    };
+    let fault = only_fault(run).filter(|fault| is_healed && fits(fault))?;
     let side = format!("--a {}", shell_word(&format!("fault={fault}")));
     // Clients of a closed loop wait, and few operations are slow.
     let metric = if phase.facts.open_loop { "p99" } else { "rate" };

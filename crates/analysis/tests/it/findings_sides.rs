@@ -88,8 +88,10 @@ fn a_cause_that_no_option_takes_away_is_tested_with_another_seed() {
 }
 
 #[test]
-fn a_fault_is_on_side_a_only_unless_there_are_several() {
+fn a_fault_is_on_side_a_only_unless_turns_cannot_have_it() {
     let mut killed = faulted::killed_primary();
+    // Its time as planned. A comparison refuses it unless it is a share of the turn.
+    killed.trials[0].faults[0].planned_ns = faulted::at_ns(40_000);
     let mut command = |words: &[&str]| {
         let line = ["plimsoll", "drive", "kv", "--clients", "8"].iter().chain(words);
         killed.header.command_line = line.map(|word| (*word).to_owned()).collect();
@@ -100,6 +102,9 @@ fn a_fault_is_on_side_a_only_unless_there_are_several() {
     assert_eq!(finding.command, compared);
     assert!(finding.next.ends_with(" The command compares both in turn, side A with the fault."), "{}", finding.next);
     let repeated = "plimsoll drive kv --clients 8 --seed 2";
+    for fault in ["kill primary at 40s", "kill primary drawn for 5s"] {
+        assert_eq!(command(&["--fault", fault]).command, repeated);
+    }
     for others in [["--fault", "pause node 2 at 90% for 1s"], ["--fault-pause", "5s"]] {
         let finding = command(&[&["--fault", "kill primary at 40%"][..], &others[..]].concat());
         assert_eq!(finding.command, repeated);
