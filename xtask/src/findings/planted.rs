@@ -51,8 +51,10 @@ const LOSSY_LINK: [&[&str]; 5] = [
 ];
 /// Call of `tc` that gives an interface its own queue again.
 const WHOLE_LINK: [&str; 5] = ["qdisc", "del", "dev", INTERFACE, "root"];
-/// Question for the schemas of runs: a run's tables are in a schema of its own.
-const SCHEMAS: &str = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'plimsoll\\_%'";
+/// Makes new sessions find the tables of the run, which are in a schema of its own. It fails if there are several such
+/// schemas, or none.
+const SEARCH_PATH: &str = "DO $$ BEGIN EXECUTE format('ALTER ROLE postgres SET search_path = %I', \
+     (SELECT nspname FROM pg_namespace WHERE nspname LIKE 'plimsoll\\_%')); END $$";
 /// Question for the processes that serve the clients of the workload `select`. The connections of the program's own
 /// questions have run other statements.
 const CLIENTS: &str = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() \
@@ -66,7 +68,8 @@ const TRIGGER: &str = "CREATE TABLE planted (slow boolean); INSERT INTO planted 
 /// Prepares the servers below `place` for a cause, once the drive has begun.
 pub fn prepare(cause: Cause, place: &Path) -> Result {
     match cause {
-        Cause::Trigger => in_schema(place, TRIGGER),
+        Cause::Lock | Cause::Storm => psql(place, SEARCH_PATH),
+        Cause::Trigger => psql(place, SEARCH_PATH).and_then(|()| psql(place, TRIGGER)),
         _ => Ok(()),
     }
 }
@@ -93,7 +96,7 @@ pub fn plant(cause: Cause, place: &Path, length_s: f64, number: usize) -> Result
         Cause::Checkpoint => psql(place, "CHECKPOINT"),
         Cause::Lock => {
             let table = "LOCK TABLE pgbench_accounts IN ACCESS EXCLUSIVE MODE";
-            in_schema(place, &format!("BEGIN; {table}; SELECT pg_sleep({length_s}); COMMIT"))
+            psql(place, &format!("BEGIN; {table}; SELECT pg_sleep({length_s}); COMMIT"))
         }
         Cause::Compaction => compaction(place),
         Cause::Backup => backup(place),
@@ -119,9 +122,9 @@ pub fn plant(cause: Cause, place: &Path, length_s: f64, number: usize) -> Result
             request("sqlite3").args(shell).arg(database).args(statements).run()
         }
         Cause::Trigger => {
-            in_schema(place, "UPDATE planted SET slow = true")?;
+            psql(place, "UPDATE planted SET slow = true")?;
             sleep(length);
-            in_schema(place, "UPDATE planted SET slow = false")
+            psql(place, "UPDATE planted SET slow = false")
         }
     }
 }
@@ -144,11 +147,6 @@ impl Request {
 
     fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         self.0.args(arguments);
-        self
-    }
-
-    fn env(mut self, name: &str, value: &str) -> Self {
-        self.0.env(name, value);
         self
     }
 
@@ -177,7 +175,7 @@ fn session(place: &Path, number: usize) -> Result<u32> {
 
 /// Returns the processes that serve the clients of a private PostgreSQL.
 fn clients(place: &Path) -> Result<Vec<u32>> {
-    let found = answer(place, "", CLIENTS)?;
+    let found = answer(place, CLIENTS)?;
     let all: Vec<u32> = found.lines().filter_map(|id| id.parse().ok()).collect();
     match all.is_empty() {
         true => Err(format!("{}: no process serves a client", place.display())),
@@ -214,39 +212,19 @@ fn recovered(place: &Path) -> Result {
 
 /// Runs statements on a private PostgreSQL.
 fn psql(place: &Path, statements: &str) -> Result {
-    answer(place, "", statements).map(drop)
+    answer(place, statements).map(drop)
 }
 
-/// Runs statements on a private PostgreSQL that find the tables of the run.
-fn in_schema(place: &Path, statements: &str) -> Result {
-    answer(place, &schema(place)?, statements).map(drop)
-}
-
-/// Returns the rows that statements return on a private PostgreSQL, with `settings` of the session.
-fn answer(place: &Path, settings: &str, statements: &str) -> Result<String> {
+/// Returns the rows that statements return on a private PostgreSQL.
+fn answer(place: &Path, statements: &str) -> Result<String> {
     let options = ["-X", "-q", "-w", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", "postgres", "-c", statements];
-    client("psql", place, settings)?.args(options).output()
+    client("psql", place)?.args(options).output()
 }
 
-/// Returns a request of a client of a private PostgreSQL, with `settings` of its sessions.
-fn client(program: &str, place: &Path, settings: &str) -> Result<Request> {
+/// Returns a request of a client of a private PostgreSQL.
+fn client(program: &str, place: &Path) -> Result<Request> {
     let sockets = server::sockets(&only(place)?)?;
-    Ok(request(program).env("PGOPTIONS", settings).arg("-h").arg(sockets).args(["-U", "postgres"]))
-}
-
-/// Returns the setting of a session that finds the tables of the run on a private PostgreSQL.
-fn schema(place: &Path) -> Result<String> {
-    search_path(&answer(place, "", SCHEMAS)?).map_err(|what| format!("{}: {what}", place.display()))
-}
-
-/// Returns the setting with the only one of these schemas.
-fn search_path(schemas: &str) -> Result<String> {
-    let mut all = schemas.lines();
-    match (all.next(), all.next()) {
-        (Some(only), None) => Ok(format!("-csearch_path={only}")),
-        (None, _) => Err("the database has no schema of a run".to_owned()),
-        (Some(_), Some(_)) => Err(format!("the database has schemas of several runs: {}", schemas.replace('\n', ", "))),
-    }
+    Ok(request(program).arg("-h").arg(sockets).args(["-U", "postgres"]))
 }
 
 /// Sends a command to a private Redis, and returns its reply.
@@ -402,7 +380,7 @@ fn backup(place: &Path) -> Result {
 
 fn storm(place: &Path) -> Result {
     let options = ["-n", "-S", "-C", "-c", "24", "-j", "2", "-T", "1", "postgres"];
-    client("pgbench", place, &schema(place)?)?.args(options).run()
+    client("pgbench", place)?.args(options).run()
 }
 
 /// Interfaces of hosts, by a process on each, that are whole again when this is dropped.
@@ -471,33 +449,23 @@ mod tests {
                 assert!(plant(cause, place.path(), 0.1, 0).unwrap_err().contains("no server runs here"), "{cause:?}");
             }
         }
-        assert!(prepare(Cause::Trigger, place.path()).unwrap_err().contains("no server runs here"));
+        // These use tables of the run.
+        for cause in [Cause::Lock, Cause::Storm, Cause::Trigger] {
+            assert!(prepare(cause, place.path()).unwrap_err().contains("no server runs here"), "{cause:?}");
+        }
         assert!(plant(Cause::ForeignWriter, place.path(), 0.1, 0).unwrap_err().contains("no database file"));
     }
 
     #[test]
-    fn tables_are_found_in_the_only_schema_of_a_run() {
-        assert_eq!(
-            search_path("plimsoll_20261130_180000_1a2b").unwrap(),
-            "-csearch_path=plimsoll_20261130_180000_1a2b"
-        );
-        assert_eq!(search_path("").unwrap_err(), "the database has no schema of a run");
-        let several = search_path("plimsoll_a\nplimsoll_b").unwrap_err();
-        assert_eq!(several, "the database has schemas of several runs: plimsoll_a, plimsoll_b");
-    }
-
-    #[test]
-    fn a_client_has_the_settings_and_the_sockets_of_its_server() {
+    fn a_client_uses_the_sockets_of_its_server() {
         let place = tempfile::tempdir().unwrap();
         let server = place.path().join("plimsoll-data-x/1/plimsoll-1a2b3c4d");
         fs::create_dir_all(&server).unwrap();
         fs::write(server.join("program"), "123 a-boot").unwrap();
         fs::write(server.join("supervisor"), "plimsoll: private server\nsockets /tmp/s\n").unwrap();
-        let Request(command) = client("pgbench", place.path(), "-csearch_path=plimsoll_a").unwrap();
+        let Request(command) = client("pgbench", place.path()).unwrap();
         let words: Vec<&str> = command.get_args().filter_map(OsStr::to_str).collect();
         assert_eq!(words, ["-s", "KILL", REQUEST_S, "pgbench", "-h", "/tmp/s", "-U", "postgres"]);
-        let wanted = (OsStr::new("PGOPTIONS"), Some(OsStr::new("-csearch_path=plimsoll_a")));
-        assert!(command.get_envs().any(|known| known == wanted));
     }
 
     #[test]
