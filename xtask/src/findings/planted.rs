@@ -491,7 +491,7 @@ mod tests {
             }
         });
         let ask = || reply(&socket, &["PING"]);
-        assert_eq!([ask(), ask(), ask()].map(Result::unwrap), ["OK", "1", "a\r\nb:1"]);
+        assert_eq!([ask(), ask(), ask()].map(|reply| reply.unwrap()), ["OK", "1", "a\r\nb:1"]);
         assert_eq!(ask().unwrap_err(), "redis PING: -ERR no such command");
         server.join().unwrap();
     }
