@@ -22,7 +22,7 @@ use crate::outcomes;
 use crate::phase::PhaseFacts;
 use crate::promise::NOT_KNOWN;
 use crate::stat;
-use crate::summary::points::Point;
+use crate::summary::points::DrivenPoint;
 use crate::view::{
     AbView, DiskFaultView, GoalSeen, GoalState, LineView, OutageView, PercentileView, PromiseState, PromiseView,
     RungState, RungView, SummaryPart, SummaryView,
@@ -175,7 +175,7 @@ fn unit(kinds: &[OpKind]) -> &'static str {
     }
 }
 
-fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryView {
+fn of_point(run: &Run, point: &DrivenPoint<'_, '_>, all: &[DrivenPoint<'_, '_>]) -> SummaryView {
     let mut place: Vec<String> = Vec::new();
     place.extend(all.iter().any(|other| other.name() != point.name()).then(|| point.name()));
     place.extend(all.iter().any(|other| other.phase() != point.phase()).then(|| point.phase().to_string()));
@@ -190,8 +190,8 @@ fn of_point(run: &Run, point: &Point<'_, '_>, all: &[Point<'_, '_>]) -> SummaryV
 }
 
 /// Returns true if `all` has further phases of the trials of these points.
-fn share_trials(of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> bool {
-    let trial = |point: &Point<'_, '_>| point.trial().map(|trial| trial.header.ordinal);
+fn share_trials(of: &[&DrivenPoint<'_, '_>], all: &[DrivenPoint<'_, '_>]) -> bool {
+    let trial = |point: &DrivenPoint<'_, '_>| point.trial().map(|trial| trial.header.ordinal);
     let trials: BTreeSet<Option<u32>> = of.iter().map(|point| trial(point)).collect();
     all.iter().filter(|point| trials.contains(&trial(point))).count() > of.len()
 }
@@ -205,7 +205,7 @@ fn of_all_phases(summary: &mut SummaryView, names: &[&str]) {
 }
 
 /// Returns the summary with the goals of figures that `point` missed, and if it is the only point, with the others.
-fn with_goals(mut summary: SummaryView, run: &Run, point: &Point<'_, '_>, is_only: bool) -> SummaryView {
+fn with_goals(mut summary: SummaryView, run: &Run, point: &DrivenPoint<'_, '_>, is_only: bool) -> SummaryView {
     let goals = goal::of_phases(run, &point.repeats);
     let words = |is_missed: bool| -> Vec<String> {
         let wanted = goals.iter().filter(|(.., state)| (*state == GoalState::Missed) == is_missed);
@@ -229,7 +229,7 @@ fn with_goals(mut summary: SummaryView, run: &Run, point: &Point<'_, '_>, is_onl
 }
 
 /// The numbers of a point; errors, losses and wrong answers are those of all of `judged`.
-fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) -> SummaryView {
+fn measured(run: &Run, point: &DrivenPoint<'_, '_>, judged: &[&PhaseFacts<'_>], place: String) -> SummaryView {
     let percentile = |name: &str| {
         let each: Vec<Result<u64, String>> =
             point.repeats.iter().map(|facts| facts.waited(None).percentile(name)).collect();
@@ -269,10 +269,10 @@ fn measured(run: &Run, point: &Point<'_, '_>, judged: &[&PhaseFacts<'_>], place:
 /// Summarises the point of `of`, a part of `all`, with the highest throughput, with the errors and losses of all of `of`.
 /// If faults were in some of its phases alone, the point is of another phase. Only points that are
 /// [comparable](points::comparable) compete.
-fn best(run: &Run, of: &[&Point<'_, '_>], all: &[Point<'_, '_>]) -> Option<SummaryView> {
-    let rate = |point: &Point<'_, '_>| point.rate_per_s().unwrap_or(0.0);
+fn best(run: &Run, of: &[&DrivenPoint<'_, '_>], all: &[DrivenPoint<'_, '_>]) -> Option<SummaryView> {
+    let rate = |point: &DrivenPoint<'_, '_>| point.rate_per_s().unwrap_or(0.0);
     let faulty: Vec<&str> = of.iter().filter(|point| point.has_faults()).map(|point| point.phase()).collect();
-    let calm: Vec<&Point<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
+    let calm: Vec<&DrivenPoint<'_, '_>> = of.iter().copied().filter(|point| !faulty.contains(&point.phase())).collect();
     let is_mixed = !calm.is_empty() && calm.len() < of.len();
     let (candidates, without) = if is_mixed { (calm.as_slice(), " without faults") } else { (of, "") };
     let compared = points::comparable(candidates);

@@ -92,6 +92,9 @@ pub struct TrialHeader {
     /// Settings that make maintenance cycles rarer, by the counter of the cycles: `postgres.checkpoint_timeout=3600s`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rarer_cycles: BTreeMap<String, String>,
+    /// The store is private, and a drive's writes may be `buffered` instead of `durable`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_buffer: bool,
     /// Name of the workload.
     pub workload: String,
     /// The workload's and the store's parameters, for display.

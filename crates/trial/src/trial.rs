@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{Catalogue, ParamSpec, ParamType, ParamValue, Setting, Store, StoreSpec, Workload};
+use plimsoll_core::{Catalogue, Durability, ParamSpec, ParamType, ParamValue, Setting, Store, StoreSpec, Workload};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, PhaseStep, Start};
 use plimsoll_record::data::{Event, EventClass, Level, PhaseEnd, PhaseHeader, PhaseState, TrialHeader};
@@ -63,6 +63,7 @@ pub fn run(
         settings: description.settings,
         failover_time: store.servers().and_then(|servers| servers.failover_time()),
         rarer_cycles: rarer_cycles(store.spec(), &trial.store),
+        may_buffer: may_buffer(store.spec(), &trial.store),
         workload: trial.workload.name.clone(),
         params,
         labels: trial.labels.clone(),
@@ -170,6 +171,12 @@ fn rarer_cycles(spec: &StoreSpec, store: &model::StoreUse) -> BTreeMap<String, S
     let is_private = store.url.is_none() && store.server.is_none();
     let settings = spec.rarer_cycles.iter().filter(|_| is_private);
     settings.map(|(counter, setting)| ((*counter).to_owned(), format!("{}.{setting}", spec.name))).collect()
+}
+
+/// Returns true if a private store can do both durable and buffered writes.
+fn may_buffer(spec: &StoreSpec, store: &model::StoreUse) -> bool {
+    let both = [Durability::Durable, Durability::Buffered];
+    store.url.is_none() && store.server.is_none() && both.iter().all(|one| spec.durabilities.contains(one))
 }
 
 fn workload_params(catalogue: &Catalogue, trial: &model::PlannedTrial) -> BTreeMap<String, String> {

@@ -31,6 +31,21 @@ fn a_parameter_is_shown_in_the_largest_unit_in_which_it_is_whole() {
 }
 
 #[test]
+fn writes_of_a_private_store_may_be_buffered_if_it_can_do_both() {
+    let store = |url: Option<&str>| model::StoreUse {
+        kind: "one".to_owned(),
+        label: "one".to_owned(),
+        url: url.map(str::to_owned),
+        params: Default::default(),
+        server: None,
+    };
+    let durable = StoreSpec { durabilities: &[Durability::Durable, Durability::AtEnd], ..StoreSpec::PLAIN };
+    assert!(may_buffer(&StoreSpec::PLAIN, &store(None)));
+    assert!(!may_buffer(&StoreSpec::PLAIN, &store(Some("one://host"))));
+    assert!(!may_buffer(&durable, &store(None)));
+}
+
+#[test]
 fn a_phase_tells_beforehand_how_long_it_takes_and_if_its_clients_think() {
     let scenario = |more: &str| format!("[[phase.scenario]]\nname = \"a\"\nclients = 2\nmix = {{ read = 1 }}\n{more}");
     for (keys, seconds, is_thinking) in [

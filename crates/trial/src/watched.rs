@@ -307,6 +307,7 @@ impl Watched<'_> {
             labels: BTreeMap::new(),
             breaks: false,
             rarer_cycles: BTreeMap::new(),
+            may_buffer: false,
             kinds: kinds.iter().map(kind).collect(),
             record_count: 0,
             record_bytes: 0,

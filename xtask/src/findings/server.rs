@@ -102,6 +102,12 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// Returns the state of a process: `T` if a signal has stopped it.
+fn state(id: u32) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    Some(stat.rsplit_once(')')?.1.split_whitespace().next()?.to_owned())
+}
+
 /// Returns the database file of a store without a server.
 pub fn database(place: &Path) -> Result<PathBuf> {
     let mut left = data(place)?;
@@ -132,6 +138,17 @@ impl Stopped {
         stopped.0.iter().for_each(|id| signal("STOP", *id));
         stopped
     }
+
+    /// Continues all processes.
+    ///
+    /// # Errors
+    /// Fails if the first of them was not stopped.
+    pub fn end(self) -> Result {
+        match self.0.first() {
+            Some(id) if state(*id).as_deref() != Some("T") => Err(format!("process {id} was not stopped by a signal")),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Drop for Stopped {
@@ -151,6 +168,15 @@ impl Overwritten {
     pub fn new(path: PathBuf, content: &str, before: String) -> Result<Self> {
         fs::write(&path, content).map_err(|error| format!("{content} > {}: {error}", path.display()))?;
         Ok(Self { path, before })
+    }
+
+    /// Writes the former content.
+    ///
+    /// # Errors
+    /// Fails if it cannot be written.
+    pub fn end(self) -> Result {
+        fs::write(&self.path, &self.before)
+            .map_err(|error| format!("{} > {}: {error}", self.before, self.path.display()))
     }
 }
 
@@ -193,8 +219,11 @@ mod tests {
         let limit = group_file(&server, &["cpu.cfs_quota_us", "cpu.max"]).unwrap();
         let less = Overwritten::new(limit.clone(), "10000 100000", "max 100000".to_owned()).unwrap();
         assert_eq!(read(&limit).unwrap(), "10000 100000");
-        drop(less);
+        less.end().unwrap();
         assert_eq!(read(&limit).unwrap(), "max 100000");
+        fs::remove_dir_all(server.join("group")).unwrap();
+        let gone = Overwritten { path: limit, before: "max 100000".to_owned() };
+        assert!(gone.end().unwrap_err().starts_with("max 100000 > "));
     }
 
     #[test]
@@ -227,10 +256,7 @@ mod tests {
         };
         assert_eq!(all[0], child.id());
         let states = |wanted: &[&str]| {
-            let state = |id: &u32| {
-                let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
-                stat.rsplit_once(')').unwrap().1.split_whitespace().next().unwrap().to_owned()
-            };
+            let state = |id: &u32| state(*id).unwrap();
             let begun = Instant::now();
             while !all.iter().all(|id| wanted.contains(&state(id).as_str())) {
                 assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", all.iter().map(state).collect::<Vec<_>>());
@@ -238,8 +264,10 @@ mod tests {
         };
         let stopped = Stopped::new(all.clone());
         states(&["T"]);
-        drop(stopped);
+        stopped.end().unwrap();
         states(&["S", "R"]);
+        let error = Stopped(all.clone()).end().unwrap_err();
+        assert_eq!(error, format!("process {} was not stopped by a signal", all[0]));
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());
     }

@@ -12,7 +12,7 @@ const CLIENTS: &[&str] = &["--clients", "-c"];
 /// Options for the length of a drive.
 const LENGTH: &[&str] = &["--for", "--ops"];
 /// Options for faults.
-const FAULTS: &[&str] = &["--fault", "--fault-pause"];
+pub const FAULTS: &[&str] = &["--fault", "--fault-pause"];
 
 /// Returns the next step `next` and the command that show `what` with less load. If no command of the run gives less
 /// load, the next step says how to get it, and the command is empty.
@@ -34,18 +34,9 @@ pub fn with_less_load(run: &Run, phase: &SlowPhase<'_, '_>, next: &str, what: &s
 /// Returns the command of the run with half of a phase's clients, or of an open loop at half of its rate; `None` unless
 /// it is one drive under one load, or a plan whose phase has one load at a time.
 fn halved(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
-    let (facts, header) = (phase.facts, &phase.facts.phase.header);
-    // Scenarios have loads of their own.
-    let has_scenarios = facts.histograms.keys().any(|(kind, ..)| facts.op_name(*kind).contains('/'));
-    if has_scenarios || !header.stages.is_empty() {
-        return None;
-    }
+    let header = &phase.facts.phase.header;
+    let (key, half) = half_load(phase)?;
     let words = words_without(run, OF_ONE_RUN);
-    let (key, half) = match header.rate_per_s {
-        Some(rate) if rate >= 2.0 => ("rate", format!("{}/s", (rate / 2.0).ceil())),
-        None if header.clients > 1 => ("clients", (header.clients / 2).to_string()),
-        _ => return None,
-    };
     let option = match words.first().map(String::as_str) {
         Some("drive") if run.trials.len() == 1 => format!("--{key} {half}"),
         // It chooses all sizes itself.
@@ -64,6 +55,25 @@ fn halved(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<String> {
     }
     all.retain(|word| word.strip_prefix("--set=").is_none_or(|given| !given.starts_with(&set)));
     Some(format!("plimsoll {} {option}", all.join(" ")))
+}
+
+/// Returns the option of half of a phase's clients, or of an open loop's rate, and its value; `None` if there are several
+/// loads, or no half.
+pub fn half_load(phase: &SlowPhase<'_, '_>) -> Option<(&'static str, String)> {
+    let header = &phase.facts.phase.header;
+    match header.rate_per_s {
+        _ if !has_one_load(phase) => None,
+        Some(rate) if rate >= 2.0 => Some(("rate", format!("{}/s", (rate / 2.0).ceil()))),
+        None if header.clients > 1 => Some(("clients", (header.clients / 2).to_string())),
+        _ => None,
+    }
+}
+
+/// Returns true if a phase has one load that does not change. Scenarios have loads of their own.
+pub fn has_one_load(phase: &SlowPhase<'_, '_>) -> bool {
+    let facts = phase.facts;
+    let has_scenarios = facts.histograms.keys().any(|(kind, ..)| facts.op_name(*kind).contains('/'));
+    !has_scenarios && facts.phase.header.stages.is_empty()
 }
 
 /// Returns the command of the run with another seed; empty if it is not known. A cause that is one is named again by a

@@ -11,6 +11,7 @@ use super::command::again;
 use super::moments::SlowPhase;
 use super::sentence::Words;
 use super::series::{self, ReadSeries};
+use super::sides;
 use crate::name;
 use crate::number;
 use crate::stat::{self, CONFIDENCE};
@@ -107,12 +108,20 @@ fn finding(run: &Run, phase: &SlowPhase<'_, '_>, level: Level, read: &[ReadSerie
         }
         false => "",
     };
+    let next = format!("Compare this time with the rest of the phase: `{explain}`.{look}");
+    let first = evidence.first().and_then(|first| read.iter().find(|one| one.name == first.series));
+    let sides = first
+        .and_then(|one| sides::without(run, phase, (one.source.as_str(), one.name.as_str()), sides::length_s(phase)));
+    let (next, command) = match sides {
+        Some((words, command)) => (format!("{next} {words}"), command),
+        None => (next, again(run, false)),
+    };
     let words = Words {
         rule: "level",
         sentence,
         opposite: "In a repeated run the level changes at another time, or not at all.".to_owned(),
-        next: format!("Compare this time with the rest of the phase: `{explain}`.{look}"),
-        command: again(run, false),
+        next,
+        command,
     };
     let chart = Chart {
         name: number::capital(name),

@@ -7,7 +7,8 @@
 //! is no cause: that a server did no work although operations waited is told of moments that nothing explains.
 //! `search` takes the best, and searches again for the rest. Moments that no series explains are a finding as well.
 //! Changes of level have their own test (`levels`, `change`), and name what changed with them (`beside`).
-//! Nothing here proves a cause: that is the purpose of the command.
+//! Nothing here proves a cause: that is the purpose of the command, which compares with a side without the cause if there
+//! is one (`sides`).
 //!
 //! | rule | version | finding |
 //! |---|---|---|
@@ -35,6 +36,7 @@ mod search;
 mod sentence;
 mod series;
 mod shift;
+mod sides;
 mod told;
 
 use plimsoll_core::Slice;

@@ -4,10 +4,11 @@ use plimsoll_core::sampler::{HELD_BY, STORE, UNNAMED_HOLDER, WAITING_FOR_LOCKS};
 use plimsoll_core::shell_word;
 use plimsoll_record::data::Run;
 
-use super::command::{self, again, longer, of_run, words_without};
+use super::command::{self, again, longer, of_run};
 use super::moments::{Known, SlowPhase};
 use super::search::{Candidate, CauseFound, Rest, Search};
 use super::series::{Idleness, Meaning, WatchedSeries};
+use super::sides;
 use crate::name;
 use crate::number;
 use crate::phase::PhaseFacts;
@@ -25,9 +26,6 @@ const SLICES_FEW: usize = 70;
 /// Shortest length of a longer run, in seconds, and its length as a factor on this one's.
 const LONGER_S: f64 = 120.0;
 const LONGER: f64 = 2.0;
-/// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
-const TURN_S: (f64, f64) = (5.0, 300.0);
-const PAIRS: f64 = 16.0;
 /// First next step if a server did no work.
 const AFTER_IDLE: &str = "Look for a debugger, SIGSTOP, a frozen control group or a suspended virtual machine, for a device or \
                           a lock that all threads of the server waited for, and for clients that were told to wait.";
@@ -193,10 +191,15 @@ impl Wording<'_, '_, '_> {
         };
         let (names, holding) = (number::list(&names), self.holding(at));
         let (next, command) = match command::phases_with_planned_faults(self.run, self.phase.facts.trial).as_slice() {
-            [] => (
-                of_run(self.run, "Repeat the run without them: what stays slow has another cause."),
-                again(self.run, true),
-            ),
+            [] => {
+                let next = of_run(self.run, "Repeat the run without them: what stays slow has another cause.");
+                match sides::without_fault(self.run, self.phase) {
+                    Some(command) => {
+                        (format!("{next} The command compares both in turn, side A with the fault."), command)
+                    }
+                    None => (next, again(self.run, true)),
+                }
+            }
             phases => {
                 let phases = number::list(phases);
                 let next = format!(
@@ -274,6 +277,7 @@ impl Wording<'_, '_, '_> {
             Meaning::Cycle => with_article(&watched.name),
             Meaning::Figure | Meaning::Stopped => watched.name.clone(),
         };
+        let (next, command) = self.test(watched, at);
         Some(Words {
             rule: "cause",
             sentence: format!(
@@ -285,9 +289,29 @@ impl Wording<'_, '_, '_> {
                 "If {name} had nothing to do with them, about {chance} of {} would begin so near to it by chance.",
                 number::count(self.phase.moments.len() as u64)
             ),
-            next: of_run(self.run, &self.next(watched)),
-            command: self.without_cycles(watched, at).unwrap_or_else(|| again(self.run, false)),
+            next,
+            command,
         })
+    }
+
+    /// Returns the next step after a cause, and the command that tests it: the comparison with a side without the cause
+    /// if there is one, and else the run with another seed.
+    fn test(&self, watched: &WatchedSeries, at: &[usize]) -> (String, String) {
+        let next = of_run(self.run, &self.next(watched));
+        if let Some(command) = self.without_cycles(watched, at) {
+            return (next, command);
+        }
+        let turn_s = self.turn_s(at).unwrap_or_else(|| sides::length_s(self.phase));
+        let series = (watched.source.as_str(), watched.name.as_str());
+        match sides::without(self.run, self.phase, series, turn_s) {
+            Some((words, command)) => (format!("{next} {words}"), command),
+            None => (next, again(self.run, false)),
+        }
+    }
+
+    /// Returns the length of a turn that has two of these moments or more; `None` of one moment.
+    fn turn_s(&self, at: &[usize]) -> Option<f64> {
+        Some(2.0 * self.gap_s(at)?)
     }
 
     /// Returns the next step after a cause. Of locks the step that waits says more than their number.
@@ -305,16 +329,11 @@ impl Wording<'_, '_, '_> {
         let mut known = self.phase.facts.trial.header.rarer_cycles.iter();
         let (_, setting) = known.find(|(counter, _)| number::singular(counter) == name)?;
         let setting = shell_word(setting);
-        let words = words_without(self.run, &["--seed", "--for", "--ops", "--goal", "--repeats"]);
-        let [verb, rest @ ..] = words.as_slice() else { return None };
-        if verb != "drive" || self.run.trials.len() > 1 {
-            return Some(format!("{} --set {setting}", again(self.run, false)));
-        }
-        // A turn has two cycles or more of side A, and the budget twice the fewest pairs that can decide.
-        let turn_s = (2.0 * self.gap_s(at)?).ceil().clamp(TURN_S.0, TURN_S.1);
-        let budget_s = turn_s * PAIRS * 2.0;
-        let rest = rest.join(" ");
-        Some(format!("plimsoll ab {rest} --b {setting} --metric p99 --turn {turn_s}s --budget {budget_s}s"))
+        let Some(drive) = sides::of_drive(self.run, self.phase) else {
+            let repeated = again(self.run, false);
+            return (!repeated.is_empty()).then(|| format!("{repeated} --set {setting}"));
+        };
+        Some(sides::comparison(&drive, &format!("--b {setting}"), "p99", self.turn_s(at)?))
     }
 
     fn unexplained(&self, at: &[usize], rest: &Rest, search: &Search) -> Words {

@@ -14,12 +14,12 @@ use crate::stat;
 const CONDITIONS: [&str; 3] = ["mix", "disk_flushes", "disk_speed"];
 
 /// All repeats of one driven phase at one point of the sweep.
-pub struct Point<'p, 'a> {
+pub struct DrivenPoint<'p, 'a> {
     /// The phase in each repeat.
     pub repeats: Vec<&'p PhaseFacts<'a>>,
 }
 
-impl Point<'_, '_> {
+impl DrivenPoint<'_, '_> {
     /// Returns the trial of the first repeat.
     pub fn trial(&self) -> Option<&Trial> {
         self.repeats.first().map(|facts| facts.trial)
@@ -67,17 +67,17 @@ impl Point<'_, '_> {
     }
 
     /// Returns true if both are of one store, and their trials have the same operations, devices and promises.
-    fn has_conditions_of(&self, other: &Point<'_, '_>) -> bool {
+    fn has_conditions_of(&self, other: &DrivenPoint<'_, '_>) -> bool {
         self.store() == other.store() && self.breaks() == other.breaks() && self.conditions() == other.conditions()
     }
 
     /// Returns true if the throughputs may be compared, although the phases may be different ones.
-    fn is_comparable(&self, other: &Point<'_, '_>) -> bool {
+    fn is_comparable(&self, other: &DrivenPoint<'_, '_>) -> bool {
         self.has_conditions_of(other) && self.durability() == other.durability()
     }
 
     /// Returns true if the throughputs may be compared and are of one phase.
-    pub fn is_like(&self, other: &Point<'_, '_>) -> bool {
+    pub fn is_like(&self, other: &DrivenPoint<'_, '_>) -> bool {
         self.phase() == other.phase() && self.is_comparable(other)
     }
 
@@ -89,27 +89,27 @@ impl Point<'_, '_> {
 }
 
 /// Returns the driven phases in which something ended or was due, repeats together.
-pub fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<Point<'p, 'a>> {
-    let mut points: IndexMap<(String, &str), Point<'p, 'a>> = IndexMap::new();
+pub fn points<'p, 'a>(facts: &'p [Vec<PhaseFacts<'a>>]) -> Vec<DrivenPoint<'p, 'a>> {
+    let mut points: IndexMap<(String, &str), DrivenPoint<'p, 'a>> = IndexMap::new();
     for facts in facts.iter().flatten() {
         let header = &facts.phase.header;
         let is_void = matches!(facts.phase.end.state, PhaseState::Void(_));
         let is_seen = facts.counted_s > 0.0 && facts.count(None, |_| true) + facts.unfinished_count() > 0;
         if header.kind == PhaseKind::Drive && is_seen && !is_void {
             let name = name::trial_without(&facts.trial.header, &[REPEAT]);
-            let point = points.entry((name, &header.name)).or_insert_with(|| Point { repeats: Vec::new() });
+            let point = points.entry((name, &header.name)).or_insert_with(|| DrivenPoint { repeats: Vec::new() });
             point.repeats.push(facts);
         }
     }
     points.into_values().collect()
 }
 
-/// Groups `points` for a line each, store by store: [like](Point::is_like) ones, or if these are more than `most` groups,
+/// Groups `points` for a line each, store by store: [like](DrivenPoint::is_like) ones, or if these are more than `most` groups,
 /// those under the same conditions, or else all of a store.
-pub fn lines<'s, 'p, 'a>(points: &'s [Point<'p, 'a>], most: usize) -> Vec<Vec<&'s Point<'p, 'a>>> {
-    let all: Vec<&Point<'p, 'a>> = points.iter().collect();
+pub fn lines<'s, 'p, 'a>(points: &'s [DrivenPoint<'p, 'a>], most: usize) -> Vec<Vec<&'s DrivenPoint<'p, 'a>>> {
+    let all: Vec<&DrivenPoint<'p, 'a>> = points.iter().collect();
     let of_stores = groups(&all, |one, other| one.store() == other.store());
-    let ordered: Vec<&Point<'p, 'a>> = of_stores.iter().flatten().copied().collect();
+    let ordered: Vec<&DrivenPoint<'p, 'a>> = of_stores.iter().flatten().copied().collect();
     let like = groups(&ordered, |one, other| one.is_like(other));
     if like.len() <= most {
         return like;
@@ -120,9 +120,9 @@ pub fn lines<'s, 'p, 'a>(points: &'s [Point<'p, 'a>], most: usize) -> Vec<Vec<&'
 
 /// Returns those of `points` that may be compared with each other: of several such groups the one that breaks no promises,
 /// then a durable one, then the largest, then the first.
-pub fn comparable<'s, 'p, 'a>(points: &[&'s Point<'p, 'a>]) -> Vec<&'s Point<'p, 'a>> {
+pub fn comparable<'s, 'p, 'a>(points: &[&'s DrivenPoint<'p, 'a>]) -> Vec<&'s DrivenPoint<'p, 'a>> {
     let groups = groups(points, |one, other| one.is_comparable(other));
-    let rank = |(at, group): &(usize, Vec<&'s Point<'p, 'a>>)| {
+    let rank = |(at, group): &(usize, Vec<&'s DrivenPoint<'p, 'a>>)| {
         let first = group.first();
         let keeps = first.is_some_and(|point| !point.breaks());
         let is_durable = first.is_some_and(|point| point.durability() == Some(Durability::Durable));

@@ -50,6 +50,13 @@ fn a_lasting_level_names_the_series_that_rose_with_it_and_the_command_that_shows
     let explain = format!("`plimsoll explain {} --from 150s --to 220s`", run.header.id);
     assert_eq!(finding.next, format!("Compare this time with the rest of the phase: {explain}."));
     assert_eq!(finding.command, "plimsoll run coupons --seed 2");
+    // Turns are as long as the phase, in which the level changed.
+    run.trials[0].header.may_buffer = true;
+    run.header.command_line = ["plimsoll", "drive", "kv", "--for", "2min"].map(str::to_owned).to_vec();
+    let finding = only(&run, "level");
+    let compared = "plimsoll ab kv --b durability=buffered --metric p99 --turn 120s --budget 3840s";
+    assert_eq!(finding.command, compared);
+    assert!(finding.next.ends_with("side B with `durability=buffered`."), "{}", finding.next);
 }
 
 #[test]

@@ -20,6 +20,7 @@ mod findings_bound;
 mod findings_faults;
 mod findings_levels;
 mod findings_moderate;
+mod findings_sides;
 mod fine;
 mod fold;
 mod goals;

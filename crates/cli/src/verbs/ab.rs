@@ -303,6 +303,8 @@ mod tests {
                 .unwrap();
         assert!(a.contains("{ store = \"redis\", io_threads = 2 }"), "{a}");
         assert!(b.contains("stores = [\"postgres://me@h/d?a=b\"]"), "{b}");
+        let [a, b] = sides("kv --on redis --mix read=1 --a fault=kill").unwrap();
+        assert!(a.contains("fault = [\"kill\"]") && !b.contains("fault ="), "{a}{b}");
     }
 
     #[test]

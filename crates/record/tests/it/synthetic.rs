@@ -146,6 +146,7 @@ pub fn trial(ordinal: u32) -> TrialHeader {
         failover_time: (ordinal == 1)
             .then(|| FailoverTime::new("one time-out".into(), "https://example.org/", (900, 2_100), (1_000, 2_100))),
         rarer_cycles: BTreeMap::from([("checkpoints".into(), format!("{store}.interval=1h"))]),
+        may_buffer: ordinal == 1,
         workload: "coupons".into(),
         params: BTreeMap::from([("records".into(), "100000".into())]),
         labels: BTreeMap::from([("store".into(), store.into()), ("index".into(), "own".into())]),

@@ -190,6 +190,7 @@ pub(super) fn trial(ordinal: u32, profile: &TrialProfile, start_ns: u64, dice: &
             },
             failover_time: None,
             rarer_cycles: BTreeMap::new(),
+            may_buffer: false,
             workload: "coupons".into(),
             params: labels(&[("records", "100000"), ("index", profile.index), ("below", "50")]),
             labels: labels(&[("store", profile.store), ("index", profile.index)]),
