@@ -74,6 +74,7 @@ pub fn announce(
         drive_spec::can_ask(trial, &*workload, kind.spec())?;
         precheck::trial(plan, trial, &*workload, kind.spec())?;
         client_hosts::possible(trial, &*workload, kind)?;
+        here::faults_possible(catalogue, trial)?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.lab().is_some() {
             continue;

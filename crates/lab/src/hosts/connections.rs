@@ -1,11 +1,12 @@
 //! Resets of TCP connections, by sock_diag(7): the kernel closes a socket, and its peer receives a reset.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::net::netlink::SOCK_DIAG;
 
+use super::Network;
 use super::netlink::{Netlink, NetlinkMessage};
 
 /// Types of messages (`linux/sock_diag.h`): a list of sockets, and the end of one of them.
@@ -24,6 +25,28 @@ const ID_BYTES: usize = 48;
 /// `Permission` without CAP_NET_ADMIN there; `Missing` if the kernel cannot reset connections.
 pub(crate) fn reset_connections(address: Ipv4Addr, ports: &[u16]) -> Result<u64, StoreError> {
     reset(address, ports).map_err(|error| refused(&error))
+}
+
+/// Fails if no TCP connection can be reset where servers are: on hosts, or on this machine. Makes one there and resets
+/// it.
+///
+/// # Errors
+/// `Permission` without CAP_NET_ADMIN there; `Missing` if the kernel cannot reset connections; for hosts those of
+/// [`Network::shared`].
+pub fn resets_must_be_possible(on_hosts: bool) -> Result<(), StoreError> {
+    let network = on_hosts.then(Network::shared).transpose()?;
+    let _guard = network.as_ref().map(|network| network.enter()).transpose()?;
+    let reset_own = || -> io::Result<u64> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let _ends = (TcpStream::connect(address)?, listener.accept()?);
+        reset(Ipv4Addr::LOCALHOST, &[address.port()])
+    };
+    match reset_own() {
+        Ok(0) => Err(refused(&io::Error::from_raw_os_error(libc::EOPNOTSUPP))),
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(&error)),
+    }
 }
 
 fn reset(address: Ipv4Addr, ports: &[u16]) -> io::Result<u64> {
@@ -85,9 +108,11 @@ fn refused(error: &io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read};
-    use std::net::{TcpListener, TcpStream};
+
+    use rustix::thread::CapabilitySet;
 
     use super::*;
+    use crate::hosts::without;
 
     /// Makes a connection to a new listener at `address`.
     fn connection(address: &str) -> (TcpListener, [TcpStream; 2], u16) {
@@ -116,6 +141,16 @@ mod tests {
         assert!(!kept.iter_mut().chain(&mut far).any(is_reset), "{other_port}");
         assert_eq!(reset_connections(Ipv4Addr::LOCALHOST, &[port]).unwrap(), 0, "none is left");
         TcpStream::connect(one.local_addr().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn resets_are_possible_on_hosts_and_on_this_machine_with_the_right_to() {
+        for on_hosts in [false, true] {
+            assert_eq!(resets_must_be_possible(on_hosts), Ok(()), "{on_hosts}");
+        }
+        let error = without(CapabilitySet::NET_ADMIN, || resets_must_be_possible(false)).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+        assert!(error.next.unwrap().contains("CAP_NET_ADMIN"));
     }
 
     #[test]
