@@ -52,6 +52,7 @@ mod line;
 mod log_directory;
 mod log_file;
 mod log_grammar;
+mod lost_primary;
 mod needs;
 mod open;
 mod operations;
@@ -79,6 +80,7 @@ mod written;
 
 pub use cells::Cells;
 pub use error::{TrialError, io_error, write_error};
+pub use lost_primary::lost_primaries;
 pub use needs::{Needs, bound_sessions, needs};
 pub use open::{possible, record_count};
 pub use queued::{ForkedSink, QueuedSink};

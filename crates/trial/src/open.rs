@@ -21,6 +21,7 @@ use crate::error::TrialError;
 use crate::fault_check;
 use crate::found;
 use crate::here;
+use crate::lost_primary::lost_primaries;
 use crate::needs::needs;
 use crate::phase::RunContext;
 use crate::precheck;
@@ -47,7 +48,7 @@ impl Open {
     }
 }
 
-/// Announces the changes to attached stores before they are made; refuses a run that is known to fail.
+/// Announces the changes to attached stores before they are made, and primaries that stay lost; refuses a run that is known to fail.
 ///
 /// # Errors
 /// Names the part of the plan that cannot be, and a remedy.
@@ -104,6 +105,7 @@ pub fn announce(
             }
         }
     }
+    lost_primaries(catalogue, plan).into_iter().for_each(|notice| sink.take(&Told::Notice(notice)));
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use plimsoll_core::{
 };
 use plimsoll_plan::model::Plan;
 use plimsoll_testkit::lying_kv::Pairs;
-use plimsoll_trial::{TrialError, here, possible};
+use plimsoll_trial::{TrialError, here, lost_primaries, possible};
 use rustix::thread::CapabilitySet;
 
 /// Kinds of clusters of three nodes.
@@ -325,4 +325,35 @@ fn a_condition_names_a_node_only_where_its_reading_is_of_each() {
     }
     // A node that joins has readings, too.
     allows("flexible", &["add node at 1s", &kill("store.node 4.lag > 1s")]);
+}
+
+#[test]
+fn a_primary_that_stays_lost_is_announced_with_the_promotion_that_brings_another() {
+    let said = |store: &str, faults: &[&str]| lost_primaries(&catalogue(), &plan(&[store], faults));
+    for fault in ["kill primary at 40%", "stop node 1 at 1s", "pause primary at 1s", "kill primary when lag > 1s"] {
+        let notices = said("flexible", &[fault]);
+        let [notice] = &notices[..] else { panic!("{fault}: {notices:?}") };
+        assert!(notice.contains(&format!("{fault}: no replica of flexible takes over by itself")), "{notice}");
+        assert!(notice.ends_with("add the fault `promote replica when clients.silence > 2s`"), "{notice}");
+        allows("flexible", &[fault, "promote replica when clients.silence > 2s"]);
+        assert!(said("flexible", &[fault, "promote replica when clients.silence > 2s"]).is_empty(), "{fault}");
+        assert!(said("flexible", &[fault, "run \"ssh node2 promote\" at 5s"]).is_empty(), "a command may promote");
+        assert!(said("networked", &[fault]).is_empty(), "no replica of it can be promoted");
+    }
+    for fault in ["cut primary at 1s", "cut primary from clients at 1s"] {
+        assert_eq!(said("flexible", &[fault]).len(), 1, "{fault}");
+    }
+    for fault in [
+        "kill primary at 1s for 3s",
+        "kill replica at 1s",
+        "kill node 2 at 1s",
+        "restart primary at 1s",
+        "cut primary from node 2 at 1s",
+        "link primary delay=1ms at 1s",
+    ] {
+        assert!(said("flexible", &[fault]).is_empty(), "{fault}");
+    }
+    // Any node of a lab may be the primary.
+    assert!(said("lab:mine", &["kill node 1 at 1s"]).is_empty());
+    assert_eq!(said("lab:mine", &["kill primary at 1s"]).len(), 1);
 }
