@@ -48,7 +48,8 @@ impl Open {
     }
 }
 
-/// Announces the changes to attached stores before they are made, and primaries that stay lost; refuses a run that is known to fail.
+/// Announces the changes to attached stores before they are made, and primaries that stay lost. Refuses a run that is
+/// known to fail.
 ///
 /// # Errors
 /// Names the part of the plan that cannot be, and a remedy.
