@@ -86,7 +86,7 @@ fn comma(words: &str) -> &'static str {
 /// Words of a disk's fault, without its time: `eio write once`, `eio write once of node 2, the primary`.
 pub fn disk_fault(span: &FaultSpan) -> String {
     let words = span.detail.disk.clone().unwrap_or_default();
-    if span.subject.starts_with("node") { format!("{words} of {}", span.subject) } else { words }
+    if span.detail.nodes.is_some() { format!("{words} of {}", span.subject) } else { words }
 }
 
 /// An action with its time on the run's clock, in seconds: `kill of node 1, the primary, at 4.00 s`.

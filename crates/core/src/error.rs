@@ -20,6 +20,9 @@ pub struct StoreError {
     pub next: Option<String>,
 }
 
+/// Words of the C library for a full disk (ENOSPC), which servers quote in errors that have no code for it.
+pub const NO_SPACE: &str = "No space left on device";
+
 crate::words! {
     /// Classes of errors.
     pub enum StoreErrorKind {

@@ -114,7 +114,7 @@ pub use client_set::{AFFECTED_NS, ClientSet};
 pub use clock::ClockChange;
 pub use condition::{Bounds, Condition};
 pub use disk::{DiskLayout, DiskSpec, DiskSpeed, FileSystem, LOG_DISK, NodeChoice, with_disk};
-pub use error::{StoreError, StoreErrorKind};
+pub use error::{NO_SPACE, StoreError, StoreErrorKind};
 pub use failover::FailoverTime;
 pub use fault::{CutMoment, Survivors};
 pub use formula::{Formula, FormulaError, Term};

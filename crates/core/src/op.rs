@@ -241,6 +241,8 @@ pub struct Answer {
     /// The operation failed because of a concurrent one, and a retry may succeed: a deadlock, a serialization
     /// failure, a lock wait that took too long.
     pub gave_way: bool,
+    /// The operation failed because a disk of the store is full.
+    pub disk_full: bool,
 }
 
 impl Answer {
@@ -252,6 +254,7 @@ impl Answer {
         self.code.clear();
         self.message.clear();
         self.gave_way = false;
+        self.disk_full = false;
     }
 
     /// The kept rows.

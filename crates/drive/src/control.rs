@@ -397,7 +397,7 @@ impl<'a> RunningPhase<'a> {
                 Some(same) => same.count += self.stopped,
                 None => {
                     let (outcome, count, first_ns, last_ns) = (Outcome::Unknown, self.stopped, now_ns, now_ns);
-                    errors.push(ErrorCount { outcome, code, message, count, first_ns, last_ns });
+                    errors.push(ErrorCount { outcome, code, message, disk_full: false, count, first_ns, last_ns });
                 }
             }
         }

@@ -30,6 +30,7 @@ impl ErrorTable {
             outcome: Outcome::Unknown,
             code: String::with_capacity(CODE_BYTES),
             message: String::with_capacity(MESSAGE_BYTES),
+            disk_full: false,
             count: 0,
             first_ns: u64::MAX,
             last_ns: 0,
@@ -46,6 +47,7 @@ impl ErrorTable {
         let entry = &mut self.entries[index];
         entry.count += 1;
         entry.at(now_ns, now_ns);
+        entry.disk_full |= answer.disk_full;
         if known.is_none() && entry.count == 1 {
             entry.outcome = outcome;
             entry.code.push_str(if full { "other" } else { code });
@@ -60,6 +62,7 @@ impl ErrorTable {
                 Some(same) => {
                     same.count += entry.count;
                     same.at(entry.first_ns, entry.last_ns);
+                    same.disk_full |= entry.disk_full;
                 }
                 None => all.push(entry),
             }
@@ -91,6 +94,7 @@ mod tests {
             (Outcome::Unknown, "timeout", &"ä".repeat(200)),
         ]) {
             answer.fail(outcome, code, message);
+            answer.disk_full = at_ns == 11;
             table.note(at_ns, outcome, &answer);
         }
         let mut all = Vec::new();
@@ -99,6 +103,8 @@ mod tests {
         assert_eq!((all[0].count, all[0].message.as_str()), (2, "key 1 exists"));
         assert_eq!((all[0].first_ns, all[0].last_ns), (10, 11));
         assert_eq!(all[2].message, "ä".repeat(128));
+        // One operation that found the disk full is enough.
+        assert_eq!([all[0].disk_full, all[1].disk_full, all[2].disk_full], [true, false, false]);
     }
 
     #[test]

@@ -175,6 +175,8 @@ pub struct ErrorCount {
     pub code: String,
     /// The first one's words, at most 256 bytes of them.
     pub message: String,
+    /// True if one of the operations failed because a disk of the store is full.
+    pub disk_full: bool,
     /// Number of the operations.
     pub count: u64,
     /// Time of the first one.

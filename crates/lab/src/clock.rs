@@ -16,8 +16,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use plimsoll_core::{ClockChange, StoreError, StoreErrorKind};
 use rustix::process::Pid;
 
-use crate::hang::{TRACING_ADVICE, release, seize, until_stopped};
+use crate::hang::{TRACING_ADVICE, release, seize, trace_as, until_stopped};
 use crate::orphans::{those_in, works_in};
+use crate::user::ServerUser;
 use vdso::{CodePatch, Vdso, is_in};
 
 /// Interval of looks for programs that were executed meanwhile.
@@ -53,6 +54,14 @@ pub fn clocks_must_be_possible() -> Result<(), StoreError> {
         StoreError::usage(what).detail(error.to_string()).next("leave the fault `clock` out, or boot without vdso=0")
     };
     Vdso::own().map(drop).map_err(refused)
+}
+
+/// Fails if this process may not change the clocks of servers that run as `user`.
+///
+/// # Errors
+/// `Permission`; an error if no program can be started as `user`.
+pub fn clocks_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
+    trace_as(user).map_err(|error| refused(&error))
 }
 
 impl WrongClock {
@@ -315,8 +324,10 @@ mod tests {
     use std::process::{Child, ChildStdout, Command, Stdio};
 
     use rustix::process::Signal;
+    use rustix::thread::CapabilitySet;
 
     use super::*;
+    use crate::hosts::without;
 
     const CHANGE: ClockChange = ClockChange { by_ns: -100_000 * 1_000_000_000, drift_ppm: 0 };
     /// Longest time until a program that was executed has the wrong clock.
@@ -400,6 +411,18 @@ mod tests {
         assert!(clocks.are_wrong());
         drop(wrong);
         assert!(clocks.are_right(), "a dropped one is healed as well");
+    }
+
+    #[test]
+    fn clocks_of_another_users_servers_are_changed_only_with_the_right_to() {
+        let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+        assert_eq!(clocks_must_be_permitted(&user), Ok(()));
+        // Without root, servers run as the caller.
+        if user.is_switched {
+            let error = without(CapabilitySet::SYS_PTRACE, || clocks_must_be_permitted(&user)).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+            assert_eq!(error.what, "this process may not change the clock of a server's processes");
+        }
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! The tracer is a thread of this process. When it ends, for any reason, the kernel lets the stopped thread continue.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +14,7 @@ use plimsoll_core::{StoreError, StoreErrorKind, Waits};
 use rustix::process::Pid;
 
 use crate::orphans::works_in;
+use crate::user::ServerUser;
 
 /// Time in which the threads' use of processors is compared, and longest time until one of them uses some.
 const LOOK_LENGTH: Duration = Duration::from_millis(100);
@@ -32,6 +35,35 @@ const DETACH: u16 = 17;
 const SEIZE: u16 = 0x4206;
 const INTERRUPT: u16 = 0x4207;
 const EVENT_STOP: i32 = 128;
+
+/// Fails if this process may not stop a single thread of servers that run as `user`.
+///
+/// # Errors
+/// `Permission`; an error if no program can be started as `user`.
+pub fn hangs_must_be_permitted(user: &ServerUser) -> Result<(), StoreError> {
+    trace_as(user).map_err(|error| refused(&error))
+}
+
+/// Traces and stops a program that runs as `user`, and ends it.
+pub(crate) fn trace_as(user: &ServerUser) -> io::Result<()> {
+    let mut command = Command::new("/bin/sh");
+    // It also ends with this process, which closes its input.
+    command.args(["-c", "read _"]).env_clear().current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    if user.is_switched {
+        command.uid(user.uid).gid(user.gid);
+    }
+    let mut program = command.spawn()?;
+    let thread = Pid::from_child(&program);
+    let stopped = stop(thread);
+    if stopped.is_ok() {
+        release(thread);
+    }
+    // It may have ended just now.
+    let _ = program.kill();
+    let _ = program.wait();
+    stopped
+}
 
 /// A stopped thread, which continues when this value is dropped.
 pub(crate) struct Hang {
@@ -176,9 +208,12 @@ fn refused(error: &io::Error) -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::Child;
+
+    use rustix::thread::CapabilitySet;
 
     use super::*;
+    use crate::hosts::without;
 
     const BUSY: &str = "while :; do :; done";
 
@@ -214,6 +249,20 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         assert!(Hang::of_busiest(&ids, elsewhere.path(), &waits).unwrap().is_none(), "of another server");
         end(shells);
+    }
+
+    #[test]
+    fn servers_of_another_user_are_traced_only_with_the_right_to() {
+        assert_eq!(hangs_must_be_permitted(&ServerUser::caller()), Ok(()));
+        let user = ServerUser::caller_or("nobody", "base-passwd").unwrap();
+        assert_eq!(hangs_must_be_permitted(&user), Ok(()));
+        // Without root, servers run as the caller.
+        if user.is_switched {
+            let error = without(CapabilitySet::SYS_PTRACE, || hangs_must_be_permitted(&user)).unwrap_err();
+            assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+            assert_eq!(error.what, "this process may not stop a single thread of a server");
+            assert_eq!(error.next.as_deref(), Some(TRACING_ADVICE));
+        }
     }
 
     #[test]

@@ -31,11 +31,13 @@ use plimsoll_core::{Link, StoreError, StoreErrorKind};
 
 use cable::{Cable, Peer, PeerLink};
 pub(crate) use connections::reset_connections;
-pub use connections::{own_peers, reset_own_connections};
+pub use connections::{own_peers, reset_own_connections, resets_must_be_possible};
 use namespace::Namespace;
 pub use namespace::{NamespaceGuard, ThreadNetwork};
 pub(crate) use namespace::{at_home, go_into};
 use netlink::Netlink;
+#[cfg(test)]
+pub(crate) use owner::without;
 pub use owner::{become_owner, join_owner};
 
 /// Network of all hosts, and the length of its prefix.

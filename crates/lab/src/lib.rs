@@ -64,11 +64,12 @@ pub mod user;
 mod user_command;
 mod version;
 
-pub use clock::clocks_must_be_possible;
+pub use clock::{clocks_must_be_permitted, clocks_must_be_possible};
 pub use cluster::{Bases, Cluster, ClusterHandle};
 pub use directories::{FALLBACK_BASES, SOCKET_DIR_BYTES_MAX};
 pub use disks::{PowerSwitch, must_be_possible, sweep_disks};
 pub use ending::Ending;
+pub use hang::hangs_must_be_permitted;
 pub use limits::limits_must_be_possible;
 pub use neighbour::Neighbour;
 pub use open_store::{OpenStore, Revival, open};

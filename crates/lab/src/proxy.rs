@@ -261,6 +261,10 @@ impl Recipe for Proxied {
         }
     }
 
+    fn work_must_be_installed(&self, name: &str) -> Result<(), StoreError> {
+        self.inner.work_must_be_installed(name)
+    }
+
     fn works_alone(&self, name: &str) -> bool {
         self.inner.works_alone(name)
     }

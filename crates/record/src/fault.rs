@@ -1,7 +1,7 @@
 //! Faults of a driven phase, as they are recorded.
 
 use plimsoll_core::link::bits;
-use plimsoll_core::{Link, LinkPeers, LinkWays, quoted};
+use plimsoll_core::{Link, LinkPeers, LinkWays, NodeSet, Nodes, quoted};
 use serde::{Deserialize, Serialize};
 
 plimsoll_core::words! {
@@ -61,11 +61,13 @@ pub struct FaultDetail {
     pub disk: Option<String>,
     /// Operation of planned work, `vacuum`, or resource of a noisy neighbour, `cpu=2`.
     pub object: Option<String>,
+    /// Affected nodes; `None` for a store of one server, for a fault of all disks and for a command.
+    pub nodes: Option<Nodes>,
 }
 
 impl FaultDetail {
-    /// Returns the parts that recordings of earlier versions have in the words of a fault as planned.
-    pub fn of_words(kind: FaultKind, fault: &str) -> Self {
+    /// Returns the parts that recordings of earlier versions have in the words of a fault as planned, and of its subject.
+    pub fn of_words(kind: FaultKind, fault: &str, subject: &str) -> Self {
         let name = fault_name(fault);
         let disk = name.strip_prefix("disk ").filter(|_| kind == FaultKind::Disk);
         let link = match kind {
@@ -78,14 +80,18 @@ impl FaultDetail {
             FaultKind::Neighbour => name.split_whitespace().next_back(),
             _ => None,
         };
-        Self { name: name.to_owned(), link, disk: disk.map(str::to_owned), object: object.map(str::to_owned) }
+        let (disk, object) = (disk.map(str::to_owned), object.map(str::to_owned));
+        Self { name: name.to_owned(), link, disk, object, nodes: nodes_of_words(subject) }
     }
 
     /// Returns the parts of a fault as they are recorded, with those that earlier versions had in its words alone.
-    pub(crate) fn completed(recorded: Option<Self>, kind: FaultKind, fault: &str) -> Self {
-        let of_words = Self::of_words(kind, fault);
+    pub(crate) fn completed(recorded: Option<Self>, kind: FaultKind, fault: &str, subject: &str) -> Self {
+        let of_words = Self::of_words(kind, fault, subject);
         match recorded {
-            Some(recorded) => Self { object: recorded.object.or(of_words.object), ..recorded },
+            Some(recorded) => {
+                let (object, nodes) = (recorded.object.or(of_words.object), recorded.nodes.or(of_words.nodes));
+                Self { object, nodes, ..recorded }
+            }
             None => of_words,
         }
     }
@@ -112,6 +118,23 @@ fn link_of_words(name: &str, link: Link) -> Link {
     };
     let rate_bits_per_s = words.iter().find_map(|word| bits(word.strip_prefix("rate=")?));
     Link { ways, peers, rate_bits_per_s, ..link }
+}
+
+/// Returns the nodes that a subject names: `node 2, a replica`, `nodes 1, 2 and 3`, `all nodes`.
+fn nodes_of_words(subject: &str) -> Option<Nodes> {
+    let mut words = subject.split([' ', ',']).filter(|word| !word.is_empty());
+    let kind = words.next()?;
+    let mut numbers =
+        words.map_while(|word| if word == "and" { Some(None) } else { word.parse::<usize>().ok().map(Some) });
+    match kind {
+        "all" => Some(Nodes::All),
+        "node" => numbers.next()??.checked_sub(1).map(Nodes::One),
+        "nodes" => {
+            let numbers: Option<Vec<usize>> = numbers.flatten().map(|number| number.checked_sub(1)).collect();
+            NodeSet::of(&numbers?).map(Nodes::Several)
+        }
+        _ => None,
+    }
 }
 
 /// A fault during a driven phase. Times are nanoseconds since the run's start.

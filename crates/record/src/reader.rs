@@ -345,14 +345,14 @@ fn read_faults(connection: &Connection) -> Read<Vec<FaultSpan>> {
     all(connection, sql, |row| {
         let (trial, ordinal): (u32, u32) = (row.get(0)?, row.get(2)?);
         let (kind, fault) = (named(&row.get::<_, String>(3)?, FaultKind::named)?, row.get::<_, String>(5)?);
-        let detail = details.remove(&(trial, ordinal));
+        let (detail, subject) = (details.remove(&(trial, ordinal)), row.get::<_, String>(4)?);
         Ok(FaultSpan {
             trial,
             phase: row.get(1)?,
             ordinal,
             kind,
-            subject: row.get(4)?,
-            detail: FaultDetail::completed(detail, kind, &fault),
+            detail: FaultDetail::completed(detail, kind, &fault, &subject),
+            subject,
             fault,
             planned_ns: count(row, 6)?,
             begun_ns: count(row, 7)?,

@@ -334,6 +334,9 @@ impl<'a> Director<'a> {
         };
         let done = chosen.and_then(|chosen| {
             span.subject = self.subject(&fault.what, chosen.as_ref());
+            // Of one server no node is named.
+            let several = chosen.as_ref().filter(|chosen| chosen.present.len() > 1);
+            span.detail.nodes = several.map(|chosen| chosen.nodes);
             let _held = self.hold(fault, chosen.as_ref())?;
             let nodes = chosen.map_or(Nodes::All, |chosen| chosen.nodes);
             // A recording that fails must not keep a fault from being healed.
@@ -589,7 +592,7 @@ fn detail(fault: &PlannedFault) -> FaultDetail {
         FaultAction::Neighbour(_, resource) => Some(resource.to_string()),
         _ => None,
     };
-    FaultDetail { name: fault.name().to_owned(), link, disk, object }
+    FaultDetail { name: fault.name().to_owned(), link, disk, object, nodes: None }
 }
 
 fn kind(what: &FaultAction) -> FaultKind {

@@ -172,6 +172,8 @@ fn each_fault_begins_at_its_time_and_is_healed_after_its_own() {
     let details = done.spans.iter().map(|span| (span.detail.name.as_str(), span.detail.link));
     let wanted = [("kill primary", None), ("cut all", Some(Link::CUT)), ("pause node 3", None)];
     assert_eq!(details.collect::<Vec<_>>(), wanted);
+    let nodes: Vec<_> = done.spans.iter().map(|span| span.detail.nodes).collect();
+    assert_eq!(nodes, [Some(Nodes::One(1)), Some(Nodes::All), Some(Nodes::One(2))]);
     for FaultSpan { planned_ns, begun_ns, taken_ns, healing_ns, healed_ns, .. } in &done.spans {
         let all = [Some(*planned_ns), Some(*begun_ns), *taken_ns, *healing_ns, *healed_ns];
         assert!(all.iter().all(Option::is_some) && all.is_sorted(), "{all:?}");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use plimsoll_core::{
     Answer, Call, CutMoment, Durability, KvCall, NodeChoice, Observer, Op, OpKind, Outcome, Probe, RecordsCall,
-    Sessions, StoreErrorKind, StoreSpec, Stream, Ticket,
+    Sessions, StoreErrorKind, Stream, Ticket,
 };
 use plimsoll_drive::{Clock, Drive, DriveError, DriveResult, DriveSpec, Driver, ErrorCount, Limit, StopReason};
 use plimsoll_lab::OpenStore;
@@ -294,7 +294,7 @@ impl TrialRun<'_, '_> {
         self.servers.insert(driven.ordinal, servers);
         self.directed = directed.unwrap_or_else(|| std::mem::take(&mut self.directed));
         if let Ok(result) = &result {
-            self.was_full |= of_full_disk(self.store.spec(), &result.errors).is_some();
+            self.was_full |= result.errors.iter().any(|error| error.disk_full);
         }
         let of_fault = self.directed.failed.take().filter(|error| !error.is_interrupt());
         match failed.or(of_fault).or(gone) {
@@ -350,7 +350,7 @@ impl TrialRun<'_, '_> {
             .next("see why in the server's log, or raise load_timeout (--load-timeout)"));
         }
         // A full disk may be the cause of more frequent errors.
-        let full = of_full_disk(self.store.spec(), &result.errors);
+        let full = of_full_disk(&result.errors);
         match full.or(result.errors.first()) {
             None => Ok(()),
             Some(error) => Err(TrialError::new(
@@ -368,11 +368,8 @@ impl TrialRun<'_, '_> {
 }
 
 /// Returns the first of `errors` by which the store reported a full disk.
-fn of_full_disk<'e>(spec: &StoreSpec, errors: &'e [ErrorCount]) -> Option<&'e ErrorCount> {
-    let is_named =
-        |error: &ErrorCount, words: &str| error.code == words || (words.contains(' ') && error.message.contains(words));
-    let is_full = |error: &ErrorCount| spec.full_disk.iter().any(|words| is_named(error, words));
-    errors.iter().find(|error| error.message.contains("No space left on device") || is_full(error))
+fn of_full_disk(errors: &[ErrorCount]) -> Option<&ErrorCount> {
+    errors.iter().find(|error| error.disk_full)
 }
 
 /// Returns the longest time of a drive; `None` if its operations are counted.
@@ -426,19 +423,19 @@ pub fn drive_error(label: &str, error: DriveError) -> TrialError {
 mod tests {
     use super::*;
 
-    fn error(code: &str, message: &str, count: u64) -> ErrorCount {
-        let (code, message, outcome) = (code.to_owned(), message.to_owned(), Outcome::Rejected);
-        ErrorCount { outcome, code, message, count, first_ns: 0, last_ns: 0 }
-    }
-
     #[test]
     fn a_full_disk_is_found_behind_errors_that_are_more_frequent() {
-        let spec = StoreSpec { full_disk: &["10047", "space exceeded"], ..StoreSpec::PLAIN };
-        let found = |all: &[ErrorCount]| of_full_disk(&spec, all).map(|error| error.count);
-        let refused = error("BROKEN", "no more writes because an earlier one failed", 9_000);
-        assert_eq!(found(&[refused.clone(), error("10023", "10047 records", 3)]), None);
-        assert_eq!(found(&[refused.clone(), error("10047", "insufficient storage", 3)]), Some(3));
-        assert_eq!(found(&[refused.clone(), error("RESOURCE_EXHAUSTED", "database space exceeded", 2)]), Some(2));
-        assert_eq!(found(&[refused, error("other", "mdb_put: No space left on device (28)", 1)]), Some(1));
+        let error = |disk_full, count| ErrorCount {
+            outcome: Outcome::Rejected,
+            code: "BROKEN".to_owned(),
+            message: "no more writes because an earlier one failed".to_owned(),
+            disk_full,
+            count,
+            first_ns: 0,
+            last_ns: 0,
+        };
+        let found = |all: &[ErrorCount]| of_full_disk(all).map(|error| error.count);
+        assert_eq!(found(&[error(false, 9_000), error(false, 3)]), None);
+        assert_eq!(found(&[error(false, 9_000), error(true, 3)]), Some(3));
     }
 }

@@ -504,7 +504,10 @@ pub(crate) fn all_storms(faults: &[PlannedFault], store: &StoreUse, catalogue: &
 }
 
 /// Returns the recipe of the store's servers; `None` if they are neither private nor a lab's.
-fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
+///
+/// # Errors
+/// Invalid values of the store's parameters.
+pub(crate) fn recipe(store: &StoreUse, catalogue: &Catalogue) -> Result<Option<Box<dyn Recipe>>, TrialError> {
     match catalogue.store(&store.kind) {
         Some(kind) if store.is_ours() => Ok(described::recipe(store.server.as_ref(), kind, &store.params)?),
         _ => Ok(None),

@@ -1,14 +1,17 @@
-//! Requirements of a private store on this machine: its programs, and hosts and disks of its own. All trials' are looked
-//! for before the first trial.
+//! Requirements of a private store on this machine: its programs, hosts and disks of its own, and the rights and programs
+//! that its faults need. All trials' are looked for before the first trial.
 
 use std::path::Path;
 
 use plimsoll_core::{Catalogue, DiskSpec, Limits, StoreErrorKind};
-use plimsoll_lab::hosts::Network;
+use plimsoll_lab::ServerUser;
+use plimsoll_lab::hosts::{Network, resets_must_be_possible};
 use plimsoll_lab::packages::SYSTEM_PATH;
-use plimsoll_plan::model::{Plan, StoreUse};
+use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
+use plimsoll_plan::timeline::FaultAction;
 
 use crate::error::TrialError;
+use crate::fault_check::recipe;
 
 /// Returns what a private store needs and finds on this machine, in a few words.
 ///
@@ -49,15 +52,51 @@ fn program(command: &str) -> Result<String, TrialError> {
     Err(TrialError::new(StoreErrorKind::Missing, what).next("install it, or write its path"))
 }
 
-/// Leaves out the trials of stores that cannot run on this machine, and adds the reasons to the plan's notices.
+/// Looks for the rights, programs and functions of the kernel that the faults of a trial need on its store's servers.
+///
+/// # Errors
+/// `Permission` or `Missing`, with the fault, and the package or the right that helps.
+pub(crate) fn faults_possible(catalogue: &Catalogue, trial: &PlannedTrial) -> Result<(), TrialError> {
+    if trial.drives().all(|(_, drive)| drive.faults.is_empty()) {
+        return Ok(());
+    }
+    let Some(recipe) = recipe(&trial.store, catalogue)? else { return Ok(()) };
+    let spec = recipe.spec();
+    let user = || ServerUser::caller_or(spec.user, spec.package);
+    for (phase, drive) in trial.drives() {
+        // Faults that are drawn often differ in their times only.
+        let is_first = |at: usize| drive.faults.iter().take(at).all(|before| before.what != drive.faults[at].what);
+        for (_, fault) in drive.faults.iter().enumerate().filter(|(at, _)| is_first(*at)) {
+            let found = match &fault.what {
+                FaultAction::Work(name, _) => recipe.work_must_be_installed(name),
+                // The process of a lab has rights of its own.
+                _ if trial.store.lab().is_some() => Ok(()),
+                FaultAction::Hang(_) => user().and_then(|user| plimsoll_lab::hangs_must_be_permitted(&user)),
+                FaultAction::Clock(..) => user().and_then(|user| plimsoll_lab::clocks_must_be_permitted(&user)),
+                FaultAction::Reset(_) => resets_must_be_possible(spec.hosts > 0),
+                _ => Ok(()),
+            };
+            found.map_err(|lack| TrialError { what: format!("phase {phase}: {fault}: {}", lack.what), ..lack })?;
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out the trials of stores that cannot run on this machine, or not with their faults, and adds the reasons to the
+/// plan's notices.
 ///
 /// # Errors
 /// If no trial is left: what the first store lacks.
 pub fn leave_out(plan: &mut Plan, catalogue: &Catalogue) -> Result<(), TrialError> {
-    let mut stores: Vec<(StoreUse, Result<String, TrialError>)> = Vec::new();
-    for trial in &plan.trials {
+    let mut stores: Vec<(StoreUse, Result<(), TrialError>)> = Vec::new();
+    // All repeats of a point are alike.
+    for trial in plan.trials.iter().filter(|trial| trial.repeat == 0) {
         if stores.iter().all(|(store, _)| *store != trial.store) {
-            stores.push((trial.store.clone(), found(catalogue, &trial.store)));
+            stores.push((trial.store.clone(), found(catalogue, &trial.store).map(drop)));
+        }
+        let known = stores.iter_mut().find(|(store, _)| *store == trial.store);
+        if let Some((_, found)) = known.filter(|(_, found)| found.is_ok()) {
+            *found = faults_possible(catalogue, trial);
         }
     }
     // Mistakes are refused with everything else that is wrong, and not left out.

@@ -12,7 +12,7 @@
 //! | `tick_spans` | ticks of what a check found, joined to few spans |
 //! | `drive`, `slices`, `operations` | one driven phase with the threads beside it; its slices; its operations one by one |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
-//! | `director`, `fault_check`, `ended_ops`, `readings` | faults of a phase: carried out, healed, recorded; those that cannot be; operations and readings that they wait for |
+//! | `director`, `fault_check`, `lost_primary`, `ended_ops`, `readings` | faults of a phase: carried out, healed, recorded; those that cannot be; those after which no primary is left; operations and readings that they wait for |
 //! | `fine` | times around faults, with finer readings |
 //! | `disturbance`, `storm` | faults from outside of servers: connection storms and noisy neighbours |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
@@ -53,6 +53,7 @@ mod line;
 mod log_directory;
 mod log_file;
 mod log_grammar;
+mod lost_primary;
 mod needs;
 mod open;
 mod operations;
@@ -80,6 +81,7 @@ mod written;
 
 pub use cells::Cells;
 pub use error::{TrialError, io_error, write_error};
+pub use lost_primary::lost_primaries;
 pub use needs::{Needs, bound_sessions, needs};
 pub use open::{possible, record_count};
 pub use queued::{ForkedSink, QueuedSink};

@@ -22,7 +22,7 @@ use crate::trial::{self, TrialStart};
 use crate::writes;
 
 /// The label of a rung's trial that says which it is, from 1.
-pub const RUNG: &str = "rung";
+const RUNG: &str = "rung";
 
 /// Time that the machine is observed before a search.
 const WATCH: Duration = Duration::from_secs(3);
@@ -112,7 +112,7 @@ pub fn search(
             found.start = Start::AsIs;
             one.phases.retain(|phase| phase.step != PhaseStep::Check);
         }
-        context.rung = Some(rung.purpose);
+        context.rung = Some(rung);
         let done = trial::run(context, store, &one, Arc::clone(workload), found);
         context.rung = None;
         done?;

@@ -22,6 +22,7 @@ use crate::error::TrialError;
 use crate::fault_check;
 use crate::found;
 use crate::here;
+use crate::lost_primary::lost_primaries;
 use crate::needs::needs;
 use crate::phase::RunContext;
 use crate::precheck;
@@ -48,7 +49,8 @@ impl Open {
     }
 }
 
-/// Announces the changes to attached stores before they are made; refuses a run that is known to fail.
+/// Announces the changes to attached stores before they are made, and primaries that stay lost. Refuses a run that is
+/// known to fail.
 ///
 /// # Errors
 /// Names the part of the plan that cannot be, and a remedy.
@@ -76,6 +78,7 @@ pub fn announce(
         precheck::trial(plan, trial, &*workload, kind.spec())?;
         client_hosts::possible(trial, &*workload, kind)?;
         attached::possible(trial, &*workload, kind.spec())?;
+        here::faults_possible(catalogue, trial)?;
         let changes = writes::allowed(plan, trial, &*workload, kind.spec())?;
         if trial.store.lab().is_some() {
             continue;
@@ -105,6 +108,7 @@ pub fn announce(
             }
         }
     }
+    lost_primaries(catalogue, plan).into_iter().for_each(|notice| sink.take(&Told::Notice(notice)));
     Ok(())
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use plimsoll_analysis::view::Rung;
 use plimsoll_core::waits::TICK;
 use plimsoll_core::{Catalogue, Probe, StoreErrorKind, Workload};
 use plimsoll_drive::{Io, Witness};
 use plimsoll_lab::OpenStore;
 use plimsoll_plan::model::{self, Plan};
-use plimsoll_record::data::{EventClass, Level, Purpose};
+use plimsoll_record::data::{EventClass, Level};
 use plimsoll_sample::ServerProcesses;
 use plimsoll_verify::Ledger;
 
@@ -39,8 +40,8 @@ pub struct RunContext<'a> {
     pub witness: Option<Witness>,
     /// Ledger of the trial before, for a trial that continues with its data.
     pub ledger: Option<Ledger>,
-    /// Purpose of the next drive, if it is a rung of a search.
-    pub rung: Option<Purpose>,
+    /// Load step that the next drive is, in a search for the load line.
+    pub rung: Option<Rung>,
 }
 
 impl<'a> RunContext<'a> {

@@ -21,7 +21,6 @@ use crate::drive::Driven;
 use crate::drive_spec::{self, mix};
 use crate::error::TrialError;
 use crate::expected;
-use crate::line::RUNG;
 use crate::phase::TrialRun;
 use crate::pin;
 use crate::scenarios;
@@ -184,7 +183,7 @@ impl TrialRun<'_, '_> {
                 let operations = cycle.seconds * (result.ops + result.warmup_ops) as f64 / drove_s;
                 end.push(ResultName::CycleOperations, operations);
             }
-            if cycle.by_work || self.trial.labels.get(RUNG).is_some_and(|rung| rung == "1") {
+            if cycle.by_work || self.context.rung.as_ref().is_some_and(|rung| rung.ordinal == 0) {
                 end.remarks.push((About::Cycle, cycle.words));
             }
         }

@@ -351,7 +351,7 @@ impl TrialRun<'_, '_> {
             ordinal,
             name: phase.name.clone(),
             kind: phase.step.kind(),
-            rung: self.context.rung.filter(|_| drive.is_some()),
+            rung: self.context.rung.as_ref().filter(|_| drive.is_some()).map(|rung| rung.purpose),
             durability,
             clients,
             workers: drive.map_or(0, |drive| drive.workers),

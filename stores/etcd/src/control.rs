@@ -53,6 +53,12 @@ impl Status {
     }
 }
 
+/// Returns true for an error reply of a member that has no room for more data: `mvcc: database space exceeded`. Other
+/// replies have the code (`RESOURCE_EXHAUSTED`), too.
+pub(crate) fn is_of_full_disk(code: u32, words: &str) -> bool {
+    code == 8 && words.contains("space")
+}
+
 /// Returns the error of a call that failed at `place`.
 pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
     use StoreErrorKind as K;
@@ -72,7 +78,7 @@ pub(crate) fn refused(place: &str, failure: Failure) -> StoreError {
         16 => K::Authentication,
         3 if words.contains("authentication") || words.contains("user name") => K::Authentication,
         7 => K::Permission,
-        8 if words.contains("space") => K::DiskFull,
+        code if is_of_full_disk(code, &words) => K::DiskFull,
         14 => K::Unreachable,
         _ => K::Store,
     };

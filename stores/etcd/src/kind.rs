@@ -40,7 +40,6 @@ static SPEC: StoreSpec = StoreSpec {
         packages: &["haproxy"],
     }],
     packages: &["etcd-server"],
-    full_disk: &["database space exceeded"],
     write_kind,
     password_places: "ETCDCTL_PASSWORD or --password-file",
     ..StoreSpec::PLAIN

@@ -213,6 +213,10 @@ impl Recipe for EtcdRecipe {
         &[DEFRAGMENT, SNAPSHOT]
     }
 
+    fn work_must_be_installed(&self, name: &str) -> Result<(), StoreError> {
+        if name == SNAPSHOT { ETCDCTL.find().map(drop) } else { Ok(()) }
+    }
+
     fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
         if name == SNAPSHOT {
             let endpoint = format!("--endpoints={}", url(&node, 0));

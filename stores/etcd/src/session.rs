@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use crate::channel::{
     AUTHENTICATE, Channel, DELETE_RANGE, Failure, Head, PUT, RANGE, STATUS, agreed, finished, head, origin, set_token,
 };
-use crate::control::{Status, refused};
+use crate::control::{Status, is_of_full_disk, refused};
 use crate::messages::{self, Writer, number, pairs};
 
 /// Settings that all sessions of a phase share.
@@ -126,7 +126,11 @@ impl EtcdSession {
     fn fail(&self, failure: Failure, answer: &mut Answer) -> Result<Outcome, StoreError> {
         let place = &self.common.place;
         match self.explained(failure) {
-            Failure::Said(code, words) => Ok(answer.fail(outcome(code), name(code), &words)),
+            Failure::Said(code, words) => {
+                let outcome = answer.fail(outcome(code), name(code), &words);
+                answer.disk_full = is_of_full_disk(code, &words);
+                Ok(outcome)
+            }
             Failure::TooLarge(bytes) => Err(StoreError::answer_too_large(place, Some(bytes as u64), self.bytes_max)),
             failure => Err(refused(place, failure)),
         }

@@ -31,8 +31,6 @@ static SPEC: StoreSpec = StoreSpec {
         Some("tables") => WriteKind::DataPages,
         _ => WriteKind::Other,
     },
-    // keyindex'.
-    full_disk: &["DISK_FULL"],
     rarer_cycles: &[("flushes", "memtable=512MiB")],
     ..StoreSpec::PLAIN
 };

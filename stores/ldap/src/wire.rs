@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Answer, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
+    ANSWER_BYTES_MAX, Answer, CompletionSink, NO_SPACE, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
     WireSession, WireState,
 };
 use plimsoll_endpoint::Asked;
@@ -296,6 +296,8 @@ fn reject(answer: &mut Answer, result: LdapResult<'_>) {
         name => answer.code.push_str(name),
     }
     answer.message.push_str(&String::from_utf8_lossy(result.message));
+    // A database has no code of its own for it: `mdb_put: No space left on device (28)`.
+    answer.disk_full = answer.message.contains(NO_SPACE);
     if result.code == code::REFERRAL {
         let url = result.referral.map(String::from_utf8_lossy).unwrap_or_default();
         answer.message.push_str(&format!("it is kept elsewhere, at {url}; referrals are not followed"));

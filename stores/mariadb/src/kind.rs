@@ -97,8 +97,6 @@ static SPEC: StoreSpec = StoreSpec {
     ],
     packages: &["mariadb-server"],
     error_codes: ErrorCodes::Numbers,
-    // ER_DISK_FULL, ER_RECORD_FILE_FULL.
-    full_disk: &["1021", "1114"],
     write_kind,
     page_guard: Some(PAGE_GUARD),
     password_places: "MYSQL_PWD, ~/.my.cnf or --password-file",

@@ -349,6 +349,10 @@ impl Recipe for MariadbRecipe {
         if self.role(node) == "replica" { works::OF_REPLICA } else { works::WORKS }
     }
 
+    fn work_must_be_installed(&self, name: &str) -> Result<(), StoreError> {
+        if name == works::BACKUP { works::backup_program().map(drop) } else { Ok(()) }
+    }
+
     fn work(&self, name: &str, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
         if name == works::BACKUP {
             return works::backup(&node).map(Some);

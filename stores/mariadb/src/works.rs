@@ -1,5 +1,6 @@
 //! Planned work on a private server during a load: a logical backup, tables written anew, a change of the schema.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::{Launch, Node, StoreError, StoreErrorKind, Waits};
@@ -33,11 +34,19 @@ const MESSAGE: [usize; 2] = [2, 3];
 /// # Errors
 /// `Missing`, with the line that installs MariaDB's.
 pub(crate) fn backup(node: &Node) -> Result<Launch, StoreError> {
-    let program = MARIADB_DUMP.find().or_else(|missing| MYSQLDUMP.find().map_err(|_| missing))?;
+    let program = backup_program()?;
     let socket = format!("--socket={}/socket", node.socket_dir.display());
     let rest = ["--user=root", "--all-databases", "--single-transaction", "--result-file=/dev/null"];
     let arguments = ["--no-defaults", &socket].into_iter().chain(rest);
     Ok(Launch::new(MARIADB_DUMP.name, program, arguments))
+}
+
+/// Returns the path of the program that does a backup.
+///
+/// # Errors
+/// `Missing`, with the line that installs MariaDB's.
+pub(crate) fn backup_program() -> Result<PathBuf, StoreError> {
+    MARIADB_DUMP.find().or_else(|missing| MYSQLDUMP.find().map_err(|_| missing))
 }
 
 /// Longest silence of the server while its statement is cancelled.

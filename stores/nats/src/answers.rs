@@ -54,6 +54,11 @@ impl Refusal {
         matches!(self.code, 400..500) || self.is_undelivered
     }
 
+    /// Returns true if resources, memory or storage are exhausted: `insufficient resources`, `… exceeded`.
+    pub fn is_of_full_disk(&self) -> bool {
+        matches!(self.err_code, 10023 | 10028 | 10047)
+    }
+
     /// Returns the name in counts of errors.
     pub fn name(&self) -> String {
         match self.err_code {
@@ -166,6 +171,9 @@ mod tests {
         assert!(none.is_definite() && none.description.starts_with("no responders"), "{none:?}");
         let busy = written(b"", br#"{"error":{"code":503,"err_code":10077,"description":"x"},"stream":"s","seq":0}"#);
         assert!(!busy.unwrap_err().is_definite());
+        let full =
+            br#"{"error":{"code":503,"err_code":10047,"description":"insufficient storage"},"stream":"s","seq":0}"#;
+        assert!(written(b"", full).unwrap_err().is_of_full_disk() && !none.is_of_full_disk());
         // Of a former leader: its successor, which also receives the subject, may write the value.
         let former = written(b"", br#"{"error":{"code":503,"description":"raft: not leader"},"stream":"s","seq":0}"#);
         assert!(!former.unwrap_err().is_definite());

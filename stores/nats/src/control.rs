@@ -21,11 +21,7 @@ const CHECK_PORT: &str = "check the port: 4222 is that of NATS' clients";
 
 /// Returns the error of a request that was refused.
 pub(crate) fn refused(place: &str, refusal: &Refusal) -> StoreError {
-    let kind = match refusal.err_code {
-        // Resources, memory and storage: `insufficient resources`, `… exceeded`.
-        10023 | 10028 | 10047 => StoreErrorKind::DiskFull,
-        _ => StoreErrorKind::Store,
-    };
+    let kind = if refusal.is_of_full_disk() { StoreErrorKind::DiskFull } else { StoreErrorKind::Store };
     let error = StoreError::new(kind, format!("{place} refused a request")).detail(&refusal.description);
     match (refusal.code, refusal.err_code) {
         (_, 10005 | 10074) => error.next("ask for fewer copies of the bucket: --set replicas=1"),

@@ -37,8 +37,6 @@ static SPEC: StoreSpec = StoreSpec {
     sessions: SessionSpec::new(SessionShape::Async, 40 << 10),
     params: &PARAMS,
     packages: &["nats-server"],
-    // Resources, memory and storage, as in `control`.
-    full_disk: &["10023", "10028", "10047"],
     write_kind: |path| if path.ends_with(".blk") { WriteKind::Log } else { WriteKind::Other },
     password_places: "--password-file, or nats://USER:@HOST and NATS_PASSWORD",
     ..StoreSpec::PLAIN

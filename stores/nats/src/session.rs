@@ -405,7 +405,9 @@ impl Protocol for NatsSession {
             Ok(false) => Ok(Outcome::NotFound),
             Err(Failure::Refused(refusal)) => {
                 let outcome = if refusal.is_definite() { Outcome::Rejected } else { Outcome::Unknown };
-                Ok(answer.fail(outcome, &refusal.name(), &refusal.description))
+                let outcome = answer.fail(outcome, &refusal.name(), &refusal.description);
+                answer.disk_full = refusal.is_of_full_disk();
+                Ok(outcome)
             }
             Err(Failure::Lost(error)) => Err(error),
         }

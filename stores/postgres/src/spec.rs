@@ -128,8 +128,6 @@ static SPEC: StoreSpec = StoreSpec {
     ],
     packages: &["postgresql"],
     error_codes: ErrorCodes::SqlStates,
-    // `disk_full`; the second is keyindex'.
-    full_disk: &["53100", "DISK_FULL"],
     write_kind,
     page_guard: Some(PAGE_GUARD),
     rarer_cycles: &[("checkpoints", "checkpoint_timeout=3600s")],

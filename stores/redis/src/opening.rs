@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use plimsoll_core::{StoreError, StoreErrorKind};
+use plimsoll_core::{NO_SPACE, StoreError, StoreErrorKind};
 
 use crate::endpoint::{Login, Password};
 use crate::resp::command;
@@ -108,7 +108,7 @@ pub(crate) fn refusal(words: &[u8], login: &Login) -> StoreError {
             "Name another in the URL, or raise `databases` in the server's configuration.",
         ),
         "MISCONF" => (
-            if text.contains("No space left on device") { K::DiskFull } else { K::Store },
+            if text.contains(NO_SPACE) { K::DiskFull } else { K::Store },
             format!("{place} takes no writes: it cannot write them to its disk"),
             "Free some space of its disk, or read the server's log.",
         ),

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use plimsoll_core::{
-    ANSWER_BYTES_MAX, Address, Answer, CompletionSink, Op, OpKind, Outcome, StoreError, StoreErrorKind, Ticket, Value,
-    WireSession, WireState,
+    ANSWER_BYTES_MAX, Address, Answer, CompletionSink, NO_SPACE, Op, OpKind, Outcome, StoreError, StoreErrorKind,
+    Ticket, Value, WireSession, WireState,
 };
 
 use crate::command;
@@ -225,6 +225,7 @@ impl RedisSession {
         let code = words.split(|byte| *byte == b' ').next().unwrap_or_default();
         let (code, words) = (String::from_utf8_lossy(code), String::from_utf8_lossy(words));
         let outcome = self.answer.fail(Outcome::Rejected, &code, &words);
+        self.answer.disk_full = words.contains(NO_SPACE);
         if !self.in_cluster
             && let "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" | "TRYAGAIN" = &*code
         {
@@ -458,6 +459,32 @@ mod tests {
     use plimsoll_testkit::pieces::{self, PuttingOff};
 
     use super::*;
+
+    /// Notes if the newest operation found the disk full.
+    struct FullDisk(bool);
+
+    impl CompletionSink for FullDisk {
+        fn push(&mut self, _: Ticket, _: Outcome, answer: &Answer) {
+            self.0 = answer.disk_full;
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_write_to_its_full_disk_says_so_in_words() {
+        let mut session = RedisSession::new(Arc::default(), Protocol::Resp2, "");
+        let put = OpKind::new("put", Call::Kv(KvCall::Put), &[ValueType::Bytes, ValueType::Bytes]);
+        session.open(&[put], &mut Vec::new());
+        let mut seen = FullDisk(false);
+        session.feed(b"+OK\r\n+PONG\r\n", &mut Vec::new(), &mut seen);
+        for (refused, disk_full) in [
+            (&b"-MISCONF Errors writing to the AOF file: No space left on device\r\n"[..], true),
+            (&b"-MISCONF Errors writing to the AOF file: Input/output error\r\n"[..], false),
+        ] {
+            pieces::start(&mut session, &[0], &[Value::Bytes(b"k"), Value::Bytes(b"v")]);
+            session.feed(refused, &mut Vec::new(), &mut seen);
+            assert_eq!(seen.0, disk_full);
+        }
+    }
 
     #[test]
     fn a_master_that_takes_no_writes_any_more_is_left_by_sessions_that_follow_the_master() {

@@ -63,6 +63,7 @@ pub(crate) fn fail(answer: &mut Answer, error: &rusqlite::Error) -> Outcome {
     answer.clear();
     let outcome = answer.fail(outcome(error), &code(error), &words(error));
     answer.gave_way = matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
+    answer.disk_full = error.sqlite_error_code() == Some(ErrorCode::DiskFull) || is_at_limit(error);
     outcome
 }
 
@@ -141,6 +142,8 @@ mod tests {
         assert_eq!(code(&error), "SQLITE_FULL");
         assert_eq!(outcome(&error), Outcome::Rejected);
         assert_eq!(store_error("insert", &error).kind, StoreErrorKind::DiskFull);
+        let mut answer = Answer::default();
+        assert_eq!((fail(&mut answer, &error), answer.disk_full), (Outcome::Rejected, true));
     }
 
     #[test]

@@ -48,8 +48,6 @@ const SPEC: StoreSpec = StoreSpec {
     index_modes: &[IndexMode::None, IndexMode::Own, IndexMode::Keyindex],
     sessions: SessionSpec { descriptors: 2, ..SessionSpec::new(SessionShape::Blocking, 2 << 20) },
     params: &PARAMS,
-    // The second is keyindex'.
-    full_disk: &["SQLITE_FULL", "DISK_FULL"],
     write_kind: write_kind::write_kind,
     page_guard: Some(write_kind::PAGE_GUARD),
     ..StoreSpec::PLAIN

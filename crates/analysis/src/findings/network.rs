@@ -64,8 +64,10 @@ fn sent_again(subject: &str, again: &[Option<f64>], sent: &[Option<f64>]) -> Opt
 /// the start of the trial.
 fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f64> {
     let facts = phase.facts;
+    let number = node.strip_prefix("node ").and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
+    let is_of_node = |span: &FaultSpan| span.detail.nodes.zip(number).is_some_and(|(nodes, number)| nodes.has(number));
     let is_its = |span: &&FaultSpan| {
-        span.kind == FaultKind::Link && span.phase == facts.phase.header.ordinal && is_of(&span.subject, node)
+        span.kind == FaultKind::Link && span.phase == facts.phase.header.ordinal && is_of_node(span)
     };
     let is_long = |span: &&FaultSpan| {
         let (from_ns, until_ns) = (span.taken_ns.unwrap_or(u64::MAX), span.healing_ns.unwrap_or(u64::MAX));
@@ -81,13 +83,6 @@ fn limit_of(phase: &SlowPhase<'_, '_>, node: &str, is_to_host: bool) -> Option<f
     let name = format!("link of {node}");
     let link = facts.trial.header.settings.iter().find(|setting| setting.name == name)?;
     shown_limit(&link.value, is_to_host)
-}
-
-/// Returns true if the subject of a fault is or contains the node: `node 2, a replica`, `nodes 1, 2 and 3`, `all nodes`.
-fn is_of(subject: &str, node: &str) -> bool {
-    let number = node.strip_prefix("node ");
-    let mut several = subject.strip_prefix("nodes ").unwrap_or_default().split([' ', ',']);
-    subject == "all nodes" || subject.split(", ").any(|part| part == node) || several.any(|part| Some(part) == number)
 }
 
 /// Returns the speed of an interface of the load's machine in bits a second, if it is known.

@@ -40,7 +40,7 @@ pub fn fault(run: &mut Run, (kind, subject, words): (FaultKind, &str, &str), at_
         kind,
         subject: subject.to_owned(),
         fault: words.to_owned(),
-        detail: FaultDetail::of_words(kind, words),
+        detail: FaultDetail::of_words(kind, words, subject),
         planned_ns: at_ns(at_ms),
         begun_ns: at_ns(at_ms),
         taken_ns: Some(at_ns(at_ms + 5)),

@@ -2,7 +2,7 @@
 
 use plimsoll_analysis::view;
 use plimsoll_core::sampler::INTERFACES;
-use plimsoll_core::{Link, LinkPeers, LinkWays, Setting};
+use plimsoll_core::{Link, LinkPeers, LinkWays, NodeSet, Nodes, Setting};
 use plimsoll_record::data::FaultKind;
 
 use crate::driven::{driven, sampled};
@@ -181,11 +181,14 @@ fn a_link_at_its_limit_is_what_a_phase_is_bound_by() {
     }
     run.trials[0].faults[0].detail.link = Some(slow);
     assert_eq!(only(&run, "bound").sentence, words);
-    run.trials[0].faults[0].subject = "nodes 1, 2 and 4, the majority".to_owned();
-    assert_eq!(only(&run, "bound").sentence, words);
-    for other in ["node 2", "nodes 2 and 3, a minority"] {
-        run.trials[0].faults[0].subject = other.to_owned();
-        assert!(view(&run).findings.is_empty(), "{other}");
+    let several = |numbers: &[usize]| Nodes::Several(NodeSet::of(numbers).unwrap());
+    for all in [several(&[0, 1, 3]), Nodes::All] {
+        run.trials[0].faults[0].detail.nodes = Some(all);
+        assert_eq!(only(&run, "bound").sentence, words);
+    }
+    for other in [Nodes::One(1), several(&[1, 2])] {
+        run.trials[0].faults[0].detail.nodes = Some(other);
+        assert!(view(&run).findings.is_empty(), "{other:?}");
     }
     assert!(view(&run).findings.is_empty());
 }

@@ -19,6 +19,8 @@ pub fn run(catalogue: &Catalogue, args: &CheckArgs) -> Result<u8, TrialError> {
         return crate::print(&plans::with_absolute_paths(&text, plan.parent().unwrap_or(plan)));
     }
     plans::leave_out(catalogue, &mut plan, &args.planned)?;
+    let lost = plimsoll_trial::lost_primaries(catalogue, &plan);
+    plan.notices.extend(lost);
     let needs = plimsoll_trial::needs(catalogue, &plan)?;
     let records = |trial: &PlannedTrial| plimsoll_trial::record_count(catalogue, trial);
     // A title, label or URL is the user's: it may hold anything.

@@ -275,6 +275,15 @@ pub trait Recipe: Send + Sync {
         false
     }
 
+    /// Fails if the program that does [planned work](Recipe::works) of this name is not installed. Work that servers do
+    /// themselves needs none.
+    ///
+    /// # Errors
+    /// `Missing`, with the line that installs it.
+    fn work_must_be_installed(&self, _name: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Does one of the [`Recipe::works`] of a node that runs, or returns the program that does. The program runs beside
     /// the server, in an empty directory that is removed afterwards. A stop of `waits` stops the work, if the server
     /// has a command for that.

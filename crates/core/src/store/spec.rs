@@ -52,8 +52,6 @@ pub struct StoreSpec {
     pub packages: &'static [&'static str],
     /// Grammar of its error codes.
     pub error_codes: ErrorCodes,
-    /// Error codes of operations that found the disk full, or several words of their messages.
-    pub full_disk: &'static [&'static str],
     /// Returns the kind of a file by its path below the directory of the store's disk.
     pub write_kind: fn(&str) -> WriteKind,
     /// Settings that protect data pages; `None` if it has no such settings.
@@ -177,7 +175,6 @@ impl StoreSpec {
         presets: &[],
         packages: &[],
         error_codes: ErrorCodes::Words,
-        full_disk: &[],
         write_kind: any_file,
         page_guard: None,
         rarer_cycles: &[],

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use plimsoll_core::{
-    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, Value, Values,
+    Answer, BlockingSession, Call, Kv, KvError, Op, OpKind, Outcome, RecordsCall, StoreError, StoreErrorKind, Value,
+    Values,
 };
 
 use super::{Records, pairs};
@@ -283,7 +284,7 @@ impl<K: Kv + Send> BlockingSession for RecordsSession<K> {
 pub(super) const WRONG_TYPE: IndexError = IndexError::Refused("a value is not of its field's type");
 
 fn fail(answer: &mut Answer, failure: &IndexError) -> Outcome {
-    match failure {
+    let outcome = match failure {
         IndexError::Refused(what) => answer.fail(Outcome::Rejected, "REFUSED", what),
         // Nothing was written: a writer reads first.
         IndexError::Corrupt(what) => answer.fail(Outcome::Rejected, "CORRUPT", what),
@@ -293,7 +294,12 @@ fn fail(answer: &mut Answer, failure: &IndexError) -> Outcome {
         IndexError::Store(KvError::Unknown(error)) => {
             answer.fail(Outcome::Unknown, error.kind.name(), &error.to_string())
         }
-    }
+    };
+    answer.disk_full = match failure {
+        IndexError::Store(KvError::Rejected(error) | KvError::Unknown(error)) => error.kind == StoreErrorKind::DiskFull,
+        IndexError::Refused(_) | IndexError::Corrupt(_) => false,
+    };
+    outcome
 }
 
 #[cfg(test)]
@@ -301,6 +307,16 @@ mod tests {
     use plimsoll_core::waits;
 
     use super::*;
+
+    #[test]
+    fn a_full_disk_of_the_store_is_told_from_its_other_errors() {
+        let mut answer = Answer::default();
+        for (kind, disk_full) in [(StoreErrorKind::DiskFull, true), (StoreErrorKind::Broken, false)] {
+            fail(&mut answer, &KvError::Unknown(StoreError::new(kind, "not written")).into());
+            assert_eq!((answer.disk_full, answer.code.as_str()), (disk_full, kind.name()));
+            answer.clear();
+        }
+    }
 
     #[test]
     fn what_the_user_wanted_an_end_of_is_stopped_and_no_failure_of_the_store() {

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::fs::DirEntry;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use plimsoll_core::{StoreError, StoreErrorKind};
 use rustix::net::netlink::SOCK_DIAG;
 
+use super::Network;
 use super::netlink::{Netlink, NetlinkMessage};
 
 /// Types of messages (`linux/sock_diag.h`): a list of sockets, and the end of one of them.
@@ -70,6 +71,28 @@ fn own_sockets() -> io::Result<HashSet<u32>> {
     let target = |file: DirEntry| std::fs::read_link(file.path()).ok()?.into_os_string().into_string().ok();
     let inode = |target: String| target.strip_prefix("socket:[")?.strip_suffix(']')?.parse::<u32>().ok();
     Ok(std::fs::read_dir(OWN_FILES)?.flatten().filter_map(target).filter_map(inode).collect())
+}
+
+/// Fails if no TCP connection can be reset where servers are: on hosts, or on this machine. Makes one there and resets
+/// it.
+///
+/// # Errors
+/// `Permission` without CAP_NET_ADMIN there; `Missing` if the kernel cannot reset connections; for hosts those of
+/// [`Network::shared`].
+pub fn resets_must_be_possible(on_hosts: bool) -> Result<(), StoreError> {
+    let network = on_hosts.then(Network::shared).transpose()?;
+    let _guard = network.as_ref().map(|network| network.enter()).transpose()?;
+    let reset_own = || -> io::Result<u64> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        let _ends = (TcpStream::connect(address)?, listener.accept()?);
+        reset(|one| one.own == address)
+    };
+    match reset_own() {
+        Ok(0) => Err(refused(&io::Error::from_raw_os_error(libc::EOPNOTSUPP))),
+        Ok(_) => Ok(()),
+        Err(error) => Err(refused(&error)),
+    }
 }
 
 /// Resets the established connections that `is_meant` selects. Returns their number.
@@ -143,9 +166,11 @@ fn refused(error: &io::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use std::io::{ErrorKind, Read};
-    use std::net::{TcpListener, TcpStream};
+
+    use rustix::thread::CapabilitySet;
 
     use super::*;
+    use crate::hosts::without;
 
     /// Makes a connection to a new listener at `address`.
     fn connection(address: &str) -> (TcpListener, [TcpStream; 2], u16) {
@@ -194,6 +219,16 @@ mod tests {
         assert_eq!(reset_own_connections(&[server]).unwrap(), 0, "none is left");
         other.kill().unwrap();
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn resets_are_possible_on_hosts_and_on_this_machine_with_the_right_to() {
+        for on_hosts in [false, true] {
+            assert_eq!(resets_must_be_possible(on_hosts), Ok(()), "{on_hosts}");
+        }
+        let error = without(CapabilitySet::NET_ADMIN, || resets_must_be_possible(false)).unwrap_err();
+        assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+        assert!(error.next.unwrap().contains("CAP_NET_ADMIN"));
     }
 
     #[test]

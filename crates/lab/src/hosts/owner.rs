@@ -69,6 +69,18 @@ fn keep_capabilities() -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the value of `act` on a thread without a capability.
+#[cfg(test)]
+pub(crate) fn without<T: Send>(capability: CapabilitySet, act: impl FnOnce() -> T + Send) -> T {
+    let act_there = || {
+        let mut sets = rustix::thread::capabilities(None).unwrap();
+        sets.effective.remove(capability);
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        act()
+    };
+    std::thread::scope(|scope| scope.spawn(act_there).join().unwrap())
+}
+
 fn refused(error: &io::Error) -> StoreError {
     let what = "cannot make a user namespace for this process";
     let (kind, next) = match error.raw_os_error() {

@@ -1,6 +1,6 @@
 //! Spans of faults: each is recorded when it begins, and again as it goes on.
 
-use plimsoll_core::{Link, LinkPeers, LinkWays};
+use plimsoll_core::{Link, LinkPeers, LinkWays, NodeSet, Nodes};
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run, RunState};
 use rusqlite::Connection;
@@ -78,6 +78,7 @@ fn a_fault_of_an_earlier_version_has_the_parts_of_its_words() {
     let detail = |name: &str, disk: Option<&str>| FaultDetail {
         name: name.to_owned(),
         disk: disk.map(str::to_owned),
+        nodes: Some(Nodes::One(0)),
         ..FaultDetail::default()
     };
     assert_eq!(*disk, FaultSpan { detail: detail("disk eio write once", Some("eio write once")), ..span });
@@ -103,7 +104,7 @@ fn links_and_objects_of_faults_of_earlier_versions_are_those_in_their_words() {
         let place = tempfile::tempdir().unwrap();
         let recorder = recorder(place.path());
         for (ordinal, (kind, words, ..)) in (0..).zip(&all) {
-            let detail = FaultDetail::of_words(*kind, words);
+            let detail = FaultDetail::of_words(*kind, words, "");
             let span = FaultSpan { kind: *kind, fault: (*words).to_owned(), detail, ..synthetic::fault(0, 1, ordinal) };
             recorder.fault(span).unwrap();
         }
@@ -113,6 +114,28 @@ fn links_and_objects_of_faults_of_earlier_versions_are_those_in_their_words() {
         assert_eq!(run.trials[0].faults.len(), all.len());
         for (span, (_, words, link, object)) in run.trials[0].faults.iter().zip(&all) {
             assert_eq!((span.detail.link, span.detail.object.as_deref()), (*link, *object), "{words}");
+            assert_eq!(span.detail.nodes, Some(Nodes::One(0)), "of the subject, node 1, the primary");
         }
+    }
+}
+
+#[test]
+fn nodes_of_faults_of_earlier_versions_are_those_of_their_subjects() {
+    let several = |numbers: &[usize]| NodeSet::of(numbers).map(Nodes::Several);
+    for (subject, nodes) in [
+        ("node 2", Some(Nodes::One(1))),
+        ("node 12, a replica", Some(Nodes::One(11))),
+        ("node 2, from 2.9.10 to 2.15.1", Some(Nodes::One(1))),
+        ("nodes 1 and 3", several(&[0, 2])),
+        ("nodes 1, 2 and 4, the majority", several(&[0, 1, 3])),
+        ("all nodes", Some(Nodes::All)),
+        ("all nodes, in turn", Some(Nodes::All)),
+        ("the server", None),
+        ("the disk", None),
+        ("a node", None),
+        ("\"node 2 stop\"", None),
+        ("", None),
+    ] {
+        assert_eq!(FaultDetail::of_words(FaultKind::Kill, "kill all at 3s", subject).nodes, nodes, "{subject}");
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use plimsoll_core::study::RepeatsUntil;
 use plimsoll_core::{
-    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Link, Measure, OpKind, Outcome, PartTick,
-    Pause, RecordsCall, Setting, Slice, SliceHistogram, Tick,
+    Access, Call, ClientSet, Disturbance, Durability, FailoverTime, KeyParts, Link, Measure, Nodes, OpKind, Outcome,
+    PartTick, Pause, RecordsCall, Setting, Slice, SliceHistogram, Tick,
 };
 use plimsoll_record::Recorder;
 use plimsoll_record::data::{
@@ -192,6 +192,7 @@ pub fn fault(trial: u32, phase: u32, ordinal: u32) -> FaultSpan {
             link: (ordinal % 2 == 1).then_some(Link { loss: 0.05, rate_bits_per_s: Some(20_000_000), ..Link::CUT }),
             disk: (ordinal % 3 == 1).then(|| "eio write once".to_owned()),
             object: Some("vacuum".to_owned()),
+            nodes: Some(Nodes::One(0)),
         },
         planned_ns: at_ns,
         begun_ns: at_ns + 1_000,

@@ -365,10 +365,12 @@ impl Running<'_> {
             Some(same) => {
                 same.count += 1;
                 same.last_ns = same.last_ns.max(at_ns);
+                same.disk_full |= answer.disk_full;
             }
             None => {
                 let (code, message) = (answer.code.clone(), answer.message.clone());
-                self.errors.push(ErrorCount { outcome, code, message, count: 1, first_ns: at_ns, last_ns: at_ns });
+                let (disk_full, first_ns, last_ns) = (answer.disk_full, at_ns, at_ns);
+                self.errors.push(ErrorCount { outcome, code, message, disk_full, count: 1, first_ns, last_ns });
             }
         }
     }

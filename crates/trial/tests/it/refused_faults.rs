@@ -5,8 +5,10 @@ use plimsoll_core::{
     Catalogue, Launch, Member, Node, OpenOptions, Params, Reading, Recipe, ServerSpec, SessionShape, SessionSpec,
     Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Waits,
 };
+use plimsoll_plan::model::Plan;
 use plimsoll_testkit::lying_kv::Pairs;
-use plimsoll_trial::{TrialError, possible};
+use plimsoll_trial::{TrialError, here, lost_primaries, possible};
+use rustix::thread::CapabilitySet;
 
 /// Kinds of clusters of three nodes.
 #[derive(Clone, Copy, PartialEq)]
@@ -96,7 +98,16 @@ impl Recipe for Cluster {
     }
 
     fn works(&self, node: usize) -> &'static [&'static str] {
-        if node == 0 { &["vacuum"] } else { &[] }
+        if node == 0 { &["vacuum", "backup"] } else { &[] }
+    }
+
+    fn work_must_be_installed(&self, name: &str) -> Result<(), StoreError> {
+        match name {
+            "backup" if self.0 == Sort::Flexible => {
+                Err(StoreError::new(StoreErrorKind::Missing, "dump is not installed").next("install dump"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -125,6 +136,22 @@ fn catalogue() -> Catalogue {
     }
 }
 
+/// Returns a plan with these faults on stores, or labs, that allows faults or not.
+fn plan_if(allow_fault: bool, stores: &[&str], faults: &[&str]) -> Plan {
+    let text = format!(
+        "stores = {stores:?}\nsamplers = [\"store\"]\nallow_fault = {allow_fault}\n[workload]\nname = \"kv\"\n\
+         records = 40\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\n\
+         fault = {faults:?}\n"
+    );
+    let plan = plimsoll_plan::parse("faults", &text, &catalogue(), &Default::default());
+    plan.unwrap_or_else(|error| panic!("{text}: {error:?}"))
+}
+
+/// Returns a plan with these faults on stores, or labs.
+fn plan(stores: &[&str], faults: &[&str]) -> Plan {
+    plan_if(true, stores, faults)
+}
+
 /// Looks if a plan with these faults on a store, or a lab, is possible.
 fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
     checked_if(true, store, faults)
@@ -132,14 +159,7 @@ fn checked(store: &str, faults: &[&str]) -> Result<(), TrialError> {
 
 /// Looks if a plan with these faults is possible, as [`checked`], if the plan allows faults or not.
 fn checked_if(allow_fault: bool, store: &str, faults: &[&str]) -> Result<(), TrialError> {
-    let (catalogue, place) = (catalogue(), tempfile::tempdir().unwrap());
-    let text = format!(
-        "stores = [\"{store}\"]\nsamplers = [\"store\"]\nallow_fault = {allow_fault}\n[workload]\nname = \"kv\"\n\
-         records = 40\n[[phase]]\ndo = \"load\"\n[[phase]]\ndo = \"drive\"\nfor = \"20s\"\nmix = {{ read = 1 }}\n\
-         fault = {faults:?}\n"
-    );
-    let plan = plimsoll_plan::parse("faults", &text, &catalogue, &Default::default());
-    possible(&plan.unwrap_or_else(|error| panic!("{text}: {error:?}")), &catalogue, place.path())
+    possible(&plan_if(allow_fault, &[store], faults), &catalogue(), tempfile::tempdir().unwrap().path())
 }
 
 /// Expects that faults are refused with these words and this remedy.
@@ -205,6 +225,53 @@ fn a_hang_needs_a_node_of_which_a_process_can_hang() {
     for on in ["all", "primary", "node 1"] {
         allows("flexible", &[&format!("hang {on} at 1s for 1s")]);
     }
+}
+
+/// Returns the error of a fault on a thread without a capability.
+#[track_caller]
+fn lacks(capability: CapabilitySet, fault: &str) -> TrialError {
+    let without = || {
+        let mut sets = rustix::thread::capabilities(None).unwrap();
+        sets.effective.remove(capability);
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        checked("flexible", &[fault]).expect_err(fault)
+    };
+    std::thread::scope(|scope| scope.spawn(without).join().unwrap())
+}
+
+#[test]
+fn a_fault_needs_its_rights_before_anything_is_started() {
+    let error = lacks(CapabilitySet::NET_ADMIN, "reset all at 1s");
+    assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+    assert!(error.what.ends_with("reset all at 1s: cannot reset TCP connections on this machine"), "{error:?}");
+    // Without root, servers run as the caller.
+    if rustix::process::geteuid().is_root() {
+        for (fault, what) in [
+            ("hang all at 1s for 1s", "this process may not stop a single thread of a server"),
+            ("clock all by=-1h at 1s for 1s", "this process may not change the clock of a server's processes"),
+        ] {
+            let error = lacks(CapabilitySet::SYS_PTRACE, fault);
+            assert_eq!(error.kind, StoreErrorKind::Permission, "{error:?}");
+            assert!(error.what.contains(fault) && error.what.ends_with(what), "{error:?}");
+            assert!(error.next.as_deref().unwrap_or_default().contains("CAP_SYS_PTRACE"), "{error:?}");
+        }
+    }
+}
+
+#[test]
+fn planned_work_needs_its_program_before_anything_is_started() {
+    let error = checked("flexible", &["work backup at 1s"]).expect_err("a program that is not installed");
+    assert_eq!((error.kind, error.next.as_deref()), (StoreErrorKind::Missing, Some("install dump")));
+    assert!(error.what.ends_with("work backup at 1s: dump is not installed"), "{error:?}");
+    assert_eq!(checked("lab:mine", &["work backup at 1s"]).expect_err("of a lab, too").kind, StoreErrorKind::Missing);
+    allows("flexible", &["work vacuum at 1s"]);
+    let mut plan = plan(&["flexible", "sockets"], &["work backup at 1s"]);
+    here::leave_out(&mut plan, &catalogue()).unwrap();
+    let left: Vec<&str> = plan.trials.iter().map(|trial| trial.store.label.as_str()).collect();
+    assert_eq!(left, ["sockets"], "the other store can do it");
+    let notice = plan.notices.last().unwrap();
+    assert!(notice.starts_with("Left out: flexible cannot run here: "), "{notice}");
+    assert!(notice.ends_with("work backup at 1s: dump is not installed → install dump"), "{notice}");
 }
 
 #[test]
@@ -300,4 +367,35 @@ fn a_condition_names_a_node_only_where_its_reading_is_of_each() {
     }
     // A node that joins has readings, too.
     allows("flexible", &["add node at 1s", &kill("store.node 4.lag > 1s")]);
+}
+
+#[test]
+fn a_primary_that_stays_lost_is_announced_with_the_promotion_that_brings_another() {
+    let said = |store: &str, faults: &[&str]| lost_primaries(&catalogue(), &plan(&[store], faults));
+    for fault in ["kill primary at 40%", "stop node 1 at 1s", "pause primary at 1s", "kill primary when lag > 1s"] {
+        let notices = said("flexible", &[fault]);
+        let [notice] = &notices[..] else { panic!("{fault}: {notices:?}") };
+        assert!(notice.contains(&format!("{fault}: no replica of flexible takes over by itself")), "{notice}");
+        assert!(notice.ends_with("add the fault `promote replica when clients.silence > 2s`"), "{notice}");
+        allows("flexible", &[fault, "promote replica when clients.silence > 2s"]);
+        assert!(said("flexible", &[fault, "promote replica when clients.silence > 2s"]).is_empty(), "{fault}");
+        assert!(said("flexible", &[fault, "run \"ssh node2 promote\" at 5s"]).is_empty(), "a command may promote");
+        assert!(said("networked", &[fault]).is_empty(), "no replica of it can be promoted");
+    }
+    for fault in ["cut primary at 1s", "cut primary from clients at 1s"] {
+        assert_eq!(said("flexible", &[fault]).len(), 1, "{fault}");
+    }
+    for fault in [
+        "kill primary at 1s for 3s",
+        "kill replica at 1s",
+        "kill node 2 at 1s",
+        "restart primary at 1s",
+        "cut primary from node 2 at 1s",
+        "link primary delay=1ms at 1s",
+    ] {
+        assert!(said("flexible", &[fault]).is_empty(), "{fault}");
+    }
+    // Any node of a lab may be the primary.
+    assert!(said("lab:mine", &["kill node 1 at 1s"]).is_empty());
+    assert_eq!(said("lab:mine", &["kill primary at 1s"]).len(), 1);
 }

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use plimsoll_core::tables::Shape;
-use plimsoll_core::{CompletionSink, Outcome, StoreError, StoreErrorKind};
+use plimsoll_core::{CompletionSink, NO_SPACE, Outcome, StoreError, StoreErrorKind};
 
 use super::calls::Transaction;
+use super::opening::kind_of_number;
 use super::packet::{self, COM_QUERY, NOT_PREPARED, ServerError, broken, unexpected};
 use super::session::{Expect, InFlight, MySession, What};
 
@@ -27,6 +28,9 @@ impl MySession {
         let _ = write!(self.answer.code, "{}", error.number);
         // A deadlock, or a lock that was waited for too long.
         self.answer.gave_way = matches!(error.number, 1213 | 1205);
+        // Errors of a storage engine have its own words only.
+        self.answer.disk_full = kind_of_number(error.number, error.state) == StoreErrorKind::DiskFull
+            || self.answer.message.contains(NO_SPACE);
         if error.number == NOT_PREPARED && self.is_put_off(done) {
             self.in_flight = None;
             self.reset_answer();

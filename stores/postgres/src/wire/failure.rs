@@ -7,6 +7,8 @@ use super::session::{InFlight, PIPELINE_ABORTED, PgSession};
 
 /// Code of an error on a prepared statement that does not exist.
 const UNKNOWN_STATEMENT: &[u8] = b"26000";
+/// Code of an error of a full disk (`disk_full`).
+const DISK_FULL: &[u8] = b"53100";
 
 impl PgSession {
     #[cold]
@@ -36,6 +38,7 @@ impl PgSession {
         }
         self.outcome = self.answer.fail(outcome, &code, &String::from_utf8_lossy(error.message));
         self.answer.gave_way = error.gave_way();
+        self.answer.disk_full = error.code == DISK_FULL;
         if error.ends_connection() { Err(self.ended(body)) } else { Ok(()) }
     }
 
