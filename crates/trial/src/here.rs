@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use plimsoll_core::{Catalogue, DiskSpec, Limits, StoreErrorKind};
+use plimsoll_core::{Catalogue, DiskSpec, Limits, ServerSpec, StoreError, StoreErrorKind};
 use plimsoll_lab::ServerUser;
 use plimsoll_lab::hosts::{Network, resets_must_be_possible};
 use plimsoll_lab::packages::SYSTEM_PATH;
@@ -60,26 +60,34 @@ pub(crate) fn faults_possible(catalogue: &Catalogue, trial: &PlannedTrial) -> Re
     if trial.drives().all(|(_, drive)| drive.faults.is_empty()) {
         return Ok(());
     }
-    let Some(recipe) = recipe(&trial.store, catalogue)? else { return Ok(()) };
-    let spec = recipe.spec();
-    let user = || ServerUser::caller_or(spec.user, spec.package);
+    let recipe = recipe(&trial.store, catalogue)?;
     for (phase, drive) in trial.drives() {
         // Faults that are drawn often differ in their times only.
         let is_first = |at: usize| drive.faults.iter().take(at).all(|before| before.what != drive.faults[at].what);
         for (_, fault) in drive.faults.iter().enumerate().filter(|(at, _)| is_first(*at)) {
-            let found = match &fault.what {
-                FaultAction::Work(name, _) => recipe.work_must_be_installed(name),
+            let found = match (&recipe, &fault.what) {
+                (Some(recipe), FaultAction::Work(name, _)) => recipe.work_must_be_installed(name),
                 // The process of a lab has rights of its own.
                 _ if trial.store.lab().is_some() => Ok(()),
-                FaultAction::Hang(_) => user().and_then(|user| plimsoll_lab::hangs_must_be_permitted(&user)),
-                FaultAction::Clock(..) => user().and_then(|user| plimsoll_lab::clocks_must_be_permitted(&user)),
-                FaultAction::Reset(_) => resets_must_be_possible(spec.hosts > 0),
-                _ => Ok(()),
+                (Some(recipe), what) => permitted(&recipe.spec(), what),
+                (None, FaultAction::Reset(_)) => resets_must_be_possible(false),
+                (None, _) => Ok(()),
             };
             found.map_err(|lack| TrialError { what: format!("phase {phase}: {fault}: {}", lack.what), ..lack })?;
         }
     }
     Ok(())
+}
+
+/// Fails if a fault of the processes or connections of private servers is not permitted here.
+fn permitted(spec: &ServerSpec, fault: &FaultAction) -> Result<(), StoreError> {
+    let user = || ServerUser::caller_or(spec.user, spec.package);
+    match fault {
+        FaultAction::Hang(_) => user().and_then(|user| plimsoll_lab::hangs_must_be_permitted(&user)),
+        FaultAction::Clock(..) => user().and_then(|user| plimsoll_lab::clocks_must_be_permitted(&user)),
+        FaultAction::Reset(_) => resets_must_be_possible(spec.hosts > 0),
+        _ => Ok(()),
+    }
 }
 
 /// Leaves out the trials of stores that cannot run on this machine, or not with their faults, and adds the reasons to the
