@@ -67,8 +67,7 @@ impl ResolvedAddress {
     /// An error of the operating system at this place.
     pub fn error(&self, errno: Errno) -> StoreError {
         let mut error = StoreError::io(&self.name, &errno.into());
-        let is_away = matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT);
-        if is_away || matches!(errno, Errno::CONNRESET | Errno::CONNABORTED) {
+        if errno == Errno::NOENT {
             error.kind = StoreErrorKind::Unreachable;
         }
         match errno {
