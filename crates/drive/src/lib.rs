@@ -65,6 +65,7 @@ pub use clock::Clock;
 pub use control::Drive;
 pub use driver::{Driver, RealTime};
 pub use each::first as first_operations;
+pub use place::addresses_of;
 pub use plimsoll_core::pace::{
     Arrivals, Backoff, Breaker, Io, Pace, Rate, Retry, RetryScope, Stage, ThinkTime, WakeMode,
 };

@@ -1,6 +1,6 @@
 //! Addresses of servers in the kernel's form, and their errors.
 
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 
 use plimsoll_core::{Address, StoreError, StoreErrorKind};
@@ -8,6 +8,21 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt,
 };
+
+/// Looks up the addresses of a host. May take as long as the system's resolver does.
+///
+/// # Errors
+/// `Unreachable` if the name has none.
+pub fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, StoreError> {
+    let unknown = |detail: String| {
+        StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
+            .detail(detail)
+            .next("check the host's name")
+    };
+    let found = (host, port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() { Err(unknown("it has no address".to_owned())) } else { Ok(found) }
+}
 
 /// An address as the kernel wants it, with the words that name it in errors.
 #[derive(Debug, Clone)]
@@ -29,18 +44,8 @@ impl ResolvedAddress {
                 Ok(ResolvedAddress { name, targets: vec![target.into()] })
             }
             Address::Tcp(host, port) => {
-                let name = name(address);
-                let unknown = |detail: String| {
-                    StoreError::new(StoreErrorKind::Unreachable, format!("the host name {host} cannot be resolved"))
-                        .detail(detail)
-                        .next("check the host's name")
-                };
-                let found = (host.as_str(), *port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-                let targets: Vec<_> = found.map(SocketAddrAny::from).collect();
-                if targets.is_empty() {
-                    return Err(unknown("it has no address".to_owned()));
-                }
-                Ok(ResolvedAddress { name, targets })
+                let targets = addresses_of(host, *port)?.into_iter().map(SocketAddrAny::from).collect();
+                Ok(ResolvedAddress { name: name(address), targets })
             }
         }
     }
@@ -62,8 +67,7 @@ impl ResolvedAddress {
     /// An error of the operating system at this place.
     pub fn error(&self, errno: Errno) -> StoreError {
         let mut error = StoreError::io(&self.name, &errno.into());
-        let is_away = matches!(errno, Errno::NOENT | Errno::CONNREFUSED | Errno::TIMEDOUT);
-        if is_away || matches!(errno, Errno::CONNRESET | Errno::CONNABORTED) {
+        if errno == Errno::NOENT {
             error.kind = StoreErrorKind::Unreachable;
         }
         match errno {

@@ -169,7 +169,8 @@ impl Recipe for Proxied {
     }
 
     fn promotes(&self) -> Result<(), StoreError> {
-        Err(StoreError::usage("the HAProxy in front has a fixed primary").next("use the store without it"))
+        Err(StoreError::usage("a replica behind an HAProxy cannot be promoted by a command")
+            .next("use the store without the HAProxy"))
     }
 
     fn ports(&self, node: usize) -> &'static [u16] {

@@ -1,9 +1,10 @@
 //! Faults of attached servers, on the clients' side: resets of connections of this process, and connection storms.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use plimsoll_core::{Address, Sessions, StoreErrorKind, StoreSpec, Workload};
+use plimsoll_drive::addresses_of;
 use plimsoll_lab::hosts::{own_peers, reset_own_connections};
 use plimsoll_plan::model::{Plan, PlannedTrial, StoreUse};
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
@@ -114,13 +115,8 @@ fn addresses(sessions: &Sessions) -> Vec<Address> {
 /// `Unreachable` if a name has no address.
 fn looked_up(address: &Address) -> Result<Vec<SocketAddr>, TrialError> {
     let Address::Tcp(host, port) = address else { return Ok(Vec::new()) };
-    let unknown = |detail: String| {
-        let what = format!("the host name {host} cannot be resolved");
-        TrialError::new(StoreErrorKind::Unreachable, what).detail(detail).next("check the host's name")
-    };
-    let found = (host.as_str(), *port).to_socket_addrs().map_err(|error| unknown(error.to_string()))?;
-    let found: Vec<_> = found.map(|one| SocketAddr::new(one.ip().to_canonical(), one.port())).collect();
-    if found.is_empty() { Err(unknown("it has no address".to_owned())) } else { Ok(found) }
+    let found = addresses_of(host, *port)?;
+    Ok(found.into_iter().map(|one| SocketAddr::new(one.ip().to_canonical(), one.port())).collect())
 }
 
 /// Returns true for a fault on the clients' side, which needs no servers that Plimsoll has started.

@@ -91,11 +91,11 @@ fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
 fn an_address_of_several_servers_is_refused_before_a_database_is_made() {
     let servers = [Server::start(), Server::alone()];
     let databases = "SELECT GROUP_CONCAT(SCHEMA_NAME) FROM information_schema.SCHEMATA \
-                     WHERE SCHEMA_NAME = 'plimsoll_20260102_030405_ab12'";
+                     WHERE SCHEMA_NAME = 'plimsoll_several'";
     let left = || servers.each_ref().map(|server| server.control().value(databases).expect("a list"));
     let at = |addresses: &[Address]| {
         let url = format!("mysql://root@127.0.0.1:{}/mysql", in_turn(addresses.to_vec()));
-        Opening::attached(kind, &url, None).open().expect("attached")
+        Opening::attached(kind, &url, None).run("several").open().expect("attached")
     };
     let addresses = servers.each_ref().map(|server| Address::Unix(server.socket()));
     let error = at(&addresses).create(&layout(IndexMode::Own)).expect_err("two servers");
