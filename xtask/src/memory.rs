@@ -22,8 +22,8 @@ pub fn watched<T>(work: impl FnOnce() -> T) -> T {
     let [before_gib, least_gib, taken_gib] =
         [before, least, before.saturating_sub(least)].map(|kibibytes| kibibytes as f64 / 1_048_576.0);
     println!(
-        "memory: {before_gib:.1} GiB were available before the tests, and {least_gib:.1} GiB at the least: the run took \
-         {taken_gib:.1} GiB, with its files in memory"
+        "memory: {before_gib:.1} GiB were available before the tests, and {least_gib:.1} GiB at the least: \
+         {taken_gib:.1} GiB were taken, by the run with its files in memory, or by other programs"
     );
     done
 }

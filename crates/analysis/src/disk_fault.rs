@@ -67,7 +67,7 @@ fn of_trial(trial: &Trial) -> Option<DiskFaultView> {
         noticed: noticed.into_iter().filter(|(_, has)| *has).map(|(who, _)| who).collect(),
         errors,
         wrong_answers,
-        lost: trial.ledgers.iter().max_by_key(|ledger| ledger.lost).and_then(known::lost),
+        lost: known::most_lost(trial).and_then(known::lost),
         damaged,
         said,
     })

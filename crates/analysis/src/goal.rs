@@ -131,9 +131,7 @@ fn of_ledger(goal: &Goal, place: String, trial: &Trial, measured: Measured) -> G
 /// Returns the acknowledged writes that the trial of these phases lost.
 pub fn lost(phases: &[PhaseFacts<'_>]) -> Measured {
     let Some(trial) = phases.first().map(|facts| facts.trial) else { return Err("no phase was begun".to_string()) };
-    // Ledgers of one trial are about the same writes: the worst of them counts, not the sum.
-    let worst = trial.ledgers.iter().max_by_key(|ledger| ledger.lost);
-    let Some(worst) = worst else { return Err(unchecked(phases)) };
+    let Some(worst) = known::most_lost(trial) else { return Err(unchecked(phases)) };
     match known::not_known(trial).filter(|_| worst.lost == 0) {
         Some(why) => Err(why),
         None => Ok(Quantity { value: worst.lost as f64, n: worst.acknowledged }),

@@ -4,6 +4,11 @@ use plimsoll_record::data::{DID_NOT_START, LedgerCheck, Trial};
 
 use crate::number;
 
+/// Returns the check of `trial` that found most lost writes: several are about the same writes, so that one counts.
+pub(crate) fn most_lost(trial: &Trial) -> Option<&LedgerCheck> {
+    trial.ledgers.iter().max_by_key(|ledger| ledger.lost)
+}
+
 /// Returns the acknowledged writes that are missing; `None` if none is known to be, and not everything was read.
 pub(crate) fn lost(ledger: &LedgerCheck) -> Option<u64> {
     (ledger.complete || ledger.lost > 0).then_some(ledger.lost)

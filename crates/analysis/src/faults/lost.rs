@@ -30,15 +30,10 @@ fn has_effect(fault: &FaultView, at_ns: u64) -> bool {
     is_in_effect(at_ns, from_ns, until_ns, fault.next_ns)
 }
 
-/// Returns the check of a trial that found most lost writes: goals are on that one.
-fn worst(trial: &Trial) -> Option<&LedgerCheck> {
-    trial.ledgers.iter().max_by_key(|check| check.lost)
-}
-
 /// Adds the lost writes of a trial to its faults. Nothing is added without a check that knows them and their times.
 pub(super) fn add(trial: &Trial, faults: &mut [FaultView]) {
     let is_known = |check: &&LedgerCheck| known::lost(check) == Some(0) || !check.lost_writes.is_empty();
-    let Some(check) = worst(trial).filter(is_known) else { return };
+    let Some(check) = known::most_lost(trial).filter(is_known) else { return };
     faults.iter_mut().for_each(|one| one.lost = Some(LostWritesView::default()));
     for span in &check.lost_writes {
         match place(faults, span.at_ns) {
@@ -66,7 +61,7 @@ pub fn losses(run: &Run, faults: &[FaultView]) -> Vec<FaultLossView> {
     let of_trial = |faults: &[FaultView]| {
         let ordinal = faults.first()?.place.0;
         let trial = run.trials.iter().find(|trial| trial.header.ordinal == ordinal)?;
-        let check = worst(trial).filter(|check| check.lost > 0)?;
+        let check = known::most_lost(trial).filter(|check| check.lost > 0)?;
         let mut view =
             FaultLossView { trial: name::trial(&trial.header), lost: check.lost, ..FaultLossView::default() };
         for span in &check.lost_writes {

@@ -20,7 +20,7 @@ use crate::number;
 use crate::resource;
 
 /// Options of a drive that no comparison takes, or that it chooses itself.
-const NOT_OF_SIDES: &[&str] = &["--seed", "--for", "--ops", "--goal", "--repeats"];
+const NOT_OF_SIDES: &[&str] = &["--seed", "--for", "--ops", "--warmup", "--goal", "--repeats"];
 /// Shortest and longest turn of a comparison, in seconds, and pairs for which its budget suffices.
 const TURN_S: (f64, f64) = (5.0, 300.0);
 const PAIRS: f64 = 16.0;
@@ -161,14 +161,18 @@ fn options(run: &Run, phase: &SlowPhase<'_, '_>, class: Class) -> Option<Vec<Str
     }
 }
 
+/// Returns the values of an option of the command.
+fn given<'r>(run: &'r Run, option: &'r str) -> impl Iterator<Item = &'r str> {
+    let words = &run.header.command_line;
+    words.iter().enumerate().filter_map(move |(at, word)| match word.strip_prefix(option)? {
+        "" => words.get(at + 1).map(String::as_str),
+        joined => joined.strip_prefix('='),
+    })
+}
+
 /// Returns the settings of the command for private servers: `postgres.cpus`, its last part `cpus`, and the value.
 fn settings(run: &Run) -> impl Iterator<Item = (&str, &str, &str)> {
-    let words = &run.header.command_line;
-    let given = words.iter().enumerate().filter_map(move |(at, word)| match word.as_str() {
-        "--set" => words.get(at + 1).map(String::as_str),
-        joined => joined.strip_prefix("--set="),
-    });
-    given.filter_map(|setting| {
+    given(run, "--set").filter_map(|setting| {
         let (name, value) = setting.split_once('=')?;
         let (_, limit) = name.split_once('.')?;
         Some((name, limit, value))
@@ -210,13 +214,9 @@ fn more_workers(run: &Run, phase: &SlowPhase<'_, '_>) -> Option<Vec<String>> {
 
 /// Returns the text of the only fault of the command.
 fn only_fault(run: &Run) -> Option<&str> {
-    let words = &run.header.command_line;
-    let mut all = words.iter().enumerate().filter_map(|(at, word)| match word.as_str() {
-        "--fault" => words.get(at + 1).map(String::as_str),
-        joined => joined.strip_prefix("--fault="),
-    });
+    let mut all = given(run, "--fault");
     let first = all.next()?;
-    let has_others = all.next().is_some() || words.iter().any(|word| word.starts_with("--fault-pause"));
+    let has_others = all.next().is_some() || given(run, "--fault-pause").next().is_some();
     (!has_others).then_some(first)
 }
 

@@ -107,7 +107,7 @@ fn lost_writes_have_a_column_beside_their_faults_and_their_sum_below_in_every_fo
     run.trials[0].ledgers.push(check);
     let view = view(&run);
     let (terminal, markdown) = (plimsoll_report::terminal(&view, false, 200), plimsoll_report::markdown(&view));
-    assert!(markdown.contains("| 0 | 8 | 12, 3 before | 1.30 s |"), "{markdown}");
+    assert!(markdown.contains("| 0 | 8 | **12, 3 before** | 1.30 s |"), "{markdown}");
     let sum = "16 acknowledged writes lost, by the time of their acknowledgement: 12 in the effect of a fault, 3 \
                before a fault, 1 not known";
     for text in [terminal, markdown, plimsoll_report::html(&view)] {
