@@ -101,7 +101,8 @@ fn url(node: &Node, port: usize) -> String {
 /// Returns the time until a cluster with these time-outs has another leader.
 ///
 /// A follower stands for election a random time after the last heartbeat, from one to two election time-outs:
-/// `resetRandomizedElectionTimeout` in <https://github.com/etcd-io/etcd/blob/v3.4.23/raft/raft.go>. At the loss, that
+/// `resetRandomizedElectionTimeout` in <https://github.com/etcd-io/etcd/blob/v3.4.23/raft/raft.go>. It counts them by the
+/// ticks of its own clock (`tickElection`), one an interval, and the first tick may come at once. At the loss, that
 /// heartbeat was sent up to one interval ago. The vote takes a round trip, which has to be shorter than an interval:
 /// <https://etcd.io/docs/v3.4/tuning/>.
 ///
@@ -111,10 +112,10 @@ fn failover_time(heartbeat_ms: u32, election_ms: u32) -> FailoverTime {
     let [heartbeat_s, election_s] = [heartbeat_ms, election_ms].map(|ms| f64::from(ms) / 1e3);
     let formula = format!(
         "one to two times election-timeout ({election_s} s) after the last heartbeat, which is sent every \
-         heartbeat-interval ({heartbeat_s} s), and a vote of at most one interval, if the first election succeeds; each \
-         further one adds one to two times election-timeout"
+         heartbeat-interval ({heartbeat_s} s) and counted by ticks of one interval, and a vote of at most one interval, \
+         if the first election succeeds; each further one adds one to two times election-timeout"
     );
-    let range_ms = (election_ms.saturating_sub(heartbeat_ms), 2 * election_ms + heartbeat_ms);
+    let range_ms = (election_ms.saturating_sub(2 * heartbeat_ms), 2 * election_ms + heartbeat_ms);
     FailoverTime::new(formula, "https://etcd.io/docs/v3.4/tuning/", range_ms, range_ms)
 }
 
@@ -267,13 +268,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leader_is_replaced_after_one_to_two_election_timeouts_and_a_heartbeat_less_or_more() {
+    fn a_leader_is_replaced_two_intervals_before_one_election_timeout_or_later() {
         let time = failover_time(HEARTBEAT_MS, ELECTION_MS);
-        assert_eq!((time.killed_s, time.silent_s, time.is_of_part), ((0.9, 2.1), (0.9, 2.1), false));
+        assert_eq!((time.killed_s, time.silent_s, time.is_of_part), ((0.8, 2.1), (0.8, 2.1), false));
         assert!(time.formula.contains("election-timeout (1 s)"), "{}", time.formula);
         assert!(time.formula.contains("if the first election succeeds"), "{}", time.formula);
         let time = failover_time(250, 3_000);
-        assert_eq!(time.killed_s, (2.75, 6.25));
+        assert_eq!(time.killed_s, (2.5, 6.25));
         assert!(time.formula.contains("heartbeat-interval (0.25 s)"), "{}", time.formula);
     }
 

@@ -176,7 +176,7 @@ fn outage_without_a_replica_s() -> f64 {
     assert!(verdict.contains("2 faults"), "{verdict}");
     // The formula is of the time-outs that the members run with, and of losses of the primary.
     let failover = &found[1]["failover"];
-    assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (0.9, 2.1), "{found:?}");
+    assert_eq!((seconds(failover, "least_s"), seconds(failover, "most_s")), (0.8, 2.1), "{found:?}");
     assert!(found[0]["failover"].is_null() && failover["state"].is_string(), "{found:?}");
     seconds(&found[0], "outage_s")
 }
