@@ -322,6 +322,11 @@ fn state(
         let why = format!("`{}` rests on {doubt}, which may be noise; {next}", figure.name);
         return State::Undecided(format!("short {}", figure.name), why);
     }
+    if let Some((figure, _)) = cells.iter().find(|(_, cell)| cell.is_of_open) {
+        let next = "let the phase last longer";
+        let why = format!("`{}` rests on an outage that had not ended when observation ended; {next}", figure.name);
+        return State::Undecided(format!("open {}", figure.name), why);
+    }
     let is_open = |(figure, cell): &&(&FigureView, &FigureCell)| match condition {
         Some(_) if asked.iter().any(|one| one.name == figure.name) => false,
         _ => figure.unit == "×" && is_wide(cell) && cell.bounds.is_some_and(|(low, high)| low < 1.0 && high > 1.0),
@@ -349,14 +354,18 @@ fn vague(figure: &FigureView, cell: &FigureCell) -> String {
 /// The bounds of a value as text.
 fn bounds_text(figure: &FigureView, cell: &FigureCell) -> String {
     let (low, high) = cell.bounds.unwrap_or_default();
-    let [low, high] = [low, high].map(|value| shown(&figure.unit, &figure.formula, value));
-    from_to(&low, &high, &figure.unit)
+    let [from, to] = [low, high].map(|value| shown(&figure.unit, &figure.formula, value));
+    if high.is_finite() { from_to(&from, &to, &figure.unit) } else { format!("{from} or more") }
 }
 
 /// Describes a value within whose bounds a sentence both holds and does not.
 fn too_close(figure: &FigureView, cell: &FigureCell) -> String {
     let bounds = bounds_text(figure, cell);
     match cell.repeats {
+        _ if cell.open => {
+            let next = "let the phase last longer";
+            format!("`{}` is {}, and had not ended when observation ended; {next}", figure.name, cell.text)
+        }
         0 | 1 => format!("`{}` is {}, or {bounds}: too close to tell; repeat it (`repeats`)", figure.name, cell.text),
         n => format!("`{}` is {}, and its {n} repeats do not agree: {bounds}", figure.name, cell.text),
     }
@@ -425,6 +434,7 @@ fn with_interval(figure: &FigureView, cell: &FigureCell) -> String {
     match cell.interval.filter(|_| is_wide(cell)) {
         Some((low, high)) => {
             let [low, high] = [low, high].map(|value| shown(&figure.unit, &figure.formula, value));
+            let high = number::lower_bound(high, cell.bounds.is_some_and(|(_, most)| most.is_infinite()));
             format!("{} ({})", cell.text, from_to(&low, &high, &figure.unit))
         }
         None => cell.text.clone(),

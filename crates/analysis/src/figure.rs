@@ -14,9 +14,10 @@ use plimsoll_record::data::{Figure, PhaseKind, PublishedValue, Run, Trial};
 
 use crate::name::REPEAT;
 use crate::number;
+use crate::outage;
 use crate::phase::{PhaseFacts, Quantity};
 use crate::ratio::{RATIO, direction};
-use crate::stat::{self, interval};
+use crate::stat::interval;
 use crate::view::{FigureCell, FigureRow, FigureView, Headline, Named, PublishedView};
 
 /// Label of a trial's store.
@@ -105,6 +106,10 @@ struct Measured {
     late: bool,
     /// Values that it may have in truth; `None` if that is not known.
     bounds: Option<Bounds>,
+    /// The value is of outages that had not ended when observation ended: it is a lower bound.
+    is_open: bool,
+    /// An outage behind it had not ended: its greatest value is not known.
+    is_unbounded: bool,
     /// The bounds were observed, in repeats or samples, and not assumed.
     is_observed: bool,
     /// The fewest repeats of any of its terms.
@@ -142,6 +147,8 @@ fn evaluate(formula: &Formula, store: &str, value_of: impl Fn(&Term) -> Outcome)
         n: terms().map(|one| one.n).min().unwrap_or(0),
         late: terms().any(|one| one.late),
         bounds: bounds(formula, &known),
+        is_open: terms().any(|one| one.is_open),
+        is_unbounded: terms().any(|one| one.is_unbounded),
         is_observed: terms().all(|one| one.is_observed),
         repeats: terms().map(|one| one.repeats).min().unwrap_or(1),
         doubt: terms().find_map(|one| one.doubt.clone()),
@@ -250,7 +257,18 @@ pub(crate) fn value_in_trial(term: &Term, trial: &Trial, phases: &[PhaseFacts<'_
 fn once(phase: &PhaseFacts<'_>, name: &str, op: Option<&str>, quantity: Quantity) -> Measured {
     let Quantity { value, n } = quantity;
     let late = phase.is_moved(name, op);
-    let exact = Measured { value, n, late, bounds: Some((value, value)), is_observed: true, repeats: 1, doubt: None };
+    let is_open = name == "outage" && outage::is_open(phase);
+    let exact = Measured {
+        value,
+        n,
+        late,
+        bounds: Some((value, value)),
+        is_open,
+        is_unbounded: is_open,
+        is_observed: true,
+        repeats: 1,
+        doubt: None,
+    };
     if !is_timed(name) {
         return exact;
     }
@@ -280,14 +298,18 @@ fn ends_of(values: &[f64]) -> Option<Bounds> {
 }
 
 /// The median of repeats, with its interval. A count has the range of all: in a median of them the others would not
-/// show.
+/// show. Outages that had not ended are longer than all others.
 fn repeated(all: &[Measured], is_timed: bool) -> Measured {
     let values: Vec<f64> = all.iter().map(|one| one.value).collect();
+    let times: Vec<(f64, bool)> = all.iter().map(|one| (one.value, one.is_open)).collect();
+    let (value, is_open) = outage::median(&times).unwrap_or((0.0, false));
     Measured {
-        value: stat::median(&values).unwrap_or(0.0),
+        value,
         n: all.iter().map(|one| one.n).sum(),
         late: all.iter().any(|one| one.late),
         bounds: if is_timed { interval_of(&values) } else { ends_of(&values) },
+        is_open,
+        is_unbounded: all.iter().any(|one| one.is_open),
         is_observed: true,
         repeats: all.len() as u64,
         doubt: None,
@@ -304,26 +326,38 @@ pub fn shown(unit: &str, formula: &str, value: f64) -> String {
 }
 
 fn cell(store: &str, figure: &Figure, outcome: Outcome) -> FigureCell {
-    let shown = |one: &Measured| number::marked(shown(&figure.unit, &figure.formula, one.value), one.late);
+    let is_term = Formula::parse(&figure.formula).is_ok_and(|formula| formula.is_term());
     match outcome {
-        Ok(one) => FigureCell {
-            store: store.to_string(),
-            value: Some(one.value),
-            text: shown(&one),
-            late: one.late,
-            n: one.n,
-            repeats: one.repeats,
-            interval: one.bounds.filter(|(low, high)| one.is_observed && low < high),
-            bounds: one.bounds,
-            doubt: one.doubt,
-            missing: None,
-            is_not_run: false,
-        },
+        Ok(one) => {
+            let open = one.is_open && is_term;
+            let is_of_open = one.is_unbounded && !is_term;
+            let text = number::lower_bound(shown(&figure.unit, &figure.formula, one.value), open);
+            FigureCell {
+                store: store.to_string(),
+                value: Some(one.value),
+                text: number::marked(text, one.late),
+                late: one.late,
+                open,
+                is_of_open,
+                n: one.n,
+                repeats: one.repeats,
+                interval: one.bounds.filter(|(low, high)| one.is_observed && low < high),
+                bounds: match one.bounds {
+                    Some((low, _)) if one.is_unbounded && is_term => Some((low, f64::INFINITY)),
+                    bounds => bounds.filter(|_| !is_of_open),
+                },
+                doubt: one.doubt,
+                missing: None,
+                is_not_run: false,
+            }
+        }
         Err(Missing { why, is_not_run }) => FigureCell {
             store: store.to_string(),
             value: None,
             text: "–".to_string(),
             late: false,
+            open: false,
+            is_of_open: false,
             n: 0,
             repeats: 0,
             interval: None,

@@ -210,6 +210,7 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     let measured = measured(goal, facts);
     let mut judged =
         judge(goal, place, measured.map(|quantity| Quantity { value: quantity.value * scale, ..quantity }));
+    judged.got_text = number::lower_bound(judged.got_text, judged.got.is_some() && is_open(goal, facts));
     if judged.got.is_some() && is_moved(goal, facts) {
         judged.late = facts.late().map(str::to_string);
         judged.got_text = number::marked(judged.got_text, true);
@@ -223,12 +224,25 @@ fn driven(goal: &Goal, place: String, facts: &PhaseFacts<'_>) -> GoalTrial {
     judged
 }
 
+/// Returns the time in seconds for which throughput was seen not to come back, if it is longer than the goal's limit.
+fn unrecovered_s(goal: &Goal, facts: &PhaseFacts<'_>) -> Option<f64> {
+    faults::unrecovered_s(&faults::of_phase(facts)).filter(|observed_s| observed_s * 1e9 > goal.limit)
+}
+
+/// Returns true if a measured time of the goal had not ended when observation ended.
+fn is_open(goal: &Goal, facts: &PhaseFacts<'_>) -> bool {
+    match goal.what {
+        GoalKind::Outage => outage::is_open(facts),
+        GoalKind::Recovery => unrecovered_s(goal, facts).is_some(),
+        _ => false,
+    }
+}
+
 /// Returns the measured value of a driven phase. Times are in seconds.
 fn measured(goal: &Goal, facts: &PhaseFacts<'_>) -> Measured {
     let name = goal.what.name();
     if goal.what == GoalKind::Recovery
-        && let Some(observed_s) =
-            faults::unrecovered_s(&faults::of_phase(facts)).filter(|observed_s| observed_s * 1e9 > goal.limit)
+        && let Some(observed_s) = unrecovered_s(goal, facts)
     {
         // It took at least that long.
         return Ok(Quantity { value: observed_s, n: 1 });

@@ -166,6 +166,11 @@ pub fn marked(text: String, late: bool) -> String {
     if late { format!("{text} *") } else { text }
 }
 
+/// Returns `> 16.0 s` for the `text` of a time that had not ended when observation ended: of a lower bound.
+pub fn lower_bound(text: String, is_open: bool) -> String {
+    if is_open { format!("> {text}") } else { text }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -71,7 +71,8 @@ fn judged(run: &Run, facts: &PhaseFacts<'_>) -> Vec<Silence> {
 /// Returns the outage as reports show it, with the actions around it.
 fn shown(run: &Run, facts: &PhaseFacts<'_>, silence: &Silence) -> OutageView {
     let with = acts::begun(run, facts.trial.header.ordinal, silence.span_ns(BEFORE_S), ACTS_MAX);
-    OutageView { at_s: silence.at_s, seconds: silence.seconds, with, place: String::new() }
+    let Silence { at_s, seconds, is_open, .. } = *silence;
+    OutageView { at_s, seconds, open: is_open, with, place: String::new() }
 }
 
 /// Returns the silences of a driven phase that are no chance.
@@ -85,6 +86,22 @@ fn told(facts: &PhaseFacts<'_>) -> impl Iterator<Item = Silence> {
 pub fn open_s(facts: &PhaseFacts<'_>) -> Option<f64> {
     let is_open = |one: &Silence| one.is_open && !has_cut(facts);
     longest(told(facts).filter(is_open)).map(|one| one.seconds)
+}
+
+/// Returns true if the longest silence of a driven phase is an outage that had not ended when observation ended.
+pub fn is_open(facts: &PhaseFacts<'_>) -> bool {
+    open_s(facts).is_some_and(|open_s| open_s >= longest_s(facts))
+}
+
+/// Returns the median of times in seconds, and true if it is a lower bound; `None` without any. Each time is given with
+/// true if it had not ended: such a time counts as longer than all that ended.
+pub fn median(times: &[(f64, bool)]) -> Option<(f64, bool)> {
+    let counted = |(seconds, is_open): &(f64, bool)| if *is_open { f64::INFINITY } else { *seconds };
+    let ended_s = stat::median_of(times.iter().map(counted))?;
+    match ended_s.is_finite() {
+        true => Some((ended_s, false)),
+        false => stat::median_of(times.iter().map(|(seconds, _)| *seconds)).map(|bound_s| (bound_s, true)),
+    }
 }
 
 /// Returns the length of the longest silence of a driven phase, in seconds, or 0 if every slice has answers.
@@ -199,7 +216,8 @@ pub fn at(outage: &OutageView) -> String {
 
 /// Describes an outage: its length, its start, and what was done then or shortly before.
 pub fn words(outage: &OutageView) -> String {
-    let span = format!("{} {}", number::seconds(outage.seconds), at(outage));
+    let more = if outage.open { "more than " } else { "" };
+    let span = format!("{more}{} {}", number::seconds(outage.seconds), at(outage));
     match outage.with.as_slice() {
         [] => span,
         with => format!("{span}, around then: {}", number::list(with)),

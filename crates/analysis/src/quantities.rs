@@ -12,8 +12,9 @@ use plimsoll_record::data::Run;
 use crate::figure;
 use crate::name::{self, REPEAT};
 use crate::number;
+use crate::outage;
 use crate::phase::{PhaseFacts, UNDISTURBED, is_percentile};
-use crate::stat::{self, interval};
+use crate::stat::interval;
 use crate::view::{FigureCell, QuantityView};
 
 /// Values of repeats.
@@ -22,7 +23,8 @@ struct Repeats {
     phase: String,
     quantity: String,
     op: Option<String>,
-    values: Vec<f64>,
+    /// Values, each with true if it is a lower bound.
+    values: Vec<(f64, bool)>,
     n: u64,
     missing: Option<String>,
     late: bool,
@@ -66,6 +68,7 @@ fn of_figure(name: &str, unit: &str, labels: &BTreeMap<String, String>, cell: &F
         repeats: cell.repeats,
         interval: cell.interval,
         late: cell.late,
+        open: cell.open,
     }
 }
 
@@ -91,7 +94,8 @@ fn gather(facts: &PhaseFacts<'_>, gathered: &mut IndexMap<(String, String), Repe
             repeats.op = op.map(str::to_owned);
             match seen {
                 Ok(seen) => {
-                    repeats.values.push(seen.value);
+                    let is_open = quantity == "outage" && outage::is_open(facts);
+                    repeats.values.push((seen.value, is_open));
                     repeats.n += seen.n;
                     repeats.late |= facts.is_moved(quantity, op);
                 }
@@ -103,8 +107,11 @@ fn gather(facts: &PhaseFacts<'_>, gathered: &mut IndexMap<(String, String), Repe
 
 fn view(trial: String, name: String, repeats: &Repeats) -> QuantityView {
     let unit = unit(&repeats.quantity);
-    let value = stat::median(&repeats.values);
+    let median = outage::median(&repeats.values);
+    let values: Vec<f64> = repeats.values.iter().map(|(value, _)| *value).collect();
     let missing = || repeats.missing.clone().unwrap_or_default();
+    let text =
+        |(value, is_open)| number::marked(number::lower_bound(number::with_unit(value, unit), is_open), repeats.late);
     QuantityView {
         name,
         trial,
@@ -112,12 +119,13 @@ fn view(trial: String, name: String, repeats: &Repeats) -> QuantityView {
         quantity: repeats.quantity.clone(),
         op: repeats.op.clone(),
         unit: unit.to_owned(),
-        value,
-        text: value.map_or_else(missing, |value| number::marked(number::with_unit(value, unit), repeats.late)),
+        value: median.map(|(value, _)| value),
+        text: median.map_or_else(missing, text),
         n: repeats.n,
         repeats: repeats.values.len() as u64,
-        interval: interval::of_median(&repeats.values).map(|interval| (interval.low, interval.high)),
+        interval: interval::of_median(&values).map(|interval| (interval.low, interval.high)),
         late: repeats.late,
+        open: median.is_some_and(|(_, is_open)| is_open),
     }
 }
 
@@ -153,6 +161,7 @@ mod tests {
             repeats: 1,
             interval: None,
             late: false,
+            open: false,
         };
         for name in ["mixed.p999[op=read]", "mixed.p99.9[op=read]", "mixed.p999", "mixed.p99.9", "p999", "p99.9"] {
             assert!(is_named(&one, name), "{name}");

@@ -392,9 +392,9 @@ fn of_store(run: &Run, label: &str, percentile: impl Fn(&str) -> Option<u64>, ow
     told(summary, lacked(trials()))
 }
 
-/// Returns the longest of these outages.
+/// Returns the longest of these outages, of equal ones one that had not ended.
 pub fn longest(outages: impl Iterator<Item = OutageView>) -> Option<OutageView> {
-    outages.max_by(|a, b| a.seconds.total_cmp(&b.seconds))
+    outages.max_by(|a, b| a.seconds.total_cmp(&b.seconds).then(a.open.cmp(&b.open)))
 }
 
 /// Acknowledged writes that are not there, where ledgers looked and none had a gap: the worst of each trial.
@@ -462,7 +462,8 @@ fn told(mut summary: SummaryView, lacked: bool) -> SummaryView {
     }));
     if let Some(one) = &summary.outage {
         let text = format!("no answer for {}", outage::words(one));
-        let silence = part(NO_ANSWER, number::seconds(one.seconds), text, true);
+        let value = number::lower_bound(number::seconds(one.seconds), one.open);
+        let silence = part(NO_ANSWER, value, text, true);
         parts.push(SummaryPart { at: outage::at(one), meanwhile: number::list(&one.with), ..silence });
     }
     let percent = || summary.error_percent.map(|percent| number::with_unit(percent, "%"));

@@ -337,6 +337,11 @@ pub struct FigureCell {
     pub text: String,
     /// A late generator may have moved it.
     pub late: bool,
+    /// The value is a lower bound: the outage that it is had not ended when observation ended.
+    pub open: bool,
+    /// True if it is calculated from an outage that had not ended.
+    #[serde(skip)]
+    pub is_of_open: bool,
     /// The fewest observations behind any of its terms.
     pub n: u64,
     /// The fewest repeats of any of its terms.
@@ -344,7 +349,8 @@ pub struct FigureCell {
     /// Interval (95 %) of the value, by its repeats or samples, or their range if there are fewer than six; `null` for
     /// one measurement and for counts that agree.
     pub interval: Option<(f64, f64)>,
-    /// Values that it may have in truth: the interval, or of one measurement some per cent around it.
+    /// Values that it may have in truth: the interval, or of one measurement some per cent around it. Their end is
+    /// infinite if an outage had not ended.
     #[serde(skip)]
     pub bounds: Option<(f64, f64)>,
     /// Measurement by itself that may be noise: `one load of 412 ms`.

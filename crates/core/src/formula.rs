@@ -100,6 +100,11 @@ impl Formula {
         }
     }
 
+    /// Returns true if the formula is one result by itself.
+    pub fn is_term(&self) -> bool {
+        matches!(self.steps.as_slice(), [Step::Term(_)])
+    }
+
     /// Evaluates the formula, with `value_of` for the value of each result. Returns `None` if a result has no value,
     /// or the outcome is not finite (a division by zero).
     pub fn eval(&self, value_of: &dyn Fn(&Term) -> Option<f64>) -> Option<f64> {
@@ -345,6 +350,15 @@ mod tests {
         assert_eq!(quotient("a.rate / (b.rate[c=1])"), Some(("a.rate".to_owned(), "b.rate[c=1]".to_owned())));
         for other in ["a.rate", "a.rate / 2", "a.rate * b.rate", "2 * a.rate / b.rate", "a.rate / b.rate / c.rate"] {
             assert_eq!(quotient(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_result_by_itself_is_a_term_and_nothing_else_is() {
+        let is_term = |text: &str| Formula::parse(text).unwrap().is_term();
+        assert!(is_term("a.outage") && is_term("(a.outage[b=1])"));
+        for other in ["-a.outage", "2 * a.outage", "a.outage / b.outage", "2"] {
+            assert!(!is_term(other), "{other}");
         }
     }
 

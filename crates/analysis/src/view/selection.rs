@@ -134,4 +134,6 @@ pub struct QuantityView {
     pub interval: Option<(f64, f64)>,
     /// A late generator may have moved it.
     pub late: bool,
+    /// The value is a lower bound: the outage that it is had not ended when observation ended.
+    pub open: bool,
 }

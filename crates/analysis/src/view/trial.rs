@@ -377,6 +377,8 @@ pub struct OutageView {
     /// Length in seconds: exact to 10 ms in phases with faults; else to two slices at worst, to the longest response
     /// time if that lies within.
     pub seconds: f64,
+    /// The outage had not ended when observation ended: it was longer.
+    pub open: bool,
     /// Actions on servers and disks, and faults, that began in it or shortly before it; they need not be its cause.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub with: Vec<String>,

@@ -1,5 +1,6 @@
 //! Answers to a plan's question: what is said, of which stores, and what is not said.
 
+use plimsoll_analysis::quantities::quantities;
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{AnswerState, StudyAnswer, VerdictState};
 use plimsoll_core::sampler::{ANSWERS, WITNESS};
@@ -8,6 +9,7 @@ use plimsoll_record::data::{
 };
 
 use crate::driven::{driven, sampled};
+use crate::faulted::{killed_primary, without_end};
 use crate::study;
 
 /// The ratio of the loads with index keys and without.
@@ -332,6 +334,60 @@ fn promises_that_a_plan_sets_out_to_break_are_an_outcome() {
     let verdict = view(&run).verdict;
     assert!(verdict.sentence.contains("; 1 more promise was broken."), "{}", verdict.sentence);
     assert_eq!(verdict.reasons.len(), 1 + 1, "{:?}", verdict.reasons);
+}
+
+/// Runs with figures of the outage of their phase, each run a repeat if there are several.
+fn silent(runs: &[Run], answers: &[AnswerSentence]) -> Run {
+    let mut all = runs[0].clone();
+    all.trials.clear();
+    for (ordinal, run) in (0..).zip(runs) {
+        let mut trial = run.trials[0].clone();
+        trial.header.ordinal = ordinal;
+        (trial.phases[0].header.trial, trial.faults[0].trial) = (ordinal, ordinal);
+        if runs.len() > 1 {
+            trial.header.labels.insert("repeat".into(), ordinal.to_string());
+        }
+        all.trials.push(trial);
+    }
+    all.header.outline.trials = runs.len() as u32;
+    let missed = figure("missed", "ops", "mixed.outage * mixed.rate");
+    all.header.figures = vec![figure("outage", "s", "mixed.outage"), missed];
+    all.header.answers = answers.to_vec();
+    all
+}
+
+#[test]
+fn an_outage_that_had_not_ended_is_a_lower_bound_in_figures_and_answers() {
+    let of = |runs: &[Run], sentence: AnswerSentence| answered(&silent(runs, &[sentence]));
+    let text = say("No answer for {outage}.");
+    assert_eq!(of(&[without_end()], text.clone()).sentence, "No answer for > 12.0 s.");
+    let run = silent(&[without_end()], &[]);
+    let found = view(&run);
+    let [outage, missed] = [0, 1].map(|at| &found.figures[at].rows[0].cells[0]);
+    assert_eq!((outage.text.as_str(), outage.value, outage.open), ("> 12.0 s", Some(12.0), true));
+    assert!(!missed.open && missed.value.is_some() && !missed.text.contains('>'), "{missed:?}");
+    let all = quantities(&run);
+    let own = all.iter().find(|one| one.name == "mixed.outage").unwrap();
+    assert_eq!((own.text.as_str(), own.open), ("> 12.0 s", true));
+
+    // Conditions hold if they hold for any longer time.
+    let long = of(&[without_end()], only_if("{outage} > 10", "It is long, {outage}."));
+    assert_eq!(long.sentence, "It is long, > 12.0 s.");
+    let short = of(&[without_end()], only_if("{outage} < 20", "It is short."));
+    assert_eq!(short.state, AnswerState::Undecided);
+    let words = "`outage` is > 12.0 s, and had not ended when observation ended";
+    assert!(short.sentence.contains(words), "{}", short.sentence);
+    let product = of(&[without_end()], say("{missed} were missed."));
+    assert_eq!(product.state, AnswerState::Undecided);
+    let words = "`missed` rests on an outage that had not ended when observation ended";
+    assert!(product.sentence.contains(words), "{}", product.sentence);
+
+    // Of repeats those that had not ended are the longest.
+    let [ended, open] = [killed_primary(), without_end()];
+    let one = of(&[ended.clone(), open.clone(), ended.clone()], text.clone());
+    assert_eq!(one.sentence, "No answer for 1.37 s (1.37 to > 12.0 s).");
+    let two = of(&[open.clone(), open, ended], text);
+    assert_eq!(two.sentence, "No answer for > 12.0 s (1.37 to > 12.0 s).");
 }
 
 #[test]

@@ -69,6 +69,12 @@ fn a_goal_above_an_outage_that_did_not_end_is_not_measured() {
         run.header.goals = vec![Goal { what: GoalKind::Outage, of: None, limit: limit_s * 1e9, unit: "ns".into() }];
         assert_eq!(view(&run).goals[0].state, state);
     }
+    for (what, words) in [(GoalKind::Outage, "> 12.0 s"), (GoalKind::Recovery, "> 11.0 s")] {
+        let mut run = run.clone();
+        run.header.goals = vec![Goal { what, of: None, limit: 5e9, unit: "ns".into() }];
+        let goal = &view(&run).goals[0];
+        assert_eq!((goal.state, goal.got_text.as_str()), (GoalState::Missed, words));
+    }
     let (state, sentence) = judged(&run);
     assert_eq!(state, VerdictState::Incomplete);
     assert!(sentence.contains("had no answer for 12.0 s when observation ended"), "{sentence}");

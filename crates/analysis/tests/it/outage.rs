@@ -65,6 +65,25 @@ fn a_silence_lasts_as_long_as_its_slices_tell_and_up_to_the_end() {
     assert_eq!((to_the_end.at_s, to_the_end.seconds), (START_S as f64 + 15.0, 5.0));
 }
 
+#[test]
+fn an_outage_that_had_not_ended_was_longer_in_the_first_line_the_verdict_and_its_goal() {
+    let rates: Vec<u64> = (0..20).map(|second| if second < 15 { 1_000 } else { 0 }).collect();
+    let mut run = driven(&rates);
+    let found = view(&run);
+    assert!(outage(&found).unwrap().open && !outage(&view(&silent())).unwrap().open);
+    let words = "for more than 5.00 s at 115 s";
+    let line = &found.summary[0];
+    assert!(line.text.contains(&format!("no answer {words} · ")), "{}", line.text);
+    let part = line.parts.iter().find(|part| part.name == "no answer").unwrap();
+    assert_eq!((part.value.as_str(), part.at.as_str()), ("> 5.00 s", "at 115 s"));
+    let sentence = &found.verdict.sentence;
+    assert!(sentence.contains(&format!("gave no answer in phase mixed {words}")), "{sentence}");
+    let missed = allowed(&mut run, 4.0);
+    assert_eq!((missed.goals[0].state, missed.goals[0].got_text.as_str()), (GoalState::Missed, "> 5.00 s"));
+    let sentence = &missed.verdict.sentence;
+    assert!(sentence.contains("longest time without any answer was > 5.00 s in"), "{sentence}");
+}
+
 /// Fifteen seconds with 1,000 answers each, of which `silent` more had none, and a drain of nine: `in_flight` operations
 /// end in its last slice after `waited_s`, with `outcome`.
 fn silent_to_the_end(silent: u64, in_flight: u64, waited_s: u64, outcome: plimsoll_core::Outcome) -> Run {

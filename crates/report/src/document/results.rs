@@ -104,7 +104,10 @@ fn largest_s(figure: &FigureView, row: &FigureRow) -> Option<f64> {
 /// Formats a measured value, of a time in the unit that suits `largest_s` if it is given.
 fn measured(cell: &FigureCell, largest_s: Option<f64>) -> String {
     match cell.value.zip(largest_s) {
-        Some((value, largest_s)) => number::marked(number::seconds_beside(value, largest_s), cell.late),
+        Some((value, largest_s)) => {
+            let text = number::lower_bound(number::seconds_beside(value, largest_s), cell.open);
+            number::marked(text, cell.late)
+        }
         None => cell.text.clone(),
     }
 }

@@ -3,7 +3,9 @@
 use plimsoll_analysis::view;
 use plimsoll_analysis::view::{CountSpread, FaultKeyPartsView, FaultSpread, SpreadBounds};
 use plimsoll_core::ClientSet;
-use plimsoll_record::data::{AnswerCheck, Goal, GoalKind, LedgerCheck, LostWrites, StaleReads, UnknownWrites};
+use plimsoll_record::data::{
+    AnswerCheck, Figure, Goal, GoalKind, LedgerCheck, LostWrites, PublishedValue, StaleReads, UnknownWrites,
+};
 use serde_json::{Value, json};
 
 use crate::pages::place;
@@ -191,6 +193,26 @@ fn a_time_without_answers_is_a_short_number_with_its_time_below() {
     let part = "<div><dt>no answer at 108 s, around then: kill of node 1, the primary, at 108.00 s</dt>\
                 <dd class=\"bad\">1.37 s</dd></div>";
     assert!(html.contains(part), "{html}");
+}
+
+#[test]
+fn a_time_without_answers_that_had_not_ended_is_a_lower_bound_in_every_form() {
+    let mut run = faulted::without_end();
+    let published = PublishedValue { value: 1.0, of: "another".into(), at: std::collections::BTreeMap::new() };
+    let (name, formula) = ("silence".to_owned(), "mixed.outage".to_owned());
+    run.header.figures = vec![Figure { name, unit: "s".into(), formula, published: vec![published] }];
+    let view = view(&run);
+    let text = plimsoll_report::terminal(&view, false, 180);
+    assert!(text.contains("no answer for more than 12.0 s at 108 s"), "{text}");
+    let is_figure = |line: &str| line.contains("silence") && line.contains("> 12.0 s") && line.contains("another");
+    assert!(text.lines().any(is_figure), "{text}");
+    assert!(plimsoll_report::markdown(&view).contains("no answer for more than 12.0 s at 108 s"));
+    let html = plimsoll_report::html(&view);
+    assert!(html.contains("<dd class=\"bad\">&gt; 12.0 s</dd>"), "{html}");
+    let json: Value = serde_json::from_str(&plimsoll_report::json(&view)).unwrap();
+    let outage = &json["summary"][0]["outage"];
+    assert_eq!((&outage["seconds"], &outage["open"]), (&12.0.into(), &true.into()), "{outage}");
+    assert_eq!(json["figures"][0]["rows"][0]["cells"][0]["open"], true);
 }
 
 #[test]
