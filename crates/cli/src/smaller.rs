@@ -99,13 +99,14 @@ pub struct LeftOut {
 pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: &Overrides) -> LeftOut {
     let mut left_out = LeftOut::default();
     // Answers show their mistakes only when all figures are right, and so on.
-    for _ in 0..4 {
+    for _ in 0..5 {
         let Err(error) = plans::parsed(catalogue, plan, overrides) else { break };
         let own = error.problems().iter().filter(|problem| problem.source_name() == plan.name);
         let problems: Vec<_> = own.collect();
         let Ok(document) = Document::parse(plan.text.as_str()) else { break };
         let mut edits = Vec::new();
-        for (key, name, at) in Parts::of(catalogue, &plan.name, &plan.text, document.as_table()).derived() {
+        let parts = Parts::of(catalogue, &plan.name, &plan.text, document.as_table());
+        for (key, name, at) in parts.derived() {
             if let Some(problem) = problems.iter().find(|problem| at.contains(&problem.span().start)) {
                 // Of a formula: `clients` is never 32.
                 let why =
@@ -117,6 +118,14 @@ pub fn leave_out_figures(catalogue: &Catalogue, plan: &mut PlanText, overrides: 
                 }
                 edits.push(Edit { at, text: String::new(), from: String::new() });
             }
+        }
+        let is_wrong = |edit: &Edit| problems.iter().any(|problem| edit.at.contains(&problem.span().start));
+        if edits.is_empty()
+            && let Some(edit) = parts.root.least_repeats().filter(is_wrong)
+        {
+            let why = "no time or rate is left that could decide their number";
+            left_out.reasons.push(format!("`repeats` {}: {why}, so that it is the least", edit.text));
+            edits.push(edit);
         }
         drop(document);
         if edits.is_empty() {

@@ -86,6 +86,9 @@ fn stores_and_nodes_are_chosen_from_those_of_the_plan() {
     assert_eq!(stores("stores:etcd,galera"), ["etcd".to_owned(), "galera".to_owned()].into());
     let (plan, _) = smaller("coupons-cluster", "stores:etcd nodes:1").unwrap();
     assert!(plan.trials.iter().all(|trial| trial.store.params.int("nodes") == 1));
+    // No figure is left that could decide how often.
+    assert_eq!((plan.repeats, plan.until), (3, None), "{:?}", plan.left_out);
+    assert!(plan.left_out.iter().any(|reason| reason.starts_with("`repeats` 3: ")), "{:?}", plan.left_out);
     // A name in reports names one of several stores of a kind.
     let (plan, _) = smaller("silent-errors", "stores:postgres_with_checksums").unwrap();
     assert!(plan.trials.iter().all(|trial| trial.store.label == "postgres with checksums"));

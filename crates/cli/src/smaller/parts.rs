@@ -250,6 +250,12 @@ impl<'a> Place<'a> {
         Some(self.table.key(key)?.span()?.start)
     }
 
+    /// Returns an edit that replaces the conditions for a number of repeats by the least that they allow.
+    pub fn least_repeats(&self) -> Option<Edit> {
+        let least = self.table.get("repeats")?.as_table_like()?.get("least")?.as_integer()?;
+        Some(Edit { at: self.value("repeats")?, text: least.to_string(), from: String::new() })
+    }
+
     /// Returns true if the value of `key` is a list.
     pub fn is_list(&self, key: &str) -> bool {
         self.table.get(key).is_some_and(Item::is_array)

@@ -20,8 +20,9 @@ const OTHERS_MAX: usize = 10;
 
 /// A Redis that clients reach over TCP.
 struct Attached {
-    place: Place,
+    /// Ends before the place that has its files.
     server: Redis,
+    place: Place,
     port: u16,
 }
 
@@ -30,7 +31,7 @@ impl Attached {
         let place = Place::new();
         let port = free_port();
         let server = Redis::start_with(&[("port", &port.to_string())], place.path());
-        Self { place, server, port }
+        Self { server, place, port }
     }
 
     /// Returns the addresses of clients that are connected over TCP.
