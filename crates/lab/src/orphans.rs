@@ -108,13 +108,20 @@ pub(crate) fn remove_made_by(owner: &OsStr, root: &Path) -> io::Result<()> {
 /// Ends all processes that work under `root`, then removes it, `sockets`, and what its program left elsewhere.
 pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     let started = Instant::now();
-    while !signal_those_in(root, Signal::KILL)?.is_empty() {
+    let mut ended: BTreeSet<i32> = noted_program(root).into_iter().collect();
+    loop {
+        let found = signal_those_in(root, Signal::KILL)?;
+        if found.is_empty() {
+            break;
+        }
+        // A program may have started others that leave something, as initdb and Patroni do.
+        ended.extend(found.iter().map(|pid| pid.as_raw_pid()));
         if started.elapsed() > KILL_BOUND {
             return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{}: still in use", root.display())));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    clean_up(&noted_program(root).into_iter().collect());
+    clean_up(&ended);
     remove_files(root, sockets)
 }
 
