@@ -136,7 +136,10 @@ pub fn hold(
         if !holder.cluster.starting().is_empty() {
             holder.long.poke();
         }
-        std::thread::sleep(LOOK_INTERVAL);
+        // A request is taken at once: faults have planned times.
+        if readable(&directory.listener, LOOK_INTERVAL).is_err() {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
     }
     holder.is_ending.store(true, Ordering::SeqCst);
     holder.long.end();
