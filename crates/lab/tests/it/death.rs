@@ -196,7 +196,7 @@ fn a_sweep_removes_what_a_killed_supervisor_left_and_leaves_the_living_alone() {
     kill(orphan.supervisor, Signal::KILL);
     let (root, sockets) = orphan.kill();
     assert!(root.exists() && sockets.exists(), "no process could have removed it");
-    // A sleep of theirs may end by itself.
+    // Their child `sleep` may end by itself.
     let lasts = |pid: &i32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name != "sleep\n");
     let processes: BTreeSet<i32> = those_in(&root).into_iter().filter(lasts).collect();
     assert!(processes.len() >= 2, "its processes ignore the kernel's polite signal");
