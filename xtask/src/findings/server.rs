@@ -243,14 +243,16 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let server = place.path().join("plimsoll-data-20260101-000000-0000/1/plimsoll-1a2b3c4d");
         fs::create_dir_all(&server).unwrap();
-        // The shell waits for a child, and ends with its input.
+        // The shell waits for a child, and ends with its input. Until the child is another program, the kernel keeps the
+        // shell from stopping.
         let child = Command::new("sh").args(["-c", "cat; :"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         let mut child = child.unwrap();
         fs::write(server.join(PROGRAM_FILE), format!("{} a-boot", child.id())).unwrap();
         let begun = Instant::now();
         let all = loop {
             let all = processes(place.path()).unwrap();
-            if all.len() == 2 || begun.elapsed() > Duration::from_secs(10) {
+            let is_cat = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "cat\n");
+            if all.len() == 2 && is_cat(&all[1]) || begun.elapsed() > Duration::from_secs(10) {
                 break all;
             }
         };
