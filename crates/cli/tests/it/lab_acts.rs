@@ -63,7 +63,7 @@ fn a_server_that_hangs_by_itself_leaves_a_run_undecided_unless_a_goal_allows_tha
     let process = Pid::from_raw(lab.status()["nodes"][0]["process"].as_u64().unwrap() as i32).unwrap();
     let undecided = "did not do what its load requires … nothing was answered for … no fault of the plan";
     for (goal, code, words) in [("", 11, undecided), (" --goal outage=20s", 0, "PASS … no answer for")] {
-        let driving = lab.driving(&format!("kv --mix read=1 --set records=500 --clients 4 --for 16s{goal}"));
+        let driving = lab.driving(&format!("kv --mix read=1 --set records=500 --clients 4 --for 8s{goal}"));
         std::thread::sleep(Duration::from_millis(1_500));
         let stopped = Stopped::new(process).unwrap();
         // Longer than two seconds, and several slices without an answer.
