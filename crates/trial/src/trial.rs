@@ -221,7 +221,7 @@ fn with_unit(value: i64, units: &[(&str, i64)]) -> String {
 /// `None` if all run. `has_failed` is true if an operation failed.
 ///
 /// # Errors
-/// One cannot be started again, or that cannot be recorded.
+/// Fails if a server cannot be started again, or if the event cannot be recorded.
 pub fn revived(
     sinks: &Sinks<'_>,
     store: &mut OpenStore,
