@@ -23,7 +23,7 @@ const KILL_BOUND: Duration = Duration::from_secs(5);
 /// Longest mark that is read.
 const MARK_BYTES_MAX: u64 = 8192;
 
-/// Removes what killed processes left outside of their directories. The argument is their process ids.
+/// Removes what ended processes of a server left outside of their directories. The argument is their process ids.
 pub type CleanUp = fn(&BTreeSet<i32>);
 
 static LEFT: Mutex<Vec<CleanUp>> = Mutex::new(Vec::new());
@@ -125,8 +125,8 @@ pub(crate) fn remove(root: &Path, sockets: Option<&Path>) -> io::Result<()> {
     remove_files(root, sockets)
 }
 
-/// Removes what these ended processes left outside of their directories. In a sweep an id may be another's by now, so that
-/// only what no process uses may be removed.
+/// Removes what these ended processes left outside of their directories. An id of a sweep, or of a process that was
+/// reaped, may be another's by now, so that only what no process uses may be removed.
 pub(crate) fn clean_up(pids: &BTreeSet<i32>) {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|remove| remove(pids));
 }

@@ -93,7 +93,7 @@ fn run(owner: OsString) {
         return;
     }
     let _ = rustix::thread::set_name(c"plimsoll-superv");
-    let mut guard = Guard { owner, servers: Vec::new(), also: Vec::new() };
+    let mut guard = Guard { owner, servers: Vec::new(), seen: BTreeSet::new(), also: Vec::new() };
     let control = io::stdin();
     let mut request = vec![0; REQUEST_BYTES_MAX];
     loop {
@@ -130,6 +130,9 @@ struct Guard {
     owner: OsString,
     /// Servers, in the order in which they were made.
     servers: Vec<GuardedServer>,
+    /// Processes of servers that were seen while these ended, and orphans that were reaped. Some end before they are
+    /// killed, and may have left something nevertheless.
+    seen: BTreeSet<i32>,
     /// Directories that are removed last.
     also: Vec<PathBuf>,
 }
@@ -255,24 +258,24 @@ impl Guard {
 
     /// Kills all processes below, again and again until none is left: one that was killed may have made another before.
     /// Removes what they left outside of their directories, before a program's id can be another's.
-    fn kill(&self, of: Option<&Path>) -> io::Result<()> {
-        let meant = self.servers.iter().filter(|server| of.is_none_or(|of| server.root == of));
-        let programs = meant.filter_map(|server| server.program);
-        let mut ended: BTreeSet<i32> = programs.map(|program| program.pid.as_raw_pid()).collect();
+    fn kill(&mut self, of: Option<&Path>) -> io::Result<()> {
         let kill = |pid: Pid| {
-            ended.insert(pid.as_raw_pid());
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         };
         if !self.wait(of, KILL_BOUND, kill) {
             return Err(Errno::BUSY.into());
         }
+        let meant = self.servers.iter().filter(|server| of.is_none_or(|of| server.root == of));
+        let programs = meant.filter_map(|server| server.program);
+        let mut ended = std::mem::take(&mut self.seen);
+        ended.extend(programs.map(|program| program.pid.as_raw_pid()));
         orphans::clean_up(&ended);
         Ok(())
     }
 
     /// Calls `each` for the remaining processes and their descendants until none is left. Returns false if one is left
     /// after `bound`.
-    fn wait(&self, of: Option<&Path>, bound: Duration, mut each: impl FnMut(Pid)) -> bool {
+    fn wait(&mut self, of: Option<&Path>, bound: Duration, mut each: impl FnMut(Pid)) -> bool {
         let began = Instant::now();
         loop {
             let all = processes();
@@ -280,25 +283,32 @@ impl Guard {
             if below.is_empty() || began.elapsed() > bound {
                 return below.is_empty();
             }
-            with_descendants(below, &all).into_iter().for_each(&mut each);
+            let found = with_descendants(below, &all);
+            self.seen.extend(found.iter().map(|pid| pid.as_raw_pid()));
+            found.into_iter().for_each(&mut each);
             std::thread::sleep((began.elapsed() / LOOK_SHARE).clamp(LOOK_INTERVAL, LOOK_INTERVAL_MAX));
         }
     }
 
     /// Returns the living children of this process that belong to the server at `of`, or all. Ended ones are reaped,
     /// except programs: their number must stay theirs until their owner has asked for their exit status.
-    fn below(&self, of: Option<&Path>, all: &[Process]) -> Vec<Pid> {
-        let has_ended = |pid: Pid| {
-            let is_program = self.servers.iter().any(|server| server.is_program(pid));
+    fn below(&mut self, of: Option<&Path>, all: &[Process]) -> Vec<Pid> {
+        let Self { servers, seen, .. } = self;
+        let mut has_ended = |pid: Pid| {
+            let is_program = servers.iter().any(|server| server.is_program(pid));
             let keep = if is_program { WaitIdOptions::NOWAIT } else { WaitIdOptions::empty() };
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | keep;
-            !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None))
+            let has_ended = !matches!(rustix::process::waitid(WaitId::Pid(pid), options), Ok(None));
+            if has_ended && !is_program {
+                seen.insert(pid.as_raw_pid());
+            }
+            has_ended
         };
         // The working directory tells which server left a process. A process that works elsewhere counts for every
         // server.
         let is_anothers = |pid: Pid| {
             let is_its = |server: &GuardedServer| server.is_program(pid) || orphans::works_in(pid, &server.root);
-            of.is_some_and(|of| self.servers.iter().any(|server| server.root != of && is_its(server)))
+            of.is_some_and(|of| servers.iter().any(|server| server.root != of && is_its(server)))
         };
         let own = rustix::process::getpid();
         let children = all.iter().filter(|process| process.parent == Some(own)).map(|process| process.pid);

@@ -24,6 +24,32 @@ const OWNER_BASE: &str = "PLIMSOLL_LAB_OWNER_BASE";
 /// A server with a child, both of which ignore polite signals.
 const STUBBORN: &str = "trap '' TERM QUIT; echo ready; (while :; do sleep 1; done) & wait";
 
+/// Registers before this program becomes a supervisor, as a store does.
+// SAFETY: this section holds functions, and the registration needs nothing that is set up for `main`.
+#[used]
+#[unsafe(link_section = ".init_array.00200")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    after_killing(|pids| {
+        let of_them = segments().into_iter().filter(|(_, maker)| pids.contains(maker));
+        for (id, _) in of_them {
+            // SAFETY: no memory is touched; the segment is marked for removal.
+            unsafe { libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut()) };
+        }
+    });
+}
+
+/// Returns the System V segments of this machine: the id and the process that made it (proc_sysvipc(5)).
+fn segments() -> Vec<(i32, i32)> {
+    let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    let row = |line: &str| {
+        let mut fields = line.split_whitespace();
+        Some((fields.nth(1)?.parse().ok()?, fields.nth(2)?.parse().ok()?))
+    };
+    table.lines().filter_map(row).collect()
+}
+
 /// Makes a server that runs as another user if this is root, as most real ones do.
 fn server_in(base: PathBuf) -> PrivateServer {
     let spec = ServerSpec { leave: StopSignal::Quit, ..ServerSpec::new("server", "nobody", "base-passwd") };
@@ -268,4 +294,23 @@ fn a_sweep_never_touches_what_plimsoll_did_not_make() {
     assert!(kept.iter().chain([&target]).all(|path| path.exists()));
     assert!(base.path().join("plimsoll-00000006").exists() && base.path().join("plimsoll-00000009").exists());
     assert_eq!(sweep_orphans(&base.path().join("missing")).unwrap(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_process_that_ends_by_itself_while_its_server_ends_leaves_no_shared_memory() {
+    let base = base();
+    let made = base.path().join("made");
+    fs::write(&made, "").unwrap();
+    fs::set_permissions(&made, fs::Permissions::from_mode(0o666)).unwrap();
+    let mut server = server_in(base.path().to_owned());
+    // The program ends at once. Its child goes on, and then becomes a program that makes a segment and ends.
+    let child = format!("trap '' TERM QUIT; echo ready; sleep 0.3; exec ipcmk --shmem 64 >{}", made.display());
+    let program = format!("sh -c \"{child}\" & wait");
+    server.start(&Launch::new("sh", "/bin/sh".into(), ["-c", &program])).unwrap();
+    wait_for("the child", BOUND, || fs::read_to_string(server.log()).is_ok_and(|log| log == "ready\n"));
+    server.close().unwrap();
+    let made = fs::read_to_string(&made).unwrap();
+    let id = made.trim().rsplit(' ').next().and_then(|id| id.parse::<i32>().ok());
+    let id = id.unwrap_or_else(|| panic!("no segment was made: {made:?}"));
+    assert!(!segments().iter().any(|(left, _)| *left == id), "{made}");
 }
