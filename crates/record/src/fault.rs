@@ -172,6 +172,26 @@ pub struct FaultSpan {
 }
 
 impl FaultSpan {
+    /// Returns the first fault of a run. The fault began when it was planned and has not taken effect; its parts are those
+    /// that its words name.
+    pub fn begun(kind: FaultKind, fault: &str, subject: &str, begun_ns: u64) -> Self {
+        Self {
+            trial: 0,
+            phase: 0,
+            ordinal: 0,
+            kind,
+            subject: subject.to_owned(),
+            fault: fault.to_owned(),
+            detail: FaultDetail::of_words(kind, fault, subject),
+            planned_ns: begun_ns,
+            begun_ns,
+            taken_ns: None,
+            healing_ns: None,
+            healed_ns: None,
+            error: None,
+        }
+    }
+
     /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
     /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
     pub fn with_subject(&self, between: &str) -> String {

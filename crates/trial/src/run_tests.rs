@@ -5,7 +5,7 @@ use plimsoll_analysis::line::lines;
 use plimsoll_analysis::view::{Ending, LineState, LineView};
 use plimsoll_core::{Reading, Sampler, StoreErrorKind, StoreKind};
 use plimsoll_drive::Limit;
-use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan};
+use plimsoll_record::data::{FaultKind, FaultSpan};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
 use tempfile::TempDir;
@@ -103,17 +103,10 @@ fn killed(sinks: &Sinks<'_>, drive: &SimulatedDrive<'_>) -> StoreModel {
     let span = FaultSpan {
         trial: phase.trial,
         phase: phase.ordinal,
-        ordinal: 0,
-        kind: FaultKind::Kill,
-        subject: "the server".to_owned(),
-        fault: "kill all at 40% for 2s".to_owned(),
-        detail: FaultDetail { name: "kill all".to_owned(), ..FaultDetail::default() },
-        planned_ns: begun_ns,
-        begun_ns,
         taken_ns: Some(begun_ns),
         healing_ns: Some(healed_ns),
         healed_ns: Some(healed_ns),
-        error: None,
+        ..FaultSpan::begun(FaultKind::Kill, "kill all at 40% for 2s", "the server", begun_ns)
     };
     sinks.tell(Told::Fault(span)).unwrap();
     StoreModel { outages: vec![(from, lasts)], ..StoreModel::default() }
