@@ -362,13 +362,13 @@ fn readings_are_fine_after_a_fault_and_leave_those_of_slices_as_they_are() {
     let [slices, fine] = [(); 2].map(|()| Arc::<AtomicU64>::default());
     let source: Box<dyn Sampler> = Box::new(Refined { slices: Arc::clone(&slices), fine: Arc::clone(&fine) });
     let fault_ns = std::thread::scope(|scope| {
-        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_millis(500) };
+        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_millis(200) };
         let following = watch.follow_each(scope, vec![vec![("refined", source)]]).unwrap();
         await_until(|| slices.load(Ordering::SeqCst) >= 2);
         assert_eq!(fine.load(Ordering::SeqCst), 0, "there was no fault yet");
         let fault_ns = clock.now_ns();
         sinks.fine.begin(fault_ns);
-        await_until(|| fine.load(Ordering::SeqCst) >= 20 && slices.load(Ordering::SeqCst) >= 4);
+        await_until(|| fine.load(Ordering::SeqCst) >= 10 && slices.load(Ordering::SeqCst) >= 4);
         following.end();
         fault_ns
     });
