@@ -172,8 +172,8 @@ pub struct FaultSpan {
 }
 
 impl FaultSpan {
-    /// Returns the first fault of a run. The fault began when it was planned and has not taken effect; its parts are those
-    /// that its words name.
+    /// Returns the first fault of a run, which began when it was planned and has not taken effect. The words name all of
+    /// its parts.
     pub fn begun(kind: FaultKind, fault: &str, subject: &str, begun_ns: u64) -> Self {
         Self {
             trial: 0,
