@@ -172,6 +172,15 @@ pub struct FaultSpan {
 }
 
 impl FaultSpan {
+    /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
+    /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
+    pub fn with_subject(&self, between: &str) -> String {
+        match self.kind {
+            FaultKind::Command => format!("run {}", self.subject),
+            _ => format!("{}{between}{}", fault_name(&self.fault), self.subject),
+        }
+    }
+
     /// Returns the first fault of a run, which began when it was planned and has not taken effect. The words name all of
     /// its parts.
     pub fn begun(kind: FaultKind, fault: &str, subject: &str, begun_ns: u64) -> Self {
@@ -189,15 +198,6 @@ impl FaultSpan {
             healing_ns: None,
             healed_ns: None,
             error: None,
-        }
-    }
-
-    /// Returns the words of the fault without its times, and its subject after `between`: `kill primary, node 1`. Of a
-    /// command, which may be long, the beginning alone: `run "systemctl stop db"`.
-    pub fn with_subject(&self, between: &str) -> String {
-        match self.kind {
-            FaultKind::Command => format!("run {}", self.subject),
-            _ => format!("{}{between}{}", fault_name(&self.fault), self.subject),
         }
     }
 }

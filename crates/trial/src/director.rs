@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{NodeChoice, Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
@@ -31,8 +31,8 @@ use crate::phase::RunContext;
 use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
-use described::{beginning, detail, kind};
-use due::{ChosenNodes, LEAD_NS, Occurrence};
+use described::{detail, kind};
+use due::{LEAD_NS, Occurrence};
 use effects::Begun;
 pub(crate) use take_back::take_back;
 use timer::{Entered, RealTimer, Timer};
@@ -425,30 +425,6 @@ impl<'a> Director<'a> {
         (self.tell)(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))
     }
 
-    /// Describes the subject of a fault.
-    fn subject(&self, what: &FaultAction, chosen: Option<&ChosenNodes>) -> String {
-        let count = chosen.map_or(1, |chosen| chosen.present.len());
-        // Of equal nodes none has a role.
-        let has_roles = self.servers.as_ref().is_some_and(|servers| servers.has_primary());
-        match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
-            (FaultAction::Disk(..), None) => "the disk".to_owned(),
-            (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
-            (FaultAction::Command { begin, .. }, _) => beginning(begin),
-            (FaultAction::Reset(_) | FaultAction::Storm(..), None) => self.in_use.words().to_owned(),
-            (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
-            (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
-                format!("node {}, the primary", number + 1)
-            }
-            (_, Some((NodeChoice::Replica, Nodes::One(number)))) if has_roles => {
-                format!("node {}, a replica", number + 1)
-            }
-            (_, Some((NodeChoice::Minority, nodes))) if count > 1 => format!("{}, a minority", words_of(nodes)),
-            (_, Some((NodeChoice::Majority, nodes))) if count > 1 => format!("{}, the majority", words_of(nodes)),
-            (_, Some((_, nodes))) if count > 1 => words_of(nodes),
-            _ => "the server".to_owned(),
-        }
-    }
-
     /// Begins a time with fine readings, or continues it.
     fn begin_fine(&self) {
         if let Some(ReadingRecorder { sinks, .. }) = &self.recorder {
@@ -458,19 +434,6 @@ impl<'a> Director<'a> {
 
     fn record(&self, span: &FaultSpan) -> Result<(), TrialError> {
         (self.tell)(Told::Fault(span.clone()))
-    }
-}
-
-/// Returns the nodes in words: `nodes 1, 2 and 3`.
-fn words_of(nodes: Nodes) -> String {
-    match nodes {
-        Nodes::All => "all nodes".to_owned(),
-        Nodes::One(number) => format!("node {}", number + 1),
-        Nodes::Several(all) => {
-            let mut numbers: Vec<String> = all.numbers().map(|number| (number + 1).to_string()).collect();
-            let last = numbers.pop().unwrap_or_default();
-            format!("nodes {} and {last}", numbers.join(", "))
-        }
     }
 }
 
