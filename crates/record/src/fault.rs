@@ -180,6 +180,26 @@ impl FaultSpan {
             _ => format!("{}{between}{}", fault_name(&self.fault), self.subject),
         }
     }
+
+    /// Returns the first fault of a run, which began when it was planned and has not taken effect. The words name all of
+    /// its parts.
+    pub fn begun(kind: FaultKind, fault: &str, subject: &str, begun_ns: u64) -> Self {
+        Self {
+            trial: 0,
+            phase: 0,
+            ordinal: 0,
+            kind,
+            subject: subject.to_owned(),
+            fault: fault.to_owned(),
+            detail: FaultDetail::of_words(kind, fault, subject),
+            planned_ns: begun_ns,
+            begun_ns,
+            taken_ns: None,
+            healing_ns: None,
+            healed_ns: None,
+            error: None,
+        }
+    }
 }
 
 /// Returns the words of a fault without its times: `kill primary`.

@@ -27,13 +27,13 @@ pub struct ServersInUse {
 }
 
 impl ServersInUse {
-    /// Looks up the servers of `sessions`.
+    /// Looks up the servers at the [`addresses`] of sessions.
     ///
     /// # Errors
     /// `Unreachable` if a name has no address; `Usage` if the sessions of the store `label` do not tell their servers.
-    pub(crate) fn of(sessions: &Sessions, label: &str) -> Result<Self, TrialError> {
+    pub(crate) fn of(addresses: Vec<Address>, label: &str) -> Result<Self, TrialError> {
         let mut first: Vec<(Address, Vec<SocketAddr>)> = Vec::new();
-        for address in addresses(sessions) {
+        for address in addresses {
             if !first.iter().any(|(known, _)| *known == address) {
                 let found = looked_up(&address)?;
                 first.push((address, found));
@@ -101,7 +101,7 @@ impl ServersInUse {
 }
 
 /// Returns the addresses of the sessions' first connections, as far as sessions tell them before they connect.
-fn addresses(sessions: &Sessions) -> Vec<Address> {
+pub(crate) fn addresses(sessions: &Sessions) -> Vec<Address> {
     match sessions {
         Sessions::Wire(all) => all.iter().map(|client| client.address.clone()).collect(),
         Sessions::Async(all) => all.iter().filter_map(|session| session.address()).collect(),

@@ -1,34 +1,7 @@
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 
-use plimsoll_core::{CompletionSink, Op, OpKind, Ticket, WireClient, WireSession, WireState};
-
 use super::*;
-
-/// Session of which nothing but its address is asked.
-struct Idle(WireState);
-
-impl WireSession for Idle {
-    fn open(&mut self, _: &[OpKind], _: &mut Vec<u8>) {}
-
-    fn state(&self) -> &WireState {
-        &self.0
-    }
-
-    fn limit_answers(&mut self, _: usize) {}
-
-    fn depth_max(&self) -> u32 {
-        1
-    }
-
-    fn start(&mut self, _: Ticket, _: &Op<'_>, _: &mut Vec<u8>) {}
-
-    fn feed(&mut self, _: &[u8], _: &mut Vec<u8>, _: &mut dyn CompletionSink) -> usize {
-        0
-    }
-
-    fn close(&mut self, _: &mut Vec<u8>) {}
-}
 
 impl ServersInUse {
     /// Returns the only server of clients.
@@ -38,10 +11,9 @@ impl ServersInUse {
     }
 }
 
-/// Returns the servers of sessions to these addresses.
-fn in_use(addresses: &[Address]) -> Result<ServersInUse, TrialError> {
-    let client = |address: &Address| WireClient { address: address.clone(), session: Box::new(Idle(WireState::Ready)) };
-    ServersInUse::of(&Sessions::Wire(addresses.iter().map(client).collect()), "there")
+/// Returns the servers at these addresses.
+fn in_use(addresses: &[&Address]) -> Result<ServersInUse, TrialError> {
+    ServersInUse::of(addresses.iter().copied().cloned().collect(), "there")
 }
 
 /// A server that listens on this machine, and a connection of this process to it.
@@ -71,7 +43,7 @@ impl Server {
 #[test]
 fn connections_to_the_servers_of_clients_are_reset_and_no_others() {
     let [first, second, other] = [(); 3].map(|()| Server::start());
-    let servers = in_use(&[first.address.clone(), first.address.clone()]).unwrap();
+    let servers = in_use(&[&first.address, &first.address]).unwrap();
     assert_eq!(servers.words(), "the server");
     // One that sessions did not know at their beginning.
     servers.add([&first.address, &second.address].into_iter());
@@ -86,7 +58,7 @@ fn connections_to_the_servers_of_clients_are_reset_and_no_others() {
 fn a_storm_has_one_target_for_each_server_at_the_address_in_use() {
     let server = Server::start();
     let socket = Address::Unix(PathBuf::from("/there/socket"));
-    let servers = in_use(&[server.address.clone(), socket.clone(), server.address.clone(), socket]).unwrap();
+    let servers = in_use(&[&server.address, &socket, &server.address, &socket]).unwrap();
     let targets = servers.storm_targets().unwrap();
     let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
     let at = server.client.peer_addr().unwrap();
@@ -96,10 +68,10 @@ fn a_storm_has_one_target_for_each_server_at_the_address_in_use() {
 
 #[test]
 fn sessions_that_do_not_tell_their_servers_have_no_faults_on_their_side() {
-    let error = ServersInUse::of(&Sessions::Blocking(Vec::new()), "there").err().unwrap();
+    let error = ServersInUse::of(addresses(&Sessions::Blocking(Vec::new())), "there").err().unwrap();
     assert_eq!(error.what, "clients of there do not tell to which servers they connect");
     // No resolver is asked for a text that cannot be a name.
-    let unknown = in_use(&[Address::Tcp("no\0host".to_owned(), 1)]).err().unwrap();
+    let unknown = in_use(&[&Address::Tcp("no\0host".to_owned(), 1)]).err().unwrap();
     assert_eq!(unknown.kind, StoreErrorKind::Unreachable);
 }
 

@@ -1,23 +1,25 @@
 //! Faults of a driven phase: each is carried out at its time, healed, and recorded.
 
+mod described;
 mod due;
 mod effects;
+mod held;
+mod take_back;
 mod timer;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use plimsoll_core::fault::Fault;
-use plimsoll_core::{Node, NodeChoice, Nodes, Servers, StoreErrorKind};
+use plimsoll_core::{Nodes, Servers, StoreErrorKind};
 use plimsoll_drive::Clock;
 use plimsoll_lab::{OpenStore, PowerSwitch};
 use plimsoll_plan::model::PlannedTrial;
 use plimsoll_plan::timeline::{FaultAction, PlannedFault};
-use plimsoll_plan::without_secrets;
-use plimsoll_record::data::{Event, EventClass, FaultDetail, FaultKind, FaultSpan, Level};
+use plimsoll_record::data::{Event, EventClass, FaultSpan, Level};
 use plimsoll_sample::ServerProcesses;
 
 use crate::attached::ServersInUse;
@@ -26,18 +28,14 @@ use crate::drive::{Driven, joined};
 use crate::error::{TrialError, io_error};
 use crate::join_progress;
 use crate::phase::RunContext;
-use crate::pin;
 use crate::readings::NewestOf;
 use crate::sink::Told;
 use crate::watch::ReadingRecorder;
-use due::{ChosenNodes, LEAD_NS, Occurrence};
+use described::{detail, kind};
+use due::{LEAD_NS, Occurrence};
 use effects::Begun;
+pub(crate) use take_back::take_back;
 use timer::{Entered, RealTimer, Timer};
-
-/// Characters of a command that name it in reports.
-const COMMAND_SHOWN: usize = 60;
-/// Time after a reset of connections in which those who had one fail.
-const RESET_EFFECT_NS: u64 = 1_000_000_000;
 
 /// Results of the faults of a trial so far.
 #[derive(Default)]
@@ -100,15 +98,6 @@ impl Drop for CommandInEffect<'_> {
         if let Some(at) = directed.commands.iter().position(|other| *other == self.1) {
             directed.commands.swap_remove(at);
         }
-    }
-}
-
-/// Parts of nodes that a fault holds.
-struct Held<'d>(&'d Director<'d>, BTreeSet<(&'static str, usize)>);
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.0.directed().held.retain(|key| !self.1.contains(key));
     }
 }
 
@@ -421,51 +410,6 @@ impl<'a> Director<'a> {
         }
     }
 
-    /// Notes that nodes have a fault, until the value is dropped.
-    ///
-    /// # Errors
-    /// `Usage` if one of them has a fault of the same thing already: a role may name a node that another fault names.
-    fn hold(&self, fault: &PlannedFault, chosen: Option<&ChosenNodes>) -> Result<Held<'_>, TrialError> {
-        let thing = match &fault.what {
-            FaultAction::Kill(_) | FaultAction::Stop(_) | FaultAction::Pause(_) | FaultAction::Hang(_) => {
-                Some("server")
-            }
-            FaultAction::Restart(..) | FaultAction::RestartInTurn(_) | FaultAction::Replace(_) => Some("server"),
-            FaultAction::Link(..) => Some("link"),
-            FaultAction::Limit(_, change) => Some(change.name()),
-            FaultAction::Clock(..) => Some("clock"),
-            FaultAction::Promote(_) | FaultAction::Disk(..) | FaultAction::Work(..) => None,
-            FaultAction::Add | FaultAction::Remove | FaultAction::Command { .. } => None,
-            FaultAction::Reset(_) | FaultAction::Storm(..) | FaultAction::Neighbour(..) => None,
-        };
-        let Some((thing, ChosenNodes { nodes, present, .. })) = thing.zip(chosen) else {
-            return Ok(Held(self, BTreeSet::new()));
-        };
-        // Nodes on one host have one link.
-        let is_its = |one: &Node, other: &Node| thing == "link" && one.address == other.address;
-        let number_of = |node: &Arc<Node>| present.iter().find(|one| is_its(one, node)).unwrap_or(node).number;
-        let meant = present.iter().filter(|node| nodes.has(node.number));
-        let keys: BTreeSet<(&'static str, usize)> = meant.map(|node| (thing, number_of(node))).collect();
-        let mut directed = self.directed();
-        if let Some((_, number)) = keys.iter().find(|key| directed.held.contains(key)) {
-            let what = format!("node {} has another fault of its {thing} at this time", number + 1);
-            return Err(TrialError::usage(what).next("choose other times or nodes; a role may be any node"));
-        }
-        directed.held.extend(&keys);
-        Ok(Held(self, keys))
-    }
-
-    /// Returns true if another fault affects the server, link, clock or disk of one of these nodes, changes which
-    /// servers run, or has reset connections.
-    fn has_other_fault(&self, nodes: Nodes) -> bool {
-        let directed = self.directed();
-        let is_held =
-            |(thing, number): &(&str, usize)| ["server", "link", "clock"].contains(thing) && nodes.has(*number);
-        // Work notices a reset after its end.
-        let is_reset = directed.reset_ns.is_some_and(|at_ns| self.clock.now_ns() < at_ns + RESET_EFFECT_NS);
-        is_reset || directed.changing > 0 || !directed.on_disk.is_empty() || directed.held.iter().any(is_held)
-    }
-
     fn servers(&self) -> Result<&Arc<dyn Servers>, TrialError> {
         self.servers.as_ref().ok_or_else(|| TrialError::usage("this store has no servers that can have faults"))
     }
@@ -481,30 +425,6 @@ impl<'a> Director<'a> {
         (self.tell)(Told::Event(Event { from_ns: now_ns, until_ns: now_ns, trial, level, class, subject, text }))
     }
 
-    /// Describes the subject of a fault.
-    fn subject(&self, what: &FaultAction, chosen: Option<&ChosenNodes>) -> String {
-        let count = chosen.map_or(1, |chosen| chosen.present.len());
-        // Of equal nodes none has a role.
-        let has_roles = self.servers.as_ref().is_some_and(|servers| servers.has_primary());
-        match (what, chosen.map(|chosen| (chosen.choice, chosen.nodes))) {
-            (FaultAction::Disk(..), None) => "the disk".to_owned(),
-            (FaultAction::Add | FaultAction::Remove, _) => "a node".to_owned(),
-            (FaultAction::Command { begin, .. }, _) => beginning(begin),
-            (FaultAction::Reset(_) | FaultAction::Storm(..), None) => self.in_use.words().to_owned(),
-            (FaultAction::RestartInTurn(_), _) if count > 1 => "all nodes, in turn".to_owned(),
-            (_, Some((NodeChoice::Primary, Nodes::One(number)))) if has_roles => {
-                format!("node {}, the primary", number + 1)
-            }
-            (_, Some((NodeChoice::Replica, Nodes::One(number)))) if has_roles => {
-                format!("node {}, a replica", number + 1)
-            }
-            (_, Some((NodeChoice::Minority, nodes))) if count > 1 => format!("{}, a minority", words_of(nodes)),
-            (_, Some((NodeChoice::Majority, nodes))) if count > 1 => format!("{}, the majority", words_of(nodes)),
-            (_, Some((_, nodes))) if count > 1 => words_of(nodes),
-            _ => "the server".to_owned(),
-        }
-    }
-
     /// Begins a time with fine readings, or continues it.
     fn begin_fine(&self) {
         if let Some(ReadingRecorder { sinks, .. }) = &self.recorder {
@@ -514,108 +434,6 @@ impl<'a> Director<'a> {
 
     fn record(&self, span: &FaultSpan) -> Result<(), TrialError> {
         (self.tell)(Told::Fault(span.clone()))
-    }
-}
-
-/// Returns the nodes in words: `nodes 1, 2 and 3`.
-fn words_of(nodes: Nodes) -> String {
-    match nodes {
-        Nodes::All => "all nodes".to_owned(),
-        Nodes::One(number) => format!("node {}", number + 1),
-        Nodes::Several(all) => {
-            let mut numbers: Vec<String> = all.numbers().map(|number| (number + 1).to_string()).collect();
-            let last = numbers.pop().unwrap_or_default();
-            format!("nodes {} and {last}", numbers.join(", "))
-        }
-    }
-}
-
-/// Removes the nodes that a trial's faults added, and starts others with their former programs, so that the next trial
-/// starts with the same cluster. All other nodes have to run.
-///
-/// # Errors
-/// Errors of the recording; that a node does not leave, or not start with its former program, is an event.
-pub(crate) fn take_back(
-    context: &RunContext<'_>,
-    trial: &PlannedTrial,
-    store: &OpenStore,
-    directed: &Directed,
-) -> Result<(), TrialError> {
-    let Some(servers) = store.servers() else { return Ok(()) };
-    let tell = |level, text: String| {
-        context.sinks.event(Some(trial.ordinal), level, EventClass::Servers, &trial.store.label, text)
-    };
-    for number in directed.added.iter().rev() {
-        match servers.remove(*number) {
-            Ok(()) => tell(Level::Info, format!("node {} left", number + 1))?,
-            Err(error) => tell(Level::Warning, format!("node {} could not be removed: {error}", number + 1))?,
-        }
-    }
-    // Private servers end with a run that the user stops.
-    let go_on = servers.outlive() || !context.is_stopped();
-    let changed = directed.programs.iter().filter(|(number, _)| go_on && !directed.added.contains(number));
-    for (number, former) in changed {
-        let node = number + 1;
-        match servers.restart_with(Nodes::One(*number), former) {
-            Ok(changes) => {
-                let version = changes.first().map_or("its own version", |change| change.to.as_str());
-                tell(Level::Info, format!("node {node} runs its former program again ({version})"))?;
-            }
-            Err(error) => tell(Level::Warning, format!("node {node} has another program from now on: {error}"))?,
-        }
-    }
-    let sites = servers.sites();
-    context.server.set(sites.clone());
-    if directed.programs.is_empty() || sites.is_empty() {
-        Ok(())
-    } else {
-        pin::server(&sites, &context.plan.server_pin)
-    }
-}
-
-/// Returns the beginning of a command in quotes, without secrets.
-fn beginning(command: &str) -> String {
-    let shown = without_secrets(command);
-    let beginning: String = shown.chars().take(COMMAND_SHOWN).collect();
-    let mark = if beginning.len() < shown.len() { "…" } else { "" };
-    format!("\"{beginning}{mark}\"")
-}
-
-fn detail(fault: &PlannedFault) -> FaultDetail {
-    let (link, disk) = match &fault.what {
-        FaultAction::Link(_, link) => (Some(*link), None),
-        FaultAction::Disk(_, disk) => (None, Some(disk.to_string())),
-        _ => (None, None),
-    };
-    let object = match &fault.what {
-        FaultAction::Work(name, _) => Some(name.clone()),
-        FaultAction::Neighbour(_, resource) => Some(resource.to_string()),
-        _ => None,
-    };
-    FaultDetail { name: fault.name().to_owned(), link, disk, object, nodes: None }
-}
-
-fn kind(what: &FaultAction) -> FaultKind {
-    match what {
-        FaultAction::Kill(_) => FaultKind::Kill,
-        FaultAction::Stop(_) => FaultKind::Stop,
-        FaultAction::Pause(_) => FaultKind::Pause,
-        FaultAction::Hang(_) => FaultKind::Hang,
-        FaultAction::Restart(..) | FaultAction::RestartInTurn(_) => FaultKind::Restart,
-        FaultAction::Promote(_) => FaultKind::Promote,
-        FaultAction::Reset(_) => FaultKind::Reset,
-        FaultAction::Link(_, link) if link.is_cut() => FaultKind::Cut,
-        FaultAction::Link(..) => FaultKind::Link,
-        FaultAction::Limit(..) => FaultKind::Limit,
-        FaultAction::Clock(..) => FaultKind::Clock,
-        FaultAction::Disk(..) => FaultKind::Disk,
-        FaultAction::Add => FaultKind::Join,
-        FaultAction::Remove => FaultKind::Removal,
-        FaultAction::Replace(_) => FaultKind::Replacement,
-        FaultAction::Work(..) => FaultKind::Work,
-        FaultAction::Storm(..) => FaultKind::Storm,
-        FaultAction::Neighbour(..) => FaultKind::Neighbour,
-        FaultAction::Command { .. } => FaultKind::Command,
     }
 }
 

@@ -7,10 +7,12 @@ mod servers;
 #[path = "director_timer_tests.rs"]
 mod simulated;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plimsoll_core::Link;
 use plimsoll_plan::timeline::chained;
+use plimsoll_record::data::FaultKind;
 
 use super::*;
 use crate::ended_ops::NewestAnswers;

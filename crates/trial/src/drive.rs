@@ -19,7 +19,7 @@ use plimsoll_sample::STORE;
 use plimsoll_verify::Ledger;
 
 use crate::alive::Alive;
-use crate::attached::{ServersInUse, is_of_clients};
+use crate::attached::{ServersInUse, addresses, is_of_clients};
 use crate::director::{Directed, Director};
 use crate::ended_ops::{self, NewestAnswers};
 use crate::error::{TrialError, io_error};
@@ -261,7 +261,7 @@ impl TrialRun<'_, '_> {
         let (clients, durability) = (driven.clients, driven.durability);
         let sessions = self.reached(|trial| trial.store.sessions(clients, durability))?;
         if self.store.servers().is_none() && driven.faults.0.iter().any(|fault| is_of_clients(&fault.what)) {
-            driven.in_use = Arc::new(ServersInUse::of(&sessions, &self.trial.store.label)?);
+            driven.in_use = Arc::new(ServersInUse::of(addresses(&sessions), &self.trial.store.label)?);
         }
         driven.spec.answer_max = self.answer_max();
         driven.spec.ticks = !driven.faults.0.is_empty();

@@ -5,7 +5,7 @@ use plimsoll_analysis::line::lines;
 use plimsoll_analysis::view::{Ending, LineState, LineView};
 use plimsoll_core::{Reading, Sampler, StoreErrorKind, StoreKind};
 use plimsoll_drive::Limit;
-use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan};
+use plimsoll_record::data::{FaultKind, FaultSpan};
 use plimsoll_testkit::lying_kv::{KvLie, Pairs};
 use plimsoll_testkit::simulated::{Simulated, SimulatedDrive, StoreModel};
 use tempfile::TempDir;
@@ -103,17 +103,10 @@ fn killed(sinks: &Sinks<'_>, drive: &SimulatedDrive<'_>) -> StoreModel {
     let span = FaultSpan {
         trial: phase.trial,
         phase: phase.ordinal,
-        ordinal: 0,
-        kind: FaultKind::Kill,
-        subject: "the server".to_owned(),
-        fault: "kill all at 40% for 2s".to_owned(),
-        detail: FaultDetail { name: "kill all".to_owned(), ..FaultDetail::default() },
-        planned_ns: begun_ns,
-        begun_ns,
         taken_ns: Some(begun_ns),
         healing_ns: Some(healed_ns),
         healed_ns: Some(healed_ns),
-        error: None,
+        ..FaultSpan::begun(FaultKind::Kill, "kill all at 40% for 2s", "the server", begun_ns)
     };
     sinks.tell(Told::Fault(span)).unwrap();
     StoreModel { outages: vec![(from, lasts)], ..StoreModel::default() }
@@ -369,13 +362,13 @@ fn readings_are_fine_after_a_fault_and_leave_those_of_slices_as_they_are() {
     let [slices, fine] = [(); 2].map(|()| Arc::<AtomicU64>::default());
     let source: Box<dyn Sampler> = Box::new(Refined { slices: Arc::clone(&slices), fine: Arc::clone(&fine) });
     let fault_ns = std::thread::scope(|scope| {
-        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_millis(500) };
+        let watch = ReadingRecorder { sinks: &sinks, label: "", slice: Duration::from_millis(200) };
         let following = watch.follow_each(scope, vec![vec![("refined", source)]]).unwrap();
         await_until(|| slices.load(Ordering::SeqCst) >= 2);
         assert_eq!(fine.load(Ordering::SeqCst), 0, "there was no fault yet");
         let fault_ns = clock.now_ns();
         sinks.fine.begin(fault_ns);
-        await_until(|| fine.load(Ordering::SeqCst) >= 20 && slices.load(Ordering::SeqCst) >= 4);
+        await_until(|| fine.load(Ordering::SeqCst) >= 10 && slices.load(Ordering::SeqCst) >= 4);
         following.end();
         fault_ns
     });

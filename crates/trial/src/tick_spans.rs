@@ -85,19 +85,10 @@ mod tests {
     fn trial() -> Trial {
         let (begun_ns, healed_ns) = (1_000 * TICK_NS + 7, Some(1_300 * TICK_NS + 7));
         let span = FaultSpan {
-            trial: 0,
-            phase: 0,
-            ordinal: 0,
-            kind: FaultKind::Kill,
-            subject: "the server".to_owned(),
-            fault: "kill all at 10s for 3s".to_owned(),
-            detail: Default::default(),
-            planned_ns: begun_ns,
-            begun_ns,
             taken_ns: Some(begun_ns),
             healing_ns: healed_ns,
             healed_ns,
-            error: None,
+            ..FaultSpan::begun(FaultKind::Kill, "kill all at 10s for 3s", "the server", begun_ns)
         };
         Trial {
             header: TrialHeader::default(),

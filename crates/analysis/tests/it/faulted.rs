@@ -1,7 +1,7 @@
 //! A driven phase with ticks and faults, as it would have been recorded. `report` tests with it too.
 
 use plimsoll_core::{FailoverTime, Outcome, SliceHistogram, TICK_NS, Tick};
-use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, Run};
+use plimsoll_record::data::{FaultKind, FaultSpan, Run};
 
 use crate::driven::{START_S, driven};
 use crate::study::{SECOND_NS, served, times};
@@ -34,19 +34,11 @@ pub fn at_ns(ms: u64) -> u64 {
 pub fn fault(run: &mut Run, (kind, subject, words): (FaultKind, &str, &str), at_ms: u64, healed_ms: Option<u64>) {
     let ordinal = run.trials[0].faults.len() as u32;
     run.trials[0].faults.push(FaultSpan {
-        trial: 0,
-        phase: 0,
         ordinal,
-        kind,
-        subject: subject.to_owned(),
-        fault: words.to_owned(),
-        detail: FaultDetail::of_words(kind, words, subject),
-        planned_ns: at_ns(at_ms),
-        begun_ns: at_ns(at_ms),
         taken_ns: Some(at_ns(at_ms + 5)),
         healing_ns: healed_ms.map(at_ns),
         healed_ns: healed_ms.map(at_ns),
-        error: None,
+        ..FaultSpan::begun(kind, words, subject, at_ns(at_ms))
     });
 }
 

@@ -239,33 +239,15 @@ fn a_slow_moment_is_one_with_the_series_that_rose_at_the_same_time() {
 
 #[test]
 fn a_slow_moment_in_the_effect_of_a_fault_names_the_fault_alone() {
-    let fault = FaultSpan {
-        trial: 0,
-        phase: 0,
-        ordinal: 0,
-        kind: FaultKind::Pause,
-        subject: "node 1, the primary".to_owned(),
-        fault: "pause primary at 20s".to_owned(),
-        detail: Default::default(),
-        planned_ns: 120 * SECOND_NS,
-        begun_ns: 120 * SECOND_NS,
-        taken_ns: None,
-        healing_ns: None,
-        healed_ns: None,
-        error: None,
-    };
+    let fault = FaultSpan::begun(FaultKind::Pause, "pause primary at 20s", "node 1, the primary", 120 * SECOND_NS);
     let meanwhile = |fault: &FaultSpan| {
         let live = watched(&slow_twice(), Some(fault));
         let phase = live.phase().unwrap();
         phase.meanwhile(phase.moments().next().unwrap())
     };
     assert_eq!(meanwhile(&fault), ["pause primary, node 1, the primary"]);
-    let command = FaultSpan {
-        kind: FaultKind::Command,
-        subject: "\"ssh db1 …\"".to_owned(),
-        fault: "run \"ssh db1 at once\" heal \"true\" at 20s".to_owned(),
-        ..fault.clone()
-    };
+    let words = "run \"ssh db1 at once\" heal \"true\" at 20s";
+    let command = FaultSpan::begun(FaultKind::Command, words, "\"ssh db1 …\"", 120 * SECOND_NS);
     assert_eq!(meanwhile(&command), ["run \"ssh db1 …\""], "its beginning alone");
     let long_ago = FaultSpan { begun_ns: 105 * SECOND_NS, healed_ns: Some(106 * SECOND_NS), ..fault };
     assert!(meanwhile(&long_ago)[0].starts_with("cpu iowait"));

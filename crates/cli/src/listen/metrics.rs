@@ -264,21 +264,8 @@ mod tests {
 
     #[test]
     fn faults_are_numbered_from_one() {
-        let first = FaultSpan {
-            trial: 0,
-            phase: 0,
-            ordinal: 0,
-            kind: FaultKind::Kill,
-            subject: "node 2".to_owned(),
-            fault: "kill node 2 every 5s for 1s".to_owned(),
-            detail: Default::default(),
-            planned_ns: 1,
-            begun_ns: 1,
-            taken_ns: Some(2),
-            healing_ns: Some(3),
-            healed_ns: Some(4),
-            error: None,
-        };
+        let begun = FaultSpan::begun(FaultKind::Kill, "kill node 2 every 5s for 1s", "node 2", 1);
+        let first = FaultSpan { taken_ns: Some(2), healing_ns: Some(3), healed_ns: Some(4), ..begun };
         let second = FaultSpan { ordinal: 1, healed_ns: None, ..first.clone() };
         let mut out = Metrics::default();
         faults(&mut out, &[("store", "redis")], &[first, second]);

@@ -102,19 +102,9 @@ impl Full {
             goal("errors", 0.1, "%", false, 0.012, true),
         ];
         let fault = FaultSpan {
-            trial: 0,
             phase: 1,
-            ordinal: 0,
-            kind: FaultKind::Kill,
-            subject: "node 1, the primary".to_owned(),
-            fault: "kill primary at 40%".to_owned(),
-            detail: Default::default(),
-            planned_ns: 590_000_000_000,
-            begun_ns: 590_000_000_000,
             taken_ns: Some(590_100_000_000),
-            healing_ns: None,
-            healed_ns: None,
-            error: None,
+            ..FaultSpan::begun(FaultKind::Kill, "kill primary at 40%", "node 1, the primary", 590_000_000_000)
         };
         let healed = FaultSpan { healed_ns: Some(1), fault: "pause primary".to_owned(), ..fault.clone() };
         let remarks = (1..=9).map(|number| format!("remark {number}")).collect();

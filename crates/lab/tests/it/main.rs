@@ -13,6 +13,7 @@ mod power;
 mod private_server;
 mod revival;
 mod standing;
+mod store_of_shells;
 
 use std::time::{Duration, Instant};
 

@@ -8,52 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use plimsoll_core::fault::{Fault, RequestKind};
-use plimsoll_core::{
-    CutMoment, Launch, Member, Node, NodeChoice, NodeSet, Nodes, OpenOptions, ParamValue, Params, Recipe, ServerSpec,
-    Store, StoreError, StoreErrorKind, StoreKind, StoreSpec, Survivors, Target, Waits,
-};
+use plimsoll_core::{CutMoment, Node, NodeChoice, NodeSet, Nodes, ParamValue, Params, StoreErrorKind, Survivors};
 use plimsoll_lab::OpenStore;
 
-use crate::cluster::{COUNTS, Shells};
-use crate::{IdleStore, base, wait_for};
+use crate::store_of_shells::{self, NODES};
+use crate::{base, wait_for};
 
-const NODES: usize = 3;
-static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
-
-/// Shells that write nothing in their data directories, which are on disks; a program runs beside them.
-struct Beside(Shells);
-
-impl Recipe for Beside {
-    fn spec(&self) -> ServerSpec {
-        self.0.spec()
-    }
-
-    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
-        self.0.launch(node)
-    }
-
-    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        self.0.ready(node, waits)
-    }
-}
-
-/// A cluster of shells as a store that receives no operations.
-struct ShellKind;
-
-impl StoreKind for ShellKind {
-    fn spec(&self) -> &StoreSpec {
-        &SPEC
-    }
-
-    fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(Beside(Shells { nodes: NODES, hosts: 0, script: COUNTS }))))
-    }
-
-    fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(IdleStore { leaves: None }))
-    }
-}
-
+/// Opens a store whose nodes have disks.
 fn open(base: &Path) -> OpenStore {
     let text = |value: &str| ParamValue::Text(value.to_owned());
     let params = BTreeMap::from([
@@ -61,9 +22,7 @@ fn open(base: &Path) -> OpenStore {
         ("disk_size".to_owned(), ParamValue::Int(32 << 20)),
         ("disk_flushes".to_owned(), text("honoured")),
     ]);
-    let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
-    let options = OpenOptions { target, params: Params(params), run_id: "1".to_owned(), waits: Default::default() };
-    plimsoll_lab::open(&ShellKind, options, &mut |_| {}).unwrap()
+    store_of_shells::open(base, Params(params))
 }
 
 fn write(node: &Node, name: &str) -> File {

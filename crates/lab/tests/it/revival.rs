@@ -1,87 +1,16 @@
 //! Private servers that have ended and are started again, beside those that go on.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_core::{
-    Launch, Member, Node, Nodes, OpenOptions, Params, Recipe, ServerSpec, Store, StoreError, StoreKind, StoreSpec,
-    Target, Waits,
-};
+use plimsoll_core::{Node, Nodes, Params};
 use plimsoll_lab::OpenStore;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cluster::{COUNTS, Shells, goes_on};
-use crate::{IdleStore, base, wait_for};
-
-const NODES: usize = 3;
-static SPEC: StoreSpec = StoreSpec { name: "shells", ..StoreSpec::PLAIN };
-
-/// Shells that are no cluster while one has the file `apart`, until one has been stopped gracefully.
-struct Meeting(Shells);
-
-impl Recipe for Meeting {
-    fn spec(&self) -> ServerSpec {
-        self.0.spec()
-    }
-
-    fn launch(&self, node: Member<'_>) -> Result<Launch, StoreError> {
-        self.0.launch(node)
-    }
-
-    fn ready(&self, node: &Node, waits: &Waits) -> Result<(), StoreError> {
-        self.0.ready(node, waits)
-    }
-
-    fn until_whole(&self, nodes: &[Arc<Node>], _: &Waits) -> Result<(), StoreError> {
-        let one_has = |name: &str| nodes.iter().any(|node| node.data_dir.join(name).exists());
-        match one_has("apart") && !one_has("log") {
-            true => Err(StoreError::broken("node 2 is not one of them")),
-            false => Ok(()),
-        }
-    }
-
-    fn promotes(&self) -> Result<(), StoreError> {
-        self.0.promotes()
-    }
-
-    fn promote(&self, to: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
-        self.0.promote(to, waits)
-    }
-
-    fn follow(&self, node: Member<'_>, waits: &Waits) -> Result<(), StoreError> {
-        self.0.follow(node, waits)
-    }
-
-    fn rejoin(&self, node: Member<'_>, waits: &Waits) -> Result<Option<Launch>, StoreError> {
-        self.0.rejoin(node, waits)
-    }
-}
-
-/// A cluster of shells as a store that receives no operations.
-struct MeetingKind;
-
-impl StoreKind for MeetingKind {
-    fn spec(&self) -> &StoreSpec {
-        &SPEC
-    }
-
-    fn recipe(&self, _: &Params) -> Result<Option<Box<dyn Recipe>>, StoreError> {
-        Ok(Some(Box::new(Meeting(Shells { nodes: NODES, hosts: 0, script: COUNTS }))))
-    }
-
-    fn open(&self, _: OpenOptions, _: &mut dyn FnMut(&str)) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(IdleStore { leaves: None }))
-    }
-}
-
-fn open(base: &Path) -> OpenStore {
-    let target = Target::Private { data_dir: base.to_owned(), said: false, log_dir: base.join("logs") };
-    let (params, waits) = (Params::default(), Waits::default());
-    let options = OpenOptions { target, params, run_id: "1".to_owned(), waits };
-    plimsoll_lab::open(&MeetingKind, options, &mut |_| {}).unwrap()
-}
+use crate::cluster::goes_on;
+use crate::store_of_shells::{NODES, open};
+use crate::{base, wait_for};
 
 /// Kills the servers of nodes from outside. Returns how the first of them ended, what was done, and the process ids
 /// before and after that.
@@ -102,7 +31,7 @@ fn revived(store: &mut OpenStore, killed: &[usize]) -> (String, String, Vec<u32>
 #[test]
 fn servers_that_have_ended_are_started_and_the_others_go_on() {
     let base = base();
-    let mut store = open(base.path());
+    let mut store = open(base.path(), Params::default());
     assert!(store.revive(false).unwrap().is_none(), "all run");
     for (killed, words) in [
         (&[1][..], "node 2 was started again"),
@@ -127,7 +56,7 @@ fn servers_that_have_ended_are_started_and_the_others_go_on() {
 #[test]
 fn all_servers_are_restarted_if_one_that_was_started_does_not_join_the_others() {
     let base = base();
-    let mut store = open(base.path());
+    let mut store = open(base.path(), Params::default());
     fs::write(store.servers().unwrap().nodes()[1].data_dir.join("apart"), "").unwrap();
     let (_, done, before, after) = revived(&mut store, &[1]);
     assert_eq!(done, "all servers were restarted: node 2 is not one of them");
@@ -138,7 +67,7 @@ fn all_servers_are_restarted_if_one_that_was_started_does_not_join_the_others() 
 #[test]
 fn all_servers_are_restarted_if_one_that_runs_does_not_follow_the_primary() {
     let base = base();
-    let mut store = open(base.path());
+    let mut store = open(base.path(), Params::default());
     let servers = store.servers().unwrap();
     // Ends the former primary, and leaves a replica that does not follow.
     servers.promote(1).unwrap();
@@ -152,7 +81,7 @@ fn all_servers_are_restarted_if_one_that_runs_does_not_follow_the_primary() {
 #[test]
 fn a_server_that_does_not_start_is_an_error_and_the_others_are_restarted_once() {
     let base = base();
-    let mut store = open(base.path());
+    let mut store = open(base.path(), Params::default());
     let (servers, before) = (store.servers().unwrap(), store.processes());
     // Nothing can be started there.
     let gone = servers.nodes()[1].data_dir.clone();

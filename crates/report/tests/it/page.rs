@@ -339,17 +339,10 @@ fn commands_for_servers_are_lines_and_faults_are_shaded_in_every_plot_over_time(
     broken.trials[4].faults.push(FaultSpan {
         trial: 4,
         phase,
-        ordinal: 0,
-        kind: FaultKind::Pause,
-        subject: "the server".into(),
-        fault: "pause all at 2s for 4s".into(),
-        detail: Default::default(),
-        planned_ns: begun_ns,
-        begun_ns,
         taken_ns: Some(begun_ns),
         healing_ns: Some(healed_ns),
         healed_ns: Some(healed_ns),
-        error: None,
+        ..FaultSpan::begun(FaultKind::Pause, "pause all at 2s for 4s", "the server", begun_ns)
     });
     let paths = [page("not-acted", &study::complete()), page("acted", &acted), page("shaded", &broken)];
     // Pixels of each plot over time that have the colour of such a line, and that of a shaded fault over a drive.

@@ -30,7 +30,7 @@ do = "restart"
 [[phase]]
 do = "drive"
 clients = 2
-for = "300ms"
+for = "100ms"
 mix = { read = 2, update = 1 }
 durability = "buffered"
 "#;

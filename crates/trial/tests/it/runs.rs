@@ -7,7 +7,7 @@ use plimsoll_analysis::slices::slices;
 use plimsoll_analysis::view::{GoalState, GoalView, RunView};
 use plimsoll_core::{StoreError, StoreErrorKind, TICK_NS};
 use plimsoll_drive::StopReason;
-use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, PhaseState, Run, RunState};
+use plimsoll_record::data::{FaultKind, FaultSpan, PhaseState, Run, RunState};
 use plimsoll_testkit::simulated::{Simulated, StoreModel};
 
 use crate::simulation::{Heard, Simulation, Sort, assert_told_is_recorded, fast, of_timed, phase};
@@ -157,19 +157,11 @@ fn a_write_that_the_store_forgets_is_lost() {
     assert_eq!(ledger.lost_writes.iter().map(|one| one.writes).sum::<u64>(), lost);
     let (begun_ns, healed_ns) = (start_ns + 1_000_000_000, Some(start_ns + 1_500_000_000));
     run.trials[0].faults.push(FaultSpan {
-        trial: 0,
         phase: ordinal,
-        ordinal: 0,
-        kind: FaultKind::Pause,
-        subject: "the server".to_owned(),
-        fault: "pause all at 1s for 500ms".to_owned(),
-        detail: FaultDetail::default(),
-        planned_ns: begun_ns,
-        begun_ns,
         taken_ns: Some(begun_ns),
         healing_ns: healed_ns,
         healed_ns,
-        error: None,
+        ..FaultSpan::begun(FaultKind::Pause, "pause all at 1s for 500ms", "the server", begun_ns)
     });
     let told = plimsoll_analysis::view(&run).fault_losses.remove(0);
     assert!([told.in_effect, told.before, told.after].iter().all(|n| *n > 0), "{told:?}");

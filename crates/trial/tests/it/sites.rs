@@ -52,6 +52,11 @@ fn start(base: &Path, nodes: usize, hosts: usize, limits: Limits) -> Cluster {
     Cluster::start_under(supervisor, limits, recipe, &bases, &logs, &Default::default(), &mut |_| {}).unwrap()
 }
 
+/// Time in which the share of a processor can be measured, beside other tests.
+const SECOND: Duration = Duration::from_secs(1);
+/// Time between two readings whose values do not matter.
+const MOMENT: Duration = Duration::from_millis(100);
+
 /// A sampler with its previous readings.
 struct Followed {
     sampler: Box<dyn Sampler>,
@@ -69,16 +74,16 @@ impl Followed {
         Self { sampler, before: (Instant::now(), read) }
     }
 
-    /// Reads after a while. Returns the values of `name`, with their subjects.
-    fn next(&mut self, name: &str) -> Vec<(String, f64)> {
-        std::thread::sleep(Duration::from_secs(1));
+    /// Reads after a time. Returns the values of each name, with their subjects.
+    fn next<const N: usize>(&mut self, after: Duration, names: [&str; N]) -> [Vec<(String, f64)>; N] {
+        std::thread::sleep(after);
         let (now, read) = (Instant::now(), self.sampler.sample());
         let (at, before) = std::mem::replace(&mut self.before, (now, read));
         let value = |reading: &Reading| {
             let earlier = before.iter().find(|one| one.is_of(reading));
             Some((reading.subject.clone(), reading.since(earlier.map(|one| (one, (now - at).as_secs_f64())))?))
         };
-        self.before.1.iter().filter(|one| one.name == name).filter_map(value).collect()
+        names.map(|name| self.before.1.iter().filter(|one| one.name == name).filter_map(&value).collect())
     }
 }
 
@@ -93,20 +98,21 @@ fn the_node_that_works_is_the_one_whose_processor_time_rises() {
     let base = base();
     let cluster = start(base.path(), 3, 3, Limits::default());
     let mut server = Followed::open("server", &cluster);
-    let idle = server.next("user");
+    let [idle] = server.next(MOMENT, ["user"]);
     assert_eq!(idle.len(), 4, "all together, and each: {idle:?}");
     fs::write(cluster.nodes()[1].data_dir.join("load"), "").unwrap();
-    server.next("user");
-    let busy = server.next("user");
+    // Until its shell has seen that.
+    server.next(3 * MOMENT, []);
+    let [busy, threads] = server.next(SECOND, ["user", "busy"]);
     let [one, two, three] = ["node 1", "node 2", "node 3"].map(|node| of(&busy, node));
     // Other tests may take most of the machine.
     assert!(two > 5.0 && two > 3.0 * one && two > 3.0 * three, "{busy:?} after {idle:?}");
     assert!((of(&busy, "") - one - two - three).abs() < 1.0, "{busy:?}");
     // Its shell is the program that runs most there.
-    let threads = server.next("busy");
     assert!(of(&threads, "node 2 sh") > 5.0, "{threads:?}");
     let mut tcp = Followed::open("tcp", &cluster);
-    let segments: Vec<String> = tcp.next("sent_segments").into_iter().map(|(subject, _)| subject).collect();
+    let [segments] = tcp.next(MOMENT, ["sent_segments"]);
+    let segments: Vec<String> = segments.into_iter().map(|(subject, _)| subject).collect();
     assert_eq!(segments, ["", "node 1", "node 2", "node 3"]);
     cluster.close().unwrap();
 }
@@ -117,7 +123,7 @@ fn a_node_that_is_limited_to_a_tenth_of_a_processor_is_seen_to_be_throttled() {
     let cluster = start(base.path(), 1, 0, Limits { cpus: Some(0.1), ..Limits::default() });
     fs::write(cluster.nodes()[0].data_dir.join("load"), "").unwrap();
     let mut groups = Followed::open("cgroup", &cluster);
-    let has_it = (0..5).any(|_| of(&groups.next("throttled"), "node 1") > 20.0);
+    let has_it = (0..5).any(|_| of(&groups.next(SECOND, ["throttled"])[0], "node 1") > 20.0);
     assert!(has_it, "{:?}", groups.before.1);
     cluster.close().unwrap();
 }

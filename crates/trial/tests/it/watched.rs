@@ -317,9 +317,8 @@ fn a_log_of_statements_is_followed_from_its_first_message_on_and_an_error_in_it_
     let logs = [place.log("server.log", "ready\n")];
     let statement = |text: &str| format!("{} 2000000 {text}\n", now_s() * 1_000_000);
     let (result, run) = place.live(&WatchSpec { follow: true, ..place.spec(&logs) }, || {
-        append(&logs[0].path, &(statement("SELECT 1").repeat(15) + "checkpoint\n" + &statement("COMMIT").repeat(5)));
-        place.await_ops(20);
-        append(&logs[0].path, "by syslog: a statement\n");
+        let statements = statement("SELECT 1").repeat(15) + "checkpoint\n" + &statement("COMMIT").repeat(5);
+        append(&logs[0].path, &(statements + "by syslog: a statement\n"));
         await_until("the end", || place.heard.ended.load(Ordering::SeqCst));
     });
     let error = result.unwrap_err();

@@ -69,7 +69,10 @@ fn pooler(server: &Server) -> u16 {
 #[test]
 fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
     let server = Server::start();
-    let at = |port: u16| Opening::attached(kind, &format!("mysql://root@127.0.0.1:{port}/{}", server.database), None);
+    let at = |port: u16| {
+        let url = format!("mysql://root@127.0.0.1:{port}/{}", server.database);
+        Opening::attached(kind, &url, None).run("pooled")
+    };
     let opening = at(pooler(&server));
     let capturing = kind().production(opening.options.clone());
     for refused in [opening.open().map(drop), capturing.map(drop)] {
@@ -78,8 +81,7 @@ fn a_pooler_is_refused_before_it_is_given_anything_and_a_proxy_is_not() {
         assert!(error.what.contains(" greets as connection 151587081, and connection "), "{error:?}");
         assert!(error.what.ends_with(" answers: it looks like a pooler") && error.next.is_some(), "{error:?}");
     }
-    let databases =
-        "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'plimsoll_20260102_030405_ab12'";
+    let databases = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'plimsoll_pooled'";
     assert_eq!(server.control().value(databases).expect("a count"), "0");
 
     let address = Address::Unix(server.socket());
