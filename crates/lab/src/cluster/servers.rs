@@ -75,10 +75,16 @@ impl Servers for Running {
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| {
-            server.hold(None);
-            server.pause(false)
-        })
+        let from = Instant::now();
+        let resume = |number| {
+            self.on(number, |server| {
+                server.hold(None);
+                server.pause(false)
+            })
+        };
+        // All are tried: none stays paused because another does not continue.
+        self.numbers(nodes)?.into_iter().map(resume).fold(Ok(()), Result::and)?;
+        Ok(Span { from, until: Instant::now() })
     }
 
     fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
