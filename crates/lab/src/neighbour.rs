@@ -103,7 +103,7 @@ impl Neighbour {
         let failed = |why: String| {
             StoreError::broken("a noisy neighbour could not begin")
                 .detail(why)
-                .next("see that the node's directory has free space, and its processors exist")
+                .next("see that the node is there, its directory has free space, and its processors exist")
         };
         let length = answered.map_err(|error| failed(error.to_string()))?;
         match &answer[..length] {

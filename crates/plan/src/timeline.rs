@@ -337,13 +337,16 @@ impl PlannedFault {
                 return Err(("`every` needs a time above 0, and no share of the phase".to_owned(), help));
             }
         };
-        let is_long = |lasts: FaultTime, every_ns: u64| lasts.percent > 0.0 || lasts.ns > every_ns / LASTS;
         match (every_ns, lasts) {
             (Some(_), None) if !what.is_brief() => {
                 let help = Some("write how long it lasts: for 3s every 30s".to_owned());
                 return Err(("a fault that is repeated has to be healed between".to_owned(), help));
             }
-            (Some(every_ns), Some(lasts)) if is_long(lasts, every_ns) => {
+            (Some(_), Some(lasts)) if lasts.percent > 0.0 => {
+                let help = Some("write how long it lasts: for 3s every 30s".to_owned());
+                return Err(("a repeated fault lasts for a time, and for no share of the phase".to_owned(), help));
+            }
+            (Some(every_ns), Some(lasts)) if lasts.ns > every_ns / LASTS => {
                 let most = show_ns(every_ns / LASTS);
                 let help =
                     Some(format!("write for {most}, or less: its beginning is drawn in the interval's first quarter"));

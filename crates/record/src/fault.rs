@@ -21,7 +21,7 @@ plimsoll_core::words! {
         Promote = "promote",
         /// Reset of the TCP connections to a server.
         Reset = "reset",
-        /// Loss of all traffic of a node.
+        /// Loss of the traffic of a node: all of it, in one direction, or with some hosts.
         Cut = "cut",
         /// Slow or lossy link of a node.
         Link = "link",
@@ -41,7 +41,7 @@ plimsoll_core::words! {
         Work = "work",
         /// Connections to servers, on which nothing is sent.
         Storm = "storm",
-        /// Use of a node's processors or disk beside its server.
+        /// Use of a node's processors, disk or link beside its server.
         Neighbour = "neighbour",
         /// Command of a user.
         Command = "command",
@@ -203,6 +203,6 @@ impl FaultSpan {
 }
 
 /// Returns the words of a fault without its times: `kill primary`.
-pub fn fault_name(fault: &str) -> &str {
+fn fault_name(fault: &str) -> &str {
     quoted::before(fault, &[" at ", " when "])
 }

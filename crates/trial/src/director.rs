@@ -208,14 +208,6 @@ impl<'a> Director<'a> {
         &self.phase_stop
     }
 
-    /// Announces faults to servers that outlive this process.
-    ///
-    /// # Errors
-    /// As [`Servers::lease`].
-    pub(crate) fn lease(&self) -> Result<(), TrialError> {
-        self.servers.as_ref().map_or(Ok(()), |servers| servers.lease())
-    }
-
     /// Carries out each fault at its time, on a thread of its own, and heals it. Once `ended` is closed no more faults
     /// begin, and all are healed.
     pub fn run(self, faults: &[PlannedFault], length_ns: Option<u64>, seed: u64, ended: &Receiver<()>) -> Directed {

@@ -181,8 +181,9 @@ impl<'a> Attendants<'a> {
         // What a phase does to its servers or their disks may end them.
         let may_end = power.is_some() || has_faults || directed.has_disk_fault;
         let watched = store.servers().filter(|_| !may_end);
+        // Before the director takes what a refusal must leave: nodes and programs that the trial has to take back.
+        store.servers().filter(|_| has_faults).map_or(Ok(()), |servers| servers.lease())?;
         let director = has_faults.then(|| Director::of(context, trial, driven, store, std::mem::take(directed)));
-        director.as_ref().map_or(Ok(()), Director::lease)?;
         let (probes, ledger) = readers;
         Ok(Self {
             counters: counters(context, trial, probes),

@@ -1,4 +1,4 @@
-//! A store whose disk was told to fail: what it says then is an answer, and no failure of the run.
+//! Errors of a store whose disk had a fault: results, instead of failures of the run.
 
 use plimsoll_core::{Nodes, StoreErrorKind};
 use plimsoll_record::data::{About, Level, PhaseEnd, PhaseState, ResultName};

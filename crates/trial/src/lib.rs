@@ -7,16 +7,22 @@
 //! | `sink`, `queued` | events of a run, for the recording and a [`Sink`]; sinks that may be slow |
 //! | `cells` | independent trials: several at once, over after a loss |
 //! | `again` | continuation of a run that was killed or stopped |
-//! | `line`, `ab` | the search for the load line, rung by rung; two sides in turn, pair by pair |
+//! | `line`, `ab` | the search for the load line, load step by load step; two sides in turn, pair by pair |
 //! | `phase`, `state`, `trial`, `steps`, `check` | a trial at work, the state of its store, its phases in order, the work of each, the check afterwards |
 //! | `tick_spans` | ticks of what a check found, joined to few spans |
 //! | `drive`, `slices`, `operations` | one driven phase with the threads beside it; its slices; its operations one by one |
 //! | `at_once`, `found`, `size` | a load without sessions; foreign data; the size of data compared with caches |
 //! | `director`, `fault_check`, `lost_primary`, `ended_ops`, `readings` | faults of a phase: carried out, healed, recorded; those that cannot be; those after which no primary is left; operations and readings that they wait for |
 //! | `fine` | times around faults, with finer readings |
-//! | `disturbance`, `storm` | faults from outside of servers: connection storms and noisy neighbours |
+//! | `join_progress` | series of nodes that join or start, and of planned work |
+//! | `disturbance`, `storm` | faults from outside of servers: connection storms, noisy neighbours, commands of the user |
+//! | `attached` | faults of attached servers, on the clients' side |
+//! | `faulted` | errors of a store whose disk had a fault: results, instead of failures of the run |
+//! | `alive`, `lab_acts` | servers that end during a drive, and actions of others on a lab |
 //! | `power` | a disk that loses power during a drive, and the store's data afterwards |
 //! | `durability` | durability of writes without a setting |
+//! | `copies`, `expected` | contents of each node; number of operations that a timed phase must have done |
+//! | `scenarios` | operation types and clients of several scenarios in one drive |
 //! | `drive_spec`, `sockets` | a plan's drive as parameters of the drive loop; the kernel interface for sockets |
 //! | `precheck`, `client_hosts`, `needs`, `here`, `writes` | errors that can be detected before anything is started, missing programs, and required permissions |
 //! | `watch`, `written`, `pin` | concurrent work: readings of the machine and the store, device bytes, processors for the server |

@@ -24,10 +24,13 @@ pub(super) fn count(run: &Run, facts: &PhaseFacts<'_>, fault: &FaultView) -> Opt
 
 /// Returns the newest term that nodes of the store reported in this time.
 fn newest_term(run: &Run, facts: &PhaseFacts<'_>, (from_ns, until_ns): (u64, u64)) -> Option<f64> {
-    let label = &facts.trial.header.store_label;
+    let label = facts.trial.header.store_label.as_str();
+    // The label of another store may begin alike.
+    let is_of_store =
+        |subject: &str| subject.strip_prefix(label).is_some_and(|node| node.is_empty() || node.starts_with(' '));
     let is_term = |position: u32| {
         let series = run.series.get(position as usize);
-        series.is_some_and(|one| one.source == STORE && one.name == TERM && one.subject.starts_with(label))
+        series.is_some_and(|one| one.source == STORE && one.name == TERM && is_of_store(&one.subject))
     };
     let from = run.samples.partition_point(|sample| sample.at_ns < from_ns);
     let inside = run.samples[from..].iter().take_while(|sample| sample.at_ns < until_ns);

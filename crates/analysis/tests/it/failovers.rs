@@ -142,6 +142,16 @@ fn a_failover_with_a_split_vote_is_told_from_those_with_one_election() {
     assert_eq!((only(&run).elections, place(&run).as_str()), (None, "900 ms to 2.10 s: 900 ms above"));
 }
 
+#[test]
+fn elections_of_a_store_whose_label_begins_alike_are_not_counted() {
+    let mut run = with_terms(&[(7_900, 13.0), (11_900, 14.0)]);
+    let position = run.series.len() as u32;
+    run.series.push(series_of("store", "fjall_2 node 1", "raft_term", ""));
+    let after = run.samples.iter_mut().filter(|sample| sample.at_ns == at_ns(11_900));
+    after.for_each(|sample| sample.values.push((position, 40.0)));
+    assert_eq!(only(&run).elections, Some(1));
+}
+
 /// Four repeats of a kill: two inside, one longer, and one that was healed at once.
 fn repeated() -> Run {
     let repeats = [(137, 15_000), (150, 15_000), (300, 15_000), (137, 8_500)];

@@ -16,6 +16,9 @@ use super::{ClusterMember, Promotion, Running, STOP_BOUND, locked};
 use crate::private_server::PrivateServer;
 use crate::proxy;
 
+/// Advice to the promotion of a node that cannot become the primary.
+const PROMOTE_REPLICA: &str = "name a replica: promote replica, plimsoll lab status";
+
 impl Servers for Running {
     fn nodes(&self) -> Vec<Arc<Node>> {
         self.members().into_iter().map(|member| member.node).collect()
@@ -75,10 +78,16 @@ impl Servers for Running {
     }
 
     fn resume(&self, nodes: Nodes) -> Result<Span, StoreError> {
-        self.each(nodes, |server| {
-            server.hold(None);
-            server.pause(false)
-        })
+        let from = Instant::now();
+        let resume = |number| {
+            self.on(number, |server| {
+                server.hold(None);
+                server.pause(false)
+            })
+        };
+        // All are tried: none stays paused because another does not continue.
+        self.numbers(nodes)?.into_iter().map(resume).fold(Ok(()), Result::and)?;
+        Ok(Span { from, until: Instant::now() })
     }
 
     fn hang(&self, nodes: Nodes) -> Result<Span, StoreError> {
@@ -153,10 +162,11 @@ impl Servers for Running {
         let member = self.member(&nodes, number, false)?;
         let switches_over = self.recipe.switches_over();
         if number == member.primary && !switches_over {
-            return Err(StoreError::usage(format!("node {} is the primary already", number + 1)));
+            let what = format!("node {} is the primary already", number + 1);
+            return Err(StoreError::usage(what).next(PROMOTE_REPLICA));
         }
         if !self.recipe.keeps_data(number) {
-            return Err(StoreError::usage(format!("node {} holds no data", number + 1)));
+            return Err(StoreError::usage(format!("node {} holds no data", number + 1)).next(PROMOTE_REPLICA));
         }
         self.on(number, |server| server.check())?;
         let _promoting = self.promoting(&self.waits)?;

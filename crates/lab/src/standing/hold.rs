@@ -368,7 +368,9 @@ impl Holder {
             LabAction::Reload => self.cluster.reload(nodes),
             LabAction::Promote => match nodes {
                 Nodes::One(number) => self.cluster.promote(number),
-                Nodes::All | Nodes::Several(_) => Err(StoreError::usage("one node can be the primary")),
+                Nodes::All | Nodes::Several(_) => {
+                    Err(StoreError::usage("one node can be the primary").next("plimsoll lab promote NAME NODE"))
+                }
             },
             LabAction::Start | LabAction::Check => self.cluster.start(nodes),
         };

@@ -119,9 +119,8 @@ impl Leases {
                 lease.down.extend(numbers(cluster, *nodes).map(|number| (number, false)));
             }
             LabRequest::Act { act: LabAction::Pause | LabAction::Hang, nodes } => {
-                for number in numbers(cluster, *nodes) {
-                    lease.down.entry(number).or_insert(true);
-                }
+                // Also one that this process has killed: it may have been started by others.
+                lease.down.extend(numbers(cluster, *nodes).map(|number| (number, true)));
             }
             LabRequest::Act { act: LabAction::Promote, .. } => {
                 // The promotion kills it.
@@ -152,8 +151,12 @@ impl Leases {
         lease.requests = lease.requests.saturating_sub(1);
         match request {
             _ if !is_done => {}
-            LabRequest::Act { act: LabAction::Start | LabAction::Restart | LabAction::Resume, nodes } => {
+            LabRequest::Act { act: LabAction::Start | LabAction::Restart, nodes } => {
                 lease.down.retain(|number, _| !nodes.has(*number));
+            }
+            // A promotion may have killed a paused node.
+            LabRequest::Act { act: LabAction::Resume, nodes } => {
+                lease.down.retain(|number, is_paused| !(*is_paused && nodes.has(*number)));
             }
             LabRequest::RestartWith { nodes, program } => {
                 lease.down.retain(|number, _| !nodes.has(*number));
@@ -295,6 +298,21 @@ mod tests {
         assert!(!is_refused(second, clock(Nodes::All)));
         drop(other.stdin.take());
         other.wait().unwrap();
+    }
+
+    #[test]
+    fn a_node_that_was_killed_while_paused_is_not_healed_when_it_is_resumed() {
+        let (leases, process) = (Leases::default(), std::process::id());
+        leases.give(process).unwrap();
+        let down = || leases.all()[&process].down.keys().copied().collect::<Vec<_>>();
+        if let Some(lease) = leases.all().get_mut(&process) {
+            lease.down.extend([(0, false), (1, true)]);
+        }
+        let act = |act, nodes| leases.after(process, &LabRequest::Act { act, nodes }, true);
+        act(LabAction::Resume, Nodes::All);
+        assert_eq!(down(), [0]);
+        act(LabAction::Start, Nodes::One(0));
+        assert!(down().is_empty());
     }
 
     #[test]
