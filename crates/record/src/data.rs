@@ -179,8 +179,24 @@ plimsoll_core::words! {
         Witness = "witness",
         /// Limitation of the ledger.
         Ledger = "ledger",
-        /// Action on the store's servers: by a command for their lab, by the lab itself, or by the plan.
+        /// Action on the store's servers by their lab itself, or by the plan.
         Servers = "servers",
+        /// Command for the lab of the store's servers.
+        Command = "command",
+    }
+}
+
+impl EventClass {
+    /// Returns true for actions on the store's servers.
+    pub fn is_action(self) -> bool {
+        matches!(self, EventClass::Servers | EventClass::Command)
+    }
+
+    /// Returns the class of an event that was recorded with this class and text: earlier versions gave commands for labs
+    /// that of other actions on servers.
+    pub(crate) fn of_recorded(self, text: &str) -> Self {
+        let is_command = self == EventClass::Servers && text.starts_with("lab ");
+        if is_command { EventClass::Command } else { self }
     }
 }
 

@@ -194,6 +194,19 @@ fn a_phase_of_an_earlier_version_was_overloaded_if_its_reason_says_so() {
 }
 
 #[test]
+fn a_command_for_a_lab_of_an_earlier_version_has_its_class() {
+    let place = tempfile::tempdir().unwrap();
+    let recorder = synthetic::recorder(place.path(), "20261121-202403-4f1c");
+    let texts = ["lab kill a 1", "node 1 of lab a ended"];
+    for (at_ns, text) in (0..).zip(texts) {
+        recorder.event(Event { class: EventClass::Servers, text: text.to_owned(), ..event(at_ns, None) }).unwrap();
+    }
+    let run = Run::load(&recorder.finish(RunState::Complete, 5).unwrap()).unwrap();
+    let read: Vec<(EventClass, &str)> = run.events.iter().map(|event| (event.class, event.text.as_str())).collect();
+    assert_eq!(read, [(EventClass::Command, texts[0]), (EventClass::Servers, texts[1])]);
+}
+
+#[test]
 fn only_its_user_can_read_a_recording_and_it_ends_as_one_file() {
     let place = tempfile::tempdir().unwrap();
     let runs_dir = place.path().join("runs");
