@@ -4,7 +4,9 @@ use plimsoll_analysis::fold::Fold;
 use plimsoll_analysis::live::Live;
 use plimsoll_analysis::view;
 use plimsoll_core::{Outcome, Slice};
-use plimsoll_record::data::{FaultKind, FaultSpan, Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample};
+use plimsoll_record::data::{
+    FaultDetail, FaultKind, FaultSpan, Goal, GoalKind, PhaseKind, PhaseState, ResultName, Run, Sample,
+};
 
 use crate::driven::{driven, sampled};
 use crate::faulted::killed_primary;
@@ -246,7 +248,7 @@ fn a_slow_moment_in_the_effect_of_a_fault_names_the_fault_alone() {
         kind: FaultKind::Pause,
         subject: "node 1, the primary".to_owned(),
         fault: "pause primary at 20s".to_owned(),
-        detail: Default::default(),
+        detail: FaultDetail { name: "pause primary".to_owned(), ..FaultDetail::default() },
         planned_ns: 120 * SECOND_NS,
         begun_ns: 120 * SECOND_NS,
         taken_ns: None,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_analysis::live::{LiveGoal, LiveSums};
 use plimsoll_analysis::slices::SliceRow;
-use plimsoll_record::data::{FaultKind, FaultSpan, PhaseKind};
+use plimsoll_record::data::{FaultDetail, FaultKind, FaultSpan, PhaseKind};
 use plimsoll_trial::{CellsSoFar, Told};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -108,7 +108,7 @@ impl Full {
             kind: FaultKind::Kill,
             subject: "node 1, the primary".to_owned(),
             fault: "kill primary at 40%".to_owned(),
-            detail: Default::default(),
+            detail: FaultDetail { name: "kill primary".to_owned(), ..FaultDetail::default() },
             planned_ns: 590_000_000_000,
             begun_ns: 590_000_000_000,
             taken_ns: Some(590_100_000_000),
