@@ -254,6 +254,18 @@ pub struct AnswerCheck {
     /// Stale records by time and server; not in earlier recordings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stale: Vec<StaleReads>,
+    /// Further copies of records within one answer, by time; not in earlier recordings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<DuplicateReads>,
+}
+
+/// Further copies of records within one answer, in answers that came within one span, as [`UnknownWrites`] have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct DuplicateReads {
+    /// Start of the span on the run's clock.
+    pub at_ns: u64,
+    /// Number of copies.
+    pub records: u64,
 }
 
 /// Stale records in the answers of a server that came within one span, as [`UnknownWrites`] have.

@@ -328,6 +328,7 @@ impl TrialRun<'_, '_> {
                 names.filter(is_known).and_then(|names| names.get(server as usize)).cloned().unwrap_or_default()
             };
             let stale = spans.stale_reads(&ledger.stale_reads(verdict.phase, verdict.kind), name);
+            let duplicates = spans.duplicates(&ledger.duplicates(verdict.phase, verdict.kind));
             sinks.tell(Told::Answers(AnswerCheck {
                 trial,
                 phase: u32::from(verdict.phase),
@@ -342,6 +343,7 @@ impl TrialRun<'_, '_> {
                 op: verdict.kind_name,
                 examples: verdict.examples,
                 stale,
+                duplicates,
             }))?;
         }
         Ok(())

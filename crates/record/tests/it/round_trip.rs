@@ -5,9 +5,9 @@ use std::path::Path;
 use hdrhistogram::Histogram;
 use plimsoll_core::{Footprint, Outcome, Slice};
 use plimsoll_record::data::{
-    About, AnswerCheck, AnswerCounts, Asked, Event, EventClass, LedgerCheck, Level, LostWrites, Operation, Operations,
-    PhaseEnd, PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind, StaleReads,
-    UnknownWrites,
+    About, AnswerCheck, AnswerCounts, Asked, DuplicateReads, Event, EventClass, LedgerCheck, Level, LostWrites,
+    Operation, Operations, PhaseEnd, PhaseResult, PhaseState, ResultName, Run, RunState, Sample, Series, SeriesKind,
+    StaleReads, UnknownWrites,
 };
 use plimsoll_record::{Distribution, RecordError, Recorder, packed};
 use rusqlite::Connection;
@@ -61,6 +61,7 @@ fn answers() -> AnswerCheck {
         op: "query".into(),
         counts: AnswerCounts { answers: 5, expected: 500, got: 499, missing: 2, wrong: 1, stale_records: 1 },
         examples: vec!["coupon 7 is missing".into(), "coupon 8 is stale".into()],
+        duplicates: vec![DuplicateReads { at_ns: 30_000_000, records: 2 }],
         stale: vec![StaleReads { at_ns: 20_000_000, server: "node 2".into(), records: 1 }],
     }
 }
