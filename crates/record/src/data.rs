@@ -151,6 +151,8 @@ pub struct PhaseHeader {
 pub const DID_NOT_START: &str = "did_not_start";
 /// Records that show what had been overwritten or deleted, and had been seen to be.
 pub const RESURRECTED: &str = "resurrected";
+/// Failure of the store's own integrity check.
+pub const INTEGRITY: &str = "integrity";
 
 plimsoll_core::words! {
     /// Severity of an event.

@@ -10,7 +10,9 @@ use plimsoll_core::{
 };
 use plimsoll_drive::{DriveSpec, Limit};
 use plimsoll_plan::model::PhaseStep;
-use plimsoll_record::data::{About, AnswerCheck, AnswerCounts, EventClass, LedgerCheck, Level, PhaseEnd, ResultName};
+use plimsoll_record::data::{
+    About, AnswerCheck, AnswerCounts, EventClass, INTEGRITY, LedgerCheck, Level, PhaseEnd, ResultName,
+};
 use plimsoll_verify::{Ledger, ReadBack, SERVERS_MAX};
 
 use crate::copies;
@@ -63,7 +65,7 @@ pub fn run(trial: &mut TrialRun<'_, '_>, ordinal: u32, end: &mut PhaseEnd) -> Re
         if let Err(error) = &integrity
             && is_damage(&integrity)
         {
-            check.wrong.insert("integrity".to_owned(), 1);
+            check.wrong.insert(INTEGRITY.to_owned(), 1);
             check.examples.insert(0, error.to_string());
             check.sentence = format!("The store's own integrity check failed: {error}. {}", check.sentence);
         }
